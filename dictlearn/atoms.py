@@ -35,13 +35,7 @@ def require_positive_norms(name: str, atoms: np.ndarray) -> None:
 def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows scaled to unit Euclidean norm, and their norms, which may leave the range of floats.
 
-    Returns
-    -------
-    unit : ndarray, shape (n_rows, n_values)
-        Every row has norm one, but a row of zeros stays as it is.
-    norms : ndarray, shape (n_rows, 1)
-    exponents : ndarray of int, shape (n_rows, 1)
-        The norms are ``norms * 2**exponents``.
+    Shapes: unit (n_rows, n_values); norms (n_rows, 1); exponents (n_rows, 1).
     """
     scaled, exponents = scaled_by_power_of_two(rows, axis=1)
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)

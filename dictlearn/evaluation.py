@@ -117,11 +117,6 @@ def mean_objective(
     -------
     DictionaryScore
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value, or every atom is zero.
-
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning
@@ -173,11 +168,6 @@ def match_atoms(dictionary: ArrayLike, other: ArrayLike) -> AtomMatch:
     Returns
     -------
     AtomMatch
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value.
     """
     other = checks.real_array("other", other, shape=(None, None), meaning="(n_others, n_features)")
     dictionary = checks.real_array(

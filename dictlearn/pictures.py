@@ -77,11 +77,6 @@ def plot_atoms(
     Returns
     -------
     Axes
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value.
     """
     if checks.flag("curves", curves):
         if patch_size is not None:
@@ -202,11 +197,6 @@ def plot_image(image: ArrayLike, *, title: str = "", signed: bool = False, ax: A
     Returns
     -------
     Axes
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or shape.
     """
     meaning = "(height, width[, 1 or 3])"
     image = checks.real_array(
@@ -283,17 +273,7 @@ def kernels(learner: KernelLearner, *, columns: int | None = None, ax: Axes | No
 def learning(
     learner: TwoPhaseLearner, *, quantity: str = "objective", ax: Axes | None = None, **line_kwargs: Any
 ) -> Axes:
-    """Draw a figure of the history of learning against the samples learned from.
-
-    Parameters
-    ----------
-    learner : TwoPhaseLearner
-        With at least 1,000 samples.
-    quantity : str, default "objective"
-        A key of `TwoPhaseLearner.history` other than ``n_samples``.
-    **line_kwargs
-        Options of `Axes.plot`.
-    """
+    """Draw a figure of the history of learning against the samples learned from."""
     quantity = checks.one_of("quantity", quantity, tuple(LABELS))
     history = learner.history
     if not len(history["n_samples"]):
@@ -357,15 +337,6 @@ def gradient_panel(
 
     Lines are medians over the signals, bands reach from quartile to quartile, and dashed lines are of the
     updates of all signals together.
-
-    Parameters
-    ----------
-    check : GradientCheck
-        From `check_gradients`.
-    layer : {"feedforward", "feedback", "lateral"}, default "feedback"
-        F, B or H.
-    measure : {"error", "cosine"}, default "error"
-        Norm of the difference of update and gradient, or the cosine between them.
     """
     layer = checks.one_of("layer", layer, LAYERS)
     measure = checks.one_of("measure", measure, tuple(MEASURES))

@@ -25,11 +25,6 @@ Batch = TypeVar("Batch")
 class History:
     """How learning went: a table with a name for each column.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the columns.
-
     Attributes
     ----------
     rows : ndarray, shape (n_rows, n_columns)
@@ -118,25 +113,7 @@ def learn_batches(
     course: Course,
     identity: Callable[[], Mapping[str, Any]],
 ) -> None:
-    """Let a learner learn batch after batch, from where it or its checkpoint is.
-
-    Parameters
-    ----------
-    learner : Resumable
-        What learns, in place.
-    learn : callable
-        Lets it learn from one batch, and returns the objective.
-    batches : callable
-        Given the seed of the order, returns the batches that remain.
-    end : int
-        The position at which learning ends.
-    seed : int
-        Seed of the order; a seed in the checkpoint replaces it.
-    course : Course
-        What happens beside learning.
-    identity : callable
-        Returns what must be equal in the checkpoint; called only if there is one.  None is not compared.
-    """
+    """Let a learner learn batch after batch, from where it or its checkpoint is."""
     path, save = course.checkpoint, None
     if path is not None:
         made_with = json.loads(json.dumps(identity()))
@@ -222,19 +199,6 @@ def batches_in_order(
 
     Batches end with the epoch.  The order depends on the seed and the epoch alone, so that learning can
     continue from the `first` sample without other state.
-
-    Parameters
-    ----------
-    n_signals : int
-        Number of signals.
-    n_samples : int
-        Samples at which the batches end.
-    batch_size : int
-        Samples in a batch; the last batch of an epoch, and of all, may be smaller.
-    seed : int
-        From `seed_of_order`.
-    first : int, default 0
-        Sample to continue from; the end of a batch.
     """
     place = first
     while place < n_samples:

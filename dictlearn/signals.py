@@ -34,21 +34,7 @@ def checked_known_signals(
     first: int = 0,
     signed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return signals as a float array, shape (n_signals, n_inputs), and their mask, having checked both.
-
-    Parameters
-    ----------
-    signals : array_like
-        The value to check.
-    n_inputs : int or None
-        How many features they must have, if known.
-    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-        True where a feature is known.  Elsewhere signals are not looked at: they may be NaN.
-    first : int, default 0
-        Which of all signals the first of these is, for errors.
-    signed : bool, default False
-        Whether they may be negative.
-    """
+    """Return signals as a float array, shape (n_signals, n_inputs), and their mask, having checked both."""
     signals = checks.float_array("signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)")
     if mask is None:
         try:

@@ -68,15 +68,7 @@ def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes
 
 @plot.register
 def charges(explanation: SpikeExplanation, *, n_sources: int = 10, ax: Axes | None = None) -> Axes:
-    """Draw the charges that brought a neuron to its threshold, a bar each.
-
-    Parameters
-    ----------
-    explanation : SpikeExplanation
-        From `explain`.
-    n_sources : int, default 10
-        Number of sources with a bar of their own, those with the largest charges; the others share one.
-    """
+    """Draw the charges that brought a neuron to its threshold, a bar each."""
     parts = explanation.parts(checks.positive_integer("n_sources", n_sources))
     ax = current_axes(ax)
     names, amounts = [name for name, _ in parts], np.array([charge for _, charge in parts])

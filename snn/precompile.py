@@ -58,13 +58,6 @@ def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None
 
     If there is anything to compile, a second process runs the same tasks from the last to the first.  What it
     leaves on disk is loaded here, so that two processors share the work.
-
-    Parameters
-    ----------
-    sources : sequence of callables
-        Functions of modules, without arguments, that return tasks.
-    progress : bool
-        Whether to show the line.
     """
     progress = checks.flag("progress", progress)
     todo = _all_of(sources)

@@ -35,33 +35,7 @@ def sparse_codes(
     It may be used under ``jax.jit``, ``jax.grad`` and ``jax.vmap``.  Under ``vmap`` problems are solved one
     after the other, so that signals that share a dictionary are better passed together.
 
-    Parameters
-    ----------
-    signals : array, shape (n_signals, n_features) or (n_features,)
-        The signals.
-    dictionary : array, shape (n_atoms, n_features)
-        The atoms.
-    penalty : array, shape () or (n_atoms,)
-        lambda.
-    l2 : array, shape () or (n_atoms,), default 0
-        The curvatures of an `ElasticNet`.
-    positive : bool, default False
-        Whether codes must not be negative.
-    undefined : {"refuse", "leave out"}, default "refuse"
-        As of ``result.vjp``: what the gradient does about codes that have no derivative.
-
-    Returns
-    -------
-    jax.Array, shape (n_signals, n_atoms) or (n_atoms,)
-        Of the type of the signals.  Codes are computed in double precision.
-
-    Raises
-    ------
-    ImportError
-        If JAX is not installed: ``pip install 'sparsespike[jax]'``.
-    TypeError, ValueError
-        If `positive` or `undefined` is of the wrong kind.  What is wrong with an array is found when it is
-        there: under ``jit`` JAX raises an error of its own, which has the sentence.
+    Shapes: signals (n_signals, n_features); dictionary (n_atoms, n_features); penalty (); l2 ().
 
     Examples
     --------

@@ -24,15 +24,7 @@ VALUES_AT_ONCE = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Samples of one batch, all in one place.
-
-    Parameters
-    ----------
-    place : int
-        The block of an array; 0 in a file.
-    numbers : ndarray of int
-        Which of its samples.
-    """
+    """Samples of one batch, all in one place."""
 
     place: int
     numbers: np.ndarray
@@ -43,11 +35,6 @@ class Rows:
 
 class NpyFile:
     """A .npy file of samples that every worker can open.
-
-    Parameters
-    ----------
-    path : path-like
-        Where it is, on the workers as well.
 
     Attributes
     ----------

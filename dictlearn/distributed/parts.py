@@ -63,19 +63,7 @@ def _smallest_type(counts: np.ndarray) -> np.dtype:
 def run_part(
     key: str, packed: np.ndarray, start: int, stop: int, samples: Any, rows: np.ndarray
 ) -> list[SentPhase] | Exception:
-    """Return the phases of some rows of a batch; an error is returned, for the caller to raise the first.
-
-    Parameters
-    ----------
-    key, packed
-        Of a `Shared` of a `BatchPlan` and the `Synapses`.
-    start, stop : int
-        Which rows of the plan.
-    samples : array_like
-        Where the signals among them are; a block of a Dask array, or an `NpyFile`.
-    rows : ndarray of int
-        Which of the samples they are.
-    """
+    """Return the phases of some rows of a batch; an error is returned, for the caller to raise the first."""
     plan, synapses = opened(key, packed).content
     try:
         with one_blas_thread():
@@ -99,17 +87,7 @@ class Summary(NamedTuple):
 
 
 def summary_of(key: str, packed: np.ndarray, samples: Any, rows: slice, first: int) -> Summary | Exception:
-    """Return what is to be known of samples before learning, having checked them.
-
-    Parameters
-    ----------
-    key, packed
-        Of a `Shared` of the number of features and of whether samples may be negative.
-    samples, rows
-        As for `run_part`.
-    first : int
-        Which of all samples the first of these is, for errors.
-    """
+    """Return what is to be known of samples before learning, having checked them."""
     try:
         n_inputs, signed = opened(key, packed).content
         signals = checked_signals(samples[rows], n_inputs, first=first, signed=signed)
@@ -121,15 +99,7 @@ def summary_of(key: str, packed: np.ndarray, samples: Any, rows: slice, first: i
 def energies_of(
     key: str, packed: np.ndarray, samples: Any, rows: slice, first: int
 ) -> np.ndarray | Exception:
-    """Return the squared norms of samples in units of the largest magnitude, as `amplitude_scale` has them.
-
-    Parameters
-    ----------
-    key, packed
-        Of a `Shared` of the largest magnitude.
-    samples, rows, first
-        As for `summary_of`.
-    """
+    """Return the squared norms of samples, in units of the largest magnitude, as `amplitude_scale`."""
     try:
         # In C order, as `checked_signals` has them: sums along rows round differently in another one.
         signals = np.ascontiguousarray(samples[rows], dtype=np.float64)

@@ -37,18 +37,7 @@ def batches_of_crops(
     crop has the largest size up to `crop_size` that fits the image and that the grid of kernels covers.
     Every pass has as many batches.
 
-    Parameters
-    ----------
-    images : list of ndarray, shape (height, width) or (height, width, channels)
-        None of them smaller than a kernel.
-    crop_size, kernel_size : (int, int)
-        (rows, columns), in pixels.
-    stride : int
-        Distance between neighbouring positions of kernels, in pixels.
-    batch_size : int
-        Most crops in a batch.
-    seed, number : int
-        Of the order, and of the pass.
+    Shapes: images (height, width).
     """
     rng = np.random.default_rng([seed, number])
     corners: dict[tuple[int, int], list[tuple[int, int, int]]] = {}

@@ -32,11 +32,6 @@ def overcomplete_dct(patch_size: int | tuple[int, int], n_atoms: int) -> np.ndar
     -------
     ndarray, shape (n_atoms, height * width)
         Unit-norm rows; row 0 is constant, every other sums to zero.  Together they span all patches.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value, or the patch too narrow for so many different atoms.
     """
     height, width = as_patch_size(patch_size)
     n_atoms = checks.positive_integer("n_atoms", n_atoms)

@@ -133,13 +133,6 @@ def denoise(
     -------
     DenoisingResult
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value, the patches leave a pixel uncovered, or
-        not just one of `noise_level` and `penalty` is given, or the noise of an image of integers is less
-        than their rounding.
-
     Warns
     -----
     IllPosedWarning

@@ -26,25 +26,7 @@ def random_kernels(
 
     None is another's multiple.  If there are not enough such patches, the rest is noise.
 
-    Parameters
-    ----------
-    details : list of ndarray, shape (height, width) or (height, width, n_channels)
-        Images without their background.
-    n_kernels : int
-        How many.
-    kernel_size : (int, int)
-        (height, width), in pixels.
-    rng : Generator
-        What chooses.
-
-    Returns
-    -------
-    ndarray, shape (n_kernels, height, width[, n_channels])
-
-    Raises
-    ------
-    ValueError
-        If all patches are zero, or kernels of one pixel too many.
+    Shapes: details (height, width).
     """
     areas = np.array([detail.shape[0] * detail.shape[1] for detail in details], dtype=float)
     n_candidates = CANDIDATES * n_kernels
@@ -113,30 +95,7 @@ def learn_kernels(
     Called again with the same arguments, it continues there, and ends with the same bits as if it had never
     stopped.
 
-    Parameters
-    ----------
-    learner : KernelLearner
-        What learns, in place.
-    details : list of ndarray, shape (height, width) or (height, width, n_channels)
-        Images without their background.
-    n_passes : int
-        When to end, passes before included.
-    crop_size : (int, int)
-        (rows, columns) of crops, in pixels.
-    batch_size : int
-        Crops in a batch.
-    seed : int
-        Of the crops and their order.
-    n_jobs : int, optional
-        Workers that code the crops of a batch.
-    course : Course, optional
-        What happens beside learning; it counts batches.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the checkpoint is of something else, or cannot be written, or there were more batches before than
-        these passes have.
+    Shapes: details (height, width).
     """
     passes = passes_of_crops(
         learner, details, n_passes=n_passes, crop_size=crop_size, batch_size=batch_size, seed=seed

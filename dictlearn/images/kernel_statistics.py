@@ -25,17 +25,6 @@ from solvers import ConvolutionalDictionary
 class KernelStatistics:
     """The sums A and B of all images so far, and those of their energies and penalties.
 
-    Parameters
-    ----------
-    n_kernels : int
-        Number of kernels.
-    kernel_size : (int, int)
-        (height, width), in pixels.
-    n_channels : int
-        Channels of a pixel.
-    stride : int
-        Distance between neighbouring positions, in pixels.
-
     Attributes
     ----------
     lags : ndarray, shape (n_kernels, 2 r + 1, 2 c + 1, n_kernels)
@@ -89,16 +78,7 @@ class KernelStatistics:
     ) -> None:
         """Add images and their codes.
 
-        Parameters
-        ----------
-        dictionary : ConvolutionalDictionary
-            That of the codes.
-        signals : ndarray, shape (n_signals, n_features)
-            The images.
-        codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-            Their codes.
-        penalty : float
-            Of all the codes together.
+        Shapes: signals (n_signals, n_features); codes (n_signals, n_atoms).
         """
         self._add_lags(dictionary, codes)
         row_stride, column_stride = dictionary.plane_strides

@@ -38,12 +38,7 @@ def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     In the basis of the block's eigenvectors it is wanted / (eigenvalue + m); the multiplier m is zero, or it
     makes the norm one.  The unit that both have does not matter.
 
-    Parameters
-    ----------
-    block : ndarray, shape (n_pixels, n_pixels)
-        Symmetric, without negative eigenvalues.
-    wanted : ndarray, shape (n_pixels, n_channels)
-        What pulls at the kernel.
+    Shapes: block (n_pixels, n_pixels); wanted (n_pixels, n_channels).
 
     References
     ----------

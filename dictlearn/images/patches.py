@@ -33,11 +33,6 @@ def extract_patches(image: ArrayLike, patch_size: int | tuple[int, int], *, stri
     -------
     ndarray, shape (n_patches, patch height * patch width)
         Row by row of the image, as are the pixels within a patch.  A copy.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value, or the patch is larger than the image.
     """
     image, size = as_plane(image), as_patch_size(patch_size, np.ndim(image))
     stride = checks.positive_integer("stride", stride)
@@ -76,11 +71,6 @@ def random_patches(
     -------
     ndarray, shape (n_patches, patch height * patch width)
         In random order.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value, or the images do not have so many patches.
     """
     images, n_dims = _as_planes(images)
     size = as_patch_size(patch_size, n_dims)
@@ -136,11 +126,6 @@ def reconstruct_from_patches(
     Returns
     -------
     ndarray, shape image_shape, or (length,)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value, or the patches leave a pixel uncovered.
     """
     if np.shape(image_shape) == (1,):
         (image_shape,) = image_shape  # type: ignore[misc]

@@ -74,23 +74,7 @@ def as_pixels(image: ArrayLike, *, n_channels: int | None = None, name: str = "i
 
 
 def as_images(images: Any, *, n_channels: int | None = None) -> list[np.ndarray]:
-    """Return several images, or several signals, as floats; see `as_pixels`.
-
-    Parameters
-    ----------
-    images : list or tuple of images or signals, or ndarray
-        A list may have images of any sizes.  An array has the shape (n_images, height, width[, channels]),
-        (n_signals, length[, n_channels]), or is one signal, (length[, n_channels]).  If three dimensions
-        end with 4 or less, it may be meant as one colour image, and is refused.
-    n_channels : int, optional
-        As for `as_pixels`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is none, one is not an image, they differ in channels or dimensions, or an array may be one
-        colour image or several grey ones.
-    """
+    """Return several images, or several signals, as floats; see `as_pixels`."""
     if not isinstance(images, (np.ndarray, list, tuple)):
         raise TypeError(f"images must be a list of images, or an array of them; got {type(images).__name__}")
     shape = getattr(images, "shape", None)

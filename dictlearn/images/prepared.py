@@ -175,11 +175,6 @@ def prepare_image(
     -------
     PreparedImage
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value, or the image is smaller than a kernel.
-
     Notes
     -----
     The size of the way back is exact to the pixel.  Its values are, to the last bit, with

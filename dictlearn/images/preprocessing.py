@@ -89,12 +89,6 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     ndarray, shape (height, width)
         Mean 0, variance 1.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value, or the image has no frequencies below the
-        cutoff: it is constant, or all of it lies above.
-
     Notes
     -----
     The transform treats the image as periodic: where opposite edges differ, the result has a seam along

@@ -67,23 +67,7 @@ class BatchPlan:
     ) -> list[Phase]:
         """Return what neurons observe in both phases, of all rows or of some.
 
-        Parameters
-        ----------
-        synapses : Synapses
-            The weights; those that the plan was made for.
-        signals : ndarray, shape (n_some, n_inputs)
-            Those of the signals that are among the rows; checked by the caller.
-        mask : ndarray of bool, shape (n_some, n_inputs), optional
-            True where a signal is known.
-        start, stop : int, optional
-            Which rows, as of a slice.
-        n_pieces, executor
-            As for `run_phases`.
-
-        Raises
-        ------
-        ValueError, RunawayFeedbackError
-            As `run_phases`.
+        Shapes: signals (n_some, n_inputs); mask (n_some, n_inputs).
         """
         if mask is not None and mask.all():
             mask = None  # the same bits, of fewer neurons

@@ -145,12 +145,7 @@ class Layers:
     def drives(self, signals: np.ndarray, coding: np.ndarray) -> np.ndarray:
         """Return the drive of each neuron, one row for each signal; 0 of the third layer.
 
-        Parameters
-        ----------
-        signals : ndarray, shape (n_signals, n_inputs)
-            x.
-        coding : ndarray, shape (n_signals, n_atoms)
-            Drives of the coding neurons.  Of a pair one neuron at most is excited, the first.
+        Shapes: signals (n_signals, n_inputs); coding (n_signals, n_atoms).
         """
         drives = np.zeros((len(signals), self.n_neurons))
         for population in self.inputs:

@@ -217,23 +217,7 @@ def learn_samples(
     any_start: bool,
     course: Course,
 ) -> None:
-    """Let a learner learn from signals, wherever they are: what `continue_learning` does.
-
-    Parameters
-    ----------
-    learner, n_samples, rng, any_start
-        As for `continue_learning`.
-    learn : callable
-        Lets the learner learn from one batch, and returns the objective.
-    batches : callable
-        Returns the batches; called as `batches_in_order`, without `n_signals`.
-    n_signals : int
-        How many there are.
-    data : callable
-        Returns a digest of the signals.
-    course : Course
-        What happens beside learning.
-    """
+    """Let a learner learn from signals, wherever they are: what `continue_learning` does."""
     end = 10 * n_signals if n_samples is None else checks.positive_integer("n_samples", n_samples)
     any_start = checks.flag("any_start", any_start)
     first_seed = seed_of_order(rng)

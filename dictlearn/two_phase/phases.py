@@ -137,33 +137,7 @@ def run_phases(
 ) -> list[Phase]:
     """Run copies of the network through phases of equal duration, all states kept in between.
 
-    Parameters
-    ----------
-    synapses : Synapses
-        The weights.
-    drives : ndarray, shape (n_signals, n_neurons)
-        The soma bias at gamma = 0, inputs first; 0 for inputs that are unknown.
-    mask : ndarray of bool, shape (n_signals, n_inputs), optional
-        True where an input is known.  The neuron of any other gets feedback of strength 1 in all phases: it
-        carries what the network predicts.
-    gammas : sequence of float
-        Strength of the feedback in each phase, for inputs that are known.
-    duration, initial_potential
-        As for `TwoPhaseNetwork.run`.
-    how : Time
-        How its runs pass time.
-    n_pieces, executor
-        Into how many pieces to divide the signals, and what runs the pieces side by side.  After Ctrl-C its
-        threads stop within a few tenths of a second.
-    first : int, default 0
-        Which signal of its batch the first of these is, for errors.
-
-    Raises
-    ------
-    ValueError
-        If a signal is so large that it would cause more than MOST_SPIKES_EXPECTED spikes.
-    RunawayFeedbackError
-        If a phase has more spikes than anything but a runaway could cause.
+    Shapes: drives (n_signals, n_neurons); mask (n_signals, n_inputs).
     """
     allowed = _spikes_allowed(synapses, drives, duration, first)
     layers = synapses.layers(predicted=mask is not None)
@@ -249,13 +223,7 @@ def _phase(
 
 
 def join_phases(parts: Sequence[Sequence[Phase]]) -> list[Phase]:
-    """Return the phases of all rows together, from those of consecutive parts.
-
-    Parameters
-    ----------
-    parts : sequence of sequence of Phase
-        Of each part its phases, from `run_phases`.
-    """
+    """Return the phases of all rows together, from those of consecutive parts."""
     joined = []
     for phases in zip(*parts, strict=True):
         names = [name for name in vars(phases[0]) if name != "duration"]

@@ -88,11 +88,6 @@ def rounded_network(
         What to round it to; see the module.
     rng : int or Generator, optional
         For stochastic rounding.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, or a format that cannot hold weights.
     """
     checks.instance_of("network", network, TwoPhaseNetwork)
     synapses = network.synapses()

@@ -104,11 +104,6 @@ def new_learner(
     Returns
     -------
     TwoPhaseLearner
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value.
     """
     settings = checked_settings(settings, penalty)
     signals, mask = checked_known_signals(signals, None, mask, signed=settings.signs.signed_inputs)

@@ -30,13 +30,6 @@ class Synapses:
     """F, B and H, one row for each source as spikes need them, in one array that runs read and learning changes.
 
     Neurons of a pair share it.
-
-    Parameters
-    ----------
-    feedforward, feedback, lateral : ndarray, shapes (n_atoms, n_inputs), (n_inputs, n_atoms), (n_atoms, n_atoms)
-        F, B and H; copied.
-    signs : Signs
-        What may be negative.
     """  # noqa: E501
 
     def __init__(

@@ -80,11 +80,6 @@ class LearningThreads(Executor):
     steps in the main thread leaves a lock taken for ever, and all threads waiting; and a thread that Ctrl-C
     met while it started is not waited for, and changes weights later.  Here the main thread takes single
     locks, and no other part of the threads' state.
-
-    Parameters
-    ----------
-    n_threads : int
-        How many.
     """
 
     def __init__(self, n_threads: int) -> None:
@@ -117,15 +112,7 @@ class LearningThreads(Executor):
         return call
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the threads when they have made all calls.
-
-        Parameters
-        ----------
-        wait : bool, default True
-            Wait for them.
-        cancel_futures : bool, default False
-            Not used: who makes calls cancels them.
-        """
+        """End the threads when they have made all calls."""
         self._is_shut_down = True
         for _ in self._threads:
             self._calls.put(None)

@@ -87,18 +87,6 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
     save to one path at the same time: one of them is the last, and readers find a whole file.  A killed
     process leaves what it wrote so far beside `path`, with the suffix ".part"; no other process uses it, and
     it can be deleted.
-
-    Parameters
-    ----------
-    path : path-like
-        Where to.
-    entries : mapping of str to array_like
-        What.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written there; it names `path`.
     """
     path = Path(path)
     # Not a temporary file of the library's: those are readable by their owner alone.
@@ -135,24 +123,6 @@ def load_archive(
 
     What is read is what was written, to the bit: every entry has a checksum, and all of them together have
     one, in the comment of the archive.  One without a comment, as of `numpy.savez`, has only the former.
-
-    Parameters
-    ----------
-    path : path-like
-        Where from.
-    names : iterable of str
-        Which.
-    kind : str
-        What the file should be, for the error.
-    optional : collection of str
-        Names that it may be without.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is not an archive with these names.
     """
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
@@ -169,20 +139,7 @@ def load_archive(
 
 
 def read(path: str | os.PathLike[str], schema: Mapping[str, Entry], *, kind: str) -> dict[str, np.ndarray]:
-    """Return the arrays of a file, each as the schema says; optional ones if it has them.
-
-    Parameters
-    ----------
-    path, kind
-        As for `load_archive`.
-    schema : mapping of str to Entry
-        What it must have.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As `load_archive`.
-    """
+    """Return the arrays of a file, each as the schema says; optional ones if it has them."""
     optional = {name for name, entry in schema.items() if entry.optional}
     entries = load_archive(path, schema, kind=kind, optional=optional)
     with refusing(path, kind):
@@ -195,13 +152,7 @@ def read(path: str | os.PathLike[str], schema: Mapping[str, Entry], *, kind: str
 
 @contextmanager
 def refusing(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Say of whatever is wrong with the content of a file, in one sentence, which file it is.
-
-    Parameters
-    ----------
-    path, kind
-        As for `load_archive`.
-    """
+    """Say of whatever is wrong with the content of a file, in one sentence, which file it is."""
     try:
         yield
     # RecursionError: of JSON that is nested too deeply; OverflowError: of its integers, which have no end.
@@ -212,43 +163,20 @@ def refusing(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
 def json_object(name: str, text: str | np.ndarray) -> dict[str, Any]:
     """Return the object that a text in JSON is.
 
-    Parameters
-    ----------
-    name : str
-        Its name in the message.
-    text : str or ndarray of str, shape ()
-        The text.
+    Shapes: text ().
     """
     return as_object(name, json.loads(str(text)))
 
 
 def as_object(name: str, value: Any) -> dict[str, Any]:
-    """Return a value that JSON gave, if it is an object of JSON.
-
-    Parameters
-    ----------
-    name : str
-        Its name in the message.
-    value : object
-        The value.
-    """
+    """Return a value that JSON gave, if it is an object of JSON."""
     if type(value) is not dict:
         raise ValueError(f"{name} must be an object of JSON; got {type(value).__name__}")
     return value
 
 
 def refusal(path: str | os.PathLike[str], kind: str, error: Exception) -> ValueError:
-    """Return the error, of one line, that a file is not what it should be.
-
-    Parameters
-    ----------
-    path : path-like
-        Of the file.
-    kind : str
-        What it should be.
-    error : Exception
-        Of any library: why it is not.
-    """
+    """Return the error, of one line, that a file is not what it should be."""
     why = " ".join(str(error).split()) or type(error).__name__
     return ValueError(f"path must name a saved {kind}; got {os.fspath(path)!r} ({why})")
 

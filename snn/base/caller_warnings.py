@@ -21,11 +21,6 @@ def without_warnings(category: type[Warning] = Warning) -> Iterator[None]:
     """Leave out warnings of this project within, because the caller gives one for all; of this thread alone.
 
     Filters of the `warnings` module belong to the process, and other threads would see them.
-
-    Parameters
-    ----------
-    category : type, default Warning
-        Which kind, and those that inherit from it; by default all.
     """
     token = _LEFT_OUT.set((*_LEFT_OUT.get(), category))
     try:
@@ -48,13 +43,6 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn with the line outside of this project and of scikit-learn from which it was called.
 
     Nothing is said within `without_warnings`, and nothing twice within `each_warning_once`.
-
-    Parameters
-    ----------
-    message : str
-        One sentence.
-    category : type
-        Kind of warning.
     """
     if issubclass(category, _LEFT_OUT.get()):
         return

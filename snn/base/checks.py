@@ -29,11 +29,6 @@ def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning:
     """Return `value` as a finite float64 array in C order; a copy only where one is needed.
 
     Parameters and errors as `float_array`.
-
-    Raises
-    ------
-    ValueError
-        Also if a number is NaN or infinite.
     """
     array = float_array(name, value, shape=shape, meaning=meaning)
     require_finite(name, array)
@@ -41,26 +36,7 @@ def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning:
 
 
 def float_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning: str = "") -> np.ndarray:
-    """As `real_array`, for a caller who finds out whether the numbers are finite without reading them again.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument.
-    value : array_like
-        Numbers, of any real type and memory order, read-only or not.
-    shape : tuple of int or None
-        The required shape; None allows any length of at least one.
-    meaning : str, optional
-        What the axes are, and what to do, for the message.
-
-    Raises
-    ------
-    TypeError
-        If `value` does not hold real numbers.
-    ValueError
-        If its shape is wrong.
-    """
+    """As `real_array`, for a caller who checks that the numbers are finite by another way."""
     if sparse.issparse(value):
         raise TypeError(f"{name} must be a dense array; got a {type(value).__name__}")
     if np.ma.is_masked(value):

@@ -37,13 +37,7 @@ def plot(value: Any, *, ax: Axes | None = None) -> Axes:
 
 
 def drawing_of(kind: type) -> Callable[..., Axes]:
-    """Return the function that draws values of a type.
-
-    Parameters
-    ----------
-    kind : type
-        The type.
-    """
+    """Return the function that draws values of a type."""
     packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
     for package in PACKAGES:
         if package in packages:

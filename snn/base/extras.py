@@ -7,20 +7,7 @@ from types import ModuleType
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """Import a package of an extra and return it.
-
-    Parameters
-    ----------
-    module : str
-        Its name in an import statement.
-    extra : str
-        The extra of this project that installs it.
-
-    Raises
-    ------
-    ImportError
-        If the package is not installed, or fails where it is imported.
-    """
+    """Import a package of an extra and return it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

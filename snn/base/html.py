@@ -38,15 +38,7 @@ class Described:
 
 
 def table(title: str, facts: Mapping[str, str]) -> str:
-    """Return facts as a table of HTML, a row each, everything escaped.
-
-    Parameters
-    ----------
-    title : str
-        What the facts are of.
-    facts : mapping of str to str
-        Facts by name.
-    """
+    """Return facts as a table of HTML, a row each, everything escaped."""
     rows = [
         f'<tr><th scope="row"{LEFT}>{escape(name)}</th><td{LEFT}>{_cell(fact)}</td></tr>'
         for name, fact in facts.items()
@@ -55,17 +47,7 @@ def table(title: str, facts: Mapping[str, str]) -> str:
 
 
 def grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of HTML with several columns, the first of which names the rows, everything escaped.
-
-    Parameters
-    ----------
-    title : str
-        What the table is of.
-    columns : sequence of str
-        Names of the columns.
-    rows : sequence of sequence of str
-        Cells; as many in each row as there are columns.
-    """
+    """Return a table of HTML with several columns, the first of which names the rows, everything escaped."""
     cells = [f'<th scope="col"{RIGHT if k else LEFT}>{_cell(name)}</th>' for k, name in enumerate(columns)]
     lines = [
         f'<tr><th scope="row"{LEFT}>{_cell(name)}</th>'
@@ -77,15 +59,7 @@ def grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> s
 
 
 def value_range(values: np.ndarray, *, digits: int = 3) -> str:
-    """Return the smallest and the largest of some numbers as text, or the only one.
-
-    Parameters
-    ----------
-    values : ndarray
-        Numbers of any shape.
-    digits : int, default 3
-        Significant digits of floats; integers have all of theirs.
-    """
+    """Return the smallest and the largest of some numbers as text, or the only one."""
     values = np.asarray(values)
     if not values.size:
         return "none"

@@ -48,11 +48,6 @@ class FixedPoint:
         - "truncate": the one towards zero;
         - "stochastic": the one above with a probability equal to the distance from the one below, so that
           its mean is the number.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
     """
 
     bits: int

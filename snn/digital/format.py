@@ -55,12 +55,6 @@ class DigitalFormat:
         What remains in the potential of a neuron that fires: what its message did not say, or nothing.
     delay : int, default 0
         Whole steps that a spike takes besides the one in which it is sent; at most 4096.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value, or numbers of these widths could leave the 64 bits that
-        they are emulated with.
     """
 
     weights: FixedPoint = field(default_factory=lambda: FixedPoint(bits=8))

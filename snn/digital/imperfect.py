@@ -95,11 +95,6 @@ class ImperfectDigital(Digital):
     imperfections : Imperfections
         What is imperfect.  Mismatched thresholds and weights are rounded to integers; the leak is rounded as
         the decay of currents is, and noise to whole units of the potential.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
     """
 
     imperfections: Imperfections = field(kw_only=True)
@@ -143,35 +138,14 @@ class ImperfectDigital(Digital):
 
 @dataclass(frozen=True, kw_only=True)
 class ImperfectIntegers(Integers):
-    """Digital time of one network of imperfect neurons: what `ImperfectDigital.prepare` returns.
-
-    Parameters
-    ----------
-    network, lowest_drive
-        As of `Integers`.
-    imperfections : Imperfections
-        What is imperfect; the network has its mismatch.
-    """
+    """Digital time of one network of imperfect neurons: what `ImperfectDigital.prepare` returns."""
 
     imperfections: Imperfections
     run_type = ImperfectDigitalRun  # type: ignore[assignment]
 
 
 def leak_of(imperfections: Imperfections, network: DigitalNetwork) -> int:
-    """Return what of 2^decay_bits units of a potential leaks in a step.
-
-    Parameters
-    ----------
-    imperfections : Imperfections
-        Their leak.
-    network : DigitalNetwork
-        Its step and decay.
-
-    Raises
-    ------
-    ValueError
-        If a leak is rounded to none.
-    """
+    """Return what of 2^decay_bits units of a potential leaks in a step."""
     bits = network.format.decay_bits
     leak = round(2**bits * -math.expm1(-imperfections.leak * network.time_step))
     if imperfections.leak > 0.0 and leak == 0:

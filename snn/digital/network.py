@@ -118,12 +118,6 @@ class DigitalNetwork(Unchanging, Described):
         -------
         DigitalNetwork
 
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is of the wrong kind or value; a threshold is below half a unit; the time step is
-            too short for the decay; or what reaches a neuron in one step could overflow.
-
         Notes
         -----
         Weights of every form become rows of mantissas, 16 bytes a weight.  Unless they are sparse they are

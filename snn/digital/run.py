@@ -28,11 +28,6 @@ class DigitalRun(SteppedRun):
     Drives, potentials and currents are floats here, in the units of the real network.  Drives and potentials
     are rounded to integers when a copy starts.  Filtered spikes are not kept.
 
-    Parameters
-    ----------
-    state : DigitalState, optional
-        The state that every copy starts in; by default rest.
-
     Attributes
     ----------
     messages : ndarray of int, shape (n_copies, n_neurons)
@@ -125,13 +120,7 @@ class DigitalRun(SteppedRun):
         self.n_clipped_drives[0] += before
 
     def input_weights(self, stimulus: Stimulus) -> np.ndarray:
-        """As `Run`, in integers: mantissas with the exponent of the weights of the network.
-
-        Raises
-        ------
-        ValueError
-            If one does not fit into the bits of these weights, or all spikes together could overflow.
-        """
+        """As `Run`, in integers: mantissas with the exponent of the weights of the network."""
         integers = self.integers
         weights = stimulus.weights.toarray() if issparse(stimulus.weights) else stimulus.weights
         form = replace(integers.format.weights, exponent=integers.weights.exponent)
@@ -228,11 +217,6 @@ class Digital(Time[DigitalRun]):
     lowest_drive : float, optional
         Drives below minus so many times the largest are raised to that.  They would take the bits of the
         others: mantissas have one exponent.  By default they are not.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
     """
 
     time_step: float
@@ -277,15 +261,7 @@ class Digital(Time[DigitalRun]):
 
 @dataclass(frozen=True, kw_only=True)
 class Integers(Time[DigitalRun]):
-    """Digital time of one network: what `Digital.prepare` returns.
-
-    Parameters
-    ----------
-    network : DigitalNetwork
-        The integers; all runs are of this network.
-    lowest_drive : float, optional
-        See `Digital`.
-    """
+    """Digital time of one network: what `Digital.prepare` returns."""
 
     network: DigitalNetwork
     lowest_drive: float | None = None
@@ -293,13 +269,7 @@ class Integers(Time[DigitalRun]):
 
 
 def rules_of(network: DigitalNetwork) -> digital.Rules:
-    """Return how a step of a network is done, as the kernel takes it.
-
-    Parameters
-    ----------
-    network : DigitalNetwork
-        The network.
-    """
+    """Return how a step of a network is done, as the kernel takes it."""
     form: DigitalFormat = network.format
     return digital.Rules(
         kept=2**form.decay_bits - network.decay,

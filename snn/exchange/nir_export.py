@@ -43,11 +43,6 @@ class InputConvolution(Described):
         (rows, columns) of the image.
     stride : int
         Distance between neighbouring positions, in pixels.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value, or a kernel is larger than the image.
     """
 
     kernels: np.ndarray

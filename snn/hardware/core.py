@@ -54,17 +54,7 @@ LOADED = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: 
 
 
 def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
-    """Return what a value was some cycles before.
-
-    Parameters
-    ----------
-    module : Module
-        Where the registers are.
-    value : Value
-        The value.
-    cycles : int, default 1
-        How many.
-    """
+    """Return what a value was some cycles before."""
     for _ in range(cycles):
         register = Signal(value.shape())
         module.d.sync += register.eq(value)
@@ -73,17 +63,7 @@ def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
 
 
 def quotient(number: Any, shift: int, rounding: str) -> Any:
-    """Return number / 2^shift, rounded.
-
-    Parameters
-    ----------
-    number : Value
-        The number.
-    shift : int
-        At least 0.
-    rounding : {"truncate", "floor", "nearest"}
-        As of `DigitalFormat`: towards zero; downwards; to the nearest, and halves away from zero.
-    """
+    """Return number / 2^shift, rounded."""
     if shift == 0 or rounding == "floor":
         return number.shift_right(shift)
     negative, half = number < 0, 2 ** (shift - 1)
@@ -92,17 +72,7 @@ def quotient(number: Any, shift: int, rounding: str) -> Any:
 
 
 def fitted(number: Any, bits: int, overflow: str) -> tuple[Any, Any, Any]:
-    """Return a number as a register holds it, and whether it is below or above what the register holds.
-
-    Parameters
-    ----------
-    number : Value
-        Signed, and wider than the register.
-    bits : int
-        Width of the register.
-    overflow : {"saturate", "wrap"}
-        What becomes of a number that is beyond.
-    """
+    """Return a number as a register holds it, and whether it is below or above what the register holds."""
     least, largest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     below, above = number < least, number > largest
     if overflow == "saturate":
@@ -116,11 +86,6 @@ def orders(layout: CoreLayout) -> data.StructLayout:
     ``update``: do a step of the neuron of ``group``, whose input is in ``slot``.  ``deliver``: multiply the
     weight of ``word`` by ``factor``, and add it to the input of the neuron of ``target`` in ``target_slot``;
     ``target`` comes a cycle later.  ``value`` is what is loaded to ``group``.
-
-    Parameters
-    ----------
-    layout : CoreLayout
-        The memories.
     """
     form = layout.format
     group, slot = range(max(layout.n_groups, 2)), range(layout.n_slots)
@@ -141,13 +106,6 @@ def orders(layout: CoreLayout) -> data.StructLayout:
 
 class Lane(wiring.Component):
     """One neuron of each group: its registers, the weights that lead to it, and its step.
-
-    Parameters
-    ----------
-    layout : CoreLayout
-        The memories.
-    index : int
-        Which lane.
 
     Attributes
     ----------
@@ -179,13 +137,7 @@ class Lane(wiring.Component):
         self.potential, self.current = Signal(signed(form.potential_bits)), Signal(signed(form.current_bits))
 
     def elaborate(self, platform: Any) -> Module:
-        """Return the gates.
-
-        Parameters
-        ----------
-        platform : object
-            Not used.
-        """
+        """Return the gates."""
         self.m = m = Module()
         layout, form, order = self.layout, self.layout.format, self.order
         n_groups, n_places = layout.n_groups, layout.n_slots << len(order.group)

@@ -62,12 +62,6 @@ class CoreLayout(Described):
             Neurons that are updated in one cycle: a power of two.
         compressed : bool, optional
             Whether words of zeros are left out of rows; by default if that takes fewer bits.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is of the wrong kind or value; a drive is wider than the potential; or a memory
-            would have more than 2^22 words.
         """
         checks.instance_of("network", network, DigitalNetwork)
         lanes = checks.positive_integer("lanes", lanes)

@@ -152,12 +152,6 @@ def explain(
     -------
     SpikeExplanation
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value, or the charges do not add up to the threshold:
-        then the spikes are not those of an exact run of this network from this state.
-
     References
     ----------
     Lin and Tang (2018), arXiv:1805.08952, equations 1-5.

@@ -193,16 +193,7 @@ def exact_operations(
 ) -> OperationCounts:
     """Return the operations of an exact run, or of several runs of one network.
 
-    Parameters
-    ----------
-    weights : Weights
-        The weights of the network.
-    spike_counts : ndarray of int, shape (..., n_neurons)
-        Spikes of each neuron.
-    duration : float or ndarray, shape (...)
-        Simulated time.
-    n_input_deliveries : int, default 0
-        Deliveries of input spikes.
+    Shapes: spike_counts (..., n_neurons); duration (...).
     """
     return OperationCounts.of_exact_run(
         n_neurons=weights.shape[0],
@@ -217,16 +208,7 @@ def clocked_operations(
 ) -> OperationCounts:
     """Return the operations of a run on a clock, or of several runs of one network.
 
-    Parameters
-    ----------
-    weights : Weights
-        The weights of the network.
-    spike_counts : ndarray of int, shape (..., n_neurons)
-        Spikes of each neuron.
-    n_steps : int or ndarray of int, shape (...)
-        Steps of the clock.
-    n_input_deliveries : int, default 0
-        Deliveries of input spikes.
+    Shapes: spike_counts (..., n_neurons); n_steps (...).
     """
     return OperationCounts.of_clock(
         n_neurons=weights.shape[0],
@@ -269,13 +251,7 @@ def connection_sparsity(network: SpikingNetwork) -> float:
 
 
 def require_counts(counts: Any) -> None:
-    """Raise TypeError unless these are the counts of operations; of a ledger, say how to choose a part.
-
-    Parameters
-    ----------
-    counts : object
-        What a function of counts was called with.
-    """
+    """Raise TypeError unless these are the counts of operations; of a ledger, say how to choose a part."""
     hint = ""
     if isinstance(counts, Mapping) and any(isinstance(part, OperationCounts) for part in counts.values()):
         part = "network" if "network" in counts else next(iter(counts))

@@ -128,13 +128,7 @@ class SpikeTrain(Drawn):
 
 
 def require_record(spikes: Any) -> None:
-    """Raise TypeError unless these are recorded spikes; of a run, and of None, say where they are.
-
-    Parameters
-    ----------
-    spikes : object
-        What a function of a record was called with.
-    """
+    """Raise TypeError unless these are recorded spikes; of a run, and of None, say where they are."""
     if spikes is None:
         raise TypeError("spikes must be a SpikeTrain; got None: run the network with record_spikes=True")
     hint = ""
@@ -272,17 +266,7 @@ class RunawayError(RuntimeError):
 
 
 def runaway_error(result: SimulationResult | DigitalResult, max_spikes: int, by_drive: float) -> RunawayError:
-    """Return the error of a run that stopped because it had too many spikes.
-
-    Parameters
-    ----------
-    result : SimulationResult or DigitalResult
-        The run up to there.
-    max_spikes : int
-        What was allowed.
-    by_drive : float
-        How many spikes the drive alone could cause in the whole run.
-    """
+    """Return the error of a run that stopped because it had too many spikes."""
     busiest = np.argsort(-result.spike_counts, kind="stable")[:3]
     named = ", ".join(
         f"{int(i)} ({int(result.spike_counts[i]):,} spikes)" for i in busiest if result.spike_counts[i]

@@ -48,12 +48,6 @@ class Stimulus(Unchanging, Described):
     n_neurons : int
         Neurons of the network that it is for.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value; one of a pair is missing; or both the drive and
-        spikes onto the drive are given.
-
     Notes
     -----
     Changes move currents and drives, and no potential.  A neuron that reaches its threshold in the instant of
@@ -291,17 +285,7 @@ def largest_magnitudes(stimulus: Stimulus) -> np.ndarray:
 
 
 def excitation(stimulus: Stimulus, duration: float, soma_bias: np.ndarray) -> np.ndarray:
-    """Return a bound on the charge that drive and input spikes bring to each neuron, shape (n_neurons,).
-
-    Parameters
-    ----------
-    stimulus : Stimulus
-        What reaches the network.
-    duration : float
-        Length of the run.
-    soma_bias : ndarray, shape (n_neurons,)
-        The drive before all changes.
-    """
+    """Return a bound on the charge that drive and input spikes bring to each neuron, shape (n_neurons,)."""
     drive = soma_bias
     if stimulus.drive is not None:
         drive = np.maximum(drive, stimulus.drive.max(axis=0))

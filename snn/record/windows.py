@@ -10,15 +10,7 @@ LONGEST_WINDOW = 1e75
 
 
 def window_moments(times: np.ndarray, neurons: np.ndarray, n_neurons: int) -> np.ndarray:
-    """Return the sums of t^2, t^3 and t^4 over the spike times of each neuron, shape (n_neurons, 3).
-
-    Parameters
-    ----------
-    times, neurons : ndarray, shape (n_spikes,)
-        Times since the window began, and the neuron that fired each.
-    n_neurons : int
-        Number of neurons.
-    """
+    """Return the sums of t^2, t^3 and t^4 over the spike times of each neuron, shape (n_neurons, 3)."""
     sums = [np.bincount(neurons, weights=times**power, minlength=n_neurons) for power in POWERS]
     return np.stack(sums, axis=-1)
 

@@ -12,17 +12,7 @@ from snn.run.run import Run
 
 
 class Changes:
-    """What a stimulus does to the only copy of a run, instant by instant: for `Run.advance`.
-
-    Parameters
-    ----------
-    run : Run
-        What is changed; its drive must be an array that may be written.
-    stimulus : Stimulus
-        Fits the network, and lies within the time to which the run is advanced.
-    origin : float
-        When the run was started, in the time of the stimulus.
-    """
+    """What a stimulus does to the only copy of a run, instant by instant: for `Run.advance`."""
 
     def __init__(self, run: Run, stimulus: Stimulus, origin: float) -> None:
         self._run, self._stimulus = run, stimulus

@@ -50,15 +50,7 @@ def checked_step(time_step: float, *, warn: bool = True) -> float:
 
 
 class SteppedRun(Run):
-    """What runs on a clock have in common, of whatever kind their neurons are; parameters as of `Run`.
-
-    Parameters
-    ----------
-    time_step : float
-        Length of a step.
-    work_per_spike : float
-        Updates of a neuron that a spike takes.
-    """
+    """What runs on a clock have in common, of whatever kind their neurons are; parameters as of `Run`."""
 
     buffer_type: Callable[..., Any]
 
@@ -211,11 +203,6 @@ class Clock(Time[ClockRun]):
         Length of a step, in synaptic time constants.
     integration : {"exact", "euler"}, default "exact"
     reset : {"subtract", "zero"}, default "subtract"
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
     """
 
     time_step: float
@@ -246,13 +233,7 @@ class Clock(Time[ClockRun]):
 
 
 def time_of(time_step: float | None, *, integration: str = "exact", reset: str = "subtract") -> Time[Any]:
-    """Return the time of functions that take a `time_step`, or None for an exact run.
-
-    Parameters
-    ----------
-    time_step, integration, reset
-        As of `Clock`.
-    """
+    """Return the time of functions that take a `time_step`, or None for an exact run."""
     checks.one_of("integration", integration, INTEGRATIONS)
     checks.one_of("reset", reset, RESETS)
     return Exact() if time_step is None else Clock(time_step, integration=integration, reset=reset)

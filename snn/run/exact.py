@@ -219,15 +219,6 @@ class ExactRun(Run):
         """Advance copies from stop to stop within the kernel, until each is done or lost.
 
         Where they start again on their way, `charge` is not that since then, and `n_emitted` does not count.
-
-        Parameters
-        ----------
-        stops : callable
-            Returns a record that says where copies stop, and what is done there (`snn._kernels.stops`).
-        active : ndarray of int
-            Which copies.
-        after_each_call : callable, optional
-            Called whenever the kernel returns.
         """
         active, position = np.array(active, dtype=np.int64), 0
         self._settings, self._n_waiting = self._usual, 0

@@ -59,11 +59,6 @@ class Imperfections(Unchanging):
     seed : int, default 0
         What all random numbers depend on, from 0 to 2^63 - 1.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
-
     Notes
     -----
     A clock rounds times up to the ends of its steps: the refractory time, and the delays.
@@ -160,15 +155,7 @@ class Imperfections(Unchanging):
 
 
 def whole_steps(time: float | np.ndarray, time_step: float) -> np.ndarray:
-    """Return so many steps as a time lasts, rounded up.
-
-    Parameters
-    ----------
-    time : float or ndarray
-        In synaptic time constants.
-    time_step : float
-        Length of a step.
-    """
+    """Return so many steps as a time lasts, rounded up."""
     steps = np.asarray(time) / time_step
     return np.minimum(np.ceil(steps - ROUNDING * np.maximum(steps, 1.0)), MOST_STEPS).astype(np.int64)
 
@@ -178,14 +165,7 @@ def delay_steps(
 ) -> np.ndarray:
     """Return the delays of synapses in whole steps.
 
-    Parameters
-    ----------
-    imperfections : Imperfections
-        Their delays.
-    sources, targets : ndarray of int, shape (n_synapses,)
-        The neurons of each synapse.
-    time_step : float
-        Length of a step.
+    Shapes: sources, targets (n_synapses,).
     """
     steps = whole_steps(imperfections.delays, time_step)
     if imperfections.delays.ndim == 0:
@@ -194,17 +174,7 @@ def delay_steps(
 
 
 def require_fit(imperfections: Imperfections, n_neurons: int, time_step: float) -> None:
-    """Raise ValueError unless delays are those of so many neurons, and few enough steps.
-
-    Parameters
-    ----------
-    imperfections : Imperfections
-        Their delays.
-    n_neurons : int
-        Number of neurons of the network.
-    time_step : float
-        Length of a step.
-    """
+    """Raise ValueError unless delays are those of so many neurons, and few enough steps."""
     shape = imperfections.delays.shape
     if shape not in ((), (n_neurons,), (n_neurons, n_neurons)):
         raise ValueError(
@@ -219,15 +189,7 @@ def require_fit(imperfections: Imperfections, n_neurons: int, time_step: float) 
 
 
 def require_no_state(imperfections: Imperfections, state: Any) -> None:
-    """Raise ValueError if a run is to start in a state that does not say all that it has to.
-
-    Parameters
-    ----------
-    imperfections : Imperfections
-        What else a state would have to say.
-    state : object
-        The state, or None.
-    """
+    """Raise ValueError if a run is to start in a state that does not say all that it has to."""
     if state is not None and (imperfections.refractory_time > 0.0 or imperfections.longest_delay > 0.0):
         raise ValueError(
             "state must be None with a refractory_time or delays: it does not say which neurons are "
@@ -381,11 +343,6 @@ class ImperfectClock(Clock):
         What is imperfect.
     integration, reset
         As of `Clock`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value, or the leak is too fast for Euler's step.
     """
 
     imperfections: Imperfections = field(kw_only=True)
@@ -434,15 +391,7 @@ def clock_of(
     integration: str = "exact",
     reset: str = "subtract",
 ) -> Clock:
-    """Return the clock of functions that take imperfections, or None for neurons without any.
-
-    Parameters
-    ----------
-    time_step, integration, reset
-        As of `Clock`.
-    imperfections : Imperfections or None
-        What is imperfect.
-    """
+    """Return the clock of functions that take imperfections, or None for neurons without any."""
     if imperfections is None:
         return Clock(time_step, integration=integration, reset=reset)
     return ImperfectClock(time_step, imperfections=imperfections, integration=integration, reset=reset)

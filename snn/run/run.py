@@ -54,27 +54,7 @@ class Run(ABC):
 
     `Time.start` makes one.  Arguments are not checked.
 
-    Parameters
-    ----------
-    how : Time
-        What started it.
-    network : SpikingNetwork, or another with its weights and thresholds
-        Weights and thresholds; its soma bias is not used.
-    soma_bias : ndarray, shape (n_copies, n_neurons)
-        The drive of each copy; float64 and contiguous.
-    state : NetworkState or Run, optional
-        The state that every copy starts in, or a run whose copies are continued; by default rest.
-    window_moments : bool, default False
-        Keep the moments of the spike times of every neuron, for `snn.record.rates.smooth_rate_of_moments`.
-    filter_spikes : bool, default False
-        Keep the filtered spikes of every neuron.
-    gives_up : bool, default False
-        Leave a copy where it is when it cannot go on, and go on with the others: see `is_lost`.  Otherwise
-        that is an error, if the kind of run finds out.
-    check_weights : bool, default False
-        Refuse weights that are computed on demand and too large beside a threshold, as `SpikingNetwork` does.
-    updates_per_call : int, default UPDATES_PER_CALL
-        Updates of a neuron after which a call to the kernel ends; no bit depends on it.
+    Shapes: soma_bias (n_copies, n_neurons).
 
     Attributes
     ----------
@@ -179,29 +159,7 @@ class Run(ABC):
     ) -> Spikes:
         """Advance copies to a time, and on a clock to the end of the last step that ends by then.
 
-        Parameters
-        ----------
-        until : float or ndarray of shape (n_copies,)
-            Time since the start: one for all, or one for each copy of the run.
-        active : ndarray of int, optional
-            Which copies; by default all.
-        max_spikes : int, optional
-            Stop as soon as this call has emitted more spikes: with the spike, and those of the same instant
-            or step.  Copies may then be before `until`.
-        record : bool, default False
-            Return the spikes.
-        progress : bool, default False
-            Show a progress bar.
-        stop_when : callable, optional
-            Asked whenever the kernel returns; if it says True the call ends early.
-        changes : iterable of float
-            Times, increasing, at which the run stops on its way, and goes on when the next one is asked for:
-            see `snn.run.changes.Changes`.
-
-        Returns
-        -------
-        Spikes
-            Empty unless they are recorded.
+        Shapes: until (n_copies,).
         """
         # A kind of run may change their order.
         active = np.arange(len(self.spike_counts)) if active is None else np.array(active, dtype=np.int64)
@@ -228,42 +186,24 @@ class Run(ABC):
         return _joined(recorded) if recorded else NO_SPIKES
 
     def instants_of(self, times: np.ndarray) -> np.ndarray:
-        """Return when changes of a stimulus act, of times since the start: at once, or at the end of a step.
-
-        Parameters
-        ----------
-        times : ndarray
-            Not decreasing.
-        """
+        """Return when changes at these times since the start act: at once, or at the end of a step."""
         return times
 
     def set_drive(self, soma_bias: np.ndarray) -> None:
         """Give the first copy another drive from now on; charge, moments and counts go on.
 
-        Parameters
-        ----------
-        soma_bias : ndarray, shape (n_neurons,)
-            The drive.
+        Shapes: soma_bias (n_neurons,).
         """
         self.soma_bias[0] = soma_bias
 
     def input_weights(self, stimulus: Stimulus) -> Any:
-        """Return the weights of input spikes as this run takes them, shape (n_sources, n_neurons).
-
-        Parameters
-        ----------
-        stimulus : Stimulus
-            Has input spikes.
-        """
+        """Return the weights of input spikes as this run takes them, shape (n_sources, n_neurons)."""
         return stimulus.weights
 
     def add_to_current(self, amounts: np.ndarray) -> None:
         """Add what input spikes bring to the synaptic currents of the first copy.
 
-        Parameters
-        ----------
-        amounts : ndarray, shape (n_neurons,)
-            Sums of `input_weights`.
+        Shapes: amounts (n_neurons,).
         """
         self.synaptic_current[0] += amounts
 
@@ -273,11 +213,6 @@ class Run(ABC):
         Before, the caller may change their rows of `membrane_potential` and `synaptic_current`, and of the
         `soma_bias` that the run was made of.  Spikes go on being counted; charge, filtered spikes and moments
         start anew, and what is under way is lost.
-
-        Parameters
-        ----------
-        copies : ndarray of int
-            Which copies.
         """
         if self._first_counts is None:
             self._first_counts = np.zeros_like(self.spike_counts)
@@ -292,15 +227,7 @@ class Run(ABC):
         self._link()
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
-        """Return the state of one copy, whose numbers are in range.
-
-        Parameters
-        ----------
-        copy : int, default 0
-            Which copy.
-        time : float, optional
-            The time of the state, by default that since the start.
-        """
+        """Return the state of one copy, whose numbers are in range."""
         potential, threshold = self.membrane_potential[copy], self.network.firing_threshold
         # Rounding may leave a neuron that is about to fire a little above its threshold; one that was
         # refractory is further above, and that is its state.
@@ -312,13 +239,7 @@ class Run(ABC):
         )
 
     def require_valid(self) -> None:
-        """Raise an error if potentials or currents are no longer reliable.
-
-        Raises
-        ------
-        OverflowError
-            If currents are so large that rounding decides which neurons fire.
-        """
+        """Raise an error if potentials or currents are no longer reliable."""
         is_finite, is_moderate = run_state.in_range(
             self.membrane_potential, self.synaptic_current, self.network.firing_threshold, LARGEST_GROWN_RATIO
         )

@@ -34,11 +34,6 @@ class Simulator(Described):
     state : NetworkState, optional
         Where to start; by default at rest at time 0.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or does not fit the network.
-
     Examples
     --------
     >>> import numpy as np

@@ -308,14 +308,7 @@ class SegmentedWeights(Weights):
 def segments_of(n_neurons: int, connections: Iterable[Connection], values: np.ndarray) -> SegmentedWeights:
     """Return the weights of connections between ranges of neurons; connections may share values.
 
-    Parameters
-    ----------
-    n_neurons : int
-        Number of neurons.
-    connections : iterable of Connection
-        A weight from a neuron to itself is left out.
-    values : ndarray of float64, shape (n_values,), contiguous
-        Where the weights are; not copied.
+    Shapes: values (n_values,).
     """
     none = np.empty(0, dtype=np.int64)
     pieces: list[tuple[np.ndarray, ...]] = [(none, none, none, none, np.empty(0))]

@@ -83,15 +83,7 @@ def _checked(name: str, value: sparse.spmatrix | sparse.sparray) -> sparse.csr_a
 
 
 def checked_rows(name: str, value: sparse.spmatrix | sparse.sparray) -> sparse.csr_array:
-    """Return a copy of a SciPy matrix in compressed rows, sorted, without zeros, and read-only.
-
-    Parameters
-    ----------
-    name : str
-        What messages call it.
-    value : scipy.sparse matrix or array, 2-D
-        Of finite real numbers.
-    """
+    """Return a copy of a SciPy matrix in compressed rows, sorted, without zeros, and read-only."""
     if not sparse.issparse(value):
         raise TypeError(f"{name} must be a SciPy sparse matrix; got {type(value).__name__}")
     if value.dtype.kind not in "fiub":

@@ -32,12 +32,7 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     penalty has a form of its own.  It is faster for any number of signals: thirty times for one signal and
     256 atoms, where NumPy's time is spent between its calls.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        The entries that are not zero, each once; not negative where the problem is `positive`.
+    Shapes: codes (n_signals, n_atoms).
     """
     penalty, rows = problem.penalty, problem.atoms.rows
     if rows is None:
@@ -52,12 +47,7 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
 def optimality_of(problem: LassoProblem, codes: sparse.csr_array, figures: np.ndarray) -> Optimality:
     """Return the certificates whose figures a kernel has computed, with their gaps corrected.
 
-    Parameters
-    ----------
-    problem, codes
-        As of `certify`.
-    figures : ndarray, shape (3, n_signals)
-        Objective, duality gap and KKT violation of each code, from all atoms.
+    Shapes: figures (3, n_signals).
     """
     figures[DUALITY_GAP] = corrected_gaps(problem, codes, figures[DUALITY_GAP])
     return _optimality(figures)
@@ -125,15 +115,7 @@ def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimali
 def certify_and_list(
     problem: LassoProblem, codes: sparse.csr_array, n_listed: int
 ) -> tuple[Optimality, Largest]:
-    """As `certify_screened`, of codes that share one product, and what it says of the residuals.
-
-    Parameters
-    ----------
-    problem, codes
-        As of `certify`.
-    n_listed : int
-        Atoms to list for each signal, beside as many as the largest code has.
-    """
+    """As `certify_screened`, of codes that share one product, and what it says of the residuals."""
     figures = np.empty((3, problem.n_signals))
     largest = _certify_block(problem, codes, n_listed, figures)
     figures[DUALITY_GAP] = corrected_gaps(problem, codes, figures[DUALITY_GAP])

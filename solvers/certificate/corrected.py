@@ -86,10 +86,7 @@ def least_eigenvalue(atoms: np.ndarray) -> float:
 
     A Cholesky factorisation that succeeds proves it, rounding included; the bound is zero where none does.
 
-    Parameters
-    ----------
-    atoms : ndarray, shape (n, n_features)
-        Atoms of positive norm.
+    Shapes: atoms (n, n_features).
 
     References
     ----------
@@ -120,11 +117,6 @@ def signal_of_dependent_atoms(problem: LassoProblem) -> int | None:
     """Return a signal for which atoms without penalty are not linearly independent, far enough to prove it.
 
     It is None where they are for all signals, as the weights of features leave them.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        A problem of a matrix of atoms.
     """
     if not problem.has_own_weights:
         return None if problem.weighted_model.once(_least_eigenvalue_of_free_atoms) > 0.0 else 0
@@ -209,20 +201,7 @@ def _correction(
 ) -> Correction | None:
     """Return what makes a residual a dual point, or None.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    signal : int
-        The signal of the residual.
-    reach : ndarray, shape (n_atoms,)
-        The largest that the correlations can be, in the direction that is limited.
-    norms : ndarray, shape (n_atoms,)
-        Of the atoms as the signal sees them.
-    shared : float
-        A lower bound on the eigenvalues of the Gram matrix of all atoms at norm one, or zero.
-    residual_norm : float
-        An upper bound on the norm of the residual.
+    Shapes: reach (n_atoms,); norms (n_atoms,).
     """
     l1 = problem.l1_weights
     is_limited = (problem.curvatures == 0.0) & (norms > 0.0)

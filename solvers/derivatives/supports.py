@@ -33,13 +33,6 @@ class Violations(NamedTuple):
 class Supports:
     """The atoms of each code, and the matrices ``K = D_S diag(w) D_S^T + diag m_S`` of their equations.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    pointers, atoms : ndarray of int
-        The supports, in compressed rows.
-
     Attributes
     ----------
     signals, atoms : ndarray of int, shape (n_entries,)
@@ -72,14 +65,7 @@ class Supports:
     def solve(self, entries: np.ndarray, norms: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """Return ``K^-1 x`` for numbers x of the entries; NaN where the atoms depend on each other.
 
-        Parameters
-        ----------
-        entries : ndarray, shape (n_entries,)
-            x.
-        norms : ndarray, shape (n_entries,)
-            ||d_i|| of each entry, the units in which a solution is looked at.
-        chosen : ndarray of bool, shape (n_signals,)
-            Signals to solve for; zero for all others.
+        Shapes: entries (n_entries,); norms (n_entries,); chosen (n_signals,).
         """
         solution = np.zeros(len(entries))
         is_small = self._sizes <= (MOST_ATOMS if self._has_gram else 0)
@@ -110,12 +96,7 @@ class Supports:
     def violations(self, signs: np.ndarray, entries: np.ndarray, residuals: np.ndarray | None) -> Violations:
         """Return how far codes are from their equations.
 
-        Parameters
-        ----------
-        signs, entries : ndarray, shape (n_entries,)
-            The codes.
-        residuals : ndarray, shape (n_signals, n_features), or None
-            w r; None where `needs_residuals` is False.
+        Shapes: signs, entries (n_entries,); residuals (n_signals, n_features).
         """
         problem, n_signals = self.problem, self.problem.n_signals
         l1, curvatures = problem.l1_weights, problem.curvatures

@@ -23,23 +23,7 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_spars
 
     NaN is one too, unless it is the `missing_values` of the estimator.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose method was called.
-    X : array_like, shape (n_signals, n_features)
-        What it was called with.
-    reset : bool
-        Whether the estimator takes the number and names of features from `X`, or checks them.
-    accept_sparse : bool, default False
-        Whether sparse matrices are accepted; they come back as compressed rows.
-
-    Raises
-    ------
-    TypeError
-        If entries are masked: scikit-learn would take the numbers under the mask.
-    ValueError, TypeError
-        As scikit-learn says; of NaN, with `missing_values` as the remedy.
+    Shapes: X (n_signals, n_features).
     """
     _require_unmasked(
         X,
@@ -64,18 +48,7 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_spars
 
 
 def nan_is_missing(missing_values: float | None) -> bool:
-    """Return whether NaN stands for a missing entry.
-
-    Parameters
-    ----------
-    missing_values : float or None
-        The parameter of an estimator.
-
-    Raises
-    ------
-    TypeError
-        If it is neither None nor a number.
-    """
+    """Return whether NaN stands for a missing entry."""
     if missing_values is None:
         return False
     if isinstance(missing_values, (bool, np.bool_)) or not isinstance(missing_values, numbers.Real):
@@ -86,20 +59,7 @@ def nan_is_missing(missing_values: float | None) -> bool:
 
 
 def known_entries(array: Any, missing_values: float | None) -> np.ndarray | None:
-    """Return a mask of the entries that are not missing, or None if all are known.
-
-    Parameters
-    ----------
-    array : ndarray or compressed rows
-        From `checked_input`.
-    missing_values : float or None
-        What stands for a missing entry; NaN perhaps.
-
-    Raises
-    ------
-    TypeError
-        If entries are missing from compressed rows.
-    """
+    """Return a mask of the entries that are not missing, or None if all are known."""
     if missing_values is None:
         return None
     if sparse.issparse(array):
@@ -118,19 +78,7 @@ def known_entries(array: Any, missing_values: float | None) -> np.ndarray | None
 def checked_codes(X: Any, n_atoms: int) -> np.ndarray:
     """Return codes, the `X` of `inverse_transform`, as a float64 or float32 array.
 
-    Parameters
-    ----------
-    X : array_like, shape (n_signals, n_atoms)
-        What the method was called with.
-    n_atoms : int
-        Number of atoms of the dictionary.
-
-    Raises
-    ------
-    TypeError
-        If entries are masked.
-    ValueError
-        If it has not one column for each atom, or as scikit-learn says.
+    Shapes: X (n_signals, n_atoms).
     """
     _require_unmasked(X, "if these are zeros, pass X.filled(0.0)")
     codes = check_array(X, dtype=FLOATS)
@@ -141,15 +89,7 @@ def checked_codes(X: Any, n_atoms: int) -> np.ndarray:
 
 @contextmanager
 def input_restored(estimator: BaseEstimator, *, unless_new: str | None = None) -> Iterator[None]:
-    """Take back what a fit took from its input if an error ends it: what the fit before took stays, if any.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose fit it is.
-    unless_new : str, optional
-        An attribute of what was learned: if the fit has set it before the error, the new input stays.
-    """
+    """Take back what a fit took from its input if an error ends it; what an earlier fit took stays."""
     state = vars(estimator)
     before = {name: state[name] for name in OF_INPUT if name in state}
     learned = state.get(unless_new)

@@ -26,19 +26,7 @@ def codes_by_kernel(
     start: CompressedRows,
     max_rounds: int | None,
 ) -> ActiveSets:
-    """Return what a kernel of the active-set method writes.
-
-    Parameters
-    ----------
-    kernel : callable
-        The kernel.
-    products : tuple of ndarray
-        What it takes inner products of atoms from: its first arguments.
-    terms : Terms
-        The problem without its atoms.
-    signals, start, max_rounds
-        As of `Gram.optimal_codes`.
-    """
+    """Return what a kernel of the active-set method writes."""
     n_atoms = len(terms.l1_weights)
     if max_rounds is None:
         max_rounds = ROUNDS_PER_ATOM * n_atoms

@@ -83,18 +83,7 @@ def optimal_codes(
 ) -> ActiveSets:
     """Return the optimal codes of some signals.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem; its dictionary is convolutional.
-    diagonal : ndarray, shape (n_atoms,)
-        ||d_i||^2 plus the curvature of the penalty.
-    signals : ndarray of int, shape (n_solved,)
-        Which signals.
-    start : CompressedRows
-        Where each signal of the problem starts: atoms and their currents.
-    max_rounds : int or None
-        Most rounds for each signal; None means `MOST_ROUNDS`.
+    Shapes: diagonal (n_atoms,); signals (n_solved,).
     """
     atoms_of, values_of = [], []
     n_corrections, n_rounds, n_multiply_adds = np.zeros((3, len(signals)), dtype=np.int64)
@@ -154,14 +143,7 @@ def _row(values: np.ndarray, atoms: np.ndarray, n_atoms: int) -> sparse.csr_arra
 def gram_part(dictionary: ConvolutionalDictionary, atoms: np.ndarray, curvatures: np.ndarray) -> GramPart:
     """Return the part of the Gram matrix of some atoms, plus their curvatures on its diagonal.
 
-    Parameters
-    ----------
-    dictionary : ConvolutionalDictionary
-        The dictionary.
-    atoms : ndarray of int, shape (n_members,)
-        Which atoms, in order.
-    curvatures : ndarray, shape (n_members,)
-        What is added to the diagonal.
+    Shapes: atoms (n_members,); curvatures (n_members,).
     """
     stencil = dictionary.stencil()
     first = np.searchsorted(atoms, dictionary.n_kernels * np.arange(dictionary.n_positions + 1))
@@ -190,16 +172,7 @@ class _Step(NamedTuple):
 class ActiveSetSearch:
     """The method for one signal, from a code of some atoms.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem of this signal alone.
-    diagonal : ndarray, shape (n_atoms,)
-        ||d_i||^2 plus the curvature of the penalty.
-    atoms : ndarray of int, shape (n_started,)
-        The atoms of the code, in order.
-    code : ndarray, shape (n_started,)
-        Their coefficients.
+    Shapes: diagonal (n_atoms,); atoms (n_started,); code (n_started,).
 
     Attributes
     ----------
@@ -245,13 +218,7 @@ class ActiveSetSearch:
         return self._n_products + int(self._grid.n_multiply_adds[0])
 
     def run(self, max_rounds: int) -> bool:
-        """Move to the optimum; return whether it was reached.
-
-        Parameters
-        ----------
-        max_rounds : int
-            Most rounds.
-        """
+        """Move to the optimum; return whether it was reached."""
         if not self.code.any() and not self._is_violated():
             return True
         step = None

@@ -17,11 +17,6 @@ class Stencils:
 
     A position of the grid has a channel for each kernel; for codes of either sign, the channels of the
     positive neurons of all kernels, then those of their negative neurons.
-
-    Parameters
-    ----------
-    model : CodingModel
-        With the dictionary.
     """
 
     def __init__(self, model: CodingModel) -> None:

@@ -49,19 +49,7 @@ ROWS_PER_SIGNAL = 24
 
 
 def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1) -> NetworkGram:
-    """Return the Gram matrix of a problem's dictionary, with the weights that features have for all signals.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    on_demand : bool, default False
-        For few signals, compute only the entries of a large matrix that are used, unless the problem has the
-        matrix.  Bits of a code depend on whether they are few, not on what they are; codes of few and of many
-        signals agree to rounding.
-    most_signals : int, default 1
-        Signals that are few.
-    """
+    """Return the Gram matrix of a problem's atoms, with the weights of features that all signals share."""
     model = problem.weighted_model
     if not model.atoms.is_matrix:
         return model.once(ConvolutionalGram)

@@ -36,17 +36,7 @@ class Region(NamedTuple):
 
 
 def divide(grid_shape: tuple[int, int], reach: tuple[int, int], n_least: float) -> list[Region]:
-    """Return the regions of a grid, sides before what divides them.
-
-    Parameters
-    ----------
-    grid_shape : (int, int)
-        Rows and columns of positions.
-    reach : (int, int)
-        Rows and columns in which kernels overlap.
-    n_least : float
-        A rectangle of at most so many positions is not divided.
-    """
+    """Return the regions of a grid, sides before what divides them."""
     n_rows, n_columns = grid_shape
     reach_rows, reach_columns = reach
     numbers = np.arange(n_rows * n_columns).reshape(grid_shape)
@@ -96,21 +86,7 @@ class _Front(NamedTuple):
 class Factor:
     """The factor of ``part + damping * diag(diagonal)``.
 
-    Parameters
-    ----------
-    part : GramPart
-        The matrix.
-    diagonal : ndarray, shape (n_members,)
-        What is damped in proportion.
-    damping : float
-        The share.
-    regions : list of Region, optional
-        How the grid is divided: `regions_of` the part by default.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If the matrix is not positive definite in floating point.
+    Shapes: diagonal (n_members,).
 
     Attributes
     ----------
@@ -155,10 +131,7 @@ class Factor:
     def solve(self, aim: np.ndarray) -> np.ndarray:
         """Return the solution of the equations.
 
-        Parameters
-        ----------
-        aim : ndarray, shape (n_members,)
-            Their right-hand side.
+        Shapes: aim (n_members,).
         """
         from scipy.linalg.blas import dgemv, dtrsv
 
@@ -188,13 +161,7 @@ def _front_work(n_own: int, n_border: int) -> int:
 
 
 def regions_of(part: GramPart) -> list[Region]:
-    """Return how the grid of a part is divided: down to `LEAST_MEMBERS` of evenly spread members.
-
-    Parameters
-    ----------
-    part : GramPart
-        The part.
-    """
+    """Return how the grid of a part is divided: down to `LEAST_MEMBERS` of evenly spread members."""
     n_positions = len(part.first) - 1
     n_members = max(len(part.pointers) - 1, 1)
     return divide(

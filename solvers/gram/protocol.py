@@ -40,17 +40,7 @@ class Gram(Protocol):
     ) -> ActiveSets:
         """Return the optimal codes of some signals of a problem.
 
-        Parameters
-        ----------
-        problem : LassoProblem
-            The problem.
-        signals : ndarray of int, shape (n_solved,)
-            Which signals.
-        start : CompressedRows
-            Where each signal of the problem starts: atoms and their currents, ||d_i||^2 a_i or a multiple of
-            it.
-        max_rounds : int, optional
-            Most rounds for each signal; 10 for each atom by default, or 200 with a convolutional dictionary.
+        Shapes: signals (n_solved,).
         """
 
 

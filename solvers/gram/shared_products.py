@@ -60,18 +60,7 @@ def optimal_codes(
 ) -> ActiveSets:
     """Return the optimal codes of some signals.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem; its dictionary is an array.
-    unit_atoms : UnitAtoms
-        The atoms in single precision.
-    signals : ndarray of int, shape (n_solved,)
-        Which signals.
-    start : CompressedRows
-        Where each signal of the problem starts: atoms and their currents.
-    max_rounds : int
-        Most rounds for each signal.
+    Shapes: signals (n_solved,).
     """
     members = Members(problem)
     searches = []
@@ -131,13 +120,7 @@ def _codes(searches: Sequence[Search], n_atoms: int) -> sparse.csr_array:
 
 
 class Members:
-    """The working set W of one signal after the other: its atoms, and their part of the problem.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem of all signals.
-    """
+    """The working set W of one signal after the other: its atoms, and their part of the problem."""
 
     def __init__(self, problem: LassoProblem) -> None:
         self.problem = problem
@@ -187,15 +170,6 @@ class Members:
 
 class Search:
     """The method for one signal.
-
-    Parameters
-    ----------
-    members : Members
-        Room for its working set, which other searches use before and after.
-    number : int
-        Which signal.
-    max_rounds : int
-        Most rounds.
 
     Attributes
     ----------
@@ -258,15 +232,7 @@ class Search:
         self._solve(at_start=True)
 
     def advance(self, largest: Largest, k: int) -> bool:
-        """Go on with the atoms that the residual pulls most; return True if there was nothing left to do.
-
-        Parameters
-        ----------
-        largest : Largest
-            Of all signals that took part in the product.
-        k : int
-            Which of them this is.
-        """
+        """Go on with the atoms that the residual pulls most; return True if there was nothing left to do."""
         members = self._members
         self.n_multiply_adds += members.array.size
         error = largest.errors[k]

@@ -34,15 +34,7 @@ NO_CORRELATIONS = np.empty((0, 0))
 
 
 class Windows:
-    """The windows of the positions of one dictionary.
-
-    Parameters
-    ----------
-    window : ConvolutionalDictionary
-        The kernels at the positions of one window.
-    problem : LassoProblem
-        Of one signal; penalties are the same at all positions.
-    """
+    """The windows of the positions of one dictionary."""
 
     def __init__(self, window: ConvolutionalDictionary, problem: LassoProblem) -> None:
         n_atoms = len(window.squared_norms)
@@ -60,29 +52,14 @@ class Windows:
         )
 
     def starts(self, offset: int, n_positions: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return where windows start that are solved at once, and then the others.
-
-        Parameters
-        ----------
-        offset : int
-            The start of the first.
-        n_positions : int
-            Of the whole grid.
-        """
+        """Return where windows start that are solved at once, and then the others."""
         starts = np.arange(offset, n_positions - self.n_positions + 1, self.n_positions)
         return starts[::2], starts[1::2]
 
     def solve(self, starts: np.ndarray, code: np.ndarray, correlations: np.ndarray) -> int:
         """Minimise over all coefficients of some windows; return the multiply-adds.
 
-        Parameters
-        ----------
-        starts : ndarray of int
-            Where the windows start.
-        code : ndarray, shape (n_positions, n_kernels)
-            The code; changed at the windows.
-        correlations : ndarray, shape (n_positions, n_kernels)
-            Inner products of the atoms with what the code leaves of the signal.
+        Shapes: code (n_positions, n_kernels); correlations (n_positions, n_kernels).
         """
         n_atoms = len(self._squared_norms)
         positions = starts[:, np.newaxis] + np.arange(self.n_positions)
@@ -105,12 +82,7 @@ class Windows:
 def windows_of(problem: LassoProblem, diagonal: np.ndarray) -> Windows | None:
     """Return the windows of a problem; None where they would not pay, or penalties differ among positions.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        Of one signal; its dictionary is convolutional.
-    diagonal : ndarray, shape (n_positions, n_kernels)
-        ||d_i||^2 plus the curvature of the penalty.
+    Shapes: diagonal (n_positions, n_kernels).
     """
     dictionary = problem.dictionary
     assert isinstance(dictionary, ConvolutionalDictionary)

@@ -52,16 +52,7 @@ def optimal_codes(
 ) -> ActiveSets:
     """Return the optimal codes of some signals.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem; its dictionary is an array.
-    signals : ndarray of int, shape (n_solved,)
-        Which signals.
-    start : CompressedRows
-        Where each signal of the problem starts: atoms and their currents.
-    max_rounds : int
-        Most rounds for each signal.
+    Shapes: signals (n_solved,).
     """
     codes = np.zeros((len(signals), problem.n_atoms))
     n_corrections, n_rounds, n_products, n_gram_products = np.zeros((4, len(signals)), dtype=np.int64)
@@ -85,14 +76,7 @@ def optimal_codes(
 class WorkingSetSearch:
     """The method for one signal.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem of this signal alone; its dictionary is an array.
-    atoms : ndarray of int, shape (n_started,)
-        The support to start from, each atom once; empty to start from nothing.
-    currents : ndarray, shape (n_started,)
-        ||d_i||^2 a_i of these atoms, or a multiple of it; only signs and order count.
+    Shapes: atoms (n_started,); currents (n_started,).
 
     Attributes
     ----------
@@ -135,13 +119,7 @@ class WorkingSetSearch:
         )  # fmt: skip
 
     def run(self, max_rounds: int) -> bool:
-        """Move to the optimum; return whether it was reached.
-
-        Parameters
-        ----------
-        max_rounds : int
-            Most rounds.
-        """
+        """Move to the optimum; return whether it was reached."""
         at_start = self.n_members > 0
         if not at_start:
             self._join(self._worst(np.arange(self.problem.n_atoms), self._correlations))

@@ -96,11 +96,6 @@ def solve_active_set(
     -------
     ActiveSetResult
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value.
-
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning

@@ -68,11 +68,6 @@ def solve_analog(
     SparseCodingResult
         `n_steps` counts evaluations of the flow.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
-
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning

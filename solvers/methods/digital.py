@@ -170,11 +170,6 @@ def solve_digital(
     DigitalCodingResult
         Its `n_steps` are messages sent.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
-
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning

@@ -78,11 +78,6 @@ def solve_fista(
     SparseCodingResult
         `n_steps` counts iterations.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
-
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning

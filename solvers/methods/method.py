@@ -198,12 +198,6 @@ def solve(
     SparseCodingResult
         Or what the method adds to it.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value, or the method does not take the problem or a
-        start.
-
     Warns
     -----
     IllPosedWarning

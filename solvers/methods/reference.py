@@ -59,11 +59,6 @@ def solve_coordinate_descent(
     SparseCodingResult
         `n_steps` counts sweeps.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
-
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning

@@ -31,20 +31,7 @@ METHODS.update({method.name: method for method in ALL})
 
 
 def named_method(method: str | Method[Any], *, with_start: bool = False) -> Method[Any]:
-    """Return the method that has a name, or the method that was passed.
-
-    Parameters
-    ----------
-    method : str or Method
-        What the caller passed.
-    with_start : bool, default False
-        Whether it has to take a start.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither, or takes no start.
-    """
+    """Return the method that has a name, or the method that was passed."""
     known = {name: each for name, each in METHODS.items() if each.takes.start or not with_start}
     if not isinstance(method, Method):
         return known[checks.one_of("method", method, tuple(known))]

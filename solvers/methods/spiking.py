@@ -224,11 +224,6 @@ def solve_spiking(
     -------
     SpikingCodingResult
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
-
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning

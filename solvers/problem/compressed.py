@@ -11,24 +11,7 @@ from solvers.problem.norms import require_squared_norms
 
 
 def checked_rows(name: str, value: Any, *, meaning: str, hint: str = "") -> sparse.csr_array:
-    """Return a read-only copy with each entry that is not zero once, in order, as float64.
-
-    Parameters
-    ----------
-    name : str
-        Name of the argument.
-    value : compressed rows of SciPy
-        An array or a matrix.
-    meaning : str
-        What the axes are.
-    hint : str, optional
-        What to do about numbers that are not finite.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it does not hold finite real numbers, has a wrong shape, or is not valid.
-    """
+    """Return a read-only copy with each entry that is not zero once, in order, as float64."""
     kind = type(value).__name__
     if value.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers; got dtype {value.dtype}")

@@ -25,13 +25,7 @@ class IllPosedWarning(UserWarning):
 
 @contextmanager
 def penalty_called(name: str) -> Iterator[None]:
-    """Say what the caller calls the penalty of the problems that are solved within; of this thread alone.
-
-    Parameters
-    ----------
-    name : str
-        For warnings and errors.
-    """
+    """Say what the caller calls the penalty of the problems that are solved within; of this thread alone."""
     with _penalty_name(name), checks.called(penalty=name):
         yield
 
@@ -51,13 +45,7 @@ def _penalty_name(name: str | None) -> Iterator[None]:
 
 
 def warn_if_ill_posed(problem: LassoProblem) -> None:
-    """Warn in one sentence where a problem is ill-posed, whatever its penalty: `Dictionary.complaint`.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    """
+    """Warn in one sentence where a problem is ill-posed, whatever its penalty: `Dictionary.complaint`."""
     complaint = problem.atoms.complaint(problem.signals)
     if complaint is not None:
         warn_caller(complaint, IllPosedWarning)
@@ -69,12 +57,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     Nothing is said where the penalty is the smallest at which they are, as at the beginning of a path.  Of
     batches of signals that share their dictionary the same is said of each, so that it is shown once.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        Its codes.
+    Shapes: codes (n_signals, n_atoms).
     """
     name = _PENALTY_NAME.get()
     if name is None or problem.n_signals < 2 or codes.nnz or np.count_nonzero(problem.energies) < 2:
@@ -94,12 +77,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
 def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> None:
     """Warn if a constant atom without penalty, an intercept, has the code zero because `positive` wants that.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        Its codes.
+    Shapes: codes (n_signals, n_atoms).
     """
     if not (problem.positive and problem.penalty.has_zeros and problem.atoms.is_matrix):
         return

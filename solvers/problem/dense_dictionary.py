@@ -23,15 +23,7 @@ EQUAL = 1e-6
 class DenseDictionary(MatrixDictionary):
     """An array of atoms.
 
-    Parameters
-    ----------
-    array : array_like, shape (n_atoms, n_features)
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it does not hold finite real numbers, has a wrong shape, or the squared norm of a non-zero row
-        overflows or is below 1e-292.
+    Shapes: array (n_atoms, n_features).
     """
 
     def __init__(self, array: ArrayLike) -> None:
@@ -65,10 +57,7 @@ class DenseDictionary(MatrixDictionary):
         It is square, and its columns have one norm, but its rows, which are the atoms, several, none of them
         zero: columns of a matrix that says which features belong together have one norm, too.
 
-        Parameters
-        ----------
-        signals : ndarray, shape (n_signals, n_features)
-            Not looked at.
+        Shapes: signals (n_signals, n_features).
         """
         return self._transposed
 

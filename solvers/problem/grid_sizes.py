@@ -6,20 +6,7 @@ import math
 
 
 def require_grid(image_shape: tuple[int, int], kernel_shape: tuple[int, int], stride: int) -> None:
-    """Raise ValueError unless kernels at steps of `stride` begin and end with the image.
-
-    Parameters
-    ----------
-    image_shape, kernel_shape : (int, int)
-        (rows, columns), in pixels.
-    stride : int
-        Distance between neighbouring positions, in pixels.
-
-    Raises
-    ------
-    ValueError
-        If they do not; the message proposes strides and sizes.
-    """
+    """Raise ValueError unless kernels at steps of `stride` begin and end with the image."""
     require_room(image_shape, kernel_shape)
     beyond = [image - kernel for image, kernel in zip(image_shape, kernel_shape, strict=True)]
     for name, image, kernel, rest in zip(("rows", "columns"), image_shape, kernel_shape, beyond, strict=True):
@@ -43,17 +30,7 @@ def require_room(
     name: str = "the image",
     hint: str = "",
 ) -> None:
-    """Raise ValueError if a kernel is larger than the image.
-
-    Parameters
-    ----------
-    image_shape, kernel_shape : (int, int)
-        (rows, columns), in pixels.
-    name : str, default "the image"
-        The image in the message.
-    hint : str, optional
-        What ends the message.
-    """
+    """Raise ValueError if a kernel is larger than the image."""
     for axis, image, kernel in zip(("rows", "columns"), image_shape, kernel_shape, strict=True):
         if kernel > image:
             raise ValueError(
@@ -65,11 +42,6 @@ def valid_strides(image_shape: tuple[int, int], kernel_shape: tuple[int, int]) -
     """Return the strides up to the kernel's shorter side at which kernels begin and end with the image.
 
     Larger ones, which leave pixels out, are not proposed.
-
-    Parameters
-    ----------
-    image_shape, kernel_shape : (int, int)
-        (rows, columns), in pixels; kernels are not larger than the image.
     """
     beyond = math.gcd(*(image - kernel for image, kernel in zip(image_shape, kernel_shape, strict=True)))
     # The divisors of zero are all numbers.
@@ -83,17 +55,7 @@ def valid_strides(image_shape: tuple[int, int], kernel_shape: tuple[int, int]) -
 def valid_shape(
     image_shape: tuple[int, int], kernel_shape: tuple[int, int], stride: int, *, pad: bool
 ) -> tuple[int, int]:
-    """Return the nearest shape of an image that the grid covers: not smaller if `pad`, else not larger.
-
-    Parameters
-    ----------
-    image_shape, kernel_shape : (int, int)
-        (rows, columns), in pixels; kernels are not larger than the image.
-    stride : int
-        Distance between neighbouring positions, in pixels.
-    pad : bool
-        Which.
-    """
+    """Return the nearest shape of an image that the grid covers: not smaller if `pad`, else not larger."""
     rows, columns = (
         kernel + ((image - kernel + (stride - 1 if pad else 0)) // stride) * stride
         for image, kernel in zip(image_shape, kernel_shape, strict=True)

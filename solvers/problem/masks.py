@@ -8,13 +8,7 @@ from solvers.problem.lasso import LassoProblem
 
 
 def groups_of(problem: LassoProblem) -> list[np.ndarray]:
-    """Return the signals of each mask, or row of weights, in the order in which masks first appear.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        A problem with weights for each signal.
-    """
+    """Return the signals of each mask, or row of weights, in the order in which masks first appear."""
     weights = problem.feature_weights
     assert weights is not None
     rows = np.packbits(weights, axis=1) if weights.dtype == np.bool_ else weights
@@ -29,13 +23,7 @@ def groups_of(problem: LassoProblem) -> list[np.ndarray]:
 
 
 def seen_norms(problem: LassoProblem) -> np.ndarray:
-    """Return the norms of the atoms as each signal sees them, shape (n_signals, n_atoms).
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        A problem whose dictionary is a matrix, if there are weights of features.
-    """
+    """Return the norms of the atoms as each signal sees them, shape (n_signals, n_atoms)."""
     if problem.has_own_weights:
         assert problem.feature_weights is not None
         return np.sqrt(problem.atoms.correlate_squares(problem.feature_weights))

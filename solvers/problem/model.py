@@ -24,12 +24,7 @@ Made = TypeVar("Made")
 class CodingModel(Unchanging, Described):
     """What problems share: dictionary and penalty, checked, and what solvers compute of these alone.
 
-    Parameters
-    ----------
-    dictionary, penalty, positive, gram
-        As of `LassoProblem`, with the same errors.
-    mask, weights : array_like, shape (n_features,), optional
-        As its `mask` and `feature_weights`, for all signals.
+    Shapes: mask, weights (n_features,).
 
     Attributes
     ----------
@@ -96,15 +91,7 @@ class CodingModel(Unchanging, Described):
 
     @property
     def gram(self) -> np.ndarray:
-        """G = dictionary @ dictionary.T, whatever the weights of features; computed once.
-
-        Raises
-        ------
-        TypeError
-            If the dictionary is convolutional.
-        MemoryError
-            If it is larger than the memory limit.
-        """
+        """G = dictionary @ dictionary.T, whatever the weights of features; computed once."""
         if self._gram is None:
             if self.atoms.is_matrix and not self.gram_fits:
                 raise MemoryError(
@@ -168,15 +155,7 @@ class CodingModel(Unchanging, Described):
 
         All its atoms may be zero.
 
-        Parameters
-        ----------
-        weights : ndarray, shape (n_features,)
-            w.
-
-        Raises
-        ------
-        TypeError
-            If the dictionary is convolutional.
+        Shapes: weights (n_features,).
         """
         other = copy(self)
         other.atoms = self.atoms.weighted(weights)
@@ -193,10 +172,7 @@ class CodingModel(Unchanging, Described):
     def with_penalty(self, penalty: float | ArrayLike | ElasticNet) -> CodingModel:
         """Return a model with another penalty, and the Gram matrix if there is one.
 
-        Parameters
-        ----------
-        penalty : float, array_like of shape (n_atoms,), or ElasticNet
-            As of `LassoProblem`.
+        Shapes: penalty (n_atoms,).
         """
         other = self.copy()
         other.penalty = self._checked_penalty(penalty)
@@ -219,15 +195,7 @@ class CodingModel(Unchanging, Described):
         return make in self._kept or make in self._kept_of_atoms
 
     def once(self, make: Callable[[CodingModel], Made], *, whatever_penalty: bool = False) -> Made:
-        """Return what `make` returns of this model; it is called once, and what it makes is kept.
-
-        Parameters
-        ----------
-        make : callable
-            A function, or a class, of a module.
-        whatever_penalty : bool, default False
-            Whether it does not read the penalty, so that models with other penalties keep what it makes.
-        """
+        """Return what `make` returns of this model; it is called once, and what it makes is kept."""
         kept = self._kept_of_atoms if whatever_penalty else self._kept
         if make not in kept:
             kept[make] = make(self)

@@ -274,14 +274,7 @@ class ElasticNet(Unchanging):
 def penalty_of(value: Any, squared_norms: np.ndarray, *, name: str = "penalty") -> ElasticNet:
     """Return the penalty that a problem with atoms of these squared norms has.
 
-    Parameters
-    ----------
-    value : float or array_like of shape (n_atoms,), or ElasticNet
-        Numbers are l1 weights.
-    squared_norms : ndarray, shape (n_atoms,)
-        ||d_i||^2.
-    name : str, default "penalty"
-        What the caller calls it, for messages.
+    Shapes: value (n_atoms,); squared_norms (n_atoms,).
     """
     if not isinstance(value, ElasticNet):
         value = ElasticNet(

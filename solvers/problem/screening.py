@@ -31,13 +31,7 @@ QUANTUM = 2.0**-125
 
 
 class UnitAtoms:
-    """The atoms of an array at norm one, in single precision, block by block.
-
-    Parameters
-    ----------
-    model : CodingModel
-        With the dictionary.  Its `memory` says whether the blocks are kept, or made anew for each product.
-    """
+    """The atoms of an array at norm one, in single precision, block by block."""
 
     def __init__(self, model: CodingModel) -> None:
         atoms = model.atoms
@@ -76,13 +70,7 @@ class UnitAtoms:
             yield first, block
 
     def in_full(self, atoms: np.ndarray) -> np.ndarray:
-        """Return some atoms at norm one, in double precision.
-
-        Parameters
-        ----------
-        atoms : ndarray of int
-            Which.
-        """
+        """Return some atoms at norm one, in double precision."""
         return self._array[atoms] * self._inverse_norms[atoms, np.newaxis]
 
     def _convert(self, first: int, block: np.ndarray) -> None:
@@ -120,18 +108,7 @@ def largest_ratios(
 ) -> Largest:
     """Return the atoms that vectors pull most.
 
-    Parameters
-    ----------
-    unit_atoms : UnitAtoms
-        The atoms.
-    factors : ndarray, shape (n_atoms,)
-        ||d_i|| / lambda_i.
-    vectors : ndarray, shape (n_vectors, n_features)
-        Residuals, times the weights of features.
-    n_listed : int
-        How many atoms to list for each, at least; at most three halves of it.
-    positive : bool
-        Whether codes must not be negative.
+    Shapes: factors (n_atoms,); vectors (n_vectors, n_features).
     """
     strong = np.flatnonzero(factors > STRONG * np.median(factors))
     if not 0 < len(strong) <= MOST_STRONG:

@@ -30,29 +30,7 @@ class Signals(NamedTuple):
 def feature_weights(
     mask: Any, weights: Any, *, n_features: int, n_signals: int | None = None
 ) -> np.ndarray | None:
-    """Return the weights w >= 0 of features in E = 1/2 sum_j w_j (s_j - (aD)_j)^2 + ..., or None without any.
-
-    Parameters
-    ----------
-    mask : array_like of bool, or None
-        True where a feature is known.
-    weights : array_like of numbers, or None
-        The weights themselves.
-    n_features : int
-        Number of features.
-    n_signals : int, optional
-        Number of signals, where each may have a row of its own.
-
-    Returns
-    -------
-    ndarray of bool or float64, or None
-        Shape (n_features,) or (n_signals, n_features).  Bools are weights of one and zero.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there are both, or one is of the wrong kind, shape or value.
-    """
+    """Return the weights w of features in E = 1/2 sum_j w_j (s_j - (aD)_j)^2 + ..., or None."""
     if mask is None and weights is None:
         return None
     if mask is not None and weights is not None:
@@ -160,21 +138,7 @@ def checked_signals(
 ) -> Signals:
     """Return the signals that a caller passed.
 
-    Parameters
-    ----------
-    signals : array_like or compressed rows of SciPy, shape (n_signals, n_features)
-        The signals.
-    atoms : Dictionary
-        The dictionary that they have to fit.
-    mask, weights : array_like or None
-        As of `feature_weights`.
-    shared : ndarray, shape (n_features,), optional
-        Weights of features that hold where there is neither.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value.
+    Shapes: signals (n_signals, n_features); shared (n_features,).
     """
     if np.ma.is_masked(signals):
         raise TypeError(

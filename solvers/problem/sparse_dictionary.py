@@ -19,16 +19,7 @@ from solvers.problem.rounding import high_part
 class SparseDictionary(MatrixDictionary):
     """A sparse matrix of atoms, one a row.
 
-    Parameters
-    ----------
-    matrix : sparse array or matrix of SciPy, shape (n_atoms, n_features)
-        In any format; kept as compressed rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it does not hold finite real numbers, has a wrong shape, or the squared norm of a row with entries
-        overflows or is below 1e-292.
+    Shapes: matrix (n_atoms, n_features).
     """
 
     def __init__(self, matrix: Any) -> None:
@@ -50,13 +41,7 @@ class SparseDictionary(MatrixDictionary):
 
     @property
     def array(self) -> np.ndarray:
-        """Refused: it may be larger than memory.
-
-        Raises
-        ------
-        TypeError
-            Always.
-        """
+        """Refused: it may be larger than memory."""
         raise TypeError(
             "problem must have a dense array of atoms for this solver; got sparse ones: pass "
             "dictionary.toarray() if it fits into memory; solve_active_set takes sparse ones"

@@ -19,11 +19,6 @@ FIGURES = tuple(field.name for field in fields(Optimality))
 class BestCodes:
     """The codes of a batch of signals and their certificates.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem of these signals.
-
     Attributes
     ----------
     has_codes : bool
@@ -53,20 +48,7 @@ class BestCodes:
     ) -> np.ndarray:
         """Measure codes of some signals and keep them; return for which they are kept.
 
-        Parameters
-        ----------
-        signals : ndarray of int, shape (n_put,)
-            Which signals; the first time all of them.
-        codes : ndarray or scipy.sparse.csr_array, shape (n_put, n_atoms)
-            Their codes.
-        if_better : bool or ndarray of bool, shape (n_put,)
-            Keep a code only if its gap is smaller than that of the code kept before.
-        optimality : Optimality, optional
-            The certificates of these codes, if they were measured.
-
-        Returns
-        -------
-        ndarray of bool, shape (n_put,)
+        Shapes: signals (n_put,); codes (n_put, n_atoms); if_better (n_put,).
         """
         all_signals = len(signals) == self.problem.n_signals
         codes = as_sparse(codes)

@@ -36,11 +36,6 @@ def certify(
     SparseCodingResult
         With `n_steps` zero, and no warning of codes that are not optimal.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or shape, or codes are not finite or not feasible.
-
     Examples
     --------
     >>> import numpy as np

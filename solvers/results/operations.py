@@ -105,15 +105,7 @@ class OperationLedger(Drawn, Mapping[str, OperationCounts]):
 
 
 def ledger_of(work: Work, **networks: OperationCounts) -> OperationLedger:
-    """Return the ledger of some work, and of what a network did.
-
-    Parameters
-    ----------
-    work : Work
-        The multiply-adds.
-    **networks : OperationCounts
-        Parts that are more than multiply-adds.
-    """
+    """Return the ledger of some work, and of what a network did."""
     parts = {
         name: OperationCounts(multiply_adds=np.asarray(counts)) for name, counts in work.multiply_adds.items()
     }
@@ -121,15 +113,7 @@ def ledger_of(work: Work, **networks: OperationCounts) -> OperationLedger:
 
 
 def added(ledgers: Sequence[OperationLedger], *, once: Sequence[str] = ()) -> OperationLedger:
-    """Return the sum of the ledgers of one solver, part by part.
-
-    Parameters
-    ----------
-    ledgers : sequence of OperationLedger
-        At least one.
-    once : sequence of str
-        Parts that are done once for all, as the first ledger says.
-    """
+    """Return the sum of the ledgers of one solver, part by part."""
     parts = {
         name: ledgers[0][name]
         if name in once
@@ -154,13 +138,6 @@ def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
 
     The residual is computed from parts that are exact and a rest, three products for each; then come its
     correlations with all atoms, and two inner products.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    support_size : ndarray of int or int
-        Entries of the code that are not zero.
     """
     if type(support_size) is not int:
         # Pointers of sparse codes have 32 bits, and products of their differences would, too.

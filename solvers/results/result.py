@@ -245,10 +245,7 @@ class SparseCodingResult(Drawn):
 def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
     """Return the entries of each row that are not zero, in order.
 
-    Parameters
-    ----------
-    rows : ndarray or scipy.sparse.csr_array, shape (n_rows, n_columns)
-        Compressed rows are returned as they are.
+    Shapes: rows (n_rows, n_columns).
     """
     if isinstance(rows, sparse.csr_array):
         return rows
@@ -260,10 +257,7 @@ def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
 def entries_of(rows: np.ndarray) -> CompressedRows:
     """Return the entries of each row that are not zero, in order.
 
-    Parameters
-    ----------
-    rows : ndarray, shape (n_rows, n_columns)
-        Of less than 2^31 numbers.
+    Shapes: rows (n_rows, n_columns).
     """
     pointers = np.empty(len(rows) + 1, dtype=np.int32)
     values, columns = nonzero_entries(checks.read_only(np.ascontiguousarray(rows)), pointers)
@@ -271,15 +265,7 @@ def entries_of(rows: np.ndarray) -> CompressedRows:
 
 
 def compressed_rows(shape: tuple[int, int], rows: CompressedRows) -> sparse.csr_array:
-    """Return a `csr_array` of entries that are right by construction; it takes ownership of the arrays.
-
-    Parameters
-    ----------
-    shape : (int, int)
-        (n_rows, n_columns).
-    rows : CompressedRows
-        The entries.
-    """
+    """Return a `csr_array` of entries that are right by construction; it takes ownership of the arrays."""
     # The constructor and its checks take nine microseconds, a tenth of a small problem.
     matrix = sparse.csr_array.__new__(sparse.csr_array)
     vars(matrix).update(vars(_empty_rows(shape)))

@@ -76,13 +76,7 @@ class Solved(NamedTuple):
 
 
 def joined(batches: Sequence[Solved]) -> Solved:
-    """Return what is said of several batches as one.
-
-    Parameters
-    ----------
-    batches : sequence of Solved
-        All of one method, and certified.
-    """
+    """Return what is said of several batches as one."""
     return batches[0] if len(batches) == 1 else _combined(_stacked, batches)
 
 
@@ -124,26 +118,7 @@ def certified_result(
     steps: str = "iterations",
     **more: Any,
 ) -> Result:
-    """Return the result for what was solved; warn of signals that missed `tol`, and if all codes are zero.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        What was solved.
-    solved : Solved
-        What is said of all its signals; certified.
-    method, tol, steps
-        As in the result.
-    limit : callable or None
-        Returns what ended the signals, for the warning, given which of them stopped before the limit.  None
-        where there is to be no warning at all.
-    kind : type
-        Class of the result: `SparseCodingResult`, or one that adds to it.
-    bound : {"exact", "at least", "at most"}, default "exact"
-        Whether multiply-adds are exact, or bounds on those of a library.
-    **more
-        Further fields of that class, the same for all signals.
-    """
+    """Return the result for what was solved; warn of signals that missed `tol`, and if all codes are zero."""
     codes, optimality = solved.codes, solved.optimality
     assert optimality is not None
     # A gap that is not a number misses `tol`, too.

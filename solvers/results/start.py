@@ -70,17 +70,7 @@ def no_currents(n_signals: int) -> CompressedRows:
 def start_point(problem: LassoProblem, start: Start) -> StartPoint | None:
     """Return where the signals of a problem start; None without a start.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem that is solved.
-    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), result, or None
-        What the caller of a solver passed.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is of the wrong kind or shape, not finite, or negative where codes must not be.
+    Shapes: start (n_signals, n_atoms).
     """
     if start is None:
         return None

@@ -21,13 +21,7 @@ class CodesAgain(RefinedCodes[ExactRun]):
     """As `RefinedCodes` in exact time; other signals of the same model may follow."""
 
     def renew(self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> None:
-        """Begin again, from zero, with other signals of the same model; as many.
-
-        Parameters
-        ----------
-        problem, tol, max_duration, refine
-            As of `RefinedCodes`.
-        """
+        """Begin again, from zero, with other signals of the same model; as many."""
         # Machine code is called with these as with those before.
         correlations, energies = (
             checks.read_only(np.ascontiguousarray(values, dtype=np.float64))
@@ -48,13 +42,7 @@ class CodesAgain(RefinedCodes[ExactRun]):
 
 
 class CodesAlone:
-    """The networks of single signals of a model, each lent to one thread at a time: `CodingModel.once`.
-
-    Parameters
-    ----------
-    model : CodingModel
-        The model that keeps this: not used, since networks are made of problems.
-    """
+    """The networks of single signals of a model, each lent to one thread at a time: `CodingModel.once`."""
 
     def __init__(self, model: CodingModel) -> None:
         self._idle: list[tuple[LassoNetwork, CodesAgain]] = []
@@ -66,13 +54,7 @@ class CodesAlone:
     def solve(
         self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool
     ) -> tuple[LassoNetwork, CodesAgain]:
-        """Return the network of a problem of one signal, and its codes; give them back when they are read.
-
-        Parameters
-        ----------
-        problem, tol, max_duration, refine
-            As of `RefinedCodes`.
-        """
+        """Return the network of a problem of one signal, and its codes; give them back when they are read."""
         options: dict[str, Any] = {"tol": tol, "max_duration": max_duration, "refine": refine}
         try:
             network, refined = self._idle.pop()

@@ -22,15 +22,6 @@ from solvers.workers.progress import is_shown, report, share_of_decades
 class BatchRun:
     """The networks of a batch of signals, from potentials at a share of their thresholds.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem of these signals.
-    network : LassoNetwork
-        Its network.
-    head_start : float, default 0.0
-        That share.
-
     Attributes
     ----------
     scale : ndarray, shape (n_signals,)
@@ -93,15 +84,7 @@ class BatchRun:
         end: tuple[np.ndarray, np.ndarray],
         signals: np.ndarray,
     ) -> np.ndarray:
-        """Return the thresholded average currents between two times as codes.
-
-        Parameters
-        ----------
-        begin, end : tuple
-            From `charge`.
-        signals : ndarray of int
-            Of which signals.
-        """
+        """Return the thresholded average currents between two times as codes."""
         average = np.zeros((len(signals), end[1].shape[1]))
         # No time has passed where a network was lost right at the start of the interval.
         elapsed = (end[0] - begin[0])[signals, np.newaxis]
@@ -143,17 +126,7 @@ def sparse_counts(network: LassoNetwork, spike_counts: np.ndarray) -> sparse.csr
 
 
 def run_until_certified(refined: RefinedCodes[Any], best: BestCodes, *, tol: float) -> None:
-    """Run the networks of a batch until certificates confirm `tol`, or to their ends; keep the best.
-
-    Parameters
-    ----------
-    refined : RefinedCodes
-        The networks.
-    best : BestCodes
-        Gets their codes.
-    tol : float
-        As of `solve_spiking`.
-    """
+    """Run the networks of a batch until certificates confirm `tol`, or to their ends; keep the best."""
     problem = best.problem
     signals = np.arange(problem.n_signals)
     say_how_far = partial(_report, refined, problem, tol) if is_shown() else None

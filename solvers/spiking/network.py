@@ -41,11 +41,6 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
     -------
     SpikingNetwork
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
-
     References
     ----------
     Tang, Lin and Davies (2017), arXiv:1705.05475, equations 5-7.
@@ -60,13 +55,6 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 
 class LassoNetwork:
     """What the networks of all signals of a problem have in common: all but the drive.
-
-    Parameters
-    ----------
-    gram : NetworkGram
-        The Gram matrix of the dictionary.
-    positive : bool
-        Whether codes must not be negative: one neuron for each atom, otherwise two.
 
     Attributes
     ----------
@@ -87,15 +75,7 @@ class LassoNetwork:
 
     @classmethod
     def of(cls, problem: LassoProblem, *, on_demand: bool = False) -> LassoNetwork:
-        """Return the network of a problem whose signals have no weights of their own.
-
-        Parameters
-        ----------
-        problem : LassoProblem
-            The problem.
-        on_demand : bool, default False
-            As of `gram_of`.
-        """
+        """Return the network of a problem whose signals have no weights of their own."""
         return cls(gram_of(problem, on_demand=on_demand), positive=problem.positive)
 
     def of_batch(self, problem: LassoProblem) -> LassoNetwork:
@@ -110,13 +90,7 @@ class LassoNetwork:
         return len(self.firing_threshold)
 
     def driven(self, problem: LassoProblem, signal: int, *, scale: float) -> SpikingNetwork:
-        """Return the network with the drive of one signal: `lasso_network`.
-
-        Parameters
-        ----------
-        problem, signal, scale
-            As of `lasso_network`; the problem has these weights.
-        """
+        """Return the network with the drive of one signal: `lasso_network`."""
         bias = problem.correlations[signal] - problem.l1_weights
         if not self.positive:
             bias = np.concatenate([bias, -problem.correlations[signal] - problem.l1_weights])
@@ -125,9 +99,7 @@ class LassoNetwork:
     def in_network_order(self, values: np.ndarray) -> np.ndarray:
         """Return values of all positive, then all negative neurons in the order of the network.
 
-        Parameters
-        ----------
-        values : ndarray, shape (..., n_neurons)
+        Shapes: values (..., n_neurons).
         """
         if self._orders_agree:
             return values
@@ -137,9 +109,7 @@ class LassoNetwork:
     def in_result_order(self, values: np.ndarray) -> np.ndarray:
         """Return values in the order of the network as those of all positive, then all negative neurons.
 
-        Parameters
-        ----------
-        values : ndarray, shape (..., n_neurons)
+        Shapes: values (..., n_neurons).
         """
         if self._orders_agree:
             return values
@@ -149,9 +119,7 @@ class LassoNetwork:
     def out_degrees(self, neurons: np.ndarray) -> np.ndarray:
         """Return to how many targets the spikes of some neurons, counted as in results, go.
 
-        Parameters
-        ----------
-        neurons : ndarray of int, shape (n_chosen,)
+        Shapes: neurons (n_chosen,).
         """
         return self.weights.out_degrees(self.in_result_order(np.arange(self.n_neurons))[neurons])
 
@@ -159,11 +127,7 @@ class LassoNetwork:
 def signed(values: np.ndarray, *, positive: bool) -> np.ndarray:
     """Return a = a+ - a-, one value an atom, from values of neurons in the order of results.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n_signals, n_neurons)
-    positive : bool
-        Whether there is one neuron for each atom, and not two.
+    Shapes: values (n_signals, n_neurons).
     """
     if positive:
         return values
@@ -174,15 +138,5 @@ def signed(values: np.ndarray, *, positive: bool) -> np.ndarray:
 def spike_rates(
     spike_counts: np.ndarray, duration: np.ndarray, scale: np.ndarray, *, positive: bool
 ) -> np.ndarray:
-    """Return the codes read out of spikes, ``scale * counts / duration``, shape (n_signals, n_atoms).
-
-    Parameters
-    ----------
-    spike_counts : ndarray of int, shape (n_signals, n_neurons)
-        In the order of results.
-    duration, scale : ndarray, shape (n_signals,)
-        Simulated time, and the value of a code for one unit of spike rate.
-    positive : bool
-        Whether there is one neuron for each atom, and not two.
-    """
+    """Return the codes read out of spikes, ``scale * counts / duration``, shape (n_signals, n_atoms)."""
     return signed(spike_counts / duration[:, np.newaxis], positive=positive) * scale[:, np.newaxis]

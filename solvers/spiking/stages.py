@@ -44,26 +44,7 @@ class RefinedCodes(Generic[R]):
     on where the one before ended.  Where the gap falls slowly, it starts further on in the direction of the
     move: with the momentum of the accelerated gradient method (docs/theory.md, section 4.2).
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem of these signals.
-    network : LassoNetwork
-        Its network.
-    how : Time
-        How its runs pass time: `Exact`, `Clock`, or another.
-    tol : float
-        Gap wanted, in units of the energies.
-    max_duration : float
-        Longest time of all stages of a signal together.
-    refine : bool
-        Whether there is more than one stage.
-    pace : Pace, default FEW_SPIKES
-        How fast neurons fire in a stage that starts from a code, and when it ends.
-    start : ndarray, shape (n_signals, n_atoms), optional
-        Codes to start from; by default zero.
-    record_spikes : bool, default False
-        Keep the spikes of the last `advance`.
+    Shapes: start (n_signals, n_atoms).
 
     Attributes
     ----------
@@ -187,11 +168,6 @@ class RefinedCodes(Generic[R]):
     def advance_to_ends(self, after_each_call: Callable[[], object] | None = None) -> None:
         """Advance the networks that are not done until all are: the looks are within the calls of the kernel,
         unless spikes are recorded or there is a clock.
-
-        Parameters
-        ----------
-        after_each_call : callable, optional
-            Called whenever the kernel returns.
         """
         if self._records_spikes or not isinstance(self.run, ExactRun):
             while len(self.active):

@@ -101,11 +101,6 @@ def compare(
           hides them;
         - ``seconds``: wall-clock time.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value, or a method is not known.
-
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning

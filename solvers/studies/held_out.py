@@ -58,11 +58,6 @@ def held_out_score(
     float
         The score, 1 at most; 0 for one feature, or signals of zeros.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong kind or value, or the dictionary is convolutional.
-
     Examples
     --------
     The best penalty for noisy signals is neither the smallest nor the largest:

@@ -201,11 +201,6 @@ class SparseCodingStream(Described):
         StreamResult
             At a deadline, the best codes so far; `status` says which signals reached `tol`.  There is no
             warning.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is of the wrong kind, shape or value; the stream is then as it was before.
         """
         begin = time.perf_counter()
 
@@ -412,17 +407,7 @@ def _network_of(problem: LassoProblem) -> tuple[LassoNetwork, np.ndarray]:
 def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> sparse.csr_array:
     """Return the mixture of earlier codes that minimises the objective of a frame while signs stay.
 
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem of the new frame.
-    codes : sequence of scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        Those of the frames before, the last one first.  Of the others only entries in its support count.
-
-    Returns
-    -------
-    scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        Entries that would have other signs than those of the last frame are zero.
+    Shapes: codes (n_signals, n_atoms).
     """
     last, n_signals = codes[0], len(codes[0].indptr) - 1
     row = np.arange(n_signals).repeat(np.diff(last.indptr))

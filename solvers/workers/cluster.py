@@ -49,31 +49,6 @@ def run_on_cluster(
 
     Dask does a task again if its worker dies.  Where all copies of what is shared died, it gives up; then it
     is sent again, and tasks that are not done are done again.  After an error or Ctrl-C no task is begun.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Of the cluster.
-    function : callable
-        Of a module that workers can import; it returns the same for the same arguments.
-    shared : Shared
-        What tasks have in common.
-    task : callable
-        Returns the further arguments of a task; futures of the client become their results.
-    n_tasks : int
-        How many there are.
-    on_done : callable, optional
-        Called with each outcome, in the order in which they come.
-    all_at_once : bool, default False
-        Send all tasks at once.  Otherwise a few for each worker, and more when these are done, so that their
-        arguments need not be in memory.
-    **options
-        Of `Client.submit`.
-
-    Raises
-    ------
-    RuntimeError
-        If workers died again and again, or there are none.
     """
     outcomes: list[Any] = [None] * n_tasks
     pending = deque(range(n_tasks))

@@ -21,15 +21,7 @@ _SHOWN: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 
 class Progress:
-    """A bar.
-
-    Parameters
-    ----------
-    bar : tqdm
-        Where it is shown.
-    per_batch : int, default 1
-        How much a batch counts for, of which `within` says how far it is.
-    """
+    """A bar."""
 
     def __init__(self, bar: tqdm, per_batch: int = 1) -> None:
         self._bar = bar
@@ -39,28 +31,14 @@ class Progress:
         self._lock = Lock()
 
     def update(self, count: int = 1) -> None:
-        """Count what has been done as a whole.
-
-        Parameters
-        ----------
-        count : int, default 1
-            How much.
-        """
+        """Count what has been done as a whole."""
         # Threads that update the bar at the same time would lose counts.
         with self._lock:
             self._done += count
             self._show(0.0)
 
     def within(self, share: float, text: str) -> None:
-        """Show how much of the present batch is done.
-
-        Parameters
-        ----------
-        share : float
-            From 0 to 1.
-        text : str
-            What is happening.
-        """
+        """Show how much of the present batch is done."""
         with self._lock:
             self._bar.set_postfix_str(text, refresh=False)
             self._show(share * self._per_batch)
@@ -80,19 +58,7 @@ class Progress:
 def progress_bar(
     total: int, *, unit: str, description: str, shown: bool, per_batch: int = 1
 ) -> Iterator[Progress | None]:
-    """Show a bar for what is done inside, or nothing.
-
-    Parameters
-    ----------
-    total : int
-        How much there is to do.
-    unit, description : str
-        What is counted, and what is done.
-    shown : bool
-        Whether there is a bar.
-    per_batch : int, default 1
-        As of `Progress`.
-    """
+    """Show a bar for what is done inside, or nothing."""
     if not shown:
         yield None
         return
@@ -111,28 +77,14 @@ def is_shown() -> bool:
 
 
 def report(share: float, text: str) -> None:
-    """Show how much of the present batch is done, if this thread's call has a bar.
-
-    Parameters
-    ----------
-    share : float
-        From 0 to 1.
-    text : str
-        What is happening.
-    """
+    """Show how much of the present batch is done, if this thread's call has a bar."""
     progress = _SHOWN.get()
     if progress is not None:
         progress.within(share, text)
 
 
 def share_of_decades(now: float, first: float, last: float) -> float:
-    """Return how far a number has fallen from `first` to `last`, on a scale of logarithms, from 0 to 1.
-
-    Parameters
-    ----------
-    now, first, last : float
-        Not negative; `first` above `last`.
-    """
+    """Return how far a number has fallen from `first` to `last`, on a scale of logarithms, from 0 to 1."""
     if not now > last:
         return 1.0
     if not first > now:

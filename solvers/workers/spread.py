@@ -34,17 +34,7 @@ SMALLEST_MAPPED = 4096
 
 
 def batch_slices(n_signals: int, n_values: int, n_workers: int) -> list[slice]:
-    """Return which signals are solved together.
-
-    Parameters
-    ----------
-    n_signals : int
-        Number of signals.
-    n_values : int
-        Numbers that each keeps, such as potentials.
-    n_workers : int
-        Number of workers.
-    """
+    """Return which signals are solved together."""
     size = min(VALUES_PER_BATCH // n_values, LARGEST_BATCH)
     if n_workers > 1:
         size = min(size, math.ceil(n_signals / (BATCHES_PER_WORKER * n_workers)))
@@ -69,38 +59,6 @@ def spread(
     What batches have in common goes to other processes once, and not with each batch.  BLAS has one thread in
     all workers, the caller among them: it rounds products of matrices differently with their number, and
     results must not depend on workers.  With `blas_threads` a single worker leaves BLAS as it is.
-
-    Parameters
-    ----------
-    solve : callable
-        Called with each batch.
-    batches : sequence
-        The batches.
-    n_jobs : int or None
-        As joblib takes it.
-    n_workers : int
-        The number of workers that `n_jobs` means.
-    bar : Progress or None
-        A progress bar, updated after every batch.
-    common : object, optional
-        What batches refer to beside what `solve` does: arrays in it go once to each process too.
-    prefer : {"threads", "processes"}, default "threads"
-        The kind of workers unless a `joblib.parallel_config` says otherwise.
-    count : callable, optional
-        How much an outcome counts for on the bar; 1 by default.
-    blas_threads : bool, default False
-        Whether a single worker may use all threads of BLAS.
-
-    Returns
-    -------
-    list
-        The outcomes, in the order of the batches.
-
-    Raises
-    ------
-    RuntimeError
-        If a worker process died; with a Dask cluster, which does its batches again, if workers died again and
-        again.
     """
 
     def counted(outcome: Outcome) -> Outcome:

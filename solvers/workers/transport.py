@@ -36,14 +36,6 @@ class Shared:
     joblib and Dask send a large array, an argument of many tasks, once to each process; of an object with
     arrays in it they send a copy with every task.
 
-    Parameters
-    ----------
-    content : object
-        Anything that can be pickled.
-    maps_by_name : bool, default False
-        Whether arrays that are memory maps of files travel as the names of these files, which the other
-        processes map again: not to other machines, which may not have them.
-
     Attributes
     ----------
     key : str
@@ -70,13 +62,7 @@ class Shared:
         self.packed[-8:] = np.frombuffer(len(index).to_bytes(8, "little"), dtype=np.uint8)
 
     def task(self, content: Any) -> Task:
-        """Return a task as it travels, without the arrays that are shared.
-
-        Parameters
-        ----------
-        content : object
-            What the task is about.
-        """
+        """Return a task as it travels, without the arrays that are shared."""
         positions: list[int] = []
 
         def stays(buffer: pickle.PickleBuffer) -> bool:
@@ -121,11 +107,6 @@ def file_map(array: np.ndarray) -> FileMap | None:
     """Return where the numbers of an array are in a file that it is a memory map of, in one piece.
 
     It is None of another array, and of a map whose changes the file does not have.
-
-    Parameters
-    ----------
-    array : ndarray
-        The array.
     """
     root = array
     while isinstance(root.base, np.ndarray):
@@ -155,13 +136,7 @@ _LOCK = ForkSafeLock()
 
 
 def opened(key: str, packed: np.ndarray) -> Opened:
-    """Return what is shared; it is unpacked once in each process.
-
-    Parameters
-    ----------
-    key, packed
-        Of the `Shared`.
-    """
+    """Return what is shared; it is unpacked once in each process."""
     with _LOCK:
         if key not in _opened:
             while len(_opened) >= MOST_OPENED:
