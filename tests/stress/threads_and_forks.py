@@ -115,8 +115,9 @@ def forks(n_forks, expected):
             for kind, name in usual:
                 bits(kind, name, 2)
 
-    for _ in range(2):
-        threading.Thread(target=solve_on).start()
+    threads = [threading.Thread(target=solve_on) for _ in range(2)]
+    for thread in threads:
+        thread.start()
     for number in range(n_forks):
         kind, name = usual[number % 3]
         time.sleep(1e-3 * (number % 17))
@@ -127,6 +128,8 @@ def forks(n_forks, expected):
         if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
             yield f"{name}, {kind}: a forked child ended with {code}"
     is_over.set()
+    for thread in threads:
+        thread.join()
 
 
 def main():
