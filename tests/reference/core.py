@@ -28,7 +28,7 @@ class SimulatedCore:
         self.core = core = Core(layout)
         self.layout, self.stall, self.rng = layout, stall, rng
         self.commands, self.updates, self.spikes = [], [], []
-        self.cycles = self.run_cycles = 0
+        self.cycles = 0
         self.is_done = True
         self.simulator = Simulator(core)
         self.simulator.add_clock(1e-8)
@@ -47,7 +47,6 @@ class SimulatedCore:
         self.updates, self.spikes, before = [], [], self.cycles
         self.is_done = False
         self.do((Action.RUN, 0, n_steps))
-        self.run_cycles += self.cycles - before
         return self.updates, self.spikes, self.cycles - before
 
     async def _send(self, ctx):

@@ -1,7 +1,6 @@
 """Files of named arrays: what is read is what was written, or nothing is."""
 
 import io
-import tracemalloc
 import zipfile
 
 import numpy as np
@@ -94,20 +93,6 @@ def test_an_entry_that_is_not_what_its_header_says_is_refused(path, content):
     whole = {f"{name}.npy": of_numpy(np.asarray(value)) for name, value in ENTRIES.items()}
     write(path, {**whole, "first.npy": content})
     require_refused(path)
-
-
-@pytest.mark.parametrize("save", [save_archive, lambda path, entries: np.savez_compressed(path, **entries)])
-def test_an_array_is_in_memory_once(path, save):
-    values = np.random.default_rng(0).random(2**20)
-    save(path, {"values": values})
-    tracemalloc.start()
-    try:
-        loaded = load(path, "values")["values"]
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    np.testing.assert_array_equal(loaded, values)
-    assert peak < 1.25 * values.nbytes
 
 
 def test_every_byte_counts(tmp_path):

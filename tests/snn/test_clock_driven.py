@@ -27,7 +27,7 @@ from tests.reference.networks import (
     random_dictionary,
     random_network,
 )
-from tests.reference.weight_forms import NAMES, in_form
+from tests.reference.weight_forms import NAMES
 from tests.tiers import examples
 
 every_form = pytest.mark.parametrize("form", NAMES)
@@ -142,26 +142,6 @@ def require_same(ours, slow, names, copy=...):
 
 def require_near(one, other):
     np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-10)
-
-
-@every_form
-@pytest.mark.property
-@examples(20)
-@given(data=st.data(), **RULES)
-def test_a_form_is_its_dense_matrix(form, data, integration, reset):
-    """Around the 32 neurons that a kernel takes at a time, and where none, some and many fire in a step."""
-    this = data.draw(networks(form, ["mixed weights", "few of many fire", "excitation"], most=70))
-    network, how = this.network(), Clock(0.1, integration=integration, reset=reset)
-    drives = this.soma_bias * np.array([[0.2], [1.0], [4.0]])
-    of_form, expected = (how.start(each, drives) for each in (network, in_form(network, "dense")))
-    for time in (0.1, 8.0):  # short enough that the last bits do not grow to a spike more or less
-        of_form.advance(time)
-        expected.advance(time)
-        np.testing.assert_array_equal(of_form.spike_counts, expected.spike_counts)
-        for name in ("membrane_potential", "synaptic_current", "charge", "filtered_spikes"):
-            require_near(getattr(of_form, name), getattr(expected, name))
-        # From rest h = W^T trace.
-        require_near(of_form.synaptic_current, of_form.filtered_spikes @ this.weights)
 
 
 @pytest.mark.parametrize("integration", ["exact", "euler"])

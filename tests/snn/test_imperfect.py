@@ -7,11 +7,8 @@ import numpy as np
 import pytest
 
 from snn import (
-    Clock,
     ImperfectClock,
     Imperfections,
-    NetworkState,
-    RunawayError,
     SpikingNetwork,
     simulate_clocked,
 )
@@ -54,16 +51,6 @@ def test_normals_have_their_moments():
     assert abs((normals**4).mean() - 3.0) < 4.0 * np.sqrt(96.0 / len(normals))
     assert abs((normals[:-1] * normals[1:]).mean()) < 4.0 / np.sqrt(len(normals))
     np.testing.assert_allclose(normals[:9], [normal(5, 2**40, i) for i in range(9)], rtol=1e-14)
-
-
-def test_a_refractory_neuron_by_hand():
-    """It fires every 8 steps, and is refractory for 3; a time of 0.7 is rounded up to 3 steps of 1/4."""
-    refractory = Imperfections(refractory_time=0.7)
-    network = SpikingNetwork([[0.0]], [0.5])
-    run = simulate_clocked(network, 33.0, time_step=1 / 4, imperfections=refractory, record_spikes=True)
-    np.testing.assert_array_equal(np.diff(run.spikes.times), np.full(len(run.spikes) - 1, 11 / 4))
-    # a = u / (theta + u t): the curve of a neuron with refractory time t.
-    assert run.n_spikes == int(33.0 * 0.5 / (1.0 + 0.5 * 0.75))
 
 
 def test_a_leaky_neuron_fires_at_its_closed_rate():
@@ -137,24 +124,3 @@ def test_a_run_that_starts_again_has_new_noise_and_an_empty_line():
     run.advance(20.0)
     assert (run.spike_counts != 2 * first).any()
     np.testing.assert_array_equal(run.total_steps, [320])
-
-
-def test_clocks_with_other_imperfections_are_others():
-    one, other = Imperfections(leak=0.1), Imperfections(leak=0.2)
-    assert ImperfectClock(0.25, imperfections=one) == ImperfectClock(0.25, imperfections=one)
-    assert ImperfectClock(0.25, imperfections=one) != ImperfectClock(0.25, imperfections=other)
-    assert ImperfectClock(0.25, imperfections=one) != Clock(0.25)
-
-
-@pytest.mark.parametrize(("threshold", "runs_away"), [(1.2, False), (1.0, False), (0.8, True)])
-def test_a_sign_pair_has_no_room_for_smaller_thresholds(threshold, runs_away):
-    """A spike of one causes 1 / theta^2 of the other's and its own; below one their drives end it."""
-    network = SpikingNetwork([[0.0, 1.0], [1.0, 0.0]], [-0.1, -0.1], threshold)
-    kicked = NetworkState(membrane_potential=[0.0, 0.0], synaptic_current=[20.0, 0.0])
-    if runs_away:
-        with pytest.raises(RunawayError):
-            simulate_clocked(network, 500.0, time_step=1 / 4, state=kicked)
-    else:
-        first = simulate_clocked(network, 500.0, time_step=1 / 4, state=kicked)
-        assert first.n_spikes > 10
-        assert simulate_clocked(network, 500.0, time_step=1 / 4, state=first.state).n_spikes == 0

@@ -4,8 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from snn import SpikeTrain, SpikingNetwork, Stimulus, explain, simulate
-from snn.base.drawn import plot
+from snn import SpikingNetwork, Stimulus, explain, simulate
 from snn.pictures import potentials, rates_against_time
 from tests.processes import run_python
 from tests.reference.networks import golden_network
@@ -68,16 +67,6 @@ assert "snn.pictures" in sys.modules and "solvers.pictures" not in sys.modules
     run_python("-c", code)
 
 
-def test_a_class_that_inherits_from_a_result_is_drawn_like_it(ax):
-    class Chosen(SpikeTrain):
-        pass
-
-    Chosen(times=[], neurons=[], n_neurons=30, start=0.0, stop=1.0).plot(ax=ax)
-    assert len(ax.collections[0].get_offsets()) == 0
-    with pytest.raises(TypeError, match="value"):
-        plot(np.ones(3))
-
-
 @pytest.mark.parametrize("has_stimulus", [False, True])
 def test_potentials_reach_the_threshold_at_each_spike_and_start_again_at_zero(ax, has_stimulus):
     network = golden_network()
@@ -101,12 +90,6 @@ def test_rates_and_their_limits(ax, spikes):
     assert ax.lines[0].get_ydata()[-1] == pytest.approx(len(spikes.of(0)) / 20.0)
     assert list(ax.lines[5].get_ydata()) == [1.2, 1.2]
     assert ax.lines[2].get_color() == ax.lines[5].get_color()
-
-
-def test_without_ax_the_current_axes_are_used(ax, spikes):
-    assert spikes.plot() is ax
-    assert potentials(golden_network(), spikes, neurons=[1]) is ax
-    assert rates_against_time(spikes, neurons=[1]) is ax
 
 
 @pytest.mark.parametrize("n_sources", [1, 10])

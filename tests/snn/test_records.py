@@ -144,37 +144,6 @@ def test_charges_of_a_spike_are_the_formula_and_reach_the_threshold(form, data, 
         assert not told.source_charge[np.bincount(spikes.neurons[:k], minlength=len(charges)) == 0].any()
 
 
-def test_the_largest_sources_have_lines_of_their_own():
-    array = np.zeros((9, 9))
-    array[1:, 0] = 0.1 * np.arange(1, 9)
-    network = SpikingNetwork(array, [0.2, *np.full(8, 1.0)])
-    spikes = simulate(network, 3.0, record_spikes=True).spikes
-    of_first = np.flatnonzero(spikes.neurons == 0)
-    told = explain(network, spikes, int(of_first[0]))
-    names = [name for name, _ in told.parts()]
-    assert names[:3] == ["bias", "initial potential", "spikes of neuron 8"]
-    assert "3 other neurons" in names[-1]
-    np.testing.assert_array_equal(told.largest_sources(2), [8, 7])
-    lines = str(told).splitlines()
-    assert len(lines) == len(names) + 2
-    assert sum(float(line.split()[-1]) for line in lines[1:-1]) == pytest.approx(1.0, abs=1e-5)
-    assert "start of the record" in lines[0]
-    assert "reset" in str(explain(network, spikes, int(of_first[-1]))).splitlines()[0]
-
-
-def test_neurons_that_start_at_the_threshold_and_ties():
-    network = SpikingNetwork([[0.0, -0.5], [-0.5, 0.0]], [1.0, 1.0])
-    state = NetworkState(membrane_potential=[1.0, 0.0], synaptic_current=[0.5, 0.0])
-    spikes = simulate(network, 3.0, state=state, record_spikes=True).spikes
-    first = explain(network, spikes, 0, state=state)
-    assert (first.neuron, first.time, first.initial_potential, first.total) == (0, 0.0, 1.0, 1.0)
-    tied = simulate(network, 1.5, record_spikes=True).spikes
-    for k in (0, 1):
-        told = explain(network, tied, k)
-        assert (told.time, told.bias_charge) == (1.0, 1.0)
-        assert not told.source_charge.any()
-
-
 @pytest.mark.parametrize("options", [{"reset": "zero"}, {"imperfections": Imperfections(leak=0.1)}])
 def test_records_of_imperfect_neurons_are_not_rebuilt(options):
     network = SpikingNetwork([[0.0, -0.5], [-0.3, 0.0]], [1.0, 0.7])
@@ -282,11 +251,3 @@ def test_thresholded_average_current_differs_from_the_rate_by_c_over_t(time):
     gap = np.abs(read - run.spike_rate)
     assert (gap <= np.abs(run.state.membrane_potential) / threshold / time * (1 + 1e-9)).all()
     assert gap.max() * time < 5.0
-
-
-def test_early_spikes_leave_the_late_window_and_the_current_exactly_zero():
-    rng = np.random.default_rng(42)
-    dictionary = random_dictionary(rng, 40, 20, non_negative=True)
-    run = simulate(classo_network(dictionary, dictionary[:3].sum(axis=0), 0.1), 300.0, record_spikes=True)
-    for sparser in (rates.spike_rate(run.spikes, start=150.0), rates.thresholded_average_current(run)):
-        assert np.count_nonzero(sparser) < np.count_nonzero(run.spike_rate)

@@ -1,10 +1,8 @@
 """Drives that change and input spikes, and simulators that are changed on the way: runs joined by hand."""
 
-import pickle
 from dataclasses import replace
 from functools import partial
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,8 +19,7 @@ from snn import (
     simulate,
     simulate_clocked,
 )
-from snn.run.exact import ExactRun
-from tests.reference.networks import MODERATE, case, networks
+from tests.reference.networks import MODERATE, networks
 from tests.reference.weight_forms import NAMES, random_matrix
 from tests.tiers import examples
 
@@ -169,35 +166,6 @@ def test_a_simulator_that_is_changed_is_two_runs(form, data):
     np.testing.assert_array_equal(simulator.spike_counts, first.spike_counts + second.spike_counts)
 
 
-@every_form
-@pytest.mark.parametrize("regime", ["mixed weights", "few of many fire"])
-def test_bits_do_not_depend_on_who_calls_the_kernel(form, regime, monkeypatch):
-    """After a few changes the machine code is called without Numba's look at the types of arguments."""
-    this = case(form, regime, 12, 16)
-    network, stimulus = this.network(), this.stimulus()
-    network.weights.toarray()  # rows of weights on demand: all are known, to both
-    found, look, runs = [], ExactRun._machine_code, []
-    for instead in (lambda *given: found.append(look(*given)) or found[-1], lambda *_: None):
-        with monkeypatch.context() as patch:
-            patch.setattr(ExactRun, "_machine_code", instead)
-            runs.append(
-                simulate(network, this.duration, state=this.state, stimulus=stimulus, record_spikes=True)
-            )
-    assert (found and None not in found) or numba.config.DISABLE_JIT
-    np.testing.assert_array_equal(runs[0].spikes.times, runs[1].spikes.times)
-    np.testing.assert_array_equal(runs[0].state.membrane_potential, runs[1].state.membrane_potential)
-    np.testing.assert_array_equal(runs[0].window_moments, runs[1].window_moments)
-
-
-def test_a_network_that_never_fires_has_no_next_spike():
-    simulator = Simulator(SpikingNetwork([[0.0, -0.5], [-0.5, 0.0]], [-1.0, 0.0]))
-    assert simulator.peek() == np.inf
-    assert simulator.step() is None
-    assert simulator.time == 0.0
-    simulator.soma_bias = [0.5, 0.0]
-    assert simulator.peek() == pytest.approx(2.0, abs=1e-15)
-
-
 def test_what_is_assigned_to_a_simulator_is_copied():
     """What the caller writes into an array later is not checked, and must not act."""
     network = SpikingNetwork([[0.0, -0.5], [-0.25, 0.0]], [1.0, 0.7])
@@ -230,38 +198,6 @@ def test_a_tie_of_an_input_and_a_crossing(run, weight):
     np.testing.assert_array_equal(run(network, 2.0, stimulus=drive, record_spikes=True).spikes.times, [2.0])
 
 
-@pytest.mark.parametrize("run", [simulate, on_a_clock])
-def test_an_empty_train_changes_no_bit(run):
-    rng = np.random.default_rng(31)
-    network = SpikingNetwork(random_matrix("dense", rng, 80), rng.uniform(-0.3, 1.5, 80))
-    nothing = SpikeTrain(times=[], neurons=[], n_neurons=2, start=0.0, stop=9.0)
-    plain = run(network, 9.0, record_spikes=True)
-    empty = run(network, 9.0, record_spikes=True, stimulus=Stimulus(spikes=nothing, weights=np.ones((2, 80))))
-    np.testing.assert_array_equal(plain.spikes.times, empty.spikes.times)
-    np.testing.assert_array_equal(plain.average_soma_current, empty.average_soma_current)
-    assert plain.operations.synaptic_operations == empty.operations.synaptic_operations
-
-
-@pytest.mark.parametrize("run", [simulate, on_a_clock])
-def test_spikes_of_one_network_are_inputs_of_another(run):
-    """Two networks, one after the other, are one network; ends of steps stay ends of steps."""
-    rng = np.random.default_rng(14)
-    forward, lateral = rng.uniform(0.0, 0.5, (4, 3)), 0.2 * (np.eye(3) - 1.0)
-    first = SpikingNetwork(np.zeros((4, 4)), rng.uniform(0.2, 1.0, 4))
-    second = SpikingNetwork(lateral, rng.uniform(-0.2, 0.2, 3))
-    both = SpikingNetwork(
-        np.block([[np.zeros((4, 4)), forward], [np.zeros((3, 4)), lateral]]),
-        np.concatenate([first.soma_bias, second.soma_bias]),
-    )
-    spikes = run(first, 30.0, record_spikes=True).spikes
-    result, whole = run(second, 30.0, stimulus=Stimulus(spikes=spikes, weights=forward)), run(both, 30.0)
-    assert result.n_spikes > 20
-    np.testing.assert_array_equal(result.spike_counts, whole.spike_counts[4:])
-    np.testing.assert_allclose(
-        result.state.synaptic_current, whole.state.synaptic_current[4:], rtol=0, atol=1e-12
-    )
-
-
 def test_a_runaway_stops_before_what_comes_later():
     network = SpikingNetwork(np.zeros((1, 1)), [0.1])
     stimulus = Stimulus(drive_times=[1.0, 2.0], drive=[[1e3], [0.0]])
@@ -286,18 +222,3 @@ def test_a_drive_at_a_time_and_its_mean():
     part = stimulus.between(2.0, 2.5)
     np.testing.assert_array_equal(part.drive_times, [2.0])
     np.testing.assert_array_equal(part.drive, [[3.0]])
-
-
-@pytest.mark.parametrize("convert", [np.array, sparse.csr_array])
-def test_a_stimulus_is_pickled_and_cannot_be_written(convert):
-    train = SpikeTrain(times=[0.5, 2.0], neurons=[0, 1], n_neurons=2, start=0.0, stop=4.0)
-    weights = convert([[0.5, 0.0, 1.0], [0.0, 0.25, 0.0]])
-    stimulus = Stimulus(spikes=train, weights=weights, drive_times=[1.0], drive=np.ones((1, 3)))
-    other = pickle.loads(pickle.dumps(stimulus))
-    network = SpikingNetwork(np.zeros((3, 3)), np.full(3, 0.5))
-    runs = [simulate(network, 4.0, stimulus=one, record_spikes=True) for one in (stimulus, other)]
-    np.testing.assert_array_equal(runs[0].spikes.times, runs[1].spikes.times)
-    for one in (stimulus, other):
-        assert not one.drive.flags.writeable
-        with pytest.raises(ValueError, match="read-only"):
-            (one.weights.data if sparse.issparse(one.weights) else one.weights)[0] = 2.0

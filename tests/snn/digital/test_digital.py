@@ -12,7 +12,6 @@ from snn import Imperfections, SpikeTrain, SpikingNetwork, Stimulus, simulate_cl
 from snn.digital import (
     DigitalFormat,
     DigitalNetwork,
-    DigitalState,
     FixedPoint,
     ImperfectDigital,
     simulate_digital,
@@ -203,20 +202,6 @@ def test_many_bits_are_the_clock(time_step):
     np.testing.assert_allclose(result.smooth_rate, clocked.smooth_rate, rtol=1e-9)
 
 
-@pytest.mark.parametrize("onto", ["current", "drive"])
-def test_a_stimulus_in_integers_is_that_of_the_clock_in_the_limit(onto):
-    rng = np.random.default_rng(9)
-    real = SpikingNetwork(0.3 * (np.eye(4) - 1.0), rng.uniform(0.2, 1.0, 4))
-    times = np.sort(rng.uniform(0.0, 20.0, 50))
-    train = SpikeTrain(times=times, neurons=np.arange(50) % 2, n_neurons=2, start=0.0, stop=20.0)
-    stimulus = Stimulus(spikes=train, weights=rng.uniform(-0.3, 0.3, (2, 4)), onto=onto)
-    network = DigitalNetwork.of(real, WIDE, time_step=1 / 16, threshold=2**32)
-    result = simulate_digital(network, 320, stimulus=stimulus)
-    clocked = simulate_clocked(real, 20.0, time_step=1 / 16, stimulus=stimulus)
-    assert np.abs(result.messages - clocked.spike_counts).max() <= 1
-    np.testing.assert_allclose(result.synaptic_current, clocked.state.synaptic_current, atol=0.02)
-
-
 def test_integers_have_the_mismatch_that_the_clock_has():
     network = random_network(np.random.default_rng(3), 12)
     imperfections = Imperfections(weight_mismatch=0.2, threshold_mismatch=0.1)
@@ -240,38 +225,6 @@ def test_the_largest_threshold_fits_into_its_register(theta, bits):
 
 
 # --- by hand ---------------------------------------------------------------------------------------
-
-
-def test_loihis_decay_and_lavas_wrap_by_hand():
-    """u <- sign(u) floor(|u| (4096 - delta) / 4096), and 2^23 + k becomes k - 2^23."""
-    form = DigitalFormat(potential_bits=24, current_bits=24, current_overflow="wrap")
-    network = DigitalNetwork.of(SpikingNetwork(np.zeros((2, 2)), [0.0, 0.0], 1.0), form, time_step=0.25)
-    kept = 100_001 * (4096 - network.decay) // 4096
-    state = DigitalState(
-        membrane_potential=[0, 0], synaptic_current=[100_001, -100_001], pending=np.zeros((1, 2), dtype=int)
-    )
-    assert simulate_digital(network, 1, state=state).state.synaptic_current.tolist() == [kept, -kept]
-    # Weights of 2^21 units: four spikes at once, and one more than the register holds.
-    weights = np.zeros((5, 5))
-    weights[:4, 4] = 1.0
-    form = DigitalFormat(
-        weights=FixedPoint(bits=8, exponent=15), current_overflow="wrap", potential_bits=30, decay_bits=12
-    )
-    real = SpikingNetwork(weights, [1e3] * 4 + [0.0], 1.0)
-    network = DigitalNetwork.of(real, form, time_step=50.0, threshold=2**21)
-    assert (network.weights.mantissas << network.weights.exponent).tolist() == [2**21] * 4
-    result = simulate_digital(network, 1)
-    assert result.state.synaptic_current[4] == 2**23 - 2**24
-    assert result.current_saturations.tolist() == [0, 0, 0, 0, 1]
-
-
-def test_a_state_does_not_change_with_the_arrays_it_was_made_of():
-    potential = np.zeros(2, dtype=np.int64)
-    state = DigitalState(
-        membrane_potential=potential, synaptic_current=np.zeros(2, dtype=np.int64), pending=[[0, 0]]
-    )
-    potential[:] = 7
-    assert state.membrane_potential.tolist() == [0, 0]
 
 
 # --- fixed-point numbers -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import nir
 from snn import DenseWeights, NetworkState, SpikeTrain, SpikingNetwork, StencilWeights, simulate
 from snn.exchange import InputConvolution, from_event_data, from_nir, to_event_data, to_nir
 from tests.processes import run_python
-from tests.reference.networks import MODERATE, networks, random_network, random_weights
+from tests.reference.networks import MODERATE, networks
 from tests.reference.weight_forms import NAMES
 from tests.tiers import examples
 
@@ -82,16 +82,6 @@ def test_there_and_back(form, data, tmp_path_factory):
             np.testing.assert_array_equal(train.of(neuron - first), tau * spikes.of(neuron))
 
 
-def test_numbers_of_any_size_keep_all_their_digits(tmp_path):
-    rng = np.random.default_rng(3)
-    weights = random_weights(rng, 6) * 10.0 ** rng.uniform(-200, 3, (6, 6))
-    network = SpikingNetwork(weights, rng.uniform(0, 1e5, 6), 10.0 ** rng.uniform(-2, 5, 6))
-    came = through_file(to_nir(network), tmp_path).network
-    np.testing.assert_array_equal(came.weights.toarray(), weights)
-    np.testing.assert_array_equal(came.soma_bias, network.soma_bias)
-    np.testing.assert_array_equal(came.firing_threshold, network.firing_threshold)
-
-
 def grid_weights(rng, n_channels, grid_shape, *, width=3, low=-1.0, high=1.0):
     values = rng.uniform(low, high, (n_channels, 3, width, n_channels))
     values[np.arange(n_channels), 1, width // 2, np.arange(n_channels)] = 0.0
@@ -116,22 +106,6 @@ def test_a_grid_with_one_bias_for_each_channel_is_a_convolution(tmp_path, shape)
     np.testing.assert_array_equal(came.populations["neurons"][channels, rows, columns], np.arange(n))
 
 
-def test_the_convolution_of_the_graph_is_what_its_nodes_compute():
-    """The node reads by cross-correlation, as in PyTorch: against a sum written out."""
-    rng = np.random.default_rng(6)
-    weights = grid_weights(rng, 2, (4, 3))
-    node = to_nir(SpikingNetwork(weights, np.ones(24))).nodes["neurons_to_neurons"]
-    sent = rng.standard_normal((4, 3, 2))
-    image = np.pad(sent.transpose(2, 0, 1), ((0, 0), (1, 1), (1, 1)))
-    received = np.zeros((2, 4, 3))
-    for target, row, column in np.ndindex(received.shape):
-        received[target, row, column] = np.sum(
-            node.weight[target] * image[:, row : row + 3, column : column + 3]
-        )
-    expected = weights.transpose_product(sent.ravel())
-    np.testing.assert_allclose(received.transpose(1, 2, 0).ravel(), expected, rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize(("n_colours", "kernel", "stride"), [(1, (3, 5), 2), (3, (2, 2), 1)])
 def test_an_input_convolution(tmp_path, n_colours, kernel, stride):
     """Kernels on an image, colours first, at a stride, against products of patches with kernels."""
@@ -150,12 +124,6 @@ def test_an_input_convolution(tmp_path, n_colours, kernel, stride):
         came = through_file(graph, tmp_path, signal=signal)
         assert isinstance(came.network.weights, StencilWeights)
         np.testing.assert_allclose(came.network.soma_bias, network.soma_bias + patches, rtol=0, atol=1e-13)
-
-
-def test_metadata_says_what_the_graph_cannot(tmp_path):
-    graph = to_nir(random_network(np.random.default_rng(15), 3))
-    nir.write(tmp_path / "graph.nir", graph)
-    assert set(nir.read(tmp_path / "graph.nir").metadata) == {"start", "firing", "ties", "time constant"}
 
 
 # --- events --------------------------------------------------------------------------------------
