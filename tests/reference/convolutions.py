@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from solvers import ConvolutionalDictionary
+from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, penalty_max
 
 # Image, kernel, stride: strides that divide a kernel's side or not, reach it or leave pixels out, one
 # position, one pixel; two and three channels.
@@ -22,3 +22,25 @@ def random_dictionary(geometry=GEOMETRIES[0], n_kernels=5, seed=0):
     image_shape, side, stride = geometry
     kernels = np.random.default_rng(seed).standard_normal((n_kernels, *side))
     return ConvolutionalDictionary(kernels, image_shape, stride)
+
+
+def image_problem(geometry=GEOMETRIES[0], *, positive=True, share=0.2, seed=1):
+    """One image of noise."""
+    dictionary = random_dictionary(geometry)
+    signals = np.random.default_rng(seed).standard_normal((1, dictionary.shape[1]))
+    penalty = share * penalty_max(dictionary, signals, positive=positive).min()
+    return LassoProblem(dictionary, signals, penalty, positive=positive)
+
+
+def long_signal(*, stride=1, n_channels=1, positive=False, l2_penalty=0.0, copies=1, seed=0):
+    """A long signal of smooth kernels of one dimension."""
+    rng = np.random.default_rng(seed)
+    kernels = np.cumsum(rng.standard_normal((3, 8, n_channels)), axis=1)
+    kernels = np.tile(kernels / np.linalg.norm(kernels, axis=(1, 2), keepdims=True), (copies, 1, 1))
+    dictionary = ConvolutionalDictionary(kernels, 8 + 200 * stride, stride)
+    signal = np.cumsum(rng.standard_normal((1, dictionary.shape[1])), axis=1)
+    signal -= signal.mean()
+    penalty = 0.05 * penalty_max(dictionary, signal, positive=positive).min()
+    if l2_penalty:
+        penalty = ElasticNet(penalty, l2_penalty * penalty)
+    return LassoProblem(dictionary, signal, penalty, positive=positive)

@@ -107,15 +107,6 @@ def test_at_or_above_the_threshold_the_crossing_is_now(gap, bias, current):
     assert crossing_time(gap, bias, current, 1.0) == 0.0
 
 
-def test_first_of_two_crossings():
-    """Net excitation with a negative bias crosses upwards, then downwards: the first one counts."""
-    gap, bias, current = 0.5, -0.1, 1.0
-    peak = math.log(10.0)
-    found = crossing_time(gap, bias, current, FOREVER)
-    assert found < peak
-    assert bias * found - current * math.expm1(-found) == pytest.approx(gap, abs=4 * EPS)
-
-
 @pytest.mark.parametrize("bias", [-0.3, -1e-3, -1e-12])
 def test_peak_just_below_and_just_above_the_gap(bias):
     peak = math.log(1.0 / -bias)

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,6 @@ from snn import (
     Block,
     BlockWeights,
     DenseWeights,
-    Exact,
     InhibitionOnDemand,
     LateralInhibition,
     NetworkState,
@@ -29,7 +27,6 @@ from snn import (
     simulate_clocked,
 )
 from snn.weights import SegmentedWeights, Weights, examples
-from tests.processes import at_most
 from tests.reference.exact_spikes import judge
 from tests.reference.networks import LARGEST_RATIO, moderate_state
 from tests.reference.weight_forms import random_dictionary, require_sums
@@ -207,52 +204,6 @@ def test_ties_all_over_a_grid(seed):
     np.testing.assert_allclose(run.spikes.times, crossing, rtol=1e-9)
 
 
-def test_an_even_image_stays_even():
-    """All of 12 x 12 positions tied; those that see no border stay so."""
-    values = np.full((2, 3, 3, 2), -1 / 64.0)
-    values[np.arange(2), 1, 1, np.arange(2)] = 0.0
-    network = SpikingNetwork(StencilWeights(values, (12, 12)), np.tile([1.0, 0.625], 144))
-    run = simulate(network, 3.0, record_spikes=True)
-    # Only the first spikes of channel 0: before them all positions are alike.
-    np.testing.assert_array_equal(run.spikes.times[:144], 1.0)
-    np.testing.assert_array_equal(run.spikes.neurons[:144], 2 * np.arange(144))
-    assert judge(run, network.weights.toarray()).fault == ""
-
-
-def test_positions_that_log_many_tied_spikes():
-    """Triples of equal neurons at one position: a log of spikes fills within one."""
-    group = np.repeat(np.arange(4), 3)
-    values = -np.random.default_rng(15).integers(1, 4, (4, 4))[np.ix_(group, group)] / 64.0
-    np.fill_diagonal(values, 0.0)
-    weights = StencilWeights(values[:, np.newaxis, np.newaxis], (1, 1))
-    run = simulate(
-        SpikingNetwork(weights, np.array([1.0, 0.8125, 0.6875, 0.5625])[group]), 35.0, record_spikes=True
-    )
-    assert run.n_spikes > 50
-    times = run.spikes.times.reshape(-1, 3)
-    np.testing.assert_array_equal(times, times[:, :1] + np.zeros(3))
-    assert judge(run, values).fault == ""
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers of Unix")
-def test_a_run_of_few_spikes_can_be_interrupted():
-    """A hundred million epochs with a spike or two in each, of a grid that is large beside them."""
-    network = SpikingNetwork(StencilWeights(np.zeros((1, 1, 1, 1)), (40, 50)), [0.01] + 1999 * [-1.0])
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    simulate(network, 1.0)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-    try:
-        with at_most(20.0), pytest.raises(KeyboardInterrupt):
-            simulate(network, 1e10)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
-
-
 # -- rows on demand --
 
 
@@ -292,32 +243,6 @@ def test_only_rows_that_are_needed_are_computed_and_once():
     other.prepare(missing[:1])
     np.testing.assert_array_equal(other.strength_of(missing[:1]), gram[missing[:1]])
     assert network.weights.n_stored == len(set(rows.asked)) - 1
-
-
-def test_copies_wait_for_rows_together():
-    """Copies that miss a row wait behind the others, unless a record or a limit depends on their order."""
-    gram, bias = coding_problem(np.random.default_rng(3), 200)
-    biases, order = np.array([np.roll(bias, 17 * k) for k in range(8)]), np.array([5, 0, 3, 1, 7, 2, 6, 4])
-    whole = Exact().start(SpikingNetwork(LateralInhibition(gram), bias), biases)
-    whole.advance(20.0, active=order)
-    n_calls = {}
-    for record in (False, True):
-        rows = CountedRows(gram)
-        run = Exact().start(SpikingNetwork(InhibitionOnDemand(200, rows), bias), biases)
-        active = order.copy()
-        spikes = run.advance(20.0, active=active, record=record)
-        np.testing.assert_array_equal(active, order)
-        np.testing.assert_array_equal(run.time, 20.0)
-        np.testing.assert_array_equal(run.spike_counts, whole.spike_counts)
-        np.testing.assert_allclose(run.membrane_potential, whole.membrane_potential, atol=1e-9)
-        assert len(rows.asked) == len(set(rows.asked))
-        n_calls[record] = rows.n_calls
-    assert n_calls[False] <= n_calls[True] / 3
-    # Copy by copy, in the order that was asked for.
-    counts = whole.spike_counts[order].sum(axis=1)
-    for k, part in zip(order, np.split(spikes.times, np.cumsum(counts)[:-1]), strict=True):
-        assert len(part) == whole.spike_counts[k].sum()
-        assert (np.diff(part) >= 0.0).all()
 
 
 def test_threads_and_clocks_may_share_the_rows():

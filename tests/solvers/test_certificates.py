@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog, minimize_scalar
 
-from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, certify, path, solve_active_set
+from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, path, solve_active_set
 from solvers._kernels.precision import KEPT_BITS
 from solvers.certificate import corrected
 from solvers.certificate import optimality as by_numpy
@@ -155,20 +155,6 @@ def test_figures_of_a_code_depend_neither_on_company_nor_on_caches(figures, posi
         np.testing.assert_array_equal(alone, getattr(expected, name)[[0, 11, 22]])
 
 
-def test_given_codes_are_certified_in_any_form():
-    problem = random_problem(share=0.2)
-    best = solve_active_set(problem)
-    given = certify(problem, best.codes)
-    assert given.method == "given"
-    assert given.converged
-    for form in ("csr", "csc", "coo", "lil", "dok"):
-        other = certify(problem, sparse.csr_matrix(best.codes).asformat(form))
-        np.testing.assert_array_equal(other.duality_gap, given.duality_gap)
-        np.testing.assert_array_equal(other.codes, best.codes)
-    assert not certify(problem, 1.5 * best.codes, tol=1e-9).converged
-    assert certify(problem, 1.5 * best.codes, tol=10.0).converged
-
-
 @BOTH
 def test_what_overflows_is_not_certified(figures):
     problem = LassoProblem(np.eye(2), [[1.0, 1.0]], 0.5)
@@ -237,40 +223,6 @@ def test_optima_with_tiny_penalties_are_certified_and_others_truly(figures, seed
         codes = 0.0 * best if factor is None else best * (1.0 + factor * rng.standard_normal(best.shape))
         codes = np.maximum(codes, 0.0) if positive else codes
         assert Fraction(figures(problem, changed(codes)).duality_gap[0]) >= exact_distance(single, codes)
-
-
-def test_penalties_far_apart_are_certified_or_not_but_truly():
-    n_certified = 0
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        dictionary, signal = rng.standard_normal((12, 8)), rng.standard_normal((1, 8))
-        norms = np.linalg.norm(dictionary, axis=1)
-        weights = 0.3 * np.abs(dictionary @ signal[0] / norms).max() * norms * 1e12 ** -rng.random(12)
-        problem = LassoProblem(dictionary, signal, weights)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            result = solve_active_set(problem, tol=1e-6)
-        n_certified += result.converged
-        distance = exact_distance(problem, result.codes)
-        assert not result.converged or distance <= Fraction(1e-6) * Fraction(problem.energies[0])
-    assert n_certified >= 36
-
-
-def test_an_intercept_is_not_penalised_and_ridge_regression_is_an_elastic_net():
-    """The code is that of centred columns and signals, and the intercept what is left."""
-    rng = np.random.default_rng(0)
-    dictionary, signals = rng.random((8, 20)), rng.standard_normal((3, 20))
-    penalty = np.r_[0.0, np.full(8, 0.2)]
-    with_intercept = np.concatenate([np.ones((1, 20)), dictionary])
-    codes = solve_active_set(LassoProblem(with_intercept, signals + 5.0, penalty), tol=1e-12).codes
-    centred = dictionary - dictionary.mean(axis=1, keepdims=True)
-    expected = solve_active_set(LassoProblem(centred, signals, 0.2)).codes
-    np.testing.assert_allclose(codes[:, 1:], expected, atol=1e-12)
-    left = signals.mean(axis=1) + 5.0 - expected @ dictionary.mean(axis=1)
-    np.testing.assert_allclose(codes[:, 0], left, atol=1e-12)
-    ridge = solve_active_set(LassoProblem(dictionary, signals, ElasticNet(0.0, 0.5)), tol=1e-10).codes
-    gram = dictionary @ dictionary.T + 0.5 * np.eye(8)
-    np.testing.assert_allclose(ridge, np.linalg.solve(gram, dictionary @ signals.T).T, atol=1e-12)
 
 
 def test_a_path_to_zero_ends_at_basis_pursuit():

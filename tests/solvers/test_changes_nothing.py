@@ -319,7 +319,9 @@ def test_features_that_are_masked_are_left_out_and_weights_are_roots_in_both(dat
 @given(data=st.data())
 def test_networks_have_the_matrix_of_the_problem(positive, data):
     """Weights -G but for its diagonal, thresholds g + l2, drive c - l1; sign pairs if signed."""
-    this = data.draw(moderate("spiking", positive=positive, weights="none", limited=False))
+    forms = [*MODERATE["dictionary"], "colour"]
+    drawn = moderate("spiking", dictionary=forms, positive=positive, weights="none", limited=False)
+    this = data.draw(drawn)
     network, n = lasso_network(this.problem(), 0), len(this.atoms)
     gram, norms = this.atoms @ this.atoms.T, (this.atoms**2).sum(axis=1)
     correlations = this.atoms @ this.values[0]

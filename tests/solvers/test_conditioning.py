@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import pytest
-from joblib import parallel_config
 from scipy.ndimage import uniform_filter
 
 from dictlearn import LearningSettings
@@ -16,7 +15,6 @@ from solvers import (
     METHODS,
     ConvolutionalDictionary,
     LassoProblem,
-    PreparedLasso,
     SparseCodingStream,
     compare,
     held_out_score,
@@ -59,8 +57,6 @@ SLOW = 3.0 + uniform_filter(np.random.default_rng(1).standard_normal((SIDE, SIDE
 SHIFTED = np.zeros((2, 4, 4))
 SHIFTED[0, :2, :2] = SHIFTED[1, 2:, 2:] = [[1.0, 2.0], [3.0, 4.0]]
 WITH, WITHOUT = kernels(mean=True), kernels(mean=False)
-COLOUR = np.random.default_rng(0).standard_normal((4, 4, 4, 3))
-COLOUR -= COLOUR.mean(axis=(1, 2), keepdims=True)
 ILL_POSED = {
     "local means": (WITHOUT, SLOW, r"no kernel has a mean.* \d+% .*signal 0"),
     "equal": (np.concatenate([WITH, WITH[2:3]]), SLOW, "kernels 2 and 4"),
@@ -87,17 +83,6 @@ def test_the_remedies_named_are_remedies(some, image):
     assert warned(lambda: solve_active_set(images(some, image))) == []
     array = np.concatenate([np.eye(4), np.eye(4)])
     assert warned(lambda: solve_active_set(LassoProblem(array, np.ones((1, 4)), 0.5))) == []
-
-
-def test_slow_changes_of_one_channel_are_said():
-    dictionary = ConvolutionalDictionary(COLOUR, (SIDE, SIDE), 1)
-    image = 0.1 * np.random.default_rng(1).standard_normal((SIDE, SIDE, 3))
-    assert dictionary.complaint(image.reshape(1, -1)) is None
-    image[..., 2] += 1.0
-    assert "no kernel has a mean" in dictionary.complaint(image.reshape(1, -1))
-    # Means of the channels that cancel out are means all the same.
-    cancelling = COLOUR + np.where(np.arange(4) == 0, 1.0, 0.0)[:, None, None, None] * [1.0, -1.0, 0.0]
-    assert ConvolutionalDictionary(cancelling, (SIDE, SIDE), 1).complaint(image.reshape(1, -1)) is None
 
 
 # -- codes that are all zero, atoms in columns ---------------------------------------------------------
@@ -176,37 +161,6 @@ def test_every_method_names_zero_codes_and_atoms_in_columns(name):
     assert warned(lambda: solve_fista(CASE.with_penalty(0.98 * factor * 50.0 * LARGEST))) == []
     messages = warned(lambda: METHODS[name](transposed(), tol=1e-2))
     assert len([text for text in messages if "dictionary.T" in text]) == 1
-
-
-@pytest.mark.parametrize(
-    "workers", [{"n_jobs": 2}, pytest.param({"n_jobs": 2, "backend": "loky"}, marks=pytest.mark.thorough)]
-)
-def test_workers_say_nothing_of_their_own(workers, capfd):
-    with parallel_config(**workers), warnings.catch_warnings():
-        warnings.simplefilter("default")
-        messages = warned(lambda: solve_spiking(transposed(mask=masks(6)), max_duration=3.0, n_jobs=2))
-    assert len(messages) == 2  # transposed, and not converged
-    assert "Warning" not in capfd.readouterr().err
-
-
-def test_dim_batches_are_warned_of_in_the_same_words():
-    """So that the filter of Python shows them once."""
-    rng = np.random.default_rng(2)
-    batches = [rng.standard_normal((3, 12)) for _ in range(3)]
-    for make in (PreparedLasso(CASE.dictionary, 30.0).with_signals, CASE.with_penalty(30.0).with_signals):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("default")
-            for batch in batches:
-                solve_fista(make(batch))
-        (warning,) = caught
-        assert "penalty_max" in str(warning.message)
-
-
-def test_the_check_for_transposed_atoms_is_made_once(monkeypatch):
-    calls, product, case = [], np.einsum, transposed()
-    monkeypatch.setattr(np, "einsum", lambda *args: calls.append(args) or product(*args))
-    warned(lambda: [solve_active_set(case.with_signals(signal[np.newaxis])) for signal in case.signals])
-    assert [args[0] for args in calls].count("ij,ij->j") == 1
 
 
 def test_the_name_of_the_penalty_is_that_of_the_thread():

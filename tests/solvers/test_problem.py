@@ -1,8 +1,5 @@
 """The problem and its dictionary: what they keep, what they share, and their products."""
 
-import copy
-import pickle
-import re
 from abc import update_abstractmethods
 from itertools import product
 
@@ -10,10 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from snn import SpikingNetwork
-from snn.weights import examples
 from solvers import (
-    ConvolutionalDictionary,
     ElasticNet,
     LassoProblem,
     PreparedLasso,
@@ -25,7 +19,6 @@ from solvers import (
     solve_fista,
     solve_spiking,
 )
-from solvers.gram.gram import gram_of
 from solvers.problem.dense_dictionary import DenseDictionary
 from solvers.problem.dictionaries import dictionary_of
 from solvers.problem.dictionary import Dictionary
@@ -108,33 +101,6 @@ def test_a_gram_matrix_counts_what_it_takes_to_make_it():
     assert len(DICTIONARIES["long sparse"]._parts) == 5  # bounds of rounding count on it
 
 
-def test_an_atom_of_an_image_by_hand():
-    kernels = [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]
-    dictionary = ConvolutionalDictionary(kernels, (3, 4), 1)
-    assert dictionary.shape == (2 * 3 * 2, 12)
-    atom = np.zeros((3, 4))
-    atom[1:3, 2:4] = kernels[0]  # row 1, column 2, kernel 0
-    np.testing.assert_array_equal(dictionary.toarray()[(1 * 3 + 2) * 2 + 0], atom.ravel())
-    inner = ConvolutionalDictionary(np.ones((4, 8, 8)), (80, 80), 4).gram_rows([4 * (5 * 19 + 7), 0])
-    assert np.diff(inner.indptr).tolist() == [9 * 4, 4 * 4]
-
-
-def test_colour_is_the_channels_one_beside_the_other():
-    rng = np.random.default_rng(7)
-    kernels = rng.standard_normal((4, 5, 3, 3))
-    colour = ConvolutionalDictionary(kernels, (13, 15), 2)
-    assert (colour.n_channels, colour.signal_shape, colour.image_shape) == (3, (13, 15, 3), (13, 15))
-    grey = [ConvolutionalDictionary(kernels[..., c], (13, 15), 2) for c in range(3)]
-    expected = np.stack([each.toarray().reshape(-1, 13, 15) for each in grey], axis=-1)
-    np.testing.assert_array_equal(colour.toarray(), expected.reshape(len(expected), -1))
-    np.testing.assert_allclose(colour.stencil(), sum(one.stencil() for one in grey), rtol=0, atol=1e-13)
-    one = ConvolutionalDictionary(grey[0].kernels[..., np.newaxis], (13, 15), 2)
-    assert (one.n_channels, one.signal_shape) == (1, (13, 15, 1))
-    np.testing.assert_array_equal(one.toarray(), grey[0].toarray())
-    for array in (colour.kernels, colour.stencil()):
-        assert not array.flags.writeable
-
-
 def covers(image, kernel, stride):
     """Whether a kernel at some multiple of the stride ends with the image."""
     return any(stride * k + kernel == image for k in range(image + 1))
@@ -159,15 +125,6 @@ def test_sizes_and_strides_that_fit_are_those_of_the_definition():
                 require_grid(image, kernel, stride)
     with pytest.raises(ValueError, match=r"images\[3\]"):
         require_room((9, 5), (8, 8), name="images[3]")
-
-
-def test_the_sizes_that_a_message_proposes_fit():
-    with pytest.raises(ValueError, match=r"stride .* 1, 2;") as caught:
-        ConvolutionalDictionary([[[1.0] * 8] * 8], (428, 642), 3)
-    sizes = re.findall(r"(\d+) x (\d+) \((crop|pad)\)", str(caught.value))
-    assert sizes == [("428", "641", "crop"), ("428", "644", "pad")]
-    for rows, columns, _ in sizes:
-        ConvolutionalDictionary([[[1.0] * 8] * 8], (int(rows), int(columns)), 3)
 
 
 class FlippedDictionary(Dictionary):
@@ -261,26 +218,6 @@ def test_sparse_atoms_of_any_format_are_taken_and_none_is_changed(form):
     assert "sparse" in repr(problem)
 
 
-@pytest.mark.parametrize("made_before", [False, True])
-@pytest.mark.parametrize(
-    "which", [slice(1, 3), slice(None, None, 2), np.array([3, 0]), [True, False, False, True]]
-)
-def test_a_subset_is_the_problem_of_some_signals(which, made_before):
-    """It shares what is known by then; what one of them computes later is its own."""
-    problem = random_problem(n_signals=4)
-    if made_before:
-        _ = problem.gram, problem.correlations
-    part = problem.subset(which)
-    assert part.dictionary is problem.dictionary
-    assert part.has_gram == made_before
-    assert not made_before or part.gram is problem.gram
-    rows = np.arange(4)[which]
-    for name in ("signals", "energies", "correlations"):
-        np.testing.assert_array_equal(getattr(part, name), getattr(problem, name)[rows])
-        assert getattr(part, name).flags.c_contiguous
-        assert not getattr(part, name).flags.writeable
-
-
 def test_groups_are_signals_with_equal_masks():
     masks = np.array([[1, 0, 1], [0, 1, 1], [1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)
     for options in ({"mask": masks}, {"feature_weights": 0.5 * masks}):
@@ -325,54 +262,3 @@ def test_the_rest_of_the_package_takes_every_form():
 
 
 # -- copies ----------------------------------------------------------------------------------------
-
-
-def problems():
-    """Problems of all kinds, with caches filled."""
-    dense = RNG.standard_normal((6, 4)), RNG.standard_normal((3, 4))
-    images = ConvolutionalDictionary(RNG.standard_normal((2, 3, 3)), (5, 5), 2), RNG.standard_normal((1, 25))
-    made = [
-        LassoProblem(*dense, 0.5),
-        LassoProblem(*dense, ElasticNet(0.5, 0.1), positive=True, mask=np.ones((3, 4), dtype=bool)),
-        LassoProblem(dense[0], sparse.csr_array(dense[1]), 0.5),
-        LassoProblem(*images, 0.5),
-    ]
-    assert all(problem.correlations.size for problem in made)
-    assert made[0].gram.size
-    return [*made, gram_of(made[0])]
-
-
-def flags_of(value, name="", seen=None):
-    """Whether each array may be written that can be reached from a value, by the way to it."""
-    seen = {} if seen is None else seen
-    if id(value) in seen:
-        return {}
-    seen[id(value)] = value
-    if isinstance(value, np.ndarray):
-        return {name: value.flags.writeable}
-    if sparse.issparse(value):
-        parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
-    elif isinstance(value, tuple):
-        parts = dict(enumerate(value))
-    elif type(value).__module__.startswith(("snn.", "solvers.")):
-        parts = vars(value)
-    else:
-        return {}
-    flags = {}
-    for key, part in parts.items():
-        flags |= flags_of(part, f"{name}.{key}", seen)
-    return flags
-
-
-@pytest.mark.parametrize("send", [lambda value: pickle.loads(pickle.dumps(value)), copy.deepcopy, copy.copy])
-def test_what_is_copied_or_sent_is_as_read_only_as_before(send):
-    """A kernel would be compiled once more for an array that may be written."""
-    networks = [
-        SpikingNetwork(weights, np.ones(weights.shape[0]), np.ones(weights.shape[0]))
-        for weights in examples()
-        if type(weights).__name__ != "InhibitionOnDemand"  # it stores rows, and its function may be any
-    ]
-    for value in [*problems(), *networks]:
-        before, after = flags_of(value), flags_of(send(value))
-        assert before
-        assert not any(is_writable for name, is_writable in after.items() if not before.get(name, False))

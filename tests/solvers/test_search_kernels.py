@@ -5,27 +5,22 @@ import pytest
 
 from solvers import (
     ConvolutionalDictionary,
-    ElasticNet,
     LassoProblem,
     memory_limit,
-    penalty_max,
     solve_active_set,
 )
 from solvers._kernels import grid_descent, sparse_gram
 from solvers._kernels.active_set import join
 from solvers._kernels.factor import Terms, enter, leave, new_working_set
 from solvers._kernels.products import GramMatrix
-from solvers.gram import convolutional_active_set, working_set
 from solvers.gram.convolutional_active_set import ActiveSetSearch, gram_part
 from solvers.gram.nested_dissection import Factor, divide
 from solvers.gram.windows import windows_of
-from solvers.gram.working_set import WorkingSetSearch
-from tests.reference.convolutions import GEOMETRIES, random_dictionary
+from tests.reference.convolutions import GEOMETRIES, image_problem, long_signal, random_dictionary
 
 pytestmark = pytest.mark.filterwarnings("ignore::solvers.problem.conditioning.IllPosedWarning")
 # The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
 ROUNDING = 1e-13
-NOTHING = np.empty(0, dtype=np.int64), np.empty(0)
 
 # -- the factor of an active set ---------------------------------------------------------------------
 
@@ -71,99 +66,15 @@ def test_factor_after_entering_and_leaving_is_that_of_the_remaining_atoms(n_bloc
     np.testing.assert_allclose(factor.T @ work.image[:size], drive, rtol=0, atol=1e-12)
 
 
-def test_dependent_atoms_do_not_enter():
+@pytest.mark.parametrize(("curvature", "entered"), [(0.0, 2), (0.5, 4)])
+def test_dependent_atoms_do_not_enter_unless_they_have_curvature(curvature, entered):
     dictionary = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [-1.0, 0.0]])
-    work = members(dictionary, np.ones(4), np.full(4, 0.1), np.zeros(4))
-    assert enter(work, 0, np.array([0, 3, 1, 2]), np.ones(4), 4) == 2
-    np.testing.assert_array_equal(work.active[:2], [0, 1])
-
-
-def test_with_curvature_no_atom_depends_on_others():
-    dictionary = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [-1.0, 0.0]])
-    work = members(dictionary, np.ones(4), np.full(4, 0.1), np.full(4, 0.5))
-    assert enter(work, 0, np.array([0, 3, 1, 2]), np.ones(4), 4) == 4
-
-
-# -- the working set of a single signal ----------------------------------------------------------------
-
-
-def wide_problem(n_atoms, n_features, *, share, positive=False, rho=0.0, curvature=0.0, seed=0):
-    """Atoms that correlate with the one before."""
-    rng = np.random.default_rng(seed)
-    dictionary = rng.standard_normal((n_atoms, n_features))
-    for j in range(1, n_atoms):
-        dictionary[j] = rho * dictionary[j - 1] + np.sqrt(1.0 - rho**2) * dictionary[j]
-    signals = rng.standard_normal((1, n_features))
-    penalty = max(share * penalty_max(dictionary, signals, positive=positive)[0], 1e-6)
-    if curvature:
-        penalty = ElasticNet(penalty, curvature)
-    return LassoProblem(dictionary, signals, penalty, positive=positive)
-
-
-def code_of(search):
-    code = np.zeros((1, search.problem.n_atoms))
-    atoms, values = search.support()
-    code[0, atoms] = values
-    return code
-
-
-def solved(problem, atoms=NOTHING[0], currents=NOTHING[1]):
-    search = WorkingSetSearch(problem, atoms, currents)
-    assert search.run(100 * problem.n_atoms)
-    return search
-
-
-@pytest.mark.parametrize("capacity", [1, 7, 90])
-def test_memory_that_has_to_grow_changes_nothing(capacity, monkeypatch):
-    problem = wide_problem(400, 60, share=0.01, rho=0.5)
-    expected = code_of(solved(problem))
-    assert np.count_nonzero(expected) > 30
-    monkeypatch.setattr(working_set, "CAPACITY", capacity)
-    np.testing.assert_allclose(code_of(solved(problem)), expected, rtol=0, atol=1e-12)
-
-
-def test_what_is_read():
-    """Atoms join by the dozen, and few are read when the code has changed little."""
-    problem = wide_problem(3000, 50, share=0.1, rho=0.5)
-    search = solved(problem)
-    atoms, values = search.support()
-    assert search.n_members < 300
-    assert 0.0 < search.n_readings < 5.0
-    again = solved(problem, atoms, values)
-    assert again.n_readings <= 1.0
-    assert again.n_members == len(atoms)
-    np.testing.assert_allclose(code_of(again), code_of(search), rtol=0, atol=1e-12)
-
-
-def test_violators_that_the_bound_leaves_out_do_not_exist(monkeypatch):
-    """Whatever is known, of each residual the violators are those that all atoms give."""
-    asked = WorkingSetSearch._worst
-    seen = []
-
-    def compared(self, atoms, correlations):
-        chosen = asked(self, atoms, correlations)
-        if self.n_rounds:
-            residual = self.problem.signals - code_of(self) @ self.problem.dictionary
-            reach = np.abs(self.problem.dictionary @ residual[0])
-            violators = np.flatnonzero(reach > (1.0 + 1e-9) * self.problem.l1_weights)
-            assert set(violators) <= set(atoms) | set(self._work.atoms[: self.n_members])
-            seen.append(len(atoms) / self.problem.n_atoms)
-        return chosen
-
-    monkeypatch.setattr(WorkingSetSearch, "_worst", compared)
-    for rho in (0.0, 0.9):
-        solved(wide_problem(2000, 60, share=0.02, rho=rho))
-    assert min(seen) < 0.2
+    work = members(dictionary, np.ones(4), np.full(4, 0.1), np.full(4, curvature))
+    assert enter(work, 0, np.array([0, 3, 1, 2]), np.ones(4), 4) == entered
+    np.testing.assert_array_equal(work.active[:entered], [0, 1] if entered == 2 else [0, 3, 1, 2])
 
 
 # -- grids -------------------------------------------------------------------------------------------
-
-
-def random_problem(geometry=GEOMETRIES[0], *, positive=True, n_signals=1, share=0.2, seed=1):
-    dictionary = random_dictionary(geometry)
-    signals = np.random.default_rng(seed).standard_normal((n_signals, dictionary.shape[1]))
-    penalty = share * penalty_max(dictionary, signals, positive=positive).min()
-    return LassoProblem(dictionary, signals, penalty, positive=positive)
 
 
 def part_of(dictionary, chosen, seed=2):
@@ -232,7 +143,7 @@ def test_the_regions_of_a_grid(grid_shape, reach):
 @pytest.mark.parametrize("positive", [True, False])
 def test_sweeps_are_coordinate_descent(geometry, positive):
     """Over all coefficients, then over those that are not zero, each twice at a position and in turn."""
-    problem = random_problem(geometry, positive=positive)
+    problem = image_problem(geometry, positive=positive)
     search = ActiveSetSearch(problem, problem.squared_norms, np.arange(0), np.zeros(0))
     array, penalty = problem.dictionary.toarray(), problem.l1_weights
     expected = np.zeros(problem.n_atoms)
@@ -262,54 +173,6 @@ def test_sweeps_are_coordinate_descent(geometry, positive):
     before = search.code.copy()
     grid_descent.sweep_support(search._grid, search._terms, np.inf, False, search.code, search.image, drift)
     np.testing.assert_array_equal(search.code, before)
-
-
-@pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_drift_bounds_how_far_correlations_move(geometry):
-    problem = random_problem(geometry, positive=False)
-    search = ActiveSetSearch(problem, problem.squared_norms, np.arange(0), np.zeros(0))
-    n_kernels = problem.dictionary.n_kernels
-    norms = np.sqrt(problem.squared_norms).reshape(-1, n_kernels)
-    before = problem.correlations.reshape(-1, n_kernels) / norms
-    drift = np.zeros(len(search.code))
-    grid_descent.sweep_all(search._grid, search._terms, False, search.code, search.image, drift)
-    after = problem.correlate(search.image.reshape(1, -1)).reshape(-1, n_kernels) / norms
-    # The first position was visited before anything had moved.
-    assert np.abs(after - before)[0].max() <= drift[0] + np.abs(search.code[0]) @ norms[0] + 1e-12
-
-
-@pytest.mark.parametrize("code", ["everything", "wrong signs"])
-@pytest.mark.parametrize("positive", [True, False])
-def test_the_search_ends_from_codes_that_are_worse_than_nothing(code, positive):
-    """`solve_active_set` would start from the best multiple of such a code, which is zero."""
-    problem = random_problem(positive=positive)
-    array = problem.dictionary.toarray()
-    dense = LassoProblem(array, problem.signals, problem.l1_weights, positive=positive)
-    optimal = solve_active_set(dense).codes[0]
-    start = np.full(problem.n_atoms, 0.1)
-    if code == "wrong signs" and not positive:
-        start[optimal > 0.0] = -0.1
-    search = convolutional_active_set.ActiveSetSearch(
-        problem, problem.squared_norms, np.arange(problem.n_atoms), start
-    )
-    assert search.run(convolutional_active_set.MOST_ROUNDS)
-    support, values = search.support()
-    np.testing.assert_array_equal(support, np.flatnonzero(optimal))
-    np.testing.assert_allclose(values, optimal[support], rtol=0, atol=1e-10)
-
-
-def long_signal(*, stride=1, n_channels=1, positive=False, l2_penalty=0.0, share=0.05, copies=1, seed=0):
-    """A long signal of smooth kernels of one dimension."""
-    rng = np.random.default_rng(seed)
-    kernels = np.cumsum(rng.standard_normal((3, 8, n_channels)), axis=1)
-    kernels = np.tile(kernels / np.linalg.norm(kernels, axis=(1, 2), keepdims=True), (copies, 1, 1))
-    dictionary = ConvolutionalDictionary(kernels, 8 + 200 * stride, stride)
-    signal = np.cumsum(rng.standard_normal((1, dictionary.shape[1])), axis=1)
-    signal -= signal.mean()
-    penalty = share * penalty_max(dictionary, signal, positive=positive).min()
-    if l2_penalty:
-        penalty = ElasticNet(penalty, l2_penalty * penalty)
-    return LassoProblem(dictionary, signal, penalty, positive=positive)
 
 
 def windows(problem):
