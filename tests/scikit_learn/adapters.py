@@ -6,6 +6,8 @@ where it says how scikit-learn works and not what it returns (`fit_algorithm`, `
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
@@ -69,47 +71,36 @@ class SparseCoder(SpikingSparseCoder):
 
 
 class DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    def __init__(
-        self,
-        n_components=None,
-        *,
-        alpha=1,
-        max_iter=10,  # as ours: passes through the signals
-        tol=1e-8,
-        fit_algorithm="lars",
-        transform_algorithm="lasso_cd",
-        transform_n_nonzero_coefs=None,
-        transform_alpha=None,
-        n_jobs=None,
-        dict_init=None,
-        verbose=False,
-        split_sign=False,
-        random_state=None,
-        positive_code=False,
-        positive_dict=False,
-    ):
+    batch_size = 32
+    DEFAULTS: ClassVar = {
+        "alpha": 1,
+        "max_iter": 10,  # as ours: passes through the signals
+        "fit_algorithm": "lars",
+        "transform_algorithm": "lasso_cd",
+        "dict_init": None,
+        "n_jobs": None,
+        "positive_code": False,
+        "positive_dict": False,
+        "random_state": None,
+        "transform_alpha": None,
+        "verbose": False,
+    }
+
+    def __init__(self, n_components=None, **parameters):
         self.n_components = n_components
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.tol = tol
-        self.fit_algorithm = fit_algorithm
-        self.transform_algorithm = transform_algorithm
-        self.transform_n_nonzero_coefs = transform_n_nonzero_coefs
-        self.transform_alpha = transform_alpha
-        self.n_jobs = n_jobs
-        self.dict_init = dict_init
-        self.verbose = verbose
-        self.split_sign = split_sign
-        self.random_state = random_state
-        self.positive_code = positive_code
-        self.positive_dict = positive_dict
+        self._names = ["n_components", *self.DEFAULTS, *parameters]
+        for name, value in {**self.DEFAULTS, **parameters}.items():
+            setattr(self, name, value)
+
+    def get_params(self, deep=True):
+        return {name: getattr(self, name) for name in self._names}
 
     def _ours(self, n_features):
         return SpikingDictionaryLearning(
             n_features if self.n_components is None else self.n_components,
             alpha=self.alpha,
             max_iter=self.max_iter,
-            batch_size=getattr(self, "batch_size", 32),
+            batch_size=self.batch_size,
             transform_alpha=self.transform_alpha,
             positive_code=self.positive_code,
             positive_dict=self.positive_dict,
@@ -143,48 +134,7 @@ class DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 
 class MiniBatchDictionaryLearning(DictionaryLearning):
-    def __init__(
-        self,
-        n_components=None,
-        *,
-        alpha=1,
-        max_iter=10,
-        fit_algorithm="lars",
-        n_jobs=None,
-        batch_size=256,
-        shuffle=True,
-        dict_init=None,
-        transform_algorithm="lasso_cd",
-        transform_n_nonzero_coefs=None,
-        transform_alpha=None,
-        verbose=False,
-        split_sign=False,
-        random_state=None,
-        positive_code=False,
-        positive_dict=False,
-        tol=1e-3,
-        max_no_improvement=10,
-    ):
-        super().__init__(
-            n_components,
-            alpha=alpha,
-            max_iter=max_iter,
-            tol=tol,
-            fit_algorithm=fit_algorithm,
-            transform_algorithm=transform_algorithm,
-            transform_n_nonzero_coefs=transform_n_nonzero_coefs,
-            transform_alpha=transform_alpha,
-            n_jobs=n_jobs,
-            dict_init=dict_init,
-            verbose=verbose,
-            split_sign=split_sign,
-            random_state=random_state,
-            positive_code=positive_code,
-            positive_dict=positive_dict,
-        )
-        self.batch_size = batch_size
-        self.shuffle = shuffle
-        self.max_no_improvement = max_no_improvement
+    batch_size = 256
 
 
 def sparse_encode(

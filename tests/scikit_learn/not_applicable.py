@@ -18,17 +18,7 @@ from tests.scikit_learn.adapters import NotOffered
 
 @dataclass(frozen=True)
 class Reason:
-    """Why cases do not apply.
-
-    Attributes
-    ----------
-    text : str
-        The reason.
-    raises : exception class, or tuple of them
-        How they end.
-    rules : tuple of str
-        Regular expressions, each for whole names of cases.
-    """
+    """Why cases do not apply, how they end, and regular expressions for their whole names."""
 
     text: str
     raises: type[BaseException] | tuple[type[BaseException], ...]
@@ -99,13 +89,7 @@ REASONS = (
 
 
 def reason_of(name: str) -> Reason | None:
-    """Return why a case does not apply, or None.
-
-    Parameters
-    ----------
-    name : str
-        As pytest has it, with the parameters in brackets.
-    """
+    """Return why a case of this name does not apply, or None."""
     matching = [
         reason
         for reason in REASONS
@@ -117,13 +101,7 @@ def reason_of(name: str) -> Reason | None:
 
 
 def unmatched_rules(names: list[str]) -> list[str]:
-    """Return the rules that match no case.
-
-    Parameters
-    ----------
-    names : list of str
-        All cases.
-    """
+    """Return the rules that match none of these cases."""
     return [
         rule
         for reason in REASONS
