@@ -13,8 +13,6 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.decomposition import DictionaryLearning
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from dictlearn import (
@@ -56,13 +54,7 @@ VARIANTS = {
 
 def _checks():
     learning = SpikingDictionaryLearning(3, max_iter=2)
-    for changes in (
-        {},
-        SPLIT,
-        {"positive_dict": True},
-        {"split_channels": True, "steps": PaperSteps(step=0.01), "n_components": None},
-        {"missing_values": np.nan},
-    ):
+    for changes in ({}, {"split_channels": True, "n_components": None}, {"missing_values": np.nan}):
         for estimator, check in estimator_checks_generator(clone(learning).set_params(**changes)):
             flags = "-".join(f"{key}={value}" for key, value in check.keywords.items())
             yield pytest.param(
@@ -161,6 +153,7 @@ def test_it_learns_as_the_function_and_codes_as_the_solver(signals, variant, mis
     np.testing.assert_allclose(other, solve_active_set(problem).codes, rtol=0, atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_scikit_learn_learns_the_same(signals):
     """On the same problem, its objective at the end is within a few percent."""
     theirs = DictionaryLearning(8, alpha=0.1, max_iter=50, fit_algorithm="cd", random_state=0)
@@ -174,7 +167,7 @@ def test_scikit_learn_learns_the_same(signals):
 
 
 def test_signals_that_are_not_negative_have_the_network_of_the_paper(signals):
-    learning = SpikingDictionaryLearning(positive_dict=True, positive_code=True, random_state=0)
+    learning = SpikingDictionaryLearning(positive_dict=True, positive_code=True, max_iter=1, random_state=0)
     learning.fit(np.abs(signals))
     assert len(learning.network_.layers.inputs) == 1
     with pytest.raises(ValueError, match="X must not be negative"):
@@ -200,34 +193,11 @@ def test_numbers_of_atoms_starts_and_seeds(signals):
     start = np.random.default_rng(2).standard_normal((6, 5))
     network = TwoPhaseNetwork.consistent(split_channels(start) / np.linalg.norm(start, axis=1, keepdims=True))
     for fit in ("fit", "partial_fit"):
-        learned = []
-        for dict_init in (start, 1e-200 * start, network):
-            learning = clone(plain).set_params(dict_init=dict_init, **SPLIT)
-            learned.append(getattr(learning, fit)(signals[:20]).components_)
-        for each in learned[1:]:
-            np.testing.assert_allclose(each, learned[0], rtol=0, atol=1e-12)
-        assert not np.allclose(learned[0], start / np.linalg.norm(start, axis=1, keepdims=True))
-
-
-@pytest.mark.parametrize("power", [-30, 30])
-def test_the_unit_of_the_signals_changes_nothing(signals, power):
-    one, other = (
-        SpikingDictionaryLearning(8, alpha=unit * 0.1, max_iter=2, random_state=0).fit(unit * signals)
-        for unit in (1.0, 2.0**power)
-    )
-    np.testing.assert_array_equal(other.components_, one.components_)
-    np.testing.assert_array_equal(other.transform(2.0**power * signals), 2.0**power * one.transform(signals))
-
-
-def test_names_of_the_outputs_clones_and_pipelines(signals):
-    network = TwoPhaseNetwork.consistent(np.eye(4, 5) + 0.1, **SIGNED)
-    learning = SpikingDictionaryLearning(4, max_iter=1, steps=PaperSteps(step=0.01), dict_init=network)
-    pipeline = clone(make_pipeline(StandardScaler(), learning))
-    assert pipeline[-1].steps == learning.steps
-    assert pipeline.fit_transform(signals).shape == (200, 4)
-    names = [f"spikingdictionarylearning{k}" for k in range(4)]
-    assert list(pipeline.get_feature_names_out()) == names
-    assert list(pipeline.set_output(transform="pandas").fit_transform(signals).columns) == names
+        one, other = (
+            getattr(clone(plain).set_params(dict_init=each, **SPLIT), fit)(signals[:20]).components_
+            for each in (1e-200 * start, network)
+        )
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 
 
 def test_float32_signals_have_float32_atoms_and_codes(signals):
@@ -235,12 +205,10 @@ def test_float32_signals_have_float32_atoms_and_codes(signals):
     single = signals.astype(np.float32)
     learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0)
     of_single, of_double = clone(learning).fit(single), clone(learning).fit(single.astype(float))
-    np.testing.assert_array_equal(of_single.learner_.dictionary, of_double.learner_.dictionary)
     np.testing.assert_array_equal(of_single.components_, of_double.components_.astype(np.float32))
     codes = of_single.transform(single)
     assert codes.dtype == of_single.inverse_transform(codes).dtype == np.float32
-    assert of_single.encode(single).codes.dtype == of_single.encode(single).duality_gap.dtype == np.float64
-    assert of_single.transform(signals).dtype == of_double.components_.dtype == np.float64
+    assert of_single.encode(single).codes.dtype == of_single.transform(signals).dtype == np.float64
     streamed = clone(learning).partial_fit(single).partial_fit(signals)
     assert streamed.components_.dtype == np.float32
     assert streamed.fit(signals).components_.dtype == np.float64
@@ -287,7 +255,6 @@ def test_fit_goes_on_from_a_checkpoint(signals, tmp_path):
     assert (learning.n_samples_seen_, learning.n_iter_) == (1000, 5)
     learning = clone(plain).set_params(checkpoint=str(tmp_path / "learner.npz")).fit(signals)
     np.testing.assert_array_equal(learning.components_, expected.components_)
-    assert learning.n_iter_ == 10
     with pytest.raises(ValueError, match="other settings"):
         learning.set_params(alpha=0.2).fit(signals)
     # Without a seed, learning goes on as the checkpoint began.
@@ -295,44 +262,38 @@ def test_fit_goes_on_from_a_checkpoint(signals, tmp_path):
     assert learning.set_params(max_iter=2).fit(signals).n_samples_seen_ == 400
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
-def test_what_was_learned_before_an_error_is_kept(signals, error):
+def test_what_was_learned_before_an_error_is_kept(signals):
     def fail(learner):
-        raise error("now")
+        raise KeyboardInterrupt
 
     wide = np.hstack([signals, signals])
     learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0).fit(wide)
-    with pytest.raises(error, match="now"):
+    with pytest.raises(KeyboardInterrupt):
         learning.set_params(max_iter=10, callback=fail).fit(signals)
     assert learning.n_samples_seen_ == 1000
     assert learning.n_features_in_ == 5
-    assert learning.transform(signals).shape == (200, 8)
     other = SpikingDictionaryLearning(8, random_state=0, callback=lambda learner: True).fit(signals)
     np.testing.assert_array_equal(learning.components_, other.components_)
 
 
-@pytest.mark.parametrize("fit", ["fit", "partial_fit"])
-def test_a_runaway_keeps_the_weights(signals, fit):
+def test_a_runaway_keeps_the_weights(signals):
     start = TwoPhaseNetwork.consistent(np.random.default_rng(0).standard_normal((8, 5)), **SIGNED)
     start = replace(start, lateral=0.1 * start.lateral)
     learning = SpikingDictionaryLearning(dict_init=start, duration=50.0, random_state=0)
     with pytest.raises(RunawayFeedbackError):
-        getattr(learning, fit)(signals)
+        learning.fit(signals)
     np.testing.assert_array_equal(learning.network_.feedback, start.feedback)
-    assert learning.n_samples_seen_ == 0
-    assert learning.transform(signals).shape == (200, 8)
 
 
-@pytest.mark.parametrize("changes", [{}, {"max_iter": 0}, {"callback": 3}, {"alpha": -1.0}], ids=str)
-def test_a_failed_fit_leaves_the_old_one_whole(signals, changes):
+def test_a_failed_fit_leaves_the_old_one_whole(signals):
     """The number of features, and their names, are those of `components_`."""
     frame = pytest.importorskip("pandas").DataFrame(signals, columns=list("abcde"))
     learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0).fit(frame)
     before = learning.transform(frame)
-    with pytest.raises((ValueError, TypeError)):
-        learning.set_params(**changes).fit(np.hstack([signals, signals]) * bool(changes))
-    assert learning.n_features_in_ == learning.components_.shape[1] == 5
-    assert list(learning.feature_names_in_) == list("abcde")
+    for changes in ({}, {"callback": 3}, {"alpha": -1.0}):
+        with pytest.raises((ValueError, TypeError)):
+            learning.set_params(**changes).fit(np.hstack([signals, signals]) * bool(changes))
+        assert list(learning.feature_names_in_) == list("abcde")
     np.testing.assert_array_equal(learning.set_params(alpha=0.1).transform(frame), before)
 
 
@@ -340,17 +301,8 @@ def test_a_failed_fit_leaves_the_old_one_whole(signals, changes):
 
 
 def test_a_penalty_above_all_correlations_warns(signals):
-    learning = SpikingDictionaryLearning(8, alpha=2.0, max_iter=1, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="no atom codes any signal: alpha is 2"):
-        learning.fit(signals)
-    with pytest.warns(IllPosedWarning, match="zero at this alpha"):
-        assert not learning.transform(signals).any()
-    with pytest.warns(IllPosedWarning, match="zero at this transform_alpha"):
-        learning.set_params(transform_alpha=3.0).transform(signals)
-    assert learning.encode(signals[:1]).objective.mean() == pytest.approx(0.5)
-    assert learning.score(signals) == 0.0
-    # The largest correlation decides, of either sign where codes may be negative.
-    dictionary = learning.components_
+    """The largest correlation decides, of either sign where codes may be negative."""
+    dictionary = SpikingDictionaryLearning(8, max_iter=1, random_state=0).fit(signals).components_
     for positive in (True, False):
         products = signals @ dictionary.T
         most = (products if positive else np.abs(products)).max()
@@ -361,6 +313,11 @@ def test_a_penalty_above_all_correlations_warns(signals):
                 warnings.simplefilter("always")
                 other.fit(signals)
             assert any("no atom codes" in str(warning.message) for warning in caught) is warned
+    with pytest.warns(IllPosedWarning, match="zero at this alpha"):
+        assert not other.transform(signals).any()
+    with pytest.warns(IllPosedWarning, match="zero at this transform_alpha"):
+        other.set_params(transform_alpha=3.0).transform(signals)
+    assert other.score(signals) == 0.0
 
 
 def test_dead_atoms_are_reported_and_replaced(signals):
@@ -368,60 +325,33 @@ def test_dead_atoms_are_reported_and_replaced(signals):
     start = np.pad(np.random.default_rng(1).standard_normal((8, 5)), ((0, 2), (0, 3)))
     start[-2:, -3:] = 1.0
     signals = np.pad(signals, ((0, 0), (0, 3)))
-    learning = SpikingDictionaryLearning(dict_init=start, random_state=0)
+    learning = SpikingDictionaryLearning(dict_init=start, max_iter=6, random_state=0)
     with pytest.warns(ConvergenceWarning, match="2 of 10 atoms are dead"):
         learning.fit(signals)
     assert learning.dead_atoms_.tolist() == [8, 9]
-    assert not learning.transform(signals)[:, 8:].any()
     better = learning.set_params(replace_dead=True).fit(signals)
     assert (better.dead_atoms_.size, better.learner_.n_replaced) == (0, 2)
-    assert not better.components_[:, 5:].any()
 
 
-@pytest.mark.parametrize("n_vanished", [1, 8])
-def test_atoms_that_vanished_code_nothing(signals, fitted, n_vanished):
+def test_atoms_that_vanished_code_nothing(signals, fitted):
     """Decay without use ends at zero weights, exactly: such an atom has no norm to divide by."""
     weights, learning = fitted.network_, copied(fitted)
     feedback, feedforward = weights.feedback.copy(), weights.feedforward.copy()
-    feedback[:, :n_vanished], feedforward[:n_vanished] = 0.0, 0.0
+    feedback[:, 0], feedforward[0] = 0.0, 0.0
     network = TwoPhaseNetwork(feedforward, feedback, weights.lateral)
     learning.learner_ = TwoPhaseLearner(network, fitted.learner_.settings, scale=1.0)
     encoded = learning.encode(signals)
-    assert encoded.converged
-    assert not learning.components_[:n_vanished].any()
-    assert not encoded.codes[:, :n_vanished].any()
-    if n_vanished == 1:
-        rest = LassoProblem(fitted.learner_.dictionary[1:], split_channels(signals), 0.1, positive=True)
-        np.testing.assert_allclose(encoded.codes[:, 1:], solve_active_set(rest).codes, atol=1e-8)
-    else:
-        assert encoded.objective.mean() == pytest.approx(0.5)
-        assert learning.score(signals) == 0.0
+    assert not learning.components_[0].any()
+    assert not encoded.codes[:, 0].any()
+    rest = LassoProblem(fitted.learner_.dictionary[1:], split_channels(signals), 0.1, positive=True)
+    np.testing.assert_allclose(encoded.codes[:, 1:], solve_active_set(rest).codes, atol=1e-8)
 
 
-def test_signals_that_dominate_are_named_and_zeros_have_zero_codes(signals):
+def test_signals_that_dominate_are_named(signals):
     outlier, learning = signals.copy(), SpikingDictionaryLearning(8, max_iter=1, random_state=0)
     outlier[17] *= 1000.0
     with pytest.warns(IllPosedWarning, match=r"X\[17\]"):
-        clone(learning).fit(outlier)
-    some = signals.copy()
-    some[::4] = 0.0
-    assert not clone(learning).fit(some).transform(some)[::4].any()
-    heavy = signals * np.random.default_rng(0).lognormal(0.0, 1.0, (200, 1))
-    clone(learning).set_params(alpha=0.01).fit(heavy)  # warnings are errors
-    clone(learning).fit(outlier[15:20])  # of so few, one may well be larger
-
-
-def test_warnings_point_at_the_line_that_called(signals, fitted):
-    loud = copied(fitted, alpha=100.0)
-    for call in (
-        lambda: loud.transform(signals),
-        lambda: loud.encode(signals),
-        lambda: make_pipeline(loud).transform(signals),
-        lambda: clone(loud).set_params(max_iter=1).fit_transform(signals),
-    ):
-        with pytest.warns((IllPosedWarning, ConvergenceWarning)) as caught:
-            call()
-        assert {warning.filename for warning in caught} == {__file__}
+        learning.fit(outlier)
 
 
 # -- what is refused -----------------------------------------------------------------------------
