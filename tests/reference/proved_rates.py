@@ -37,24 +37,16 @@ def code_of_counts(problem: LassoProblem, counts: np.ndarray, duration: float, s
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlainRates:
-    """Bounds on the code of spikes counted since rest, for one signal.
-
-    Parameters
-    ----------
-    atoms : ndarray, shape (n_neurons, n_features)
-        The atom of each neuron.
-    rates : ndarray, shape (n_neurons,)
-        x, the rates of the optimum.
-    slack : ndarray, shape (n_neurons,)
-        rho, by how much the drive of a silent neuron is below what would make it fire, in units of `scale`.
-    scale : float
-        The value of a code for one unit of spike rate.
-    """
+    """Bounds on the code of spikes counted since rest, for one signal."""
 
     atoms: np.ndarray
+    """Of each neuron."""
     rates: np.ndarray
+    """x, those of the optimum."""
     slack: np.ndarray
+    """rho, by how much the drive of a silent neuron is below what would make it fire, in units of `scale`."""
     scale: float
+    """The value of a code for one unit of spike rate."""
 
     @classmethod
     def of(cls, problem: LassoProblem, optimum: np.ndarray, highest: float = HIGHEST_RATE) -> PlainRates:
@@ -126,24 +118,15 @@ class PlainRates:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FixedStages:
-    """Stages of one length, their margins and scales, and what each of them gains.
-
-    Parameters
-    ----------
-    dictionary : ndarray, shape (n_atoms, n_features)
-        All atoms.
-    used : ndarray of int
-        The atoms of the network, linearly independent; all that the optimum uses are among them.
-    support : ndarray of int
-        Atoms of `used` that hold those of the optimum.  All of `used`, if no more is known.
-    duration : float, optional
-        T.  By default that which gains most for a spike, by what is proved.
-    """
+    """Stages of one length, their margins and scales, and what each of them gains."""
 
     dictionary: np.ndarray
     used: np.ndarray
+    """The atoms of the network, linearly independent; all that the optimum uses are among them."""
     support: np.ndarray
+    """Atoms of `used` that hold those of the optimum.  All of `used`, if no more is known."""
     duration: float = 0.0
+    """T.  By default that which gains most for a spike, by what is proved."""
 
     def __post_init__(self) -> None:
         if not self.duration:

@@ -71,13 +71,6 @@ def test_factorisation_of_one_region_is_that_of_a_dense_matrix():
     assert factor.n_multiply_adds == cholesky + n * (n + 1)
 
 
-def test_divided_factorisation_takes_less():
-    dictionary = ConvolutionalDictionary(np.random.default_rng(1).standard_normal((4, 2, 2)), (24, 24), 1)
-    n = dictionary.shape[0]
-    factor = Factor(gram_part(dictionary, np.arange(n), np.full(n, 0.1)), np.ones(n), 0.0)
-    assert factor.n_multiply_adds < 0.1 * n**3 / 6
-
-
 def test_counts_beyond_32_bits():
     """Sparse codes have pointers of 32 bits; an atom of 65,536 features makes larger products of them."""
     dictionary = ConvolutionalDictionary(np.ones((1, 256, 256)), (512, 512), 1)

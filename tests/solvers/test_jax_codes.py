@@ -42,14 +42,6 @@ def test_gradients_are_those_of_the_result(data, positive, l2):
             np.testing.assert_allclose(of_jax, ours, rtol=1e-10, atol=1e-10)
 
 
-def test_jax_agrees_with_differences(data):
-    from jax.test_util import check_grads
-
-    check_grads(
-        lambda *of: sparse_codes(*of), tuple(map(jnp.asarray, data)), order=1, modes=["rev"], eps=1e-5
-    )
-
-
 def test_signals_one_by_one_under_vmap(data):
     signals, dictionary, penalty = data
     together = sparse_codes(signals, dictionary, penalty)

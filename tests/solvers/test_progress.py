@@ -10,17 +10,10 @@ import pytest
 from tqdm import tqdm
 
 from snn.run import exact
-from solvers import METHODS, LassoProblem, solve_active_set, solve_fista, solve_spiking
+from solvers import METHODS, LassoProblem, solve_active_set
 from solvers.workers import progress
-from solvers.workers.progress import Progress, progress_bar, report, share_of_decades
+from solvers.workers.progress import Progress, progress_bar
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
-
-
-def test_share_of_decades():
-    assert share_of_decades(1.0, 1.0, 1e-6) == share_of_decades(2.0, 1.0, 1e-6) == 0.0
-    assert share_of_decades(1e-7, 1.0, 1e-6) == share_of_decades(0.0, 1.0, 1e-6) == 1.0
-    assert share_of_decades(1e-3, 1.0, 1e-6) == pytest.approx(0.5)
-    assert share_of_decades(0.0, 0.0, 0.0) == 1.0
 
 
 def test_a_bar_counts_and_moves_within():
@@ -35,14 +28,6 @@ def test_a_bar_counts_and_moves_within():
     assert [*seen, bar.n] == [0.2, 0.6, 0.6, 1.5]
     shown.update()
     assert bar.n == 2
-
-
-def test_without_a_bar_reports_go_nowhere():
-    report(0.5, "text")
-    with progress_bar(1, unit="batch", description="solver", shown=False) as bar:
-        assert bar is None
-        assert not progress.is_shown()
-        report(0.5, "text")
 
 
 def test_workers_of_another_thread_do_not_move_the_bar_within():
@@ -60,26 +45,17 @@ def one_problem():
     return LassoProblem(dictionary, np.random.default_rng(1).standard_normal((1, dictionary.shape[1])), 0.5)
 
 
-@pytest.mark.parametrize(
-    "solve",
-    [
-        solve_active_set,
-        solve_fista,
-        METHODS["active_set_from_spikes"],
-        lambda problem, **more: solve_spiking(problem, tol=1e-3, **more),
-    ],
-    ids=["active set", "fista", "spikes, polished", "spikes"],
-)
-def test_one_problem_moves_the_bar(solve, capsys, monkeypatch):
+@pytest.mark.parametrize("name", ["active_set", "fista", "active_set_from_spikes", "spiking"])
+def test_one_problem_moves_the_bar(name, capsys, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN", 0.0)
     # Of a tenth of a second of work in a call this problem takes a part.
     monkeypatch.setattr(exact, "MOST_WORK_PER_CALL", exact.LEAST_WORK_PER_CALL)
-    shown = solve(one_problem(), progress=True)
+    shown = METHODS[name](one_problem(), tol=1e-3, progress=True)
     drawn = [float(each) for each in re.findall(r"\| ([\d.]+)/1 ", capsys.readouterr().err)]
     assert len(set(drawn)) > 3
     assert drawn == sorted(drawn)
     assert drawn[-1] == 1.0
-    np.testing.assert_array_equal(shown.codes, solve(one_problem()).codes)
+    np.testing.assert_array_equal(shown.codes, METHODS[name](one_problem(), tol=1e-3).codes)
 
 
 def test_ctrl_c_ends_a_search(monkeypatch):
