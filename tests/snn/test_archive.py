@@ -117,28 +117,8 @@ def test_every_byte_counts(tmp_path):
     assert len(whole) // 2 < n_refused < len(whole)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"membrane_potential": np.array(0.5)},
-        {"membrane_potential": np.zeros((1, 2))},
-        {"membrane_potential": np.zeros(3)},
-        {"membrane_potential": np.array(["a", "b"])},
-        {"synaptic_current": np.array([0.0, np.nan])},
-        {"time": np.zeros(1)},
-    ],
-    ids=["no axis", "two axes", "another length", "text", "not finite", "an array"],
-)
-def test_entries_that_are_no_state_are_refused(tmp_path, changes):
-    path, state = (
-        tmp_path / "state.npz",
-        NetworkState(membrane_potential=[0.5, -1.5], synaptic_current=[2.5, 0.25]),
-    )
-    state.save(path)
-    with np.load(path) as archive:
-        entries = dict(archive)
-    np.savez(path, **entries)
-    np.testing.assert_array_equal(NetworkState.load(path).membrane_potential, state.membrane_potential)
-    np.savez(path, **{**entries, **changes})
+@pytest.mark.parametrize("potential", [np.array(0.5), np.zeros((1, 2)), np.array(["a", "b"])])
+def test_potentials_that_are_no_vector_of_numbers_are_refused(path, potential):
+    np.savez(path, membrane_potential=potential, synaptic_current=np.zeros(2), time=0.0)
     with pytest.raises(ValueError, match=r"^path must name a saved NetworkState"):
         NetworkState.load(path)

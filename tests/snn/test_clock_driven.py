@@ -25,7 +25,6 @@ from tests.reference.networks import (
     classo_network,
     networks,
     random_dictionary,
-    random_network,
 )
 from tests.reference.weight_forms import NAMES
 from tests.tiers import examples
@@ -142,25 +141,6 @@ def require_same(ours, slow, names, copy=...):
 
 def require_near(one, other):
     np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-10)
-
-
-@pytest.mark.parametrize("integration", ["exact", "euler"])
-@pytest.mark.parametrize("reset", ["subtract", "zero"])
-def test_approaches_the_exact_run_as_the_step_shrinks(integration, reset):
-    """Until two close spikes swap, spike times differ by a bounded number of steps: the order is one."""
-    network = random_network(np.random.default_rng(8), 10)
-    exact = simulate(network, 12.0, record_spikes=True)
-    errors = []
-    for time_step in (1 / 256, 1 / 1024, 1 / 4096):
-        clocked = simulate_clocked(
-            network, 12.0, time_step=time_step, integration=integration, reset=reset, record_spikes=True
-        )
-        np.testing.assert_array_equal(clocked.spike_counts, exact.spike_counts)
-        late = [clocked.spikes.of(i) - exact.spikes.of(i) for i in range(10)]
-        errors.append(np.abs(np.concatenate(late)).max())
-    assert errors[1] < 0.5 * errors[0]
-    assert errors[2] < 0.5 * errors[1]
-    assert errors[2] < 20.0 / 4096
 
 
 # --- by hand and in closed form ------------------------------------------------------------------

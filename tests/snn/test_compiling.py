@@ -2,13 +2,11 @@
 
 import importlib
 import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from snn import precompile
 from snn._kernels import compiling
 from tests.processes import LIMIT, ROOT, run_python
 
@@ -88,15 +86,6 @@ def test_a_change_of_one_file_renews_the_kernels_of_another(kernels, monkeypatch
     (kernels / "outer_of_test.py").write_text("\n\n" + OUTER)
     require_total(30.0, n_loaded=0)
     assert len(files_of_total(kernels)) == 1
-    # Also from a folder below.
-    deeper = kernels / "deeper"
-    deeper.mkdir()
-    (kernels / "outer_of_test.py").rename(deeper / "outer_of_test.py")
-    monkeypatch.syspath_prepend(deeper)
-    require_total(30.0, n_loaded=0)
-    (kernels / "inner_of_test.py").write_text(INNER.format(factor="2.0"))
-    require_total(6.0, n_loaded=0)
-    require_total(6.0, n_loaded=1)
 
 
 RECORD = """
@@ -142,31 +131,23 @@ def test_a_change_of_what_a_record_does_renews_the_kernels_of_another_folder(ker
     assert len(files_of_total(kernels)) == 1
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: b"",
-        lambda content: content[: len(content) // 2],
-        lambda content: content[:1000] + bytes([content[1000] ^ 1]) + content[1001:],
-    ],
-    ids=["empty", "half", "one bit"],
-)
+@pytest.mark.parametrize("damage", ["empty", "half", "one bit", "of another type"])
 def test_a_damaged_file_is_replaced(kernels, damage):
+    """Also by one of another type, as an index of Numba's that lost a race would have it."""
     as_a_new_process()(np.ones(3))
     (file,) = files_of_total(kernels)
-    file.write_bytes(damage(file.read_bytes()))
+    as_a_new_process()(np.ones(3, dtype=np.int64))
+    (of_integers,) = set(files_of_total(kernels)) - {file}
+    content = file.read_bytes()
+    instead = {
+        "empty": b"",
+        "half": content[: len(content) // 2],
+        "one bit": content[:1000] + bytes([content[1000] ^ 1]) + content[1001:],
+        "of another type": of_integers.read_bytes(),  # read as integers, these would add up to about 1e19
+    }
+    file.write_bytes(instead[damage])
     require_total(6.0, n_loaded=0)
     require_total(6.0, n_loaded=1)
-
-
-def test_a_file_of_another_type_under_this_ones_name_is_not_run(kernels):
-    """As an index of Numba's that lost a race would have it."""
-    as_a_new_process()(np.ones(3))
-    (of_floats,) = files_of_total(kernels)
-    as_a_new_process()(np.ones(3, dtype=np.int64))
-    (of_integers,) = set(files_of_total(kernels)) - {of_floats}
-    of_floats.write_bytes(of_integers.read_bytes())
-    require_total(6.0, n_loaded=0)  # read as integers, these would add up to about 1e19
 
 
 PROGRAM = """
@@ -197,44 +178,6 @@ def test_what_cannot_be_kept_is_compiled(kernels, before, environment):
     assert "RLIMIT" not in before or not files_of_total(kernels)  # nor a part of a file
 
 
-# --- warm_up ---------------------------------------------------------------------------------------
-
-
-TASKS = """
-import os, pathlib, time
-import numpy as np
-from outer_of_test import total
-
-NOTE = pathlib.Path(__file__).parent / "note"
-
-def one():
-    total(np.ones(3))
-    while not NOTE.exists():
-        time.sleep(0.01)
-    global other
-    other = int(NOTE.read_text())
-
-def two():
-    part = NOTE.with_suffix(".part")
-    part.write_text(str(os.getpid()))
-    os.replace(part, NOTE)
-
-def tasks():
-    return {"one": one, "two": two}
-"""
-
-
-def test_a_second_process_runs_the_tasks_from_the_last_on(kernels):
-    (kernels / "tasks_of_test.py").write_text(TASKS)
-    tasks_of_test = importlib.import_module("tasks_of_test")
-    try:
-        # The first task waits for what the second leaves, which another process begins with.
-        precompile.run_tasks([tasks_of_test.tasks], progress=False)
-    finally:
-        del sys.modules["tasks_of_test"]
-    assert tasks_of_test.other != os.getpid()
-
-
 # --- what a user sees while kernels are compiled ------------------------------------------------------
 
 NOTICE = """
@@ -259,29 +202,20 @@ def compile_both():
 """
 
 
-def shown(tmp_path, module="snn.of_a_test", call="compile_both()", patience=0.0, **options):
-    program = tmp_path / "program.py"
-    program.write_text(NOTICE.format(module=module, call=call, patience=patience))
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": os.getcwd()}
-    return subprocess.run([sys.executable, program], env=environment, text=True, check=True, **options)
-
-
-def test_one_line_is_written_to_stderr(tmp_path):
-    ran = shown(tmp_path, capture_output=True)
-    assert ran.stdout == ""
-    assert ran.stderr.count("sparsespike") == ran.stderr.count("\n") == 1
-
-
 @pytest.mark.parametrize(
-    "options",
+    ("options", "n_lines"),
     [
-        {"module": "somebody.elses"},
-        {"patience": LIMIT},
-        {"call": "run_tasks([lambda: {'both': compile_both}], progress=False)"},
+        ({}, 1),
+        ({"module": "somebody.elses"}, 0),
+        ({"patience": LIMIT}, 0),
+        ({"call": "run_tasks([lambda: {'both': compile_both}], progress=False)"}, 0),
         # A function without a module, as programs make them from text.
-        {"call": "import numba; f = lambda x: x + 1; f.__module__ = None; assert numba.njit(f)(1) == 2"},
+        ({"call": "import numba; f = lambda x: x + 1; f.__module__ = None; assert numba.njit(f)(1) == 2"}, 0),
     ],
-    ids=["not ours", "quick", "warm_up", "from text"],
+    ids=["ours", "not ours", "quick", "warm_up", "from text"],
 )
-def test_nothing_is_written_where_there_is_nothing_to_say(tmp_path, options):
-    assert shown(tmp_path, capture_output=True, **options).stderr == ""
+def test_a_line_is_written_to_stderr_where_kernels_of_this_package_take_long(tmp_path, options, n_lines):
+    program = {"module": "snn.of_a_test", "call": "compile_both()", "patience": 0.0, **options}
+    ran = run_python("-c", NOTICE.format(**program), NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    assert ran.stdout == ""
+    assert ran.stderr.count("sparsespike") == ran.stderr.count("\n") == n_lines

@@ -6,7 +6,6 @@ import pytest
 
 from snn import SpikingNetwork, Stimulus, explain, simulate
 from snn.pictures import potentials, rates_against_time
-from tests.processes import run_python
 from tests.reference.networks import golden_network
 
 
@@ -54,17 +53,6 @@ def test_chosen_neurons_are_named_by_their_indices(ax, is_recorded, n_chosen):
         else:
             heights = offsets[offsets[:, 0] == row, 1]
             np.testing.assert_array_equal(heights, run.spike_rate[neuron] if len(heights) else [])
-
-
-def test_matplotlib_is_imported_when_a_result_is_first_drawn():
-    code = """
-import sys, dictlearn, snn
-spikes = snn.SpikeTrain(times=[0.5], neurons=[0], n_neurons=1, start=0.0, stop=1.0)
-assert not {"matplotlib", "snn.pictures"} & set(sys.modules)
-spikes.plot()
-assert "snn.pictures" in sys.modules and "solvers.pictures" not in sys.modules
-"""
-    run_python("-c", code)
 
 
 @pytest.mark.parametrize("has_stimulus", [False, True])

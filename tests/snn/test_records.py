@@ -140,6 +140,10 @@ def test_charges_of_a_spike_are_the_formula_and_reach_the_threshold(form, data, 
             (sum(charge for _, charge in told.parts(3)), told.total),
         ):
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-10 * size)
+        parts = dict(told.parts(2))
+        for source in np.argsort(-np.abs(charges), kind="stable")[:2]:
+            if charges[source] != 0.0:
+                assert parts[f"spikes of neuron {source}"] == told.source_charge[source]
         assert told.source_charge[neuron] == 0.0
         assert not told.source_charge[np.bincount(spikes.neurons[:k], minlength=len(charges)) == 0].any()
 

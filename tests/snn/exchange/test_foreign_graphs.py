@@ -315,31 +315,28 @@ def convolution(**changes):
     return unchecked(nodes, [("image", "conv"), ("conv", "cells")])
 
 
-@pytest.mark.parametrize(("make", "error", "name"), REFUSED)
-def test_what_this_neuron_cannot_be_is_refused(make, error, name):
-    graph = make()
-    is_image = isinstance(graph, nir.NIRGraph) and "image" in graph.nodes
+TWO_INPUTS = and_nodes([("other", "cells")], other=nir.Input(np.array([3])))
+WRONG_OPTIONS = [
+    ({"signal": [1.0, 2.0]}, ValueError, "signal"),
+    ({"signal": "light"}, TypeError, "signal"),
+    ({"signal": [np.nan]}, ValueError, "signal"),
+    ({"signal": {"sound": [1.0]}}, ValueError, "signal"),
+    ({"signal": np.zeros(3), "graph": TWO_INPUTS}, ValueError, "signal"),
+    ({"order": "cells"}, TypeError, "order"),
+    ({"order": [1]}, TypeError, "order"),
+    ({"order": ["cells", "li"]}, ValueError, "order"),
+    *(({"graph": make}, *refusal) for make, *refusal in REFUSED),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "name"), WRONG_OPTIONS)
+def test_what_this_neuron_cannot_be_is_refused_by_name(options, error, name):
+    options = {"graph": network_graph(W, BIAS, THETA), **options}
+    if callable(options["graph"]):
+        options["graph"] = options["graph"]()
     with pytest.raises(error, match="^" + re.escape(name)) as caught:
-        from_nir(graph, signal=np.zeros(9) if is_image else None)
+        from_nir(**options)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "name"),
-    [
-        ({"signal": [1.0, 2.0]}, ValueError, "signal"),
-        ({"signal": "light"}, TypeError, "signal"),
-        ({"signal": [np.nan]}, ValueError, "signal"),
-        ({"signal": {"sound": [1.0]}}, ValueError, "sound"),
-        ({"order": "cells"}, TypeError, "order"),
-        ({"order": [1]}, TypeError, "order"),
-        ({"order": ["cells", "li"]}, ValueError, "order"),
-        ({"signal": np.zeros(3), "graph": and_nodes([("other", "cells")], other=nir.Input(np.array([3])))}, ValueError, "signal"),
-    ],
-)  # fmt: skip
-def test_the_error_names_the_argument(options, error, name):
-    with pytest.raises(error, match=name):
-        from_nir(**{"graph": network_graph(W, BIAS, THETA), **options})
 
 
 # -- fuzz --

@@ -129,21 +129,6 @@ def test_an_input_convolution(tmp_path, n_colours, kernel, stride):
 # --- events --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_spikes", [0, 40])
-def test_spikes_are_events_and_back(tmp_path, n_spikes):
-    rng = np.random.default_rng(1)
-    times, neurons = np.sort(rng.uniform(0.0, 20.0, n_spikes)), rng.integers(0, 12, n_spikes)
-    spikes = SpikeTrain(times=times, neurons=neurons, n_neurons=12, start=0.0, stop=20.0)
-    data = to_event_data(spikes)
-    assert (data.shape, data.n_neurons, data.t_max) == ((1, n_spikes), 12, 20.0)
-    back = from_event_data(data)
-    np.testing.assert_array_equal(back.times, times)
-    np.testing.assert_array_equal(back.neurons, neurons)
-    assert (back.n_neurons, back.start, back.stop) == (12, 0.0, 20.0)
-    # NIR's own conversion to steps: as many spikes, as no neuron fires twice in one.
-    np.testing.assert_array_equal(data.to_time_gridded(2.0**-12).data[0].sum(axis=0), spikes.counts())
-
-
 def test_rows_that_are_filled_up_and_not_in_order():
     """As NIR and jaxsnn fill rows: index -1, at infinity or at twice the end."""
     data = nir.EventData(

@@ -64,7 +64,8 @@ def test_every_bit_of_every_step_is_the_emulators(seed):
     except ValueError:  # its drive is wider than its potential
         reject()
     n = network.n_neurons
-    updates, spikes, _ = SimulatedCore(layout, stall=0.3, rng=rng).run(n_steps)
+    core = SimulatedCore(layout, stall=0.3, rng=rng)
+    updates, spikes, _ = core.run(n_steps)
     seen = np.array(updates, dtype=object).reshape(n_steps, -1, 5)[:, :n]
     state, current, is_narrow = None, np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
     for step in range(n_steps):
@@ -77,6 +78,10 @@ def test_every_bit_of_every_step_is_the_emulators(seed):
         np.testing.assert_array_equal(seen[step], np.column_stack(columns))
         current, is_narrow = state.synaptic_current, result.current_saturations
     assert spikes == expected(network, n_steps)[0]
+    # The flags of all neurons and steps stay until the next rest.
+    assert core.narrow == np.bitwise_or.reduce(seen[:, :, 4].astype(int), axis=None)
+    core.do(REST, REST)
+    assert core.narrow == 0
 
 
 def test_values_can_be_loaded():
@@ -119,17 +124,6 @@ def test_a_run_goes_on_where_the_one_before_ended_and_rest_forgets_it():
     again, last = after(twice, network, 40)
     assert spikes == again
     np.testing.assert_array_equal(potentials, last)
-
-
-def test_flags_say_what_was_too_narrow():
-    network = ring(weight=-0.1, potential_bits=8, drive=6.0)
-    core = SimulatedCore(CoreLayout.of(network))
-    core.run(20)
-    below, above = simulate_digital(network, 20).potential_saturations.sum(axis=0) > 0
-    assert (bool(core.narrow & 1), bool(core.narrow >> 1 & 1)) == (below, above)
-    assert above
-    core.do(REST, REST)
-    assert core.narrow == 0
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 8])
