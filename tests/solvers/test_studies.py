@@ -1,7 +1,5 @@
 """Paths of penalties, and several methods side by side."""
 
-import warnings
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -20,7 +18,6 @@ from solvers import (
     compare,
     comparison_table,
     path,
-    penalty_max,
     solve,
     solve_active_set,
     solve_fista,
@@ -115,15 +112,6 @@ def test_every_code_of_a_path_is_that_of_a_problem_alone(name, positive, is_curv
         np.testing.assert_array_equal(alone.codes[:, 0], result.codes[:, 1])
 
 
-def test_the_largest_default_multiple_is_where_the_first_code_begins():
-    problem = random_problem(n_signals=5)
-    result = path(problem, n_multiples=3)
-    largest = penalty_max(problem.dictionary, problem.signals).max()
-    np.testing.assert_allclose(result.multiples, largest * 10.0 ** np.array([0.0, -1.5, -3.0]), rtol=1e-12)
-    assert not result.support_size[0].any()
-    assert solve_active_set(problem.with_penalty(0.999 * largest)).support_size.any()
-
-
 def test_convolutional_dictionaries():
     rng = np.random.default_rng(0)
     dictionary = ConvolutionalDictionary(rng.standard_normal((3, 4, 4)), (10, 10), 2)
@@ -143,8 +131,6 @@ def test_codes_that_miss_tol_are_told_once():
         result = path(random_problem(), [2.0, 1.0], tol=1e-25)
     assert len(caught) == 1
     assert not result.converged
-    with pytest.raises(ValueError, match="read-only"):
-        result.objective[0] = 0
 
 
 SILENT = LassoProblem(np.eye(2), np.zeros((1, 2)), 1.0)
@@ -154,21 +140,15 @@ SILENT = LassoProblem(np.eye(2), np.zeros((1, 2)), 1.0)
     ("options", "error", "name"),
     [
         ({"multiples": [1.0, 2.0]}, ValueError, "multiples .*1.0 before 2.0"),
-        ({"multiples": [2.0, 2.0]}, ValueError, "multiples"),
         ({"multiples": [1.0, 0.0]}, ValueError, "multiples"),
         ({"multiples": [1.0, np.nan]}, ValueError, "multiples"),
         ({"multiples": []}, ValueError, "multiples"),
         ({"multiples": 1.0}, ValueError, "multiples"),
         ({"problem": SILENT}, ValueError, "multiples"),
-        ({"problem": LassoProblem(np.eye(2), np.ones((1, 2)), [0.0, 1.0])}, ValueError, "multiples"),
-        ({"problem": np.eye(2)}, TypeError, "problem"),
         ({"n_multiples": 0}, ValueError, "n_multiples"),
         ({"smallest": 1.0}, ValueError, "smallest"),
-        ({"method": "lars"}, ValueError, "method"),
         ({"method": METHODS["spiking_rate"]}, ValueError, "method must take a start"),
         ({"tol": 0.0}, ValueError, "tol"),
-        ({"n_jobs": 0}, ValueError, "n_jobs"),
-        ({"progress": 1}, TypeError, "progress"),
     ],
 )
 def test_nonsense_is_refused(options, error, name):
@@ -225,38 +205,13 @@ def test_a_method_is_warmed_up_on_one_signal_and_shares_nothing_with_the_next():
 
 def test_missed_tol_is_counted_and_warned_of_once():
     problem = random_problem(n_signals=3, share=0.01)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with pytest.warns(ConvergenceWarning) as caught:
         (record,) = compare(problem, {"short": lambda p, tol: solve_fista(p, tol=tol, max_iter=2)}, tol=1e-6)
-    assert [warning.category for warning in caught] == [ConvergenceWarning]
+    assert len(caught) == 1
     assert record["n_converged"] == 0
     assert record["largest_relative_gap"] > 1e-6
     (zero,) = compare(LassoProblem(np.eye(2), np.zeros((2, 2)), 1.0), ["fista"])
     assert (zero["largest_relative_gap"], zero["n_converged"]) == (0.0, 2)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "name"),
-    [
-        (lambda p: compare(np.eye(2), ["fista"]), TypeError, "problem"),
-        (lambda p: compare(p, ["lars"]), ValueError, "methods"),
-        (lambda p: compare(p, "fista"), TypeError, "methods"),
-        (lambda p: compare(p, ["fista", "fista"]), ValueError, "methods"),
-        (lambda p: compare(p, []), ValueError, "methods"),
-        (lambda p: compare(p, {1: solve_fista}), TypeError, "a label of methods"),
-        (lambda p: compare(p, {"one": 1}), TypeError, "methods"),
-        (lambda p: compare(p, {"one": lambda p, tol: 1}), TypeError, "result of method 'one'"),
-        (lambda p: compare(p, ["fista"], tol=-1.0), ValueError, "tol"),
-        (lambda p: comparison_table([]), ValueError, "records"),
-        (lambda p: comparison_table("fista"), TypeError, "records"),
-        (lambda p: comparison_table([3]), TypeError, r"records\[0\]"),
-        (lambda p: comparison_table([{"method": "fista"}]), ValueError, "records"),
-        (lambda p: Comparison().plot(), ValueError, "records"),
-    ],
-)
-def test_nonsense_is_not_compared(call, error, name):
-    with pytest.raises(error, match=f"^{name}"):
-        call(random_problem())
 
 
 RECORD = {
@@ -275,41 +230,17 @@ RECORD = {
 }
 
 
-def cells_of(line):
-    return [cell.strip() for cell in line.strip("| ").split("|")]
-
-
-def test_a_table_is_markdown_with_aligned_columns():
-    table = comparison_table([RECORD, {**RECORD, "method": "coordinate_descent", "bound": "exact"}])
-    header, rule, first, second = lines = table.splitlines()
-    assert len({len(line) for line in lines}) == 1
-    assert cells_of(header) == [name for name in RECORD if name != "bound"]
-    expected = ["fista", "10", "9", "1.25", "0.125", "2.0e-03", "3.5", "1234", "-", "<= 56,789", "0.2500"]
-    assert cells_of(first) == expected
-    assert cells_of(second)[-2] == "56,789"
-    assert set(rule) == set("|:- ")
-    assert second.startswith("| coordinate_descent |")
-
-
-@pytest.mark.parametrize(
-    "extra", [{"method": "mine"}, {}, {"method": "mine", "n_steps": 1.5, "multiply_adds": 3, "bound": []}, 3]
-)
-def test_whatever_was_appended_is_shown(extra):
-    records = Comparison([RECORD])
-    known = str(records).splitlines()[2]
-    records.append(extra)
+def test_a_table_and_a_plot_show_every_record():
+    exact = {**RECORD, "method": "exact", "largest_relative_gap": -1e-17, "bound": "exact"}
+    header, _, *rows = (line.split() for line in comparison_table([RECORD, exact]).splitlines())
+    assert [name for name in header if name != "|"] == [name for name in RECORD if name != "bound"]
+    expected = ["fista", "10", "9", "1.25", "0.125", "2.0e-03", "3.5", "1234", "-", "<=", "56,789", "0.2500"]
+    assert [cell for cell in rows[0] if cell != "|"] == expected
+    assert "<=" not in rows[1]
+    records = Comparison([RECORD, {"n_steps": 1.5}])
     assert "fista" in repr(records)
-    *_, first, last = str(records).splitlines()
-    assert cells_of(first) == cells_of(known)
-    assert cells_of(last)[0] == (extra["method"] if isinstance(extra, dict) and extra else "-")
-    assert cells_of(last)[-1] == "-"
-    assert records._repr_html_().count("<tr>") == 3
-
-
-def test_a_plot_has_a_point_for_each_record():
+    assert str(records).splitlines()[3].split()[1] == "-"
     _, ax = plt.subplots()
-    exact = {**RECORD, "method": "exact", "largest_relative_gap": -1e-17}
     assert Comparison([RECORD, exact]).plot(ax=ax) is ax
     points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.get_lines()]
     assert points == [(2e-3, 0.25), (1e-16, 0.25)]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["fista", "exact"]
