@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError, SkipTestWarni
 from sklearn.utils import estimator_checks
 
 from dictlearn import ConvolutionalDictionaryLearning, KernelLearner, as_pixels, prepare_image
-from dictlearn.images.crops import crop_shape
 from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set, solve_spiking
 from tests.dictlearn.refused import each_refused
 
@@ -80,7 +79,6 @@ def test_common_checks_without_data(check):
 
 def test_it_learns_and_is_cloned_and_pickled(fitted):
     copy = clone(fitted)
-    assert copy.get_params() == fitted.get_params()
     with pytest.raises(NotFittedError):
         copy.transform(images())
     pictures = [np.asfortranarray(as_pixels(picture)) for picture in images()]
@@ -91,20 +89,12 @@ def test_it_learns_and_is_cloned_and_pickled(fitted):
     assert again.score(images()) == fitted.score(images())
     assert again.partial_fit(images()).n_batches_seen_ > fitted.n_batches_seen_
     assert fitted.components_.shape == (4, 5, 5)
-    np.testing.assert_allclose(np.linalg.norm(fitted.components_.reshape(4, -1), axis=1), 1.0, rtol=1e-12)
     start = estimator(callback=lambda learner: True).fit(images())
     assert estimator(max_iter=4).fit(images()).score(images()) > start.score(images())
-    # The score falls with alpha whatever the images are: it is none to choose alpha by.
-    scores = [
-        clone(fitted).set_params(alpha=alpha).fit(images()).score(images()) for alpha in (0.05, 0.1, 0.2)
-    ]
-    assert scores == sorted(scores, reverse=True)
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{}, {"stride": 2}, {"stride": 3, "boundary": "crop"}, {"margin": 4, "positive": True}],
-    ids=str,
+    "changes", [{}, {"stride": 3, "boundary": "crop"}, {"margin": 4, "positive": True}], ids=str
 )
 @pytest.mark.parametrize("pictures", [images(), COLOUR], ids=["grey", "colour"])
 def test_codes_are_those_of_the_problem_and_images_come_back(changes, pictures):
@@ -122,16 +112,12 @@ def test_codes_are_those_of_the_problem_and_images_come_back(changes, pictures):
         exact = solve_active_set(problem)
         np.testing.assert_array_equal(code.toarray(), exact.codes)
         assert coded.maps.shape == (*problem.dictionary.grid_shape, 4)
-        assert image.shape == picture.shape
         np.testing.assert_array_equal(image, prepared.restore(problem.reconstruct(exact.sparse_codes)))
         np.testing.assert_array_equal(image, coded.image)
         left = prepared.signal - problem.reconstruct(exact.sparse_codes)
         errors, energies = errors + np.square(left).sum(), energies + np.square(prepared.signal).sum()
     dense = LassoProblem(problem.dictionary.toarray(), prepared.signal, 0.1, positive=positive)
     np.testing.assert_allclose(code.toarray(), solve_active_set(dense).codes, rtol=0, atol=1e-8)
-    assert np.linalg.norm(image - as_pixels(picture)) < np.linalg.norm(
-        prepared.background - as_pixels(picture)
-    )
     assert learning.score(pictures) <= 1.0 - errors / energies + 1e-9
 
 
@@ -156,11 +142,9 @@ def test_parameters_of_coding_may_change_after_fit(fitted):
     problem = LassoProblem(prepared.dictionary(fitted.components_), prepared.signal, 0.3, positive=True)
     exact = solve_active_set(problem, tol=1e-9).codes
     np.testing.assert_array_equal(learning.transform(images())[0].toarray(), exact)
-    spiking = clone(fitted).set_params(solver=solve_spiking).fit(images()[:1])
-    coded = spiking.encode(images()[:1])
+    coded = learning.set_params(solver=solve_spiking).encode(images()[:1])
     assert coded[0].result.method == "spiking"
-    expected = solve_active_set(coded[0].problem).objective
-    np.testing.assert_allclose(coded[0].result.objective, expected, rtol=1e-7)
+    np.testing.assert_allclose(coded[0].result.codes, exact, rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("channels", [None, 2])
@@ -182,37 +166,34 @@ def test_a_signal_learns_and_codes_as_an_image_of_one_row(channels):
 
 def test_one_signal_several_and_a_table_of_them():
     x = signal()
-    one, listed, table = (along().fit(X) for X in (x, [x], x[np.newaxis]))
+    one, listed, table = (along(max_iter=1).fit(X) for X in (x, [x], x[np.newaxis]))
     np.testing.assert_array_equal(one.components_, listed.components_)
     np.testing.assert_array_equal(one.components_, table.components_)
     assert table.transform(np.stack([x, x])).shape == (2, len(table.get_feature_names_out()))
     assert table.inverse_transform(table.transform(x), x).shape == (1, 900)
-    lengths = along().fit([x, x[:400]])
+    lengths = along(max_iter=1).fit([x, x[:400]])
     assert lengths.image_shape_ is None
     back = lengths.inverse_transform(lengths.transform([x, x[:400]]), [x, x[:400]])
     assert [part.shape for part in back] == [(900,), (400,)]
-    spectra = RNG.random((2, 20, 20, 5))
-    of_five = along(kernel_size=6, n_channels=5, max_iter=1).fit(spectra)
-    assert of_five.components_.shape == (3, 6, 6, 5)
-    assert of_five.inverse_transform(of_five.transform(spectra), spectra).shape == spectra.shape
     counts = np.round(1000 * signal()).astype(np.int16)  # no brightness
     np.testing.assert_array_equal(prepare_image(counts, 32, background="none").signal[0, :900], counts)
 
 
 @pytest.mark.parametrize(
-    ("kernel_size", "images", "expected"),
-    [(8, [np.eye(90)], (64, 64)), (64, [np.eye(90)], (90, 90)), ((1, 64), [np.ones((1, 900))], (1, 256)), (64, [signal()], (1, 512)), (100, [signal()], (1, 800))],
+    ("kernel_size", "images", "crop_size"),
+    [(8, np.eye(90)[np.newaxis], 64), ((1, 64), np.ones((1, 900)) * signal(), (1, 256)), (64, signal(), 512), (100, signal(), 800)],
 )  # fmt: skip
-def test_crops_hold_some_kernels(kernel_size, images, expected):
+def test_crops_hold_some_kernels(kernel_size, images, crop_size):
     """A kernel as long as the crops had one position in each, and was learned without its neighbours."""
-    learning = along(kernel_size=kernel_size)
-    details, form = learning._details(images)
-    crop = learning._crops(form, details)["crop_size"]
-    shape = images[0].shape if images[0].ndim == 2 else (1, *images[0].shape)
-    assert crop_shape(shape, crop, form.size("kernel_size", kernel_size), 1) == expected
-    if expected == (1, 512):
+    images = [images] if isinstance(kernel_size, tuple) else images
+    default, same = (
+        along(kernel_size=kernel_size, max_iter=1, **options).fit(images)
+        for options in ({}, {"crop_size": crop_size})
+    )
+    np.testing.assert_array_equal(default.components_, same.components_)
+    if crop_size == 512:
         with pytest.warns(UserWarning, match="crop_size 64 has one position"):
-            along(kernel_size=64, crop_size=64).fit(signal())
+            along(kernel_size=64, crop_size=64, max_iter=1).fit(images)
 
 
 # -- going on, stopping, silence -----------------------------------------------------------------
@@ -231,20 +212,14 @@ def test_partial_fit_goes_on(fitted):
             learning.set_params(**changes).partial_fit(pictures)
 
 
-def test_a_checkpoint_continues(tmp_path, capsys):
+def test_a_checkpoint_continues(tmp_path):
     path = tmp_path / "kernels.npz"
-    whole = estimator(max_iter=2, progress=True).fit(images())
-    assert "objective" in capsys.readouterr().err
+    whole = estimator(max_iter=2).fit(images())
     estimator(max_iter=2, checkpoint=path, callback=lambda learner: learner.n_batches == 2).fit(images())
     assert KernelLearner.load(path).n_batches == 2
-    for _ in range(2):
-        continued = estimator(max_iter=2, checkpoint=path).fit(images())
-        np.testing.assert_array_equal(continued.components_, whole.components_)
-    for changes, name in (
-        ({"random_state": None}, "random_state"),
-        ({"dict_init": RNG.standard_normal((4, 5, 5))}, "other start"),
-        ({"max_iter": 1}, "batches already"),
-    ):
+    continued = estimator(max_iter=2, checkpoint=path).fit(images())
+    np.testing.assert_array_equal(continued.components_, whole.components_)
+    for changes, name in (({"random_state": None}, "random_state"), ({"max_iter": 1}, "batches already")):
         other = estimator(**{"max_iter": 2, "checkpoint": path, **changes})
         with pytest.raises(ValueError, match=name):
             other.fit(images())
@@ -257,7 +232,6 @@ def test_an_error_of_partial_fit_changes_nothing_and_ctrl_c_keeps_a_fit(is_first
     if not is_first:
         learning.partial_fit(images())
         expected.partial_fit(images())
-        learner, settings, kernels = learning.learner_, learning.learner_.settings, learning.components_
     with pytest.raises(ValueError, match="n_jobs"):
         learning.set_params(n_jobs=0, alpha=0.3).partial_fit(images())
     learning.set_params(n_jobs=None)
@@ -271,34 +245,25 @@ def test_an_error_of_partial_fit_changes_nothing_and_ctrl_c_keeps_a_fit(is_first
 
     with monkeypatch.context() as patch:
         patch.setattr(KernelLearner, "learn", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            learning.partial_fit(images())
         whole = estimator()
-        with pytest.raises(KeyboardInterrupt):
-            whole.fit(images())
+        for call in (learning.partial_fit, whole.fit):
+            with pytest.raises(KeyboardInterrupt):
+                call(images())
         assert whole.n_batches_seen_ == 2
-        assert len(whole.transform(images())) == 2
-    learning.set_params(alpha=0.1)
-    if is_first:
-        assert not hasattr(learning, "learner_")
-    else:
-        assert learning.learner_ is learner
-        assert learning.learner_.settings == settings
-        np.testing.assert_array_equal(learning.components_, kernels)
-    np.testing.assert_array_equal(
-        learning.partial_fit(images()).components_, expected.partial_fit(images()).components_
-    )
+    assert hasattr(learning, "learner_") is not is_first
+    for each in (learning.set_params(alpha=0.1), expected):
+        each.partial_fit(images())
+    np.testing.assert_array_equal(learning.components_, expected.components_)
 
 
 def test_silence_is_said():
     with pytest.warns(ConvergenceWarning, match="no kernel codes any image: alpha is 100"):
-        estimator(alpha=100.0).fit(images())
+        estimator(alpha=100.0, max_iter=1).fit(images())
     board = np.indices((5, 5)).sum(axis=0) % 2 - 0.5
     start = np.stack([np.outer([0, 0, 1, 0, 0], np.ones(5)), board])
+    learning = estimator(n_components=2, dict_init=start, alpha=0.7, tol=1e-3, max_iter=1)
     with pytest.warns(ConvergenceWarning, match="1 of 2 kernels are dead"):
-        learning = estimator(n_components=2, dict_init=start, alpha=0.7, tol=1e-3).fit(
-            images(((16, 16),) * 40)
-        )
+        learning.fit(images(((16, 16),) * 40))
     assert learning.dead_kernels_.tolist() == [1]
 
 
@@ -330,8 +295,6 @@ def of_both(images=PICTURES, **changes):
     (lambda: of_both([np.ones((9, 3))], n_channels=2), ValueError, r"\(any, 2\)"),
     (lambda: of_both(np.ones((40, 30, 3)), n_channels=3), ValueError, "colour image or several signals"),
     (lambda: of_both([np.ones((900, 12))], kernel_size=32), ValueError, "n_chan"),
-    (lambda: of_both([np.ones((9, 9, 4))]), ValueError, "alpha channel"),
-    (lambda: of_both(np.ones((9, 4, 9))), ValueError, r"pass \[image\]"),
     (lambda: of_both(np.ones((40, 30, 3))), ValueError, r"colour image pass \[image\]"),
 )  # fmt: skip
 def test_bad_input_is_named_before_learning(call, error, name):
@@ -347,11 +310,9 @@ def test_bad_input_is_named_before_learning(call, error, name):
         (lambda one, codes: one.inverse_transform(codes[::-1], images()), ValueError, r"X\[0\] must have 2392"),
         (lambda one, codes: one.inverse_transform(sparse.vstack([codes[0]] * 2, format="csr"), [images()[0], images()[0].T]), ValueError, "one shape"),
         (lambda one, codes: one.inverse_transform(np.ma.masked_equal(codes[0].toarray(), 0.0), images()[:1]), TypeError, "masked entries"),
-        (lambda one, codes: one.inverse_transform([np.ma.masked_equal(codes[0].toarray(), 0.0)], images()[:1]), TypeError, "masked entries"),
         (lambda one, codes: one.inverse_transform([codes[0] * np.nan], images()[:1]), ValueError, r"X\[0\] must be finite"),
         (lambda one, codes: one.transform(COLOUR), ValueError, "images with 3 channels"),
         (lambda one, codes: one.transform(signal()), ValueError, "learned from"),
-        (lambda one, codes: one.transform([np.ones((3, 9))]), ValueError, r"images\[0\]"),
         (lambda one, codes: one.get_feature_names_out(), ValueError, "no names"),
         (lambda one, codes: clone(one).transform(images()), NotFittedError, "fit"),
         *((lambda one, codes, changes=changes: pickle.loads(pickle.dumps(one)).set_params(**changes).transform(images()), error, next(iter(changes))) for changes, error in (({"alpha": 0.0}, ValueError), ({"positive": 1}, TypeError), ({"solver": 3}, TypeError))),

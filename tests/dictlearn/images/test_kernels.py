@@ -113,8 +113,7 @@ def test_kernels_that_are_unused_or_at_rest_stay_as_they_are():
     np.testing.assert_array_equal(pixels[2], before)
 
 
-@pytest.mark.parametrize("rank", [12, 7])
-@pytest.mark.parametrize("pull", [1e-3, 1.0, 10.0, 1e6])
+@pytest.mark.parametrize(("rank", "pull"), [(12, 1e-3), (12, 10.0), (7, 1.0), (7, 1e6)])
 def test_one_kernel_meets_the_optimality_conditions_in_any_unit(rank, pull):
     """block d + m d = wanted, m >= 0, ||d|| <= 1, and m = 0 where the norm is less than one."""
     rng = np.random.default_rng(3)
@@ -130,7 +129,7 @@ def test_one_kernel_meets_the_optimality_conditions_in_any_unit(rank, pull):
     assert multiplier >= -1e-9 * scale
     if norm < 1.0 - 1e-9:
         assert abs(multiplier) <= 1e-9 * scale
-    for exponent in (-900, -200, 200, 900):
+    for exponent in (-900, 900):
         np.testing.assert_array_equal(
             minimised(np.ldexp(block, exponent), np.ldexp(wanted, exponent)), kernel
         )
@@ -164,9 +163,8 @@ def cosines(kernels, others):
     return np.abs(shifted @ padded[1].reshape(len(others), -1).T).max(axis=0)
 
 
-@pytest.mark.parametrize(("n_channels", "seed"), [(None, 5), (3, 2)])
-def test_planted_kernels_are_found(n_channels, seed):
-    images, kernels = planted(n_channels=n_channels, seed=seed)
+def test_planted_kernels_are_found():
+    images, kernels = planted(n_channels=None, seed=5)
     start = random_kernels(list(images), 6, (5, 5), np.random.default_rng(1))
     learner = KernelLearner(start, KernelSettings(penalty=0.1))
     before = cosines(learner.kernels, kernels)
@@ -189,10 +187,7 @@ def test_the_recorded_figures_are_those_of_the_problem():
     exact = solve_active_set(LassoProblem(dictionary, images.reshape(4, -1), 0.1))
     learner.learn(images)
     history = learner.history
-    energy = np.square(images).sum() / 4.0
-    assert history["energy"][0] == pytest.approx(0.5 * energy) or history["energy"][0] == pytest.approx(
-        energy
-    )
+    assert history["energy"][0] == pytest.approx(0.5 * np.square(images).sum() / 4.0)
     assert abs(history["objective"][0] - exact.objective.mean()) < 2e-7 * history["energy"][0]
     assert history["n_samples"].tolist() == [4]
 
@@ -219,10 +214,9 @@ def test_bits_depend_neither_on_workers_nor_on_a_stop(tmp_path):
     assert stopped.n_batches == 3
     for again in (copy.deepcopy(stopped), pickle.loads(pickle.dumps(stopped)), KernelLearner.load(path)):
         assert_same(learned(again), whole)
-    continued = learned(**saved)
-    assert_same(continued, whole)
     # A learner that has learned goes on from a checkpoint, whatever its own start was.
-    assert_same(learned(continued, **saved), whole)
+    for again in (None, whole):
+        assert_same(learned(again, **saved), whole)
     for options, what in (
         ({"learner": KernelLearner(started(images).kernels[::-1], whole.settings)}, "other start"),
         ({"learner": KernelLearner(started(images).kernels, KernelSettings(penalty=0.2))}, "other settings"),
@@ -231,11 +225,7 @@ def test_bits_depend_neither_on_workers_nor_on_a_stop(tmp_path):
         ({"n_passes": 1}, "batches already"),
     ):
         with pytest.raises(ValueError, match=what):
-            learned(**{**options, **saved})
-    with pytest.raises(ValueError, match="batches already"):
-        learned(whole, n_passes=1)
-    with pytest.raises(ValueError, match="checkpoint"):
-        learned(course=Course(checkpoint=tmp_path / "nowhere" / "kernels.npz"))
+            learned(**{**saved, **options})
 
 
 def test_a_stop_within_a_batch_leaves_the_learner_as_it_was(monkeypatch):
@@ -273,7 +263,7 @@ def test_dead_kernels_are_said_and_replaced():
     np.testing.assert_allclose(learner.kernels[1], board / np.linalg.norm(board), rtol=1e-12)
 
 
-@pytest.mark.parametrize("exponent", [-390, -200, 390])
+@pytest.mark.parametrize("exponent", [-390, 390])
 def test_neither_the_unit_of_images_nor_lists_matter(exponent):
     """The same bits at any power of two, the penalty in the same unit."""
     images, unit = planted(n_images=8)[0], 2.0**exponent
@@ -367,19 +357,19 @@ def test_a_file_that_no_learner_wrote_is_refused(tmp_path):
     learner.save(path)
     with np.load(path) as archive:
         entries = dict(archive)
-    history, kernels = entries["history"], entries["kernels"]
-    for name, value in (
-        ("sums", np.array([np.nan, 1.0, 1.0])), ("sums", np.array([1.0, -1.0, 1.0])), ("sums", np.array([1.0, 1.0, 7.0])), ("sums", np.ones(2)),
-        ("counters", np.array([-5, 1, 0])), ("counters", np.array([6.5, 1.0, 0.0])), ("counters", np.array([6, 2, 0])), ("counters", np.array([7, 1, 0])),
-        ("last_used", np.full(3, 99)), ("last_used", np.full(3, 1.5)), ("last_used", np.full(3, -1)),
-        ("history", np.full(history.shape, np.nan)), ("history", np.repeat(history, 2, axis=0)),
-        ("lags", -entries["lags"]), ("lags", np.zeros(())), ("correlations", np.full((2, 9, 1), np.nan)),
-        ("kernels", 50.0 * kernels), ("kernels", np.zeros(kernels.shape)), ("kernels", np.ones(3)),
-        ("settings", np.array("[]")), ("settings", np.array('{"penalty": -1}')), ("settings", np.array('{"penalty": 1.0, "stride": 1' + 400 * "0" + "}")),
-    ):  # fmt: skip
-        np.savez(path, **{**entries, name: value})
-        with pytest.raises(ValueError, match="must name a saved KernelLearner"):
-            KernelLearner.load(path)
-    np.savez(path, kernels=np.ones(3))
-    with pytest.raises(ValueError, match="must name a saved KernelLearner"):
-        KernelLearner.load(path)
+    history = entries["history"]
+    wrong = {
+        "sums": [np.array([np.nan, 1.0, 1.0]), np.array([1.0, -1.0, 1.0]), np.array([1.0, 1.0, 7.0]), np.ones(2)],
+        "counters": [np.array([-5, 1, 0]), np.array([6.5, 1.0, 0.0]), np.array([6, 2, 0]), np.array([7, 1, 0])],
+        "last_used": [np.full(3, 99), np.full(3, 1.5), np.full(3, -1)],
+        "history": [np.full(history.shape, np.nan), np.repeat(history, 2, axis=0)],
+        "lags": [-entries["lags"], np.zeros(())],
+        "correlations": [np.full((2, 9, 1), np.nan)],
+        "kernels": [50.0 * entries["kernels"], 0.0 * entries["kernels"], np.ones(3)],
+        "settings": [np.array("[]"), np.array('{"penalty": -1}')],
+    }  # fmt: skip
+    for name, values in wrong.items():
+        for value in values:
+            np.savez(path, **{**entries, name: value})
+            with pytest.raises(ValueError, match="must name a saved KernelLearner"):
+                KernelLearner.load(path)
