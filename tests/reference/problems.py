@@ -22,26 +22,21 @@ def random_problem(
     n_signals=3,
     share=0.1,
     positive=False,
-    coherence=0.0,
-    n_duplicates=0,
     penalty=1.0,
     unit_norm=True,
     seed=0,
 ):
     """Sparse combinations of atoms, plus noise.
 
-    Atoms have inner products near `coherence`; the last `n_duplicates` repeat the first ones.  Signals
-    are scaled so that with ``penalty=1`` the penalty is `share` of the one at which their code is zero.
+    Signals are scaled so that with ``penalty=1`` the penalty is `share` of the one at which their code is
+    zero.
     """
     rng = np.random.default_rng(seed)
-    dictionary = np.sqrt(1.0 - coherence) * rng.standard_normal((n_atoms, n_features))
-    dictionary += np.sqrt(coherence) * rng.standard_normal(n_features)
+    dictionary = rng.standard_normal((n_atoms, n_features))
     if unit_norm:
         dictionary /= np.linalg.norm(dictionary, axis=1, keepdims=True)
     else:
         dictionary *= rng.uniform(0.3, 3.0, (n_atoms, 1))
-    if n_duplicates:
-        dictionary[-n_duplicates:] = dictionary[:n_duplicates]
     codes = rng.standard_normal((n_signals, n_atoms)) * (rng.random((n_signals, n_atoms)) < 0.1)
     if positive:
         codes = np.abs(codes)

@@ -245,20 +245,6 @@ def _of_records(log, times, n):
     return total, log
 
 
-def test_records_by_address():
-    log = Log(np.array([1.0, 2.5]), np.array([3, 4]))
-    times = np.array([0.5, 0.25])
-    references = [np.array([7.0]), times]
-    for given in references:
-        value, back = _of_records(log, given, 4)
-        assert value == _of_records.py_func(log, given, 4)[0]
-        assert isinstance(back, Log)
-        assert (
-            back.times.base is log.times or back.times is log.times or np.shares_memory(back.times, log.times)
-        )
-    np.testing.assert_array_equal(log.times, [1.0, 2.5])
-
-
 @partial(inner, _nrt=True)
 def _summed(log, other, size):
     """Two ways out of the loop, after which one record is not needed."""
@@ -276,6 +262,9 @@ def _summed(log, other, size):
     return other, total
 
 
+SIZES = np.array([3, 20, 5])
+
+
 @compiled
 def _summed_often(log, sizes):
     total = 0.0
@@ -286,29 +275,30 @@ def _summed_often(log, sizes):
     return total
 
 
-def test_a_record_that_a_loop_needs_last_is_freed_once():
-    log = Log(np.ones(3), np.arange(3))
-    watched = weakref.ref(log.times)
-    sizes = np.array([3, 20, 5])
-    for _ in range(50):
-        assert _summed_often(log, sizes) == _summed_often.py_func(log, sizes)
-    np.testing.assert_array_equal(log.times, 1.0)
+def total_of(answer):
+    return answer[0] if isinstance(answer, tuple) else answer
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments"),
+    [(_of_records, (np.array([0.5, 0.25]), 4)), (_of_records, (np.ones(1), 4)), (_summed_often, (SIZES,))],
+)
+def test_records_by_address_are_those_of_python_and_are_freed_once(kernel, arguments):
+    """Also one that a loop needs last."""
+    log = Log(np.array([1.0, 2.5, 4.0]), np.array([3, 4, 5]))
+    for _ in range(20):
+        assert total_of(kernel(log, *arguments)) == total_of(kernel.py_func(log, *arguments))
+    np.testing.assert_array_equal(log.times, [1.0, 2.5, 4.0])
     _nrt_python.memsys_enable_stats()
     try:
         before = rtsys.get_allocation_stats()
-        _summed_often(log, sizes)
+        kernel(log, *arguments)
+        gc.collect()
         after = rtsys.get_allocation_stats()
     finally:
         _nrt_python.memsys_disable_stats()
     assert after.alloc - before.alloc == after.free - before.free > 0
-    assert watched() is not None
-
-
-def test_memory_of_records_is_counted():
-
-    times = np.arange(3.0)
-    watched = weakref.ref(times)
-    _of_records(Log(times, np.array([1, 2])), np.ones(1), 3)
-    del times
+    watched = weakref.ref(log.times)
+    del log
     gc.collect()
     assert watched() is None

@@ -16,7 +16,7 @@ from solvers.certificate import corrected
 from solvers.certificate import optimality as by_numpy
 from solvers.certificate.compiled import certify as figures_by_kernel
 from solvers.certificate.corrected import least_eigenvalue
-from solvers.certificate.optimality import measure, penalty_max
+from solvers.certificate.optimality import measure
 from solvers.certificate.residuals import residuals_of
 from solvers.problem.penalty import threshold
 from solvers.problem.rounding import gamma, high_part, operations_of_sum
@@ -288,18 +288,6 @@ def test_the_dual_multiple_is_the_best(seed, exponent, some_flat):
     feasible = 1.0 / (reach / penalty.l1).max(axis=1)
     for other in (0.0 * multiple, feasible, *(multiple * (1.0 + step) for step in (-0.1, -1e-3, 1e-3, 0.1))):
         assert (best >= dual(other) - 1e-12 * (1.0 + np.abs(best))).all()
-
-
-def test_codes_of_an_elastic_net_vanish_at_its_maximum():
-    problem = random_problem(n_signals=1)
-    rng = np.random.default_rng(0)
-    l1, l2 = rng.uniform(0.5, 2.0, 40), rng.uniform(0.0, 2.0, 40)
-    multiple = (np.abs(problem.correlations[0]) / l1).max()
-    for share, is_zero in ((0.999, False), (1.0 + 1e-12, True)):
-        part = problem.with_penalty(ElasticNet(share * multiple * l1, l2))
-        assert (not solve_active_set(part).codes.any()) == is_zero
-    np.testing.assert_allclose(problem.with_penalty(l1).zero_code_multiples(), [multiple], rtol=1e-13)
-    assert penalty_max([[1.0]], [[-2.0]], positive=True)[0] == 0.0
 
 
 # -- bounds of rounding ----------------------------------------------------------------------------

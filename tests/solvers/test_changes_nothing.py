@@ -13,7 +13,6 @@ from scipy import sparse
 from solvers import (
     ElasticNet,
     PreparedLasso,
-    certify,
     lasso_network,
     penalty_max,
 )
@@ -240,11 +239,9 @@ def test_prepared_spread_and_with_its_matrix_the_codes_are_the_same(name, data):
         require_as_good(this, *(solved(methods()[name], this, p, tol=1e-2) for p in (problem, given_gram)))
 
 
-@pytest.mark.parametrize("name", ["active_set", "fista"])
-@examples(25)
-@given(data=st.data())
-def test_forms_of_a_dictionary_have_the_products_of_its_array(name, data):
-    this = data.draw(problems_for(name, signals=["noise", "mixture", "sparse", "zero among them"]))
+@examples(40)
+@given(this=problems_for("active_set", signals=["noise", "mixture", "sparse", "zero among them"]))
+def test_forms_of_a_dictionary_have_the_products_of_its_array(this):
     problem, rng = this.problem(), np.random.default_rng(this.seed)
     close = partial(
         np.testing.assert_allclose, rtol=1e-10, atol=1e-10 * max(np.abs(this.atoms).max(), 1.0) ** 2
@@ -273,45 +270,6 @@ def test_forms_of_a_dictionary_have_the_products_of_its_array(name, data):
     if "feature_weights" not in this.options:
         mask = this.options.get("mask")
         close(penalty_max(this.dictionary, this.signals, positive=this.positive, mask=mask), largest)
-    dense = this.dense()
-    rough = this.codes(density=0.2)
-    one, other = measure(problem, rough), measure(dense, rough)
-    np.testing.assert_allclose(one.objective, other.objective, rtol=1e-12)
-    size = 1e-11 * (one.objective + this.energies)
-    assert (np.abs(one.duality_gap - other.duality_gap) <= size).all()
-    tol = max(METHODS[name].finest_tol, 1e-6)
-    if this.kind[0] != "scaled":
-        found = solved(METHODS[name], this, problem, tol=tol)
-        expected = solved(METHODS["active_set"], this, dense, tol=1e-9)
-        excess = found.objective - expected.objective
-        assert (excess <= found.duality_gap + 1e-9 * this.energies).all()
-        assert (excess >= -1e-9 * this.energies).all()
-
-
-@examples(20)
-@given(data=st.data())
-def test_features_that_are_masked_are_left_out_and_weights_are_roots_in_both(data):
-    this = data.draw(problems_for("active_set", weights=["one mask", "own masks", "weights", "own weights"]))
-    problem = this.problem()
-    result = solved(METHODS["active_set"], this, problem, tol=1e-9)
-    rough = this.codes()
-    for k, weights in enumerate(this.weights):
-        seen, roots = weights > 0.0, np.sqrt(weights[weights > 0.0])
-        atoms = this.atoms[:, seen] * roots
-        if not atoms.any() or (atoms**2).sum(axis=1)[atoms.any(axis=1)].min() < 1e-290:
-            continue
-        alone = this.problem().__class__(
-            atoms, (this.values[k, seen] * roots)[np.newaxis], this.penalty, positive=this.positive
-        )
-        for codes in (result.codes[[k]], rough[[k]]):
-            here, there = certify(problem.subset([k]), codes), certify(alone, codes)
-            scale = here.objective + this.energies[k]
-            assert (np.abs(here.objective - there.objective) <= 1e-12 * scale).all()
-            if this.kind[3] not in ("weak", "some zeros"):
-                assert (np.abs(here.duality_gap - there.duality_gap) <= 1e-9 * scale).all()
-    with this.with_room():
-        both = problem.reconstruct(result.sparse_codes)
-    np.testing.assert_allclose(both, result.codes @ this.atoms, rtol=1e-10, atol=1e-10 * np.abs(both).max())
 
 
 @pytest.mark.parametrize("positive", [True, False])

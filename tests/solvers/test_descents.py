@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from snn import simulate_analog
 from solvers import LassoProblem, Status, solve_analog, solve_coordinate_descent, solve_fista, solve_spiking
-from solvers.certificate.optimality import measure, objective
-from solvers.methods import fista
+from solvers.certificate.optimality import objective
 from tests.reference.problems import optimal_codes, random_problem
 
 LIMITS = {
@@ -45,23 +43,6 @@ def test_objective_falls_as_fast_as_the_theory_says(share, max_iter):
     assert (result.objective - objective(problem, best) <= bound).all()
 
 
-@pytest.mark.parametrize("positive", [True, False])
-def test_gram_and_dictionary_lead_the_same_way(positive):
-    """The choice is by cost: two products with the dictionary beside one with the Gram matrix."""
-    for n_atoms, through_gram in ((30, True), (100, False)):
-        problem = random_problem(n_atoms=n_atoms, positive=positive, unit_norm=False)
-        step = fista.gradient_step(problem)
-        assert (step.matrix is not None) == through_gram
-        atoms = problem.dictionary / step.norms[:, np.newaxis]
-        correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
-        # A row with few entries reads only the rows of the matrix that it uses.
-        for codes in (solve_fista(problem).codes, np.eye(n_atoms)[:1]):
-            out = np.empty_like(codes)
-            step(codes, correlations[: len(codes)], out)
-            expected = codes - codes @ atoms @ atoms.T / step.largest_eigenvalue + correlations[: len(codes)]
-            np.testing.assert_allclose(out, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
-
-
 def test_atoms_of_any_norm_cost_no_iterations():
     """Scaling atom and penalty together is a change of units, and the steps do not see it."""
     problem = random_problem(n_atoms=60)
@@ -85,28 +66,3 @@ def test_energy_never_rises(positive, share):
     # Up to the integrator's relative tolerance, a tenth of tol.
     assert (np.diff(objectives) <= 1e-9 * problem.energies[0]).all()
     assert objectives[-1] - objective(problem, optimal_codes(problem))[0] <= 1e-6 * problem.energies[0]
-
-
-@pytest.mark.parametrize("positive", [True, False])
-def test_rest_is_the_kkt_point_and_the_kkt_point_is_at_rest(positive):
-    problem = random_problem(n_signals=1, positive=positive)
-    result = solve_analog(problem, tol=1e-12)
-    assert result.converged
-    assert result.kkt_violation[0] <= 4 * np.sqrt(2 * 1e-12 * problem.energies[0])
-    # Started from the potentials of the optimum, u = a + d.r, the flow stays there.
-    codes = optimal_codes(problem)
-    potential = codes + problem.correlate(problem.signals - codes @ problem.dictionary)
-    stayed = simulate_analog(
-        -(problem.gram - np.diag(np.diagonal(problem.gram))),
-        problem.correlations[0],
-        activation_threshold=problem.l1_weights,
-        two_sided=not positive,
-        duration=10.0,
-        initial_potential=potential[0],
-        relative_tolerance=1e-12,
-    )
-    # The optimum is known to its KKT violation, and the flow can only descend from there; the integrator
-    # adds a few times its tolerance of the drive.
-    moved = np.abs(stayed.activities - codes[0]).max()
-    drive = np.abs(problem.correlations).max()
-    assert moved <= 10 * (measure(problem, codes).kkt_violation[0] + 1e-12 * drive)

@@ -11,16 +11,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import lsq_linear, nnls
-from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import Lasso
 
 from solvers import (
-    ElasticNet,
     LassoProblem,
     Status,
     certify,
     penalty_max,
-    solve_active_set,
 )
 from solvers.certificate import compiled
 from solvers.certificate.optimality import duality_gap, kkt_violation, measure, objective
@@ -44,7 +41,6 @@ pytestmark = pytest.mark.property
 
 FIGURES = ("objective", "duality_gap", "kkt_violation")
 NO_PENALTY = {"taken": (True, False), "not negative": (True,), "refused": ()}
-either_sign = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 # Shares of the energy, of the objective, and of the square of the largest term of a residual.
 ROUNDING, ROUNDING_OF_TERMS = Fraction(1, 10**10), Fraction(1, 10**30)
 SMALL = Fraction(1.01e-6)
@@ -209,23 +205,6 @@ def scikit_codes(this, signal):
         return model.fit(atoms.T, target).coef_ / this.l1
 
 
-@examples(20)
-@given(this=problems(dictionary="random", weights="none", penalty="number"), l2=st.floats(1e-3, 20.0))
-def test_elastic_nets_are_those_of_scikit_learn(this, l2):
-    problem = this.problem(penalty=ElasticNet(this.penalty, l2))
-    codes = solved(METHODS["active_set"], this, problem, tol=1e-12).codes
-    n_features = this.atoms.shape[1]
-    for code, signal in zip(codes, this.values, strict=True):
-        size = np.linalg.norm(signal) or 1.0
-        l1 = this.penalty / size
-        model = SklearnElasticNet(
-            alpha=(l1 + l2) / n_features, l1_ratio=l1 / (l1 + l2), fit_intercept=False,
-            positive=this.positive, tol=1e-12, max_iter=10**6,
-        )  # fmt: skip
-        expected = model.fit(this.atoms.T, signal / size).coef_ * size
-        np.testing.assert_allclose(code, expected, rtol=0, atol=1e-5 * size)
-
-
 @pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
 @pytest.mark.parametrize(
     ("name", "positive"),
@@ -271,24 +250,6 @@ def test_codes_are_zero_from_the_largest_penalty_on(name, data, excess):
     assert below.codes.any() or below.converged
     if below.codes.any():
         assert below.objective.sum() < this.energies.sum()
-
-
-@either_sign
-@examples(20)
-@given(seed=st.integers(0, 10**6))
-def test_orthogonal_atoms_have_the_soft_threshold(positive, seed):
-    """a_i = T(b_i, l1_i) / (g_i + l2_i), each atom by itself."""
-    rng = np.random.default_rng(seed)
-    dictionary = np.linalg.qr(rng.standard_normal((16, 16)))[0][:12] * rng.uniform(0.3, 3.0, (12, 1))
-    signals, l1, l2 = rng.standard_normal((3, 16)), rng.uniform(0.1, 1.0, 12), rng.uniform(0.0, 2.0, 12)
-    problem = LassoProblem(dictionary, signals, ElasticNet(l1, l2), positive=positive)
-    correlations = signals @ dictionary.T
-    codes = np.maximum((correlations if positive else np.abs(correlations)) - l1, 0.0)
-    codes *= np.sign(correlations) / ((dictionary**2).sum(axis=1) + l2)
-    found = measure(problem, codes)
-    assert found.duality_gap.max() < 1e-13 * problem.energies.min()
-    assert found.kkt_violation.max() < 1e-14
-    np.testing.assert_allclose(solve_active_set(problem).codes, codes, rtol=0, atol=1e-13)
 
 
 # -- what is refused -----------------------------------------------------------------------------
