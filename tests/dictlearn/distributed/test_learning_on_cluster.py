@@ -4,7 +4,6 @@
 
 import copy
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -18,14 +17,12 @@ from dictlearn import (
     LearningSettings,
     PaperSteps,
     RunawayFeedbackError,
-    SpikingDictionaryLearning,
     TwoPhaseLearner,
     continue_learning,
     learn_dictionary,
     new_learner,
 )
 from dictlearn.two_phase.threads import thread_count
-from solvers import SpikingSparseCoder
 from tests.cluster import kill, worker_pids
 from tests.dictlearn.two_phase.learners import SIGNS, assert_same, planted
 from tests.processes import ROOT, run_python
@@ -204,7 +201,6 @@ def saved(folder, values):
         (lambda x, folder: saved(folder, -x), ValueError, "signals must not be negative"),
         (lambda x, folder: saved(folder, x * np.inf), ValueError, "finite"),
         (lambda x, folder: saved(folder, 0 * x), ValueError, "data must not all be zero"),
-        (lambda x, folder: saved(folder, x[0]), ValueError, "2-D"),
         (lambda x, folder: saved(folder, x * 1j), TypeError, "real numbers"),
         (lambda x, folder: ROOT / "README.md", ValueError, "data|.npy file"),
         (lambda x, folder: folder / "b.npy", FileNotFoundError, "b.npy"),
@@ -212,7 +208,6 @@ def saved(folder, values):
         (lambda x, folder: np.load(saved(folder, x), mmap_mode="r")[:9], ValueError, "all of its file"),
         (lambda x, folder: da.from_array(x, chunks=(-1, 8)), ValueError, r"data\.rechunk"),
         (lambda x, folder: da.from_array(x, chunks=(100, -1))[da.from_array(x[:, 0], chunks=100) > 0.02], ValueError, "compute_chunk_sizes"),
-        (lambda x, folder: da.from_array(x[0]), ValueError, "2-D"),
         (lambda x, folder: da.from_array(np.where(np.arange(250)[:, None] == 203, np.nan, x), chunks=(100, -1)), ValueError, r"nan at \[203, 0\]"),
     ],
 )  # fmt: skip
@@ -234,24 +229,3 @@ def test_bad_arguments_and_a_missing_extra_are_named(cluster_client, path):
         program = f"import sys; sys.modules[{missing!r}] = None; from dictlearn.distributed import learn_dictionary_on as f; f(None, 'a.npy', 8, penalty=0.1)"
         ran = run_python("-c", program, returns=1)
         assert ran.stderr.splitlines()[-1].endswith("pip install 'sparsespike[dask]'")
-
-
-@pytest.mark.parametrize("kind", ["learned", "given"])
-def test_estimators_learn_and_code_block_after_block(cluster_client, kind):
-    """What was learned survives the way to another task; `meta` says what Dask would else try."""
-    array = da.from_array(np.random.default_rng(0).standard_normal((60, 6)), chunks=(25, -1))
-    signals, coder = (
-        array.compute(),
-        SpikingSparseCoder(np.random.default_rng(1).standard_normal((8, 6)), alpha=0.3),
-    )
-    if kind == "learned":
-        coder, expected = (
-            SpikingDictionaryLearning(8, alpha=0.3, batch_size=10, random_state=0) for _ in range(2)
-        )
-        for first, block in zip((0, 25, 50), array.blocks, strict=True):
-            coder = pickle.loads(pickle.dumps(coder)).partial_fit(block.compute())
-            expected.partial_fit(signals[first : first + 25])
-        np.testing.assert_array_equal(coder.components_, expected.components_)
-    chunks = {"chunks": (array.chunks[0], (8,)), "dtype": float, "meta": np.empty((0, 8))}
-    codes = cluster_client.compute(array.map_blocks(coder.transform, **chunks)).result()
-    np.testing.assert_array_equal(codes, coder.transform(signals))
