@@ -111,7 +111,7 @@ class ExactProblem:
             + [self.product(self.atoms[i], self.signal) - signs[i] * self.l1[i]]
             for i in support
         ]
-        solution = _solved(rows)
+        solution = solution_of(rows)
         return None if solution is None else dict(zip(support, solution, strict=True))
 
 
@@ -124,7 +124,7 @@ def _dot(left, right):
     return sum((x * y for x, y in zip(left, right, strict=True) if x and y), Fraction(0))
 
 
-def _solved(rows):
+def solution_of(rows):
     """Return the solution of equations with a positive definite matrix, by elimination; None if singular."""
     n = len(rows)
     for k in range(n):

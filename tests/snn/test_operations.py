@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from snn import (
-    Simulator,
     SpikingNetwork,
     StencilWeights,
     connection_sparsity,
@@ -71,13 +70,6 @@ def test_every_form_of_weights_against_its_dense_matrix(name):
     assert clocked.operations.neuron_updates == 96 * len(matrix)
     assert clocked.operations.dense_synaptic_operations == 96 * matrix.size
     assert connection_sparsity(network) == pytest.approx(np.mean(matrix == 0.0))
-
-
-def test_runs_one_after_the_other_add_up():
-    simulator = Simulator(golden_network())
-    parts = [simulator.advance(until).operations for until in (1.0, 2.5, 4.0)]
-    whole = simulate(golden_network(), 4.0).operations
-    assert all_of(sum(parts)) == pytest.approx(all_of(whole))
 
 
 def test_counts_of_several_runs_are_arrays_and_have_a_total():

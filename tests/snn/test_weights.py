@@ -74,14 +74,6 @@ def test_every_form_says_the_same_as_its_array(weights):
         copies.append(pickle.loads(pickle.dumps(weights)))
     for other in copies:
         np.testing.assert_array_equal(other.toarray(), array)
-        # A kernel is compiled once for each kind: the records of copies have the same types.
-        for name, value in other.kernel_form()._asdict().items():
-            if isinstance(value, np.ndarray):
-                integers = name in ("starts", "targets", "lengths", "offsets", "row_of")
-                assert value.dtype == ("int64" if integers else "float64")
-                assert (value.ndim, value.flags.c_contiguous, value.flags.writeable) == (1, True, False)
-            else:
-                assert type(value) is (float if name in ("factor", "largest_value") else int)
 
 
 # -- blocks and grids of any kind --
@@ -155,21 +147,7 @@ def test_blocks_and_grids_of_any_shape(made, seed):
     assert judge(run, array, state=state).fault == ""
 
 
-def test_weights_by_hand():
-    """Two channels on a row of three: channel 0 excites channel 1 to its right, 1 inhibits 0 in place."""
-    values = np.zeros((2, 1, 3, 2))
-    values[0, 0, 2, 1], values[1, 0, 1, 0] = 0.5, -0.25
-    expected = np.zeros((6, 6))
-    expected[0, 3] = expected[2, 5] = 0.5
-    expected[1, 0] = expected[3, 2] = expected[5, 4] = -0.25
-    np.testing.assert_array_equal(StencilWeights(values, (1, 3)).toarray(), expected)
-    np.testing.assert_array_equal(
-        simulate(SpikingNetwork(BlockWeights(2, []), [1.0, 0.5]), 2.5).spike_counts, [2, 1]
-    )
-    gram = np.random.default_rng(0).standard_normal((5, 5))
-    lateral = LateralInhibition(gram)
-    assert lateral.strength.base is gram  # used as it is
-    np.testing.assert_array_equal(lateral.toarray(), np.diag(np.diagonal(gram)) - gram)
+def test_segments_by_hand():
     segments = segmented()
     np.testing.assert_allclose(np.asarray(segments), [[0, 0.1, 0.2], [0, 0, -0.6], [0, 0, 0]], rtol=1e-15)
     np.testing.assert_allclose(segments.largest_magnitudes(), [0.0, 0.1, 0.6], rtol=1e-15)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from scipy.optimize import linprog, minimize_scalar
+from scipy.optimize import minimize_scalar
 
-from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, path, solve_active_set
+from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, solve_active_set
 from solvers._kernels.precision import KEPT_BITS
 from solvers.certificate import corrected
 from solvers.certificate import optimality as by_numpy
@@ -21,7 +21,7 @@ from solvers.certificate.residuals import residuals_of
 from solvers.problem.penalty import threshold
 from solvers.problem.rounding import gamma, high_part, operations_of_sum
 from tests.reference.problems import random_codes, random_problem
-from tests.reference.rationals import ExactProblem, rational
+from tests.reference.rationals import ExactProblem, rational, solution_of
 from tests.tiers import examples
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
@@ -135,10 +135,9 @@ def test_figures_of_the_kernel_are_those_of_numpy(curved, positive, weights, n_f
 
 
 @BOTH
-@SIGNS
-def test_figures_of_a_code_depend_neither_on_company_nor_on_caches(figures, positive, monkeypatch):
+def test_figures_depend_on_nothing_that_is_kept(figures, monkeypatch):
     """Nor on blocks, the type of indices, the Gram matrix, or correlations that a solver would find."""
-    problem = random_problem(n_signals=23, positive=positive)
+    problem = random_problem(n_signals=23)
     codes = random_codes(problem)
     expected = figures(problem, codes)
     monkeypatch.setattr(by_numpy, "BLOCK_ENTRIES", 4 * problem.n_atoms)
@@ -146,13 +145,9 @@ def test_figures_of_a_code_depend_neither_on_company_nor_on_caches(figures, posi
     vars(problem)["correlations"] = np.full((problem.n_signals, problem.n_atoms), np.nan)
     longer = sparse.csr_array(codes)
     longer.indices, longer.indptr = longer.indices.astype(np.int64), longer.indptr.astype(np.int64)
-    others = [figures(problem, codes), figures(problem, longer)]
-    others += [figures(problem.subset([k]), codes[[k]]) for k in (0, 11, 22)]
-    for name in FIGURES:
-        for other in others[:2]:
+    for other in (figures(problem, codes), figures(problem, longer)):
+        for name in FIGURES:
             np.testing.assert_array_equal(getattr(other, name), getattr(expected, name))
-        alone = np.concatenate([getattr(other, name) for other in others[2:]])
-        np.testing.assert_array_equal(alone, getattr(expected, name)[[0, 11, 22]])
 
 
 @BOTH
@@ -223,17 +218,6 @@ def test_optima_with_tiny_penalties_are_certified_and_others_truly(figures, seed
         codes = 0.0 * best if factor is None else best * (1.0 + factor * rng.standard_normal(best.shape))
         codes = np.maximum(codes, 0.0) if positive else codes
         assert Fraction(figures(problem, changed(codes)).duality_gap[0]) >= exact_distance(single, codes)
-
-
-def test_a_path_to_zero_ends_at_basis_pursuit():
-    """The smallest l1 norm of codes that reconstruct the signal, by a linear program."""
-    rng = np.random.default_rng(0)
-    dictionary, signal = rng.standard_normal((24, 8)), rng.standard_normal((1, 8))
-    found = path(LassoProblem(dictionary, signal, 1.0), [1.0, 1e-3, 1e-7], tol=1e-6)
-    assert found.converged
-    program = linprog(np.ones(48), A_eq=np.concatenate([dictionary, -dictionary]).T, b_eq=signal[0])
-    np.testing.assert_allclose(np.abs(found.codes[-1]).sum(), program.fun, rtol=1e-6)
-    np.testing.assert_allclose(found.codes[-1, 0], program.x[:24] - program.x[24:], atol=1e-5)
 
 
 # -- penalties by their definitions ----------------------------------------------------------------
@@ -361,13 +345,9 @@ def test_eigenvalues_are_bounded_from_below_exactly(share):
         # At least half the inverse of the sum of the inverse eigenvalues, but for a power of two.
         assert smallest / 40.0 < bound < smallest
         problem = ExactProblem(LassoProblem(atoms, np.ones((1, 9)), 1.0))
-        rows = [[problem.product(x, y) for y in problem.atoms] for x in problem.atoms]
+        rows = [[*(problem.product(x, y) for y in problem.atoms), Fraction(0)] for x in problem.atoms]
         for i in range(6):
             rows[i][i] *= 1 - Fraction(bound)
-        for k in range(6):
-            assert rows[k][k] > 0
-            for i in range(k + 1, 6):
-                factor = rows[i][k] / rows[k][k]
-                rows[i] = [x - factor * y for x, y in zip(rows[i], rows[k], strict=True)]
+        assert solution_of(rows) is not None
     assert least_eigenvalue(np.ones((2, 5))) == least_eigenvalue(np.eye(3)[:, :2] + 1.0) == 0.0
     assert least_eigenvalue(np.ones((0, 5))) == 1.0

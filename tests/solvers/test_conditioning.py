@@ -58,9 +58,10 @@ WITH, WITHOUT = kernels(mean=True), kernels(mean=False)
 COLOUR = np.random.default_rng(0).standard_normal((4, 4, 4, 3))
 COLOUR -= COLOUR.mean(axis=(1, 2), keepdims=True)
 CANCELLING = COLOUR + np.where(np.arange(4) == 0, 1.0, 0.0)[:, None, None, None] * [1.0, -1.0, 0.0]
+ONE_CHANNEL = np.array([0.0, 0.0, 1.0])
 NOISE = 0.1 * np.random.default_rng(1).standard_normal((SIDE, SIDE, 3))
 ILL_POSED = {
-    "one channel": (COLOUR, NOISE + [0.0, 0.0, 1.0], "no kernel has a mean"),
+    "one channel": (COLOUR, NOISE + ONE_CHANNEL, "no kernel has a mean"),
     "local means": (WITHOUT, SLOW, r"no kernel has a mean.* \d+% .*signal 0"),
     "equal": (np.concatenate([WITH, WITH[2:3]]), SLOW, "kernels 2 and 4"),
     "equal but for a factor": (np.concatenate([WITH, -3.0 * WITH[2:3]]), SLOW, "kernels 2 and 4"),
@@ -68,7 +69,7 @@ ILL_POSED = {
 }
 WELL_POSED = {
     "all channels are noise": (COLOUR, NOISE),
-    "means that cancel out": (CANCELLING, NOISE + [0.0, 0.0, 1.0]),
+    "means that cancel out": (CANCELLING, NOISE + ONE_CHANNEL),
     "a constant kernel": (np.concatenate([WITHOUT, np.ones((1, 4, 4))]), SLOW),
     "kernels with means": (WITH, SLOW),
     "means subtracted": (WITHOUT, SLOW - uniform_filter(SLOW, 4)),

@@ -61,20 +61,6 @@ def test_codes_of_many_atoms_are_those_of_the_matrix(this):
 
 
 @SIGNS
-def test_few_atoms_are_read_for_certificates_beside_a_tiny_penalty(monkeypatch, positive):
-    """An intercept with a tiny penalty makes no signal read all atoms."""
-    rng = np.random.default_rng(0)
-    dictionary, signals = np.vstack([rng.standard_normal((900, 30)), np.ones((1, 30))]), rng.random((6, 30))
-    penalty = np.append(np.full(900, 3.0), 1e-3)
-    problem = limited(dictionary, signals, penalty, positive=positive)
-    read = []
-    monkeypatch.setattr(compiled, "_figures_of", lambda *arguments: read.append(1))
-    result = solve_active_set(problem)
-    assert result.converged
-    assert not read
-
-
-@SIGNS
 def test_a_code_has_the_same_bits_whatever_is_solved_with_it(positive):
     rng = np.random.default_rng(0)
     problem = limited(rng.standard_normal((3000, 64)), rng.standard_normal((40, 64)), 2.0, positive=positive)

@@ -14,7 +14,7 @@ from solvers._kernels.active_set import join
 from solvers._kernels.factor import Terms, enter, leave, new_working_set
 from solvers._kernels.products import GramMatrix
 from solvers.gram.convolutional_active_set import ActiveSetSearch, gram_part
-from solvers.gram.nested_dissection import Factor, divide
+from solvers.gram.nested_dissection import Factor
 from solvers.gram.windows import windows_of
 from tests.reference.convolutions import GEOMETRIES, image_problem, long_signal, random_dictionary
 
@@ -115,27 +115,6 @@ def test_a_matrix_that_is_not_positive_definite_is_refused():
     part, gram = part_of(random_dictionary(GEOMETRIES[0]), 0.3)
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         Factor(part, np.ones(len(gram)), -1e3)
-
-
-@pytest.mark.parametrize("grid_shape", [(1, 1), (1, 20), (13, 4), (16, 16)])
-@pytest.mark.parametrize("reach", [(0, 0), (1, 1), (2, 0), (3, 2)])
-def test_the_regions_of_a_grid(grid_shape, reach):
-    """Each position is eliminated once, and all that it reaches is its own region, its border or earlier."""
-    regions = divide(grid_shape, reach, 5)
-    order = np.concatenate([region.own for region in regions])
-    np.testing.assert_array_equal(np.sort(order), np.arange(grid_shape[0] * grid_shape[1]))
-    region_of = np.empty(len(order), dtype=int)
-    for number, region in enumerate(regions):
-        region_of[region.own] = number
-    for number, region in enumerate(regions):
-        known = set(region.own) | set(region.border)
-        assert all(region_of[region.border] > number)
-        for position in region.own:
-            row, column = divmod(position, grid_shape[1])
-            for i in range(max(row - reach[0], 0), min(row + reach[0] + 1, grid_shape[0])):
-                for j in range(max(column - reach[1], 0), min(column + reach[1] + 1, grid_shape[1])):
-                    other = i * grid_shape[1] + j
-                    assert region_of[other] < number or other in known
 
 
 @pytest.mark.thorough

@@ -5,9 +5,6 @@
 Before a round the source of a kernel changes, so that what earlier rounds left on disk is out of date.  Then
 processes start together, and each calls the kernel with arrays of several types, in an order of its own; some
 are killed at a random time.  Every answer must be right, and so must those of a last process, undisturbed.
-
-With ``--numba`` the kernel is cached by Numba itself, which fails: an index that is written before the code
-it names leads, after a kill or a race, to the code of another type or of older sources.
 """
 
 import argparse
@@ -26,17 +23,15 @@ import numpy as np
 from snn._kernels import compiling
 
 SOURCE = """
-{imports}
+from snn._kernels.compiling import compiled
 
-@{decorator}
+@compiled
 def weighted_sum(values):
     total = 0.0
     for i in range(values.shape[0]):
         total += {factor}.0 * values[i]
     return total
 """
-OURS = {"imports": "from snn._kernels.compiling import compiled", "decorator": "compiled"}
-NUMBAS = {"imports": "from numba import njit", "decorator": "njit(cache=True)"}
 LENGTH = 100
 # Longer than the processes of a round take on two processors.
 LONGEST_WAIT = 2.0
@@ -89,8 +84,7 @@ def play(options, folder):
     sys.dont_write_bytecode = True  # the source changes more often than the clock of some file systems ticks
     numba.njit(lambda values: values[0])(np.ones(1))  # Numba sets itself up once, before all forks
     for factor in range(2, 2 + options.rounds):
-        source = SOURCE.format(factor=factor, **(NUMBAS if options.numba else OURS))
-        Path(folder, "kernel_under_stress.py").write_text(source, encoding="utf-8")
+        Path(folder, "kernel_under_stress.py").write_text(SOURCE.format(factor=factor), encoding="utf-8")
         importlib.invalidate_caches()
         compiling._digest_of_files.cache_clear()
         started, waiting = time.monotonic(), {}
@@ -108,7 +102,6 @@ def main():
     parser.add_argument("--processes", type=int, default=8, help="in a round")
     parser.add_argument("--kill", type=float, default=0.3, help="share of them")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--numba", action="store_true", help="with Numba's own cache")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         ends = play(options, folder)
