@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from dictlearn import rules
-from solvers import LassoProblem, solve_active_set
 from tests.processes import ROOT, run_python
 
 KAPPA = 0.7
@@ -25,44 +24,6 @@ def weights(rng, *shape):
 def sparse(rng, *shape):
     """Codes of which most are zero, as those of learning."""
     return rng.uniform(0.5, 1.5, shape) * (rng.uniform(size=shape) < 0.4)
-
-
-# -- the equations -------------------------------------------------------------------------------
-
-
-def test_decay_by_what_is_observed_leaves_unit_norms_alone(rng):
-    """One signal, any code: ||F_i||^2 changes by 2 eta a rho (1 - ||F_i||^2) and a square of the step."""
-    atoms = rng.uniform(0.2, 1.0, (5, 4))
-    lengths = np.array([0.5, 0.9, 1.0, 1.1, 2.0])
-    atoms *= (lengths / np.linalg.norm(atoms, axis=1))[:, np.newaxis]
-    codes, gradient = rng.uniform(0.5, 1.5, (1, 5)), -rng.uniform(0.1, 0.2, (1, 4))
-    observed = rules.observed_penalty(atoms, gradient, kappa=KAPPA)
-    np.testing.assert_allclose(observed[0], [-(atom @ gradient[0]) / KAPPA for atom in atoms], rtol=1e-14)
-    changes = []
-    for step in (1e-4, 1e-5):
-        after = np.asfortranarray(atoms)
-        keep = 1.0 - step * (codes * observed).sum(axis=0)
-        rules.update_feedforward(after, codes, gradient, kappa=KAPPA, step=step, keep=keep)
-        changes.append(((after**2).sum(axis=1) - lengths**2) / step)
-    expected = 2.0 * codes[0] * observed[0] * (1.0 - lengths**2)
-    # The square of the step is what is left, and falls like the step.
-    np.testing.assert_allclose(changes[1], expected, rtol=0, atol=1e-4)
-    np.testing.assert_allclose(changes[0] - expected, 10.0 * (changes[1] - expected), rtol=1e-3, atol=1e-8)
-
-
-def test_an_optimal_code_observes_its_weighted_penalty(rng):
-    """The optimality equations of the LASSO: -F_i . g_D / kappa = lambda1 s_i for every active neuron."""
-    atoms, signal = rng.uniform(0.0, 1.0, (6, 8)), rng.uniform(0.0, 1.0, (1, 8))
-    penalties = 0.1 * rng.uniform(0.2, 1.0, 6)
-    code = solve_active_set(LassoProblem(atoms, signal, penalties, positive=True)).codes
-    observed = rules.observed_penalty(atoms, KAPPA * (code @ atoms - signal), kappa=KAPPA)
-    active = code[0] > 0.0
-    assert 1 < active.sum() < 6
-    np.testing.assert_allclose(observed[0, active], penalties[active], rtol=1e-10)
-    assert (observed[0, ~active] <= penalties[~active]).all()
-
-
-# -- finite differences --------------------------------------------------------------------------
 
 
 def differences(function, matrix):
@@ -102,23 +63,6 @@ def test_the_lateral_update_follows_finite_differences_of_the_mismatch(rng):
     g_h = KAPPA * codes @ (lateral - product).T
     rules.update_lateral(lateral, codes, g_h, kappa=KAPPA, step=0.01, least=-np.inf)
     np.testing.assert_allclose((before - lateral) / 0.01, gradient, rtol=0, atol=1e-12)
-
-
-# -- the projection ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_signals", [1, 4])
-@pytest.mark.parametrize("gain", [1.0, 0.1])
-def test_projection_corrects_a_share_of_the_mismatch(rng, n_signals, gain):
-    """H a - F B a shrinks by the gain for every code, but for a ridge of 1/100; zero codes change nothing."""
-    lateral, product = weights(rng, 12, 12), weights(rng, 12, 12)
-    codes = np.zeros((n_signals + 1, 12))  # the last one zero
-    codes[:n_signals] = np.kron(np.eye(n_signals), rng.uniform(0.5, 1.5, 12 // n_signals))
-    mismatch = (lateral - product) @ codes.T
-    rules.project_lateral(lateral, codes, KAPPA * mismatch.T.copy(), kappa=KAPPA, gain=gain, least=-np.inf)
-    # Codes without a common atom: each is corrected by gain / (1 + ridge).
-    expected = (1.0 - gain / 1.01) * mismatch
-    np.testing.assert_allclose((lateral - product) @ codes.T, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_signals", [rules.LARGE_BATCH, rules.LARGE_BATCH + 1])
