@@ -236,7 +236,11 @@ STARTS = [
 ]
 
 
-@pytest.mark.parametrize("method", [*METHODS.values(), solve_spiking, solve_digital], ids=str)
+@pytest.mark.parametrize(
+    "method",
+    [*METHODS.values(), solve_spiking, solve_digital],
+    ids=[*METHODS, "solve_spiking", "solve_digital"],
+)
 def test_what_every_solver_refuses(method):
     with pytest.raises(TypeError, match="problem"):
         method(DICTIONARY)
