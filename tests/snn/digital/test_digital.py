@@ -208,9 +208,6 @@ def test_the_largest_threshold_fits_into_its_register(theta, bits):
     assert made.firing_threshold[0] == threshold
 
 
-# --- by hand ---------------------------------------------------------------------------------------
-
-
 # --- fixed-point numbers -------------------------------------------------------------------------------
 
 

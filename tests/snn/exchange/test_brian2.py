@@ -96,14 +96,6 @@ def test_thresholds_and_reset_to_zero(brian2):
         np.testing.assert_array_equal(run.spike_counts, spikes.counts())
 
 
-def test_spikes_that_were_not_recorded_are_asked_for(brian2):
-    model = to_brian2(SpikingNetwork(np.zeros((1, 1)), [1.1]), time_step=1 / 4, record_spikes=False)
-    model.network.run(4.125 * brian2.second)
-    assert model.spike_counts.tolist() == [4]
-    with pytest.raises(ValueError, match="record_spikes"):
-        model.spikes()
-
-
 @pytest.mark.parametrize(
     ("options", "error", "name"),
     [
