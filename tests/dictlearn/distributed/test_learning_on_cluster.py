@@ -2,7 +2,6 @@
 
 # ruff: noqa: E501 - a case a line reads better
 
-import copy
 import os
 import signal
 import subprocess
@@ -16,9 +15,7 @@ import pytest
 from dictlearn import (
     LearningSettings,
     PaperSteps,
-    RunawayFeedbackError,
     TwoPhaseLearner,
-    continue_learning,
     learn_dictionary,
     new_learner,
 )
@@ -175,19 +172,6 @@ def test_threads_are_counted_here_and_not_on_the_cluster(cluster_client):
         assert [thread_count(n) for n in (None, 7, -1)] == [1, 7, joblib.cpu_count()]
     with joblib.parallel_config(n_jobs=3):
         assert thread_count(None) == 3
-
-
-def test_a_runaway_says_what_it_says_in_memory(cluster_client, path, signals):
-    learner = new_learner(signals, N_ATOMS, settings=SETTINGS, rng=1)
-    # Without inhibition feedback excites the inputs, which excite it.
-    learner.synapses.lateral_rows[:] = 0.05 * np.eye(N_ATOMS)
-    expected = copy.deepcopy(learner)
-    with pytest.raises(RunawayFeedbackError) as here:
-        continue_learning(expected, signals, rng=1)
-    with pytest.raises(RunawayFeedbackError) as there:
-        continue_learning_on(cluster_client, learner, path, rng=1, rows_per_task=32)
-    assert str(there.value) == str(here.value)
-    assert_same(learner, expected)
 
 
 def saved(folder, values):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError, SkipTestWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import estimator_checks
 
 from dictlearn import ConvolutionalDictionaryLearning, KernelLearner, as_pixels, prepare_image
@@ -16,17 +16,6 @@ from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set, sol
 from tests.dictlearn.refused import each_refused
 
 RNG = np.random.default_rng(0)
-# Those of scikit-learn's common checks that pass no data: all others pass tables of numbers.
-CHECKS = [
-    getattr(estimator_checks, name)
-    for name in (
-        "check_do_not_raise_errors_in_init_or_set_param", "check_estimator_cloneable", "check_estimator_repr",
-        "check_estimator_tags_renamed", "check_get_params_invariance", "check_mixin_order",
-        "check_no_attributes_set_in_init", "check_parameters_default_constructible", "check_set_params",
-        "check_valid_tag_types",
-    )
-    if hasattr(estimator_checks, name)
-]  # fmt: skip
 
 
 def images(shapes=((30, 27), (24, 33)), dtype=np.uint8, seed=0):
@@ -68,13 +57,12 @@ def fitted():
     return estimator().fit(images())
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_common_checks_without_data(check):
-    """scikit-learn says so itself: those with data are of tables."""
-    check("ConvolutionalDictionaryLearning", estimator())
-    assert len(CHECKS) >= 8
-    with pytest.raises(SkipTestWarning, match="requires input"):
-        list(estimator_checks.estimator_checks_generator(estimator()))
+@pytest.mark.parametrize(
+    "name",
+    ["estimator_cloneable", "parameters_default_constructible", "set_params", "no_attributes_set_in_init"],
+)
+def test_common_checks_without_data(name):
+    getattr(estimator_checks, f"check_{name}")("ConvolutionalDictionaryLearning", estimator())
 
 
 def test_it_learns_and_is_cloned_and_pickled(fitted):

@@ -95,24 +95,6 @@ def test_sweeps_end_where_projected_gradients_do(geometry):
     assert objectives[-1] == pytest.approx((0.5 * residual @ residual + 7.0) / len(signals), rel=1e-8)
 
 
-def test_kernels_that_are_unused_or_at_rest_stay_as_they_are():
-    dictionary, _, _, statistics = coded(GEOMETRIES[0])
-    pixels = as_pixels_of(dictionary.normalised(1.0).kernels.copy(), dictionary)
-    statistics.clear(2)
-    before = pixels.copy()
-    improve_kernels(statistics, pixels, 2)
-    np.testing.assert_array_equal(pixels[2], before[2])
-    assert not np.array_equal(pixels[1], before[1])
-    for kernel in (0, 1):
-        statistics.clear(kernel)
-    statistics.lags[2, statistics.reach[0], statistics.reach[1], 2] = 1.0
-    before = pixels[2].copy()
-    statistics.correlations[2] = 0.0
-    statistics.correlations[2] = statistics.product(pixels)[2] - statistics.own_block(2) @ before
-    improve_kernels(statistics, pixels, 1)
-    np.testing.assert_array_equal(pixels[2], before)
-
-
 @pytest.mark.parametrize(("rank", "pull"), [(12, 1e-3), (12, 10.0), (7, 1.0), (7, 1e6)])
 def test_one_kernel_meets_the_optimality_conditions_in_any_unit(rank, pull):
     """block d + m d = wanted, m >= 0, ||d|| <= 1, and m = 0 where the norm is less than one."""
@@ -228,25 +210,6 @@ def test_bits_depend_neither_on_workers_nor_on_a_stop(tmp_path):
             learned(**{**saved, **options})
 
 
-def test_a_stop_within_a_batch_leaves_the_learner_as_it_was(monkeypatch):
-    images, _ = planted(n_images=4)
-    learner, other = started(images), started(images)
-    learner.learn(images)
-    other.learn(images)
-
-    def interrupt(*arguments):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("dictlearn.images.kernel_learner.improve_kernels", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            learner.learn(images)
-    assert (learner.n_batches, len(learner.history["gap"])) == (1, 1)
-    for each in (learner, other):
-        each.learn(images)
-    np.testing.assert_array_equal(learner.kernels, other.kernels)
-
-
 def test_dead_kernels_are_said_and_replaced():
     images, kernels = planted(n_images=36)
     # The first kernel is all that is wanted of the image, the others are checkerboards that nothing is like.
@@ -261,25 +224,6 @@ def test_dead_kernels_are_said_and_replaced():
     learner = KernelLearner(start, KernelSettings(penalty=1.4, tol=1e-3))
     learner.learn(images)
     np.testing.assert_allclose(learner.kernels[1], board / np.linalg.norm(board), rtol=1e-12)
-
-
-@pytest.mark.parametrize("exponent", [-390, 390])
-def test_neither_the_unit_of_images_nor_lists_matter(exponent):
-    """The same bits at any power of two, the penalty in the same unit."""
-    images, unit = planted(n_images=8)[0], 2.0**exponent
-    one, other = started(images), started(images * unit, penalty=0.1 * unit, unit=unit)
-    for first in (0, 4):
-        one.learn(images[first : first + 4])
-        other.learn((unit * images[first : first + 4]).tolist())
-    np.testing.assert_array_equal(one.kernels, other.kernels)
-
-
-def test_a_random_start_has_no_kernel_twice():
-    tile = np.random.default_rng(0).standard_normal((4, 4))
-    images = [np.tile(tile, (5, 5)), np.zeros((9, 9))]
-    kernels = random_kernels(images, 30, (4, 4), np.random.default_rng(1)).reshape(30, -1)
-    assert (np.abs(kernels @ kernels.T) - np.eye(30)).max() < 0.999
-    np.testing.assert_allclose(np.linalg.norm(kernels, axis=1), 1.0, rtol=1e-12)
 
 
 def test_crops_cover_images_of_any_size():

@@ -156,20 +156,6 @@ def test_flat_patches_are_left_out():
         random_patches(image, 4, 21, rng=1, least_contrast=least)
 
 
-def test_images_may_come_from_files_and_in_any_type(tmp_path):
-    image = RNG.integers(0, 256, size=(12, 15)).astype(np.uint8)
-    np.save(tmp_path / "image.npy", image)
-    mapped = np.load(tmp_path / "image.npy", mmap_mode="r")
-    single = np.asfortranarray(image, dtype=np.float32)
-    single.flags.writeable = False
-    expected = random_patches(image, 3, 5, rng=0)
-    for other in (mapped, single, image.tolist(), [mapped], (single,), image[np.newaxis]):
-        np.testing.assert_array_equal(random_patches(other, 3, 5, rng=0), expected)
-    for other in (mapped, single):
-        np.testing.assert_array_equal(whiten(other), whiten(image))
-        np.testing.assert_array_equal(normalise(other)[0], normalise(image)[0])
-
-
 # -- whitening -----------------------------------------------------------------------------------
 
 

@@ -146,40 +146,6 @@ def test_consistent_symmetric_weights_come_of_any_others(way, masked):
     assert history["symmetry"][-1] > 1.0 - 0.9 * (1.0 - start.symmetry)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {}, {"time_step": None}, {"readout": "rate", "kappa": 0.7}, {"kappa": 0.9}, {"kappa": 0.2},
-        {"duration": 2.0}, {"duration": 20.0}, {"initial_potential": 0.0}, {"amplitude": 1.0},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_usage_steps_bring_norms_to_one_and_keep_them(data, changes):
-    """Also where codes are far from the optimum, so that F . g_D is far from -kappa lambda1."""
-    atoms, signals = data
-    start = TwoPhaseNetwork.consistent(atoms * np.linspace(0.6, 1.8, len(atoms))[:, np.newaxis])
-    norms = norms_of(learn(signals, 12_000, replace(USAGE, penalty=0.1, **changes), start=start))
-    # The smallest atom starts at 0.6, and neurons whose spikes are counted see it grow slowly.
-    assert norms.min() > 0.95
-    assert norms.max() < 1.03
-
-
-def test_probes_make_lateral_weights_of_silent_neurons_true():
-    """Signals reach only half of the atoms; H of the others is wrong, and no signal shows it."""
-    atoms = np.vstack([np.eye(6)[:3], np.full((3, 6), [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]) / np.sqrt(3.0)])
-    start = TwoPhaseNetwork.consistent(atoms + 1e-3)
-    lateral = start.lateral.copy()
-    lateral[3:, 3:] *= 1.3
-    signals, consistency = np.eye(6)[np.arange(200) % 3], {}
-    for probes in (0.0, 1.0):
-        settings = LearningSettings(penalty=0.2, steps=UsageSteps(probes=probes, patience=1e9))
-        learner = learn(signals, 400, settings, start=replace(start, lateral=lateral))
-        consistency[probes] = learner.network.consistency
-    assert consistency[0.0] < 0.9
-    assert consistency[1.0] > 0.98
-
-
 # -- what must change nothing --------------------------------------------------------------------
 
 

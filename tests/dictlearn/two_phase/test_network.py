@@ -3,7 +3,6 @@
 # ruff: noqa: E501 - a case a line reads better
 
 from contextlib import nullcontext
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from dictlearn import (
     normalise,
     random_patches,
     remove_mean,
-    rules,
     two_phase_to_nir,
 )
 from examples._common import photograph
@@ -72,35 +70,6 @@ def test_phases_are_what_single_spikes_say(task, masked, strength, data):
         assert (spikes.start, spikes.stop) == (0.0, 2.0 * settings.duration)
 
 
-@pytest.mark.property
-@examples(40)
-@given(
-    signs=signs_drawn,
-    clock=st.sampled_from(list(CLOCKS.values())),
-    masked=st.booleans(),
-    strength=st.sampled_from([0.0, 0.03]),
-    kappa=st.sampled_from([0.2, 0.6]),
-    duration=st.sampled_from([1.0, 4.0, 20.0]),
-    seed=st.integers(0, 99),
-)
-def test_gradients_from_currents_are_exact(signs, clock, masked, strength, kappa, duration, seed):
-    """(18), (19) and (24): however short the phases, for the code that the synapses passed on."""
-    network, signals = network_of(signs, strength=strength, seed=seed), 3.0 * signals_for(signs, seed=seed)
-    mask = np.random.default_rng(seed).uniform(size=signals.shape) < 0.7 if masked else None
-    known = np.ones_like(signals) if mask is None else mask
-    phases = network.run(signals, penalty=PENALTY, kappa=kappa, duration=duration, mask=mask, **clock)
-    codes = phases[1].coding_trace
-    g_d = rules.reconstruction_gradient(*phases, mask=mask)
-    g_h = rules.lateral_gradient(network.feedforward, network.lateral, *phases, kappa=kappa, mask=mask)
-    mismatch = network.lateral - network.feedforward @ network.feedback
-    np.testing.assert_allclose(g_d, known * kappa * (codes @ network.feedback.T - signals), atol=1e-12)
-    np.testing.assert_allclose(g_h, kappa * codes @ mismatch.T, atol=1e-12)
-    assert duration == 1.0 or np.abs(codes).max() > 0.05
-    np.testing.assert_array_equal(rules.code(phases[1], readout="rate"), phases[1].coding_rate)
-    np.testing.assert_array_equal(rules.code(phases[1]), np.maximum(codes, 0.0))
-    np.testing.assert_array_equal(rules.code(phases[1], positive=False), codes)
-
-
 # -- the code ------------------------------------------------------------------------------------
 
 
@@ -119,21 +88,6 @@ def test_a_consistent_network_has_the_lasso_code_at_any_feedback(signs, masked, 
     assert errors[1] < 20.0 / (1.0 - gamma) / 5000.0
     assert errors[1] < errors[0] / 3.0
     assert np.count_nonzero(expected) > 4
-
-
-def test_half_filled_potentials_count_without_bias_and_currents_without_counting():
-    """An input neuron with drive x fires floor(x T) times from empty: half a spike too few, on average."""
-    signals = np.random.default_rng(5).uniform(0.05, 1.0, (140, 7))
-    missing = {}
-    for initial_potential in (0.0, 0.5):
-        first, _ = network_of({}).run(
-            signals, penalty=PENALTY, duration=20.0, initial_potential=initial_potential
-        )
-        missing[initial_potential] = 20.0 * (signals - first.input_rate)
-        np.testing.assert_allclose(first.input_current, signals, rtol=0, atol=1e-12)
-    # Uniform between 0 and 1, or -1/2 and 1/2: the mean of 980 is known to 0.01.
-    assert missing[0.0].mean() == pytest.approx(0.5, abs=0.05)
-    assert missing[0.5].mean() == pytest.approx(0.0, abs=0.05)
 
 
 # -- what must change nothing --------------------------------------------------------------------
@@ -170,18 +124,6 @@ def test_nothing_else_changes_a_row(signs, clock, masked):
         assert_same_phases(plain, network.run(signals[:1], mask=mask[:1], **options), slice(0, 1))
     else:
         assert_same_phases(plain, network.run(signals[5:7], n_jobs=2, **options), slice(5, 7))
-
-
-@pytest.mark.parametrize("clock", [CLOCKS["events"], CLOCKS["1/32"]], ids=["events", "1/32"])
-def test_pairs_of_neurons(clock):
-    """-x has the currents and codes of x with the other sign; without negative numbers pairs are not needed."""
-    options = {"penalty": PENALTY, "duration": 10.0, **clock}
-    signed, signals = SIGNS["signed atoms and codes"], signals_for(SIGNS["signed atoms"])
-    network = network_of(signed, strength=0.03)
-    assert_same_phases(network.run(signals, **options), network.run(-signals, **options), sign=-1.0)
-    positive = network_of({})
-    pairs = replace(positive, positive_atoms=False)
-    assert_same_phases(positive.run(np.abs(signals), **options), pairs.run(np.abs(signals), **options))
 
 
 @each_sign
@@ -232,21 +174,6 @@ def test_spikes_after_a_round_trip_through_nir(signs, gamma, tmp_path):
 
 
 # -- runaways, and figures of a network ----------------------------------------------------------
-
-
-@each_sign
-def test_a_runaway_names_an_input_or_an_atom(signs):
-    """Lateral weights and thresholds a tenth of what the feedback loop needs; however signals are divided."""
-    network = network_of(signs)
-    network, signals = replace(network, lateral=0.1 * network.lateral), 5.0 * signals_for(signs)
-    sentences = set()
-    for n_jobs in (1, 3):
-        with pytest.raises(RunawayFeedbackError, match="ran away") as error:
-            network.run(signals, penalty=PENALTY, duration=50.0, n_jobs=n_jobs)
-        sentences.add(str(error.value))
-    (sentence,) = sentences
-    kind, number = sentence.split("most of them of ")[1].split(":")[0].split(" neuron ")
-    assert int(number) < {"coding": network.n_atoms, "input": network.n_inputs}[kind]
 
 
 def test_the_neuron_that_fires_most_is_named():

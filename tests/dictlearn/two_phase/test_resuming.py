@@ -73,7 +73,7 @@ def continued(learner, signals, n_samples=600, rng=3, **options):
 
 
 @pytest.mark.property
-@examples(14)
+@examples(10)
 @given(
     way=st.sampled_from(list(WAYS)),
     masked=st.booleans(),
@@ -127,23 +127,23 @@ def test_a_run_that_stopped_anywhere_goes_on_bit_for_bit(
     assert_same(learner, expected)
 
 
-@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("way", ["usage", "paper", "signed atoms and codes"])
-def test_a_batch_run_in_parts_is_the_batch(way, masked):
-    """As workers do it: a plan, parts of its rows, probes among them, and one update."""
+def test_a_batch_run_in_parts_is_the_batch(way):
+    """As workers do it: a plan, parts of its rows, probes among them, and one update, in other threads or not."""
     settings, signals = settings_of(way), data_of(way)[1]
-    mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7 if masked else None
+    mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7
     whole, parts = (begun(signals, settings, mask=mask) for _ in range(2))
+    helper = ThreadPoolExecutor(1)
+    helper.shutdown()  # as Ctrl-C does while the batch changes the weights
     for first in range(0, 60, 20):
-        batch, known = signals[first : first + 20], None if mask is None else mask[first : first + 20]
+        batch, known = signals[first : first + 20], mask[first : first + 20]
         objective = whole.learn(batch, mask=known)
         plan, phases = parts.plan(20), []
         assert plan.n_rows == (20 if way == "paper" else 25)
         for start, stop in ((0, 7), (7, 19), (19, 23), (23, 25))[: 3 if way == "paper" else 4]:
             rows = slice(start, stop)
-            some = None if known is None else known[rows]
-            phases.append(plan.run(parts.synapses, batch[rows], some, start=start, stop=stop))
-        assert parts.apply(plan, join_phases(phases), known) == objective
+            phases.append(plan.run(parts.synapses, batch[rows], known[rows], start=start, stop=stop))
+        assert parts.apply(plan, join_phases(phases), known, helper=helper) == objective
     assert_same(parts, whole)
 
 
@@ -169,24 +169,18 @@ def test_every_epoch_shows_every_signal_once_in_an_order_of_its_seed(signals, mo
 
 
 def test_callback_sees_the_learner_and_may_stop_it(signals, tmp_path):
-    seen = []
+    seen, options = [], {"checkpoint": tmp_path / "learner.npz"}
     learn(signals, 2500, callback=lambda learner: seen.append(learner.n_samples))
     assert seen == [1012, 2008, 2500]
-    seen.clear()
-    learn(signals, 100, callback=lambda learner: seen.append(learner.n_samples), callback_every=1)
-    assert seen == [16, 32, 48, 64, 80, 96, 100]
-    options = {"checkpoint": tmp_path / "learner.npz"}
-    stopped = learn(signals, 2500, callback=lambda learner: True, **options)
+    stopped = learn(signals, 1100, callback=lambda learner: True, **options)
     assert stopped.n_samples == 1012
     assert_same(TwoPhaseLearner.load(tmp_path / "learner.npz"), stopped)
-    resumed = learn(signals, 2500, **options)
-    assert_same(resumed, learn(signals, 2500))
-    # With nothing left to do; and with less than was done.
-    assert_same(learn(signals, 2500, **options), resumed)
-    with pytest.raises(ValueError, match="2,500 samples already"):
-        learn(signals, 2000, **options)
-    with pytest.raises(ValueError, match="2,500 samples already"):
-        continued(resumed, signals, 2000)
+    resumed = learn(signals, 1100, **options)
+    assert_same(resumed, learn(signals, 1100))
+    assert_same(learn(signals, 1100, **options), resumed)  # with nothing left to do
+    for again in (lambda: learn(signals, 1000, **options), lambda: continued(resumed, signals, 1000)):
+        with pytest.raises(ValueError, match="1,100 samples already"):
+            again()
 
 
 def test_checkpoints_are_written_as_often_as_asked(signals, tmp_path):
@@ -200,20 +194,8 @@ def test_checkpoints_are_written_as_often_as_asked(signals, tmp_path):
     assert TwoPhaseLearner.load(path).n_samples == 112
 
 
-def test_an_error_of_the_callback_passes_with_what_was_learned(signals):
-    def fail(learner):
-        raise StopHereError("mine")
-
-    learner = begun(signals)
-    with pytest.raises(StopHereError, match="mine"):
-        continued(learner, signals, 2500, callback=fail)
-    assert learner.n_samples == 1012
-    assert_same(learner, learn(signals, learner.n_samples))
-
-
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an interval timer")
-@pytest.mark.parametrize("delay", [0.02, 0.0319, 0.0532])
-def test_ctrl_c_leaves_whole_batches(signals, delay):
+def test_ctrl_c_leaves_whole_batches(signals):
     """Weights are those after some batch, wherever the interrupt comes."""
     handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
     learner = begun(signals)
@@ -221,7 +203,7 @@ def test_ctrl_c_leaves_whole_batches(signals, delay):
     expected = copy.deepcopy(learner)
     try:
         # Again after seconds, because Python ignores what is raised in the middle of collecting garbage.
-        signal.setitimer(signal.ITIMER_REAL, delay, 5.0)
+        signal.setitimer(signal.ITIMER_REAL, 0.0319, 5.0)
         with pytest.raises(KeyboardInterrupt):
             continued(learner, signals, 1_000_000)
     finally:
@@ -229,41 +211,6 @@ def test_ctrl_c_leaves_whole_batches(signals, delay):
         signal.signal(signal.SIGALRM, handler)
     if learner.n_samples > expected.n_samples:
         continued(expected, signals, learner.n_samples)
-    assert_same(learner, expected)
-
-
-def test_a_batch_is_learned_whole_when_its_helper_is_shut_down(signals):
-    """As Ctrl-C does while the batch changes the weights."""
-    expected, learner, helper = begun(signals), begun(signals), ThreadPoolExecutor(1)
-    helper.shutdown()
-    for each, options in ((expected, {}), (learner, {"helper": helper})):
-        plan = each.plan(16)
-        each.apply(plan, plan.run(each.synapses, signals[:16]), **options)
-    assert_same(learner, expected)
-
-
-def test_nothing_learns_on_after_ctrl_c_while_a_thread_starts(signals, monkeypatch):
-    """Python's executors do not wait for such a thread: it would learn a batch later."""
-    expected, learner = begun(signals), begun(signals)
-    options = {"n_samples": 32, "n_jobs": 1}
-    continued(expected, signals, **options)
-    start, apply, interrupts = threading.Thread.start, TwoPhaseLearner.apply, []
-
-    def interrupt(thread):
-        start(thread)
-        if threading.current_thread() is threading.main_thread() and not interrupts:
-            interrupts.append(thread)
-            raise KeyboardInterrupt
-
-    def slow(*arguments, **named):
-        time.sleep(0.2)  # so that it goes on after the interrupt
-        return apply(*arguments, **named)
-
-    monkeypatch.setattr(threading.Thread, "start", interrupt)
-    monkeypatch.setattr(TwoPhaseLearner, "apply", slow)
-    with pytest.raises(KeyboardInterrupt):
-        continued(learner, signals, **options)
-    continued(learner, signals, **options)
     assert_same(learner, expected)
 
 
@@ -327,15 +274,13 @@ def test_ctrl_c_stops_a_long_batch_soon(n_jobs):
     assert seconds < 8.0
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("loudness", [1e6, 1e300])
-def test_huge_amplitudes_are_refused_and_leave_what_was_learned(n_jobs, loudness):
+def test_huge_amplitudes_are_refused_and_leave_what_was_learned():
     signals = np.random.default_rng(0).standard_normal((32, 5))
-    learning = SpikingDictionaryLearning(8, n_jobs=n_jobs, random_state=0).partial_fit(signals)
+    learning = SpikingDictionaryLearning(8, n_jobs=2, random_state=0).partial_fit(signals)
     before = copy.deepcopy(learning.learner_)
-    signals[0] /= loudness  # the first one is quiet
+    signals[0] /= 1e300  # the first one is quiet
     with pytest.raises(ValueError, match="signal 1 of this batch"):
-        learning.partial_fit(loudness * signals)
+        learning.partial_fit(1e300 * signals)
     assert_same(learning.learner_, before)
     learner = TwoPhaseLearner(before.network, before.settings, scale=1.0)
     plan = learner.plan(9)
