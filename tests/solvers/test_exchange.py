@@ -32,6 +32,7 @@ def test_the_network_after_the_round_trip(drawn, tmp_path_factory):
     assume(not is_image or np.diff(drawn.dictionary.kernels.shape[1:3])[0] % 2 == 0)
     # A convolution has one threshold and one drive for all positions, and no features that count more.
     assume(not is_image or (weights == "none" and penalty == "number"))
+    assume(drawn.values.any())
     problem, scale = drawn.problem(), 0.25 * np.abs(drawn.values).max()
     file = tmp_path_factory.mktemp("nir") / "problem.nir"
     nir.write(file, problem_to_nir(problem, scale=scale))

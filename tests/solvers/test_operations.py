@@ -201,7 +201,9 @@ def test_stream_counts_its_network_and_its_start():
     support, n_features = int(first.support_size[0]), problem.n_features
     # One earlier code: its fit, and its inner products with the signal and itself.
     assert multiply_adds(second, "start") == support * n_features + 2 * n_features
-    assert second.operations["network"].total().spikes == second.n_steps[0]
+    network, n_neurons = second.operations["network"].total(), 2 * problem.n_atoms
+    assert network.spikes == second.n_steps[0]
+    assert network.synaptic_operations == (n_neurons - 1) * network.spikes
     assert 0 < second.n_steps[0] < first.n_steps[0]
 
 

@@ -140,6 +140,7 @@ SILENT = LassoProblem(np.eye(2), np.zeros((1, 2)), 1.0)
     ("options", "error", "name"),
     [
         ({"multiples": [1.0, 2.0]}, ValueError, "multiples .*1.0 before 2.0"),
+        ({"multiples": [2.0, 2.0]}, ValueError, "multiples"),
         ({"multiples": [1.0, 0.0]}, ValueError, "multiples"),
         ({"multiples": [1.0, np.nan]}, ValueError, "multiples"),
         ({"multiples": []}, ValueError, "multiples"),
