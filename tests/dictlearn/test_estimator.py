@@ -8,9 +8,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from dictlearn import (
@@ -348,16 +347,12 @@ def test_bad_parameters_are_named_and_leave_no_fit(call, error, name):
     ("call", "error", "name"),
     [
         (lambda one, x: clone(one).fit(0.0 * x), ValueError, "X must not be all zeros"),
-        (lambda one, x: clone(one).partial_fit(0.0 * x), ValueError, "X must not be all zeros"),
         (lambda one, x: clone(one).fit(np.where(x > 0.9, np.nan, x)), ValueError, "missing_values"),
-        (lambda one, x: clone(one).fit(sparse.csr_array(x)), TypeError, "dense data is required"),
-        (lambda one, x: one.transform(x[:, :4]), ValueError, "X has 4 features"),
         (lambda one, x: one.inverse_transform(x), ValueError, "X must have one column for each of 8 atoms"),
         (lambda one, x: copied(one, tol=0.0).transform(x), ValueError, "tol"),
         (lambda one, x: copied(one, positive_code=False, transform_alpha=0.0).transform(x), ValueError, "transform_alpha"),
         (lambda one, x: copied(one, positive_code=None).transform(x), TypeError, "positive_code"),
         (lambda one, x: one.inverse_transform(np.ma.masked_greater(one.transform(x), 0.1)), TypeError, "X must not have masked"),
-        *((lambda one, x, name=name: getattr(clone(one), name)(x), NotFittedError, "fit") for name in ("transform", "inverse_transform", "encode", "score")),
         *((lambda one, x, name=name: getattr(copied(one), name)(np.ma.masked_less(x, 0.0)), TypeError, "X must not have masked") for name in ("fit", "partial_fit", "transform", "encode", "score")),
     ],
 )  # fmt: skip

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501 - a case a line reads better
 
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -109,30 +107,6 @@ def test_killed_workers_lose_nothing(cluster_client, path, signals, in_memory, d
     data = path if data == "file" else da.from_array(signals, chunks=-1)
     assert_same(learn_on(cluster_client, data, callback=kill_soon, callback_every=90), in_memory)
     assert not pids
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
-def test_ctrl_c_leaves_whole_batches_from_which_learning_continues(cluster_client, path, signals):
-    learner, pids = new_learner(signals, N_ATOMS, settings=SETTINGS, rng=1), [os.getpid()]
-
-    def interrupt_soon(_):
-        while pids:
-            threading.Timer(0.01, os.kill, [pids.pop(), signal.SIGINT]).start()
-
-    options, previous = (
-        {"rng": 1, "rows_per_task": 32},
-        signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    stop = {"callback": interrupt_soon, "callback_every": 90}
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            continue_learning_on(cluster_client, learner, path, n_samples=1_000_000, **stop, **options)
-    finally:
-        signal.signal(signal.SIGINT, previous)
-    assert 0 < learner.n_samples < 100_000
-    n_samples = 250 * (learner.n_samples // 250 + 1)
-    continue_learning_on(cluster_client, learner, path, n_samples=n_samples, **options)
-    assert_same(learner, learn_dictionary(signals, N_ATOMS, settings=SETTINGS, n_samples=n_samples, rng=1))
 
 
 PROGRAM = """

@@ -128,24 +128,6 @@ def test_planted_dictionary_is_recovered_from_random_starts(signs):
         assert objective(channels.dictionary, split_channels(signals), USAGE) > 1.2 * truth
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("way", ["usage", "signed atoms"])
-def test_consistent_symmetric_weights_come_of_any_others(way, masked):
-    """Asymmetry fades by the decay alone, and the more slowly the less a neuron is used."""
-    signals = data_of(way)[1]
-    mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.7 if masked else None
-    signed = way != "usage"
-    start = network_of(WAYS[way], 8, 12, 0.2) if signed else random_network(8, 12, rng=1)
-    settings = replace(settings_of(way), kappa=0.5) if signed else settings_of(way)
-    learner = learn(signals, 4000, settings, start=start, mask=mask)
-    assert max(start.consistency, start.symmetry) < 0.9
-    assert learner.network.consistency > 0.95
-    history = learner.history
-    assert (np.diff(history["symmetry"]) > 0.0).all()
-    assert history["symmetry"][-1] > 1.0 - 0.9 * (1.0 - start.symmetry)
-
-
 # -- what must change nothing --------------------------------------------------------------------
 
 
