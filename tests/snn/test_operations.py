@@ -103,24 +103,17 @@ SUM = OperationCounts(neuron_updates=1) + OperationCounts(neuron_time=1.0)
 REFUSED = [
     (lambda: OperationCounts(spikes=1.5), TypeError, "spikes"),
     (lambda: OperationCounts(multiply_adds="many"), TypeError, "multiply_adds"),
-    (lambda: OperationCounts(neuron_time="long"), TypeError, "neuron_time"),
     (lambda: OperationCounts(spikes=np.array([2, -1])), ValueError, "spikes"),
     (lambda: OperationCounts(neuron_time=-1.0), ValueError, "neuron_time"),
     (lambda: OperationCounts(neuron_time=np.nan), ValueError, "neuron_time"),
     (lambda: OperationCounts() + 1, TypeError, None),
     (lambda: 1 + OperationCounts(), TypeError, None),
     (lambda: OperationCounts(multiply_adds=2**63), ValueError, "multiply_adds"),
-    (lambda: OperationCounts(multiply_adds=2**80), ValueError, "multiply_adds"),
     (lambda: OperationCounts(multiply_adds=np.uint64(2**63)), ValueError, "multiply_adds"),
     (lambda: OperationCounts(multiply_adds=np.array([1, 2**64 - 5], np.uint64)), ValueError, "multiply_adds"),
     (lambda: OperationCounts(spikes=np.array([MOST, 0])) + OperationCounts(spikes=1), ValueError, "spikes"),
     (lambda: OperationCounts(spikes=np.array([MOST, 1])).total(), ValueError, "spikes"),
     (lambda: OperationCounts.of_clock(n_neurons=10**5, n_steps=2 * 10**9, **COMMON), ValueError, "dense"),
-    (
-        lambda: OperationCounts.of_clock(n_neurons=10**5, n_steps=np.array([2 * 10**9]), **COMMON),
-        ValueError,
-        "dense",
-    ),
     (
         lambda: OperationCounts.of_exact_run(
             n_neurons=2, spikes=np.array([MOST]), synaptic_operations=np.array([1]), duration=1.0
