@@ -1,26 +1,15 @@
 """A core in Amaranth's simulator."""
 
-from typing import NamedTuple
-
 from amaranth.sim import Simulator
 
 from snn.hardware import Action, Core
 
 
-class Update(NamedTuple):
-    """A step of a neuron, as the lanes show it."""
-
-    neuron: int
-    message: int
-    potential: int
-    current: int
-    narrow: int
-
-
 class SimulatedCore:
     """A core, command by command.
 
-    Of each RUN it keeps the updates of neurons, in order, the spikes, and how many cycles it took.
+    Of each RUN it keeps the updates of neurons, (neuron, message, potential, current, flags), the spikes, and
+    how many cycles it took.
     `stall`, of a random generator, is the probability that a spike has to wait for a cycle.
     """
 
@@ -88,5 +77,5 @@ class SimulatedCore:
             self.narrow = narrow
             if done:
                 self.updates.extend(
-                    Update(group * n_lanes + k, *numbers[4 * k : 4 * k + 4]) for k in range(n_lanes)
+                    (group * n_lanes + k, *numbers[4 * k : 4 * k + 4]) for k in range(n_lanes)
                 )

@@ -20,11 +20,7 @@ from snn import (
 )
 from snn.record import rates
 from tests.reference.clock import simulate_slowly
-from tests.reference.networks import (
-    classo_network,
-    networks,
-    random_dictionary,
-)
+from tests.reference.networks import classo_network, networks, random_dictionary
 from tests.reference.weight_forms import NAMES
 from tests.tiers import examples
 

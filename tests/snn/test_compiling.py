@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from snn._kernels import compiling
-from tests.processes import LIMIT, ROOT, run_python
+from tests.processes import ROOT, run_python
 
 pytestmark = pytest.mark.thorough
 
@@ -45,7 +45,7 @@ def kernels(tmp_path, monkeypatch):
 
 
 def forget():
-    for name in ("inner_of_test", "outer_of_test", "record_of_test"):
+    for name in ("inner_of_test", "outer_of_test"):
         sys.modules.pop(name, None)
     compiling._digest_of_files.cache_clear()
 
@@ -78,56 +78,13 @@ def test_read_only_arrays_and_other_types_have_files_of_their_own(kernels):
         assert len(files_of_total(kernels)) == len(arguments)
 
 
-def test_a_change_of_one_file_renews_the_kernels_of_another(kernels, monkeypatch):
+def test_a_change_of_one_file_renews_the_kernels_of_another(kernels):
     require_total(6.0, n_loaded=0)
     (kernels / "inner_of_test.py").write_text(INNER.format(factor="10.0"))
     require_total(30.0, n_loaded=0)
     # What is out of date is gone, also when the kernel has moved within its file.
     (kernels / "outer_of_test.py").write_text("\n\n" + OUTER)
     require_total(30.0, n_loaded=0)
-    assert len(files_of_total(kernels)) == 1
-
-
-RECORD = """
-from typing import NamedTuple
-import numpy as np
-from outer_of_test import weighted
-from snn._kernels.compiling import implements
-
-class Weighted(NamedTuple):
-    values: np.ndarray
-
-@implements(weighted, Weighted)
-def times_a_factor(record, value):
-    return {factor} * value
-"""
-OF_RECORDS = """
-from snn._kernels.compiling import compiled, resolved_by_record
-
-@resolved_by_record
-def weighted(record, value):
-    return value
-
-@compiled
-def total(record):
-    result = 0.0
-    for i in range(record.values.shape[0]):
-        result += weighted(record, record.values[i])
-    return result
-"""
-
-
-def test_a_change_of_what_a_record_does_renews_the_kernels_of_another_folder(kernels, tmp_path, monkeypatch):
-    (kernels / "outer_of_test.py").write_text(OF_RECORDS)
-    other = tmp_path / "other" / "_kernels"
-    other.mkdir(parents=True)
-    monkeypatch.syspath_prepend(other)
-    for factor, result in ((2.0, 6.0), (10.0, 30.0)):
-        (other / "record_of_test.py").write_text(RECORD.format(factor=factor))
-        for n_loaded in (0, 1):
-            kernel = as_a_new_process()
-            record = importlib.import_module("record_of_test").Weighted(np.ones(3))
-            assert (kernel(record), sum(kernel.stats.cache_hits.values())) == (result, n_loaded)
     assert len(files_of_total(kernels)) == 1
 
 
@@ -176,46 +133,3 @@ def test_what_cannot_be_kept_is_compiled(kernels, before, environment):
     program = PROGRAM.format(before=before)
     assert run_python("-W", "error", "-c", program, PYTHONPATH=path, **environment).stdout == "6.0"
     assert "RLIMIT" not in before or not files_of_total(kernels)  # nor a part of a file
-
-
-# --- what a user sees while kernels are compiled ------------------------------------------------------
-
-NOTICE = """
-import numpy as np
-from snn._kernels import compile_notice
-compile_notice.PATIENCE = {patience}
-compile_notice.SECONDS_BETWEEN = 0.01
-from snn._kernels.compiling import compiled
-from snn.precompile import run_tasks
-
-def kernel(values):
-    return values.sum()
-
-kernel.__module__ = {module!r}
-first, second = compiled(kernel), compiled(kernel)
-
-def compile_both():
-    first(np.arange(3.0))
-    second(np.arange(3, dtype=np.float32))
-
-{call}
-"""
-
-
-@pytest.mark.parametrize(
-    ("options", "n_lines"),
-    [
-        ({}, 1),
-        ({"module": "somebody.elses"}, 0),
-        ({"patience": LIMIT}, 0),
-        ({"call": "run_tasks([lambda: {'both': compile_both}], progress=False)"}, 0),
-        # A function without a module, as programs make them from text.
-        ({"call": "import numba; f = lambda x: x + 1; f.__module__ = None; assert numba.njit(f)(1) == 2"}, 0),
-    ],
-    ids=["ours", "not ours", "quick", "warm_up", "from text"],
-)
-def test_a_line_is_written_to_stderr_where_kernels_of_this_package_take_long(tmp_path, options, n_lines):
-    program = {"module": "snn.of_a_test", "call": "compile_both()", "patience": 0.0, **options}
-    ran = run_python("-c", NOTICE.format(**program), NUMBA_CACHE_DIR=str(tmp_path / "cache"))
-    assert ran.stdout == ""
-    assert ran.stderr.count("sparsespike") == ran.stderr.count("\n") == n_lines

@@ -6,12 +6,7 @@ Every step of theirs is that of the slow twin: test_clock_driven.py.
 import numpy as np
 import pytest
 
-from snn import (
-    ImperfectClock,
-    Imperfections,
-    SpikingNetwork,
-    simulate_clocked,
-)
+from snn import ImperfectClock, Imperfections, SpikingNetwork, simulate_clocked
 from snn._kernels.random_numbers import fill_normals
 from snn._kernels.random_numbers import philox as compiled_philox
 from tests.reference.clock import normal, philox

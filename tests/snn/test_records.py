@@ -11,7 +11,6 @@ from snn import (
     Imperfections,
     NetworkState,
     OperationCounts,
-    Simulator,
     SpikeTrain,
     SpikingNetwork,
     energy_estimate,
@@ -20,14 +19,7 @@ from snn import (
     simulate_clocked,
 )
 from snn.record import rates, traces
-from tests.reference.networks import (
-    MODERATE,
-    classo_network,
-    golden_network,
-    networks,
-    random_dictionary,
-    random_network,
-)
+from tests.reference.networks import MODERATE, classo_network, golden_network, networks, random_dictionary
 from tests.reference.weight_forms import NAMES
 from tests.tiers import examples
 
@@ -224,18 +216,6 @@ def test_rates_are_their_formulas(spikes, data):
         assert exponential[i] == pytest.approx(kernel / weight, rel=1e-13)
     np.testing.assert_array_equal(rates.rate_curve(spikes, grid)[-1], rates.spike_rate(spikes, stop=stop))
     assert len(spikes) == len(spikes.times) == spikes.counts().sum()
-
-
-def test_smooth_rates_of_runs_are_those_of_their_spikes():
-    network = random_network(np.random.default_rng(1), 12)
-    run = simulate(network, 50.0, record_spikes=True)
-    simulator = Simulator(network)
-    simulator.advance(20.0)
-    later = simulator.advance(50.0)
-    continued = simulate(network, 30.0, state=simulate(network, 20.0).state)
-    for one in (run, later):
-        np.testing.assert_allclose(one.smooth_rate, rates.smooth_rate(one.spikes), rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(continued.smooth_rate, later.smooth_rate, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("time", [20.0, 200.0, 2000.0])

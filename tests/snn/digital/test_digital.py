@@ -9,13 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from snn import Imperfections, SpikeTrain, SpikingNetwork, Stimulus, simulate_clocked
-from snn.digital import (
-    DigitalFormat,
-    DigitalNetwork,
-    FixedPoint,
-    ImperfectDigital,
-    simulate_digital,
-)
+from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint, ImperfectDigital, simulate_digital
 from snn.digital.imperfect import ImperfectIntegers
 from tests.reference.digital import integers_of, random_digital, simulate_slowly
 from tests.reference.networks import random_network

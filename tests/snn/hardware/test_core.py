@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
 
 from snn import SpikingNetwork
-from snn.digital import (
-    DigitalFormat,
-    DigitalNetwork,
-    DigitalState,
-    FixedPoint,
-    simulate_digital,
-)
+from snn.digital import DigitalFormat, DigitalNetwork, DigitalState, FixedPoint, simulate_digital
 from snn.hardware import Action, CoreLayout
 from tests.reference.core import SimulatedCore
 from tests.reference.digital import random_digital
@@ -39,7 +33,7 @@ def ring(n=6, *, weight=-0.5, drive=0.4, **options):
 def after(core, network, n_steps):
     """Spikes of a core, and its potentials after that."""
     updates, spikes, _ = core.run(n_steps)
-    potentials = np.array([u.potential for u in updates]).reshape(n_steps, -1)[-1]
+    potentials = np.array([update[2] for update in updates]).reshape(n_steps, -1)[-1]
     return spikes, potentials[: network.n_neurons]
 
 
