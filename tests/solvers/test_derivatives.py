@@ -47,6 +47,15 @@ def require_smooth(drawn, codes):
         assume(np.linalg.cond((atoms * drawn.weights[k]) @ atoms.T) < 1e4 if len(support) else True)
 
 
+def require_independent(drawn):
+    """Leave out problems that are refused: atoms without any penalty depend on each other."""
+    is_free = (drawn.l1 == 0.0) & (drawn.l2 == 0.0) & drawn.atoms.any(axis=1) & (not drawn.positive)
+    for weights in drawn.weights:
+        atoms = drawn.atoms[is_free] * np.sqrt(weights)
+        atoms = atoms / np.maximum(np.linalg.norm(atoms, axis=1, keepdims=True), 1e-300)
+        assume(not len(atoms) or np.linalg.cond(atoms @ atoms.T) < 1e4)
+
+
 @pytest.mark.property
 @pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
 @examples(40)
@@ -58,6 +67,7 @@ def require_smooth(drawn, codes):
     )
 )
 def test_gradients_are_the_formula_on_the_support(drawn):
+    require_independent(drawn)
     problem = drawn.problem()
     result = solve_active_set(problem, tol=1e-10)
     codes = result.codes
@@ -70,12 +80,16 @@ def test_gradients_are_the_formula_on_the_support(drawn):
     expected = {name: np.zeros(len(drawn.l1)) for name in ("l1", "l2")}
     expected |= {"dictionary": np.zeros_like(drawn.atoms)}
     expected |= {name: np.zeros_like(drawn.values) for name in ("signals", "feature_weights")}
+    rounding = dict.fromkeys(GRADIENTS, 0.0)
     for k, support in enumerate(supports_of(drawn, codes)):
         atoms, weights, code = drawn.atoms[support], drawn.weights[k], codes[k, support]
         gram = (atoms * weights) @ atoms.T + np.diag(drawn.l2[support])
         q = np.linalg.solve(gram, upstream[k, support])
         residual = drawn.values[k] - code @ atoms
         expected["signals"][k] = weights * (q @ atoms)
+        # Of a product with a residual, which may be all rounding.
+        size = (np.abs(q @ atoms) * np.abs(drawn.values[k])).max()
+        rounding["feature_weights"] = max(rounding["feature_weights"], 1e-13 * size)
         expected["feature_weights"][k] = (q @ atoms) * residual
         expected["dictionary"][support] += np.outer(q, weights * residual)
         expected["dictionary"][support] -= np.outer(code, weights * (q @ atoms))
@@ -86,7 +100,7 @@ def test_gradients_are_the_formula_on_the_support(drawn):
     missing = drawn.options.get("mask", drawn.options.get("feature_weights", np.ones(shape))) == 0
     expected["feature_weights"][missing] = np.nan
     for name in GRADIENTS:
-        atol = 1e-8 * np.nanmax(np.abs(expected[name]), initial=0.0)
+        atol = 1e-8 * np.nanmax(np.abs(expected[name]), initial=0.0) + rounding[name]
         np.testing.assert_allclose(getattr(found, name), expected[name], rtol=1e-8, atol=atol, err_msg=name)
     # The other side of the same Jacobian; and what is linear adds up.
     total, whole = 0.0, {}
@@ -98,7 +112,9 @@ def test_gradients_are_the_formula_on_the_support(drawn):
         along = result.jvp(**{name: direction})
         product = np.nansum(expected[name] * direction)
         size = np.abs(along * upstream).sum() + np.nansum(np.abs(expected[name] * direction))
-        assert abs(product - (along * upstream).sum()) <= 1e-8 * size
+        assert (
+            abs(product - (along * upstream).sum()) <= 1e-8 * size + rounding[name] * np.abs(direction).sum()
+        )
         total = total + along
     np.testing.assert_allclose(result.jvp(**whole), total, rtol=1e-8, atol=1e-10 * np.abs(total).max())
     again = pickle.loads(pickle.dumps(result))
