@@ -239,7 +239,7 @@ def test_prepared_spread_and_with_its_matrix_the_codes_are_the_same(name, data):
         require_as_good(this, *(solved(methods()[name], this, p, tol=1e-2) for p in (problem, given_gram)))
 
 
-@examples(40)
+@examples(30)
 @given(this=problems_for("active_set", signals=["noise", "mixture", "sparse", "zero among them"]))
 def test_forms_of_a_dictionary_have_the_products_of_its_array(this):
     problem, rng = this.problem(), np.random.default_rng(this.seed)
@@ -305,7 +305,7 @@ def test_networks_have_the_matrix_of_the_problem(positive, data):
 
 
 @pytest.mark.parametrize("name", methods(start=True))
-@examples(10)
+@examples(6)
 @given(data=st.data())
 def test_a_start_changes_only_the_work(name, data):
     this = data.draw(moderate(name, limited=False).filter(lambda this: refusal("active_set", this) is None))

@@ -115,7 +115,7 @@ def tolerance(name, data):
 
 
 @every_method
-@examples(20)
+@examples(12)
 @given(data=st.data())
 def test_gaps_and_status_are_true(name, data):
     this = data.draw(problems_for(name))
@@ -126,7 +126,7 @@ def test_gaps_and_status_are_true(name, data):
         np.testing.assert_array_equal(one, other)
 
 
-@examples(25)
+@examples(15)
 @given(this=problems(weights="none"), data=st.data())
 def test_gaps_of_any_code_bound_the_distance_to_the_optimum(this, data):
     """By NumPy, by the kernel, and where most atoms are screened: for codes that are good or not."""
@@ -149,7 +149,7 @@ def test_gaps_of_any_code_bound_the_distance_to_the_optimum(this, data):
             np.testing.assert_array_equal(function(problem, codes), getattr(measured, each))
 
 
-@examples(60)
+@examples(40)
 @given(this=problems_for("active_set"))
 def test_active_sets_end_at_the_optimum(this):
     """Its gap is rounding, and so is what exact arithmetic on the support adds."""

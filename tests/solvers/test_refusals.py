@@ -9,18 +9,23 @@ from scipy import sparse
 from snn import Imperfections
 from solvers import (
     METHODS,
+    Comparison,
     ConvolutionalDictionary,
     ElasticNet,
     LassoProblem,
     PreparedLasso,
     SparseCodingStream,
+    SpikingSparseCoder,
     certify,
+    compare,
+    comparison_table,
     duality_gap,
     held_out_score,
     kkt_violation,
     lasso_network,
     memory_limit,
     objective,
+    path,
     penalty_max,
     solve,
     solve_active_set,
@@ -66,6 +71,10 @@ def dependent(**options):
 
 def kernels(kernels=(((1.0, 1.0), (1.0, 1.0)),), image_shape=(5, 5), stride=1):
     return ConvolutionalDictionary(kernels, image_shape, stride)
+
+
+def coder(dictionary=DICTIONARY, alpha=0.1, X=SIGNALS, **options):
+    return SpikingSparseCoder(dictionary, alpha=alpha, **options).fit_transform(X)
 
 
 def net(l1=1.0, l2=1.0):
@@ -205,6 +214,25 @@ OF_SOLVERS = [
     (lambda: held_out_score(PROBLEM, fold_of=[0.0, 1.0]), TypeError, "fold_of"),
     (lambda: held_out_score(PROBLEM, fold_of=[0, 1, 0]), ValueError, "fold_of"),
     (lambda: solve(PROBLEM, "fista"), TypeError, "method"),
+    *wrong(ValueError, "method", "x", make=partial(path, PROBLEM)),
+    (lambda: path(problem(penalty=[1.0, 0.0])), ValueError, "multiples"),
+    *wrong(ValueError, "methods", ["newton"], ["fista", "fista"], [], make=partial(compare, PROBLEM)),
+    *wrong(TypeError, "methods", [solve_fista], "fista", {"mine": 3}, {3: solve_fista},
+           make=partial(compare, PROBLEM)),
+    (lambda: compare(PROBLEM, {"mine": lambda problem, tol: ZERO}), TypeError, "'mine'"),
+    (lambda: compare(PROBLEM, ["fista"], tol=-1.0), ValueError, "tol"),
+    (lambda: compare("problem", ["fista"]), TypeError, "problem"),
+    *wrong(TypeError, "records", {"method": "fista"}, ["fista"], make=comparison_table),
+    *wrong(ValueError, "records", [], make=comparison_table),
+    (lambda: comparison_table([{"method": "fista"}]), ValueError, "'n_signals'"),
+    (lambda: Comparison(compare(PROBLEM, ["fista"])).plot(ax="here"), TypeError, "ax"),
+    *wrong(ValueError, "alpha", -0.5, make=coder),
+    *wrong(TypeError, "alpha", "small", make=coder),
+    *wrong(ValueError, "dictionary", ZERO, [1.0, 2.0], make=coder),
+    *wrong(TypeError, "positive", "no", make=coder),
+    *wrong(ValueError, "tol", 0.0, make=coder),
+    *wrong(ValueError, "X", np.ones((1, 3)), make=coder),
+    *wrong(TypeError, "X", np.ma.masked_equal(SIGNALS, 3.0), make=coder),
 ]  # fmt: skip
 
 
