@@ -82,9 +82,6 @@ def copied(estimator, **parameters):
     return pickle.loads(pickle.dumps(estimator)).set_params(**parameters)
 
 
-# -- fit, partial_fit, transform -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("fit", ["fit", "partial_fit"])
 @pytest.mark.parametrize("missing", [None, np.nan])
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -197,9 +194,6 @@ def test_float32_signals_have_float32_atoms_and_codes(signals):
     codes[0, 0] = 7.0  # the caller's, not a read-only result
 
 
-# -- going on, stopping, failing -----------------------------------------------------------------
-
-
 def test_parameters_may_change_between_calls_or_are_refused(signals):
     learning = SpikingDictionaryLearning(8, random_state=0).partial_fit(signals[:16])
     scale = learning.learner_.scale
@@ -261,9 +255,6 @@ def test_a_failed_fit_leaves_the_old_one_whole(signals):
     np.testing.assert_array_equal(learning.set_params(alpha=0.1).transform(frame), before)
 
 
-# -- silence and warnings ------------------------------------------------------------------------
-
-
 def test_a_penalty_above_all_correlations_warns(signals):
     """The largest correlation decides, of either sign where codes may be negative."""
     dictionary = SpikingDictionaryLearning(8, max_iter=1, random_state=0).fit(signals).components_
@@ -303,8 +294,6 @@ def test_signals_that_dominate_are_named(signals):
     with pytest.warns(IllPosedWarning, match=r"X\[17\]"):
         learning.fit(outlier)
 
-
-# -- what is refused -----------------------------------------------------------------------------
 
 NETWORK = TwoPhaseNetwork.consistent(np.ones((2, 5)))
 

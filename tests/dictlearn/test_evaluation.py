@@ -31,9 +31,6 @@ def signals(dictionary):
     return codes @ dictionary + 0.05 * rng.uniform(size=(N_SIGNALS, N_FEATURES))
 
 
-# -- the objective -------------------------------------------------------------------------------
-
-
 def test_orthonormal_atoms_have_a_closed_form(signals):
     """a = max(x - penalty, 0) where the atoms are the axes; of norm 2, a = max(2 x - penalty, 0) / 4."""
     for scale in (1.0, 2.0):
@@ -71,9 +68,6 @@ def test_norms_units_blocks_and_atoms_that_vanished(dictionary, signals, monkeyp
     # The same codes, added up in another order.
     assert parts.objective == pytest.approx(score.objective, rel=1e-14)
     assert (parts.nonzeros, parts.worst_gap) == (score.nonzeros, score.worst_gap)
-
-
-# -- atoms that were to be found -----------------------------------------------------------------
 
 
 def test_atoms_are_found_and_none_stands_for_two(dictionary):
@@ -118,9 +112,6 @@ def score(dictionary=((1.0, 2.0, 3.0), (1.0, 0.0, 0.0)), signals=((1.0, 1.0, 1.0
 def test_what_is_refused_is_named(call, error, name):
     with pytest.raises(error, match=name):
         call()
-
-
-# -- signals that can hardly be learned from -----------------------------------------------------
 
 
 def is_warned_of(signals, recwarn):

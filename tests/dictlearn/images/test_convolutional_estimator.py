@@ -184,9 +184,6 @@ def test_crops_hold_some_kernels(kernel_size, images, crop_size):
             along(kernel_size=64, crop_size=64, max_iter=1).fit(images)
 
 
-# -- going on, stopping, silence -----------------------------------------------------------------
-
-
 def test_partial_fit_goes_on(fitted):
     learning = estimator().partial_fit(images())
     np.testing.assert_array_equal(learning.components_, fitted.components_)
@@ -253,9 +250,6 @@ def test_silence_is_said():
     with pytest.warns(ConvergenceWarning, match="1 of 2 kernels are dead"):
         learning.fit(images(((16, 16),) * 40))
     assert learning.dead_kernels_.tolist() == [1]
-
-
-# -- what is refused -----------------------------------------------------------------------------
 
 
 def fit(images=PICTURES, method="fit", **changes):

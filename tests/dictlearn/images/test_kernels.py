@@ -21,8 +21,6 @@ from tests.dictlearn.refused import each_refused
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 from tests.reference.kernel_learning import best_kernels, design_matrix
 
-# -- statistics of codes, and the kernels that are best for them -----------------------------------
-
 
 def coded(geometry, n_signals=3, n_kernels=3):
     """A dictionary, images and codes that have nothing to do with each other, and their statistics."""
@@ -115,9 +113,6 @@ def test_one_kernel_meets_the_optimality_conditions_in_any_unit(rank, pull):
         np.testing.assert_array_equal(
             minimised(np.ldexp(block, exponent), np.ldexp(wanted, exponent)), kernel
         )
-
-
-# -- the learner ---------------------------------------------------------------------------------
 
 
 def planted(n_images=40, shape=(18, 17), n_kernels=3, side=5, n_channels=None, seed=0):
@@ -234,8 +229,6 @@ def test_crops_cover_images_of_any_size():
     assert places(1) != places(0)
     assert crop_shape((100, 100, 3), (64, 30), (8, 8), 3) == (62, 29)
 
-
-# -- what is refused -----------------------------------------------------------------------------
 
 IMAGES = planted(n_images=2)[0]
 SETTINGS = KernelSettings(penalty=1.0)

@@ -240,7 +240,8 @@ def test_a_batch_changes_a_learner_as_the_equations_say(task, replaced):
 def test_the_history_has_the_means_of_each_thousand_samples(signs):
     """Signals of nothing have no disturbance; other means are over all."""
     signs = SIGNS[signs]
-    settings = LearningSettings(penalty=0.05, duration=2.0, time_step=None, kappa=0.3, **signs)
+    steps = UsageSteps(lateral_gain=0.6)  # of batches so large that the projection solves for the atoms
+    settings = LearningSettings(penalty=0.05, duration=2.0, time_step=None, kappa=0.3, steps=steps, **signs)
     learner = TwoPhaseLearner(network_of(signs, 5, 6, 0.02), settings, scale=4.0, replace_dead=True)
     by_hand = ByHand(learner)
     for number in range(7):

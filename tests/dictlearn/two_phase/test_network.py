@@ -40,9 +40,6 @@ def optimum(network, signals, mask=None, penalty=PENALTY, weights=None):
     return np.array(codes)
 
 
-# -- what neurons observe ------------------------------------------------------------------------
-
-
 @pytest.mark.property
 @examples(25)
 @given(task=tasks(), masked=st.booleans(), strength=st.sampled_from([0.0, 0.05]), data=st.data())
@@ -70,9 +67,6 @@ def test_phases_are_what_single_spikes_say(task, masked, strength, data):
         assert (spikes.start, spikes.stop) == (0.0, 2.0 * settings.duration)
 
 
-# -- the code ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("gamma", [0.0, 0.7])
 @pytest.mark.parametrize("masked", [False, True])
 @each_sign
@@ -88,9 +82,6 @@ def test_a_consistent_network_has_the_lasso_code_at_any_feedback(signs, masked, 
     assert errors[1] < 20.0 / (1.0 - gamma) / 5000.0
     assert errors[1] < errors[0] / 3.0
     assert np.count_nonzero(expected) > 4
-
-
-# -- what must change nothing --------------------------------------------------------------------
 
 
 def assert_same_phases(phases, others, rows=slice(None), sign=1.0):
@@ -171,9 +162,6 @@ def test_spikes_after_a_round_trip_through_nir(signs, gamma, tmp_path):
     assert ("coding_neurons_to_input_neurons" in graph.nodes) is (gamma > 0.0)
     drive = graph.nodes["input_to_input_neurons"].weight
     np.testing.assert_allclose(drive[:7], (1.0 - gamma) / 2.0 * np.eye(7), rtol=1e-15)
-
-
-# -- runaways, and figures of a network ----------------------------------------------------------
 
 
 def test_the_neuron_that_fires_most_is_named():

@@ -69,9 +69,6 @@ def continued(learner, signals, n_samples=600, rng=3, **options):
     return learner
 
 
-# -- the same bits, however learning is stopped, copied and divided ------------------------------
-
-
 @pytest.mark.property
 @examples(10)
 @given(
@@ -163,9 +160,6 @@ def test_every_epoch_shows_every_signal_once_in_an_order_of_its_seed(signals, mo
     seed = int(np.random.default_rng(3).integers(2**62))
     orders = [np.random.default_rng([seed, epoch]).permutation(50) for epoch in range(3)]
     np.testing.assert_array_equal(np.vstack(shown), signals[:50][np.concatenate(orders)[:120]])
-
-
-# -- callbacks, errors, Ctrl-C -------------------------------------------------------------------
 
 
 def test_callback_sees_the_learner_and_may_stop_it(signals, tmp_path):
@@ -288,9 +282,6 @@ def test_huge_amplitudes_are_refused_and_leave_what_was_learned():
         plan.run(learner.synapses, np.outer(np.arange(9) > 4, np.full(5, 1e8))[4:8], start=4, stop=8)
 
 
-# -- files ---------------------------------------------------------------------------------------
-
-
 def test_settings_survive_as_text():
     steps = [UsageSteps(gain=3.0, lateral_gain=0.5), PaperSteps(decay=0.1, reweighting=False)]
     for settings in [*(settings_of(way) for way in WAYS), *(replace(USAGE, steps=each) for each in steps)]:
@@ -395,12 +386,3 @@ def test_a_folder_that_cannot_be_written_is_named_before_learning(signals, tmp_p
     with pytest.raises(ValueError, match=r"checkpoint .* can be written"):
         continued(learner, signals, 32, checkpoint=tmp_path / "learner.npz")
     assert learner.n_samples == 0
-
-
-def test_progress_shows_the_objective(signals, capsys):
-    learn(signals, 100, progress=True)
-    shown = capsys.readouterr().err
-    assert "100/100" in shown
-    assert "objective 0." in shown
-    learn(signals, 100)
-    assert capsys.readouterr().err == ""
