@@ -93,7 +93,6 @@ def test_methods_of_spikes_certify_what_they_say_they_did(name, positive, unit_n
     assert not result.n_steps[2:].any()
     counts = result.sparse_spike_counts.toarray()
     assert counts.shape == (4, problem.n_atoms * (1 if positive else 2))
-    np.testing.assert_array_equal()
     if name != "digital":
         np.testing.assert_array_equal(result.n_steps, counts.sum(axis=1))
         np.testing.assert_array_equal(result.spike_counts, counts)
