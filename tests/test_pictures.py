@@ -27,8 +27,6 @@ from snn.base.html import Described
 from solvers.studies.compare import COLUMNS
 from tests.reference.networks import golden_network
 
-pytestmark = pytest.mark.thorough
-
 PACKAGES = ("snn", "snn.digital", "snn.exchange", "solvers", "dictlearn")
 
 

@@ -22,17 +22,19 @@ def random_problem(
     n_signals=3,
     share=0.1,
     positive=False,
+    coherence=0.0,
     penalty=1.0,
     unit_norm=True,
     seed=0,
 ):
     """Sparse combinations of atoms, plus noise.
 
-    Signals are scaled so that with ``penalty=1`` the penalty is `share` of the one at which their code is
-    zero.
+    Atoms have inner products near `coherence`.  Signals are scaled so that with ``penalty=1`` the penalty is
+    `share` of the one at which their code is zero.
     """
     rng = np.random.default_rng(seed)
-    dictionary = rng.standard_normal((n_atoms, n_features))
+    dictionary = np.sqrt(1.0 - coherence) * rng.standard_normal((n_atoms, n_features))
+    dictionary += np.sqrt(coherence) * rng.standard_normal(n_features)
     if unit_norm:
         dictionary /= np.linalg.norm(dictionary, axis=1, keepdims=True)
     else:
