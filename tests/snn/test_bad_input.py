@@ -14,6 +14,7 @@ from snn import (
     Imperfections,
     LateralInhibition,
     NetworkState,
+    OperationCounts,
     SignPairWeights,
     Simulator,
     SpikeTrain,
@@ -36,7 +37,6 @@ from snn.digital import (
 )
 from snn.pictures import potentials, rates_against_time
 from snn.record import rates, traces
-from snn.record.operations import OperationCounts
 from tests.reference.weight_forms import stored
 
 WEIGHTS = np.array([[0.0, -0.5], [-0.3, 0.0]])

@@ -274,6 +274,7 @@ def of_both(images=PICTURES, **changes):
     (lambda: of_both(np.ones((9, 4))), ValueError, r"images\[0\]; got 5 columns in an image of 4"),
     (lambda: of_both([np.ones(9)], kernel_size=(5, 5)), TypeError, "kernel_size must be"),
     (lambda: of_both([np.ones((9, 9, 3))], n_channels=2), ValueError, r"\(height, width, 2\)"),
+    (lambda: of_both([np.ones((9, 9)), np.ones((9, 9, 3))]), ValueError, "channels|shape"),
     (lambda: of_both([np.ones((9, 3))], n_channels=2), ValueError, r"\(any, 2\)"),
     (lambda: of_both(np.ones((40, 30, 3)), n_channels=3), ValueError, "colour image or several signals"),
     (lambda: of_both([np.ones((900, 12))], kernel_size=32), ValueError, "n_chan"),

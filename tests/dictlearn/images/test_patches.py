@@ -26,7 +26,6 @@ from dictlearn import (
     split_channels,
     whiten,
 )
-from dictlearn.images.pixels import as_images
 from tests.dictlearn.refused import each_refused
 from tests.tiers import examples
 
@@ -216,8 +215,6 @@ def test_integers_are_shares_of_white_and_floats_stay_what_they_are():
     for channels in (1, 3):
         assert as_pixels(np.ones((3, 4, channels), dtype=np.uint8)).shape == (3, 4, channels)
     np.testing.assert_array_equal(as_pixels(np.ma.masked_array(GREY)), GREY)  # nothing is masked
-    assert [image.shape for image in as_images(np.ones((2, 5, 6, 3)))] == [(5, 6, 3)] * 2
-    assert [image.shape for image in as_images(list(np.ones((4, 5, 3))))] == [(5, 3)] * 4
 
 
 # -- prepared images -----------------------------------------------------------------------------
@@ -323,9 +320,6 @@ MASKED = [np.ma.masked_equal([[1.0, 9.0]], 9.0), np.ma.masked_equal(np.uint8([[1
     (as_pixels, TypeError, {"image": [np.ones((3, 4), dtype=np.int64), np.ones((3, 4), dtype=complex), [["a"]], *MASKED]}),
     (as_pixels, ValueError, {"image": [1.0, np.ones((2, 3, 4, 3)), [[1.0, np.inf]], np.ones((0, 4)), np.ones((0, 4), dtype=np.uint8)]}),
     (lambda: as_pixels(np.ones((3, 40, 50))), ValueError, "moveaxis"),
-    (as_images, ValueError, {"images": [[GREY, GREY[0]]]}),
-    (as_images, TypeError, {"images": [GREY[0, 0]]}),
-    (lambda: as_images([GREY, np.ones((3, 4, 3))]), ValueError, r"channels.*images\[1\]"),
     (prepared, ValueError, {"kernel_size": [(4, 0)], "stride": [0], "boundary": ["zeros"], "margin": [-1], "background": ["blur"], "smoothing": [0.0]}),
     (prepared, TypeError, {"kernel_size": ["4"]}),
     (lambda: prepared(kernel_size=11), ValueError, "11 rows"),
