@@ -14,7 +14,7 @@ PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
 ARGS ?=
 OUTPUT ?= out
-EXAMPLES ?= 10
+EXAMPLES ?= 4
 WORKERS ?= auto
 SEEDS ?= 0 1 2
 

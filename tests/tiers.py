@@ -4,7 +4,7 @@ import os
 
 from hypothesis import settings
 
-# `make thorough` sets ten; a search for what nobody has seen yet, a thousand.
+# `make thorough` sets four; a search for what nobody has seen yet, a thousand.
 MORE = int(os.environ.get("SPARSESPIKE_EXAMPLES", "1"))
 
 

@@ -11,7 +11,15 @@ from scipy import sparse
 pytest.importorskip("nir", reason="NIR is an extra: pip install 'sparsespike[nir]'")
 import nir
 
-from snn import DenseWeights, NetworkState, SpikeTrain, SpikingNetwork, StencilWeights, simulate
+from snn import (
+    DenseWeights,
+    NetworkState,
+    RunawayError,
+    SpikeTrain,
+    SpikingNetwork,
+    StencilWeights,
+    simulate,
+)
 from snn.exchange import InputConvolution, from_event_data, from_nir, to_event_data, to_nir
 from tests.processes import run_python
 from tests.reference.networks import MODERATE, networks
@@ -64,9 +72,12 @@ def test_there_and_back(form, data, tmp_path_factory):
         np.testing.assert_array_equal(came.populations[name].ravel(), np.arange(first, last))
     dense = SpikingNetwork(this.weights, came.network.soma_bias, network.firing_threshold)
     atol = 0.0 if isinstance(came.network.weights, DenseWeights) else 1e-9
-    spikes = require_equal_spikes(
-        dense, came.network, duration=this.duration, atol=atol * max(this.duration, 1.0)
-    )
+    try:
+        spikes = require_equal_spikes(
+            dense, came.network, duration=this.duration, atol=atol * max(this.duration, 1.0)
+        )
+    except RunawayError:  # by the input, which the regime does not know
+        assume(False)
     events = came.spikes_by_node(spikes)
     for name, first, last in zip(names, cuts[:-1], cuts[1:], strict=True):
         of_node = events.nodes[name].observables["spikes"]
