@@ -310,6 +310,8 @@ def test_weights_are_on_the_grid_after_every_batch(
     rounded = rounded_network(TwoPhaseNetwork.consistent(data[0], **signs), weight_format, rng=0)
     assert on_grid(rounded.feedback, bits, between, sign)
     assert on_grid(rounded.lateral, bits, lateral, sign)
+    faint = rounded_network(TwoPhaseNetwork.consistent(0.3 * data[0], **signs), weight_format, rng=0)
+    assert np.diagonal(faint.lateral).min() >= 0.05
 
 
 @pytest.mark.parametrize("rounding", ["nearest", "stochastic"])
