@@ -133,6 +133,13 @@ def test_methods_of_spikes_certify_what_they_say_they_did(name, positive, unit_n
         assert (cut.duality_gap <= problem.energies * (1.0 + 1e-14)).all()
 
 
+@pytest.mark.xfail(strict=True, reason="a code of one run is not compared with zero where time is limited")
+def test_a_code_of_one_run_at_a_limit_is_no_worse_than_zero():
+    method, problem = WAYS["spiking_current"], random_problem(n_signals=4, unit_norm=False, seed=11)
+    cut = quietly(type(method)(**{**vars(method), "max_duration": 3.0}), problem, tol=1e-22)
+    assert (cut.duality_gap <= problem.energies * (1.0 + 1e-14)).all()
+
+
 @pytest.mark.property
 @examples(12)
 @given(

@@ -205,6 +205,13 @@ def test_the_largest_threshold_fits_into_its_register(theta, bits):
 # --- fixed-point numbers -------------------------------------------------------------------------------
 
 
+@pytest.mark.xfail(strict=True, reason="the division by 2^exponent underflows to zero before it is rounded")
+def test_the_smallest_negative_number_is_rounded_down():
+    assert FixedPoint(bits=2, exponent=1, sign="signed", rounding="floor").quantise([-5e-324]).mantissas == [
+        -1
+    ]
+
+
 @pytest.mark.property
 @examples(200)
 @given(
