@@ -13,15 +13,16 @@ if getattr(solvers, "__distribution__", None) != "sparsespike":
     )
 
 from dictlearn.evaluation import AtomMatch, DictionaryScore, match_atoms, mean_objective
-from dictlearn.images.channels import join_channels, split_channels
-from dictlearn.images.coded import CodedImage
-from dictlearn.images.dct import overcomplete_dct
-from dictlearn.images.denoising import DenoisingResult, denoise
-from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
-from dictlearn.images.patches import extract_patches, random_patches, reconstruct_from_patches
-from dictlearn.images.pixels import as_pixels
-from dictlearn.images.prepared import PreparedImage, prepare_image
-from dictlearn.images.preprocessing import normalise, remove_mean, whiten
+from dictlearn.images.denoise import DenoisingResult, denoise
+from dictlearn.images.frame import CodedImage, PreparedImage, as_pixels, prepare_image
+from dictlearn.images.kernels import KernelLearner, KernelSettings
+from dictlearn.images.patches import (
+    extract_patches,
+    overcomplete_dct,
+    random_patches,
+    reconstruct_from_patches,
+)
+from dictlearn.images.preprocessing import join_channels, normalise, remove_mean, split_channels, whiten
 from dictlearn.precompile import warm_up
 from dictlearn.two_phase import rules
 from dictlearn.two_phase.exchange import two_phase_to_nir
@@ -37,7 +38,7 @@ from dictlearn.two_phase.steps import PaperSteps, UsageSteps
 
 if TYPE_CHECKING:
     from dictlearn.estimator import SpikingDictionaryLearning
-    from dictlearn.images.convolutional_estimator import ConvolutionalDictionaryLearning
+    from dictlearn.images.estimator import ConvolutionalDictionaryLearning
 
 __distribution__ = "sparsespike"
 __version__ = solvers.__version__
@@ -89,7 +90,7 @@ __all__ = [
 
 # Estimators need scikit-learn, which takes longer to import than all else together.
 _ESTIMATORS = {
-    "ConvolutionalDictionaryLearning": "dictlearn.images.convolutional_estimator",
+    "ConvolutionalDictionaryLearning": "dictlearn.images.estimator",
     "SpikingDictionaryLearning": "dictlearn.estimator",
 }
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dictlearn.images.channels import join_channels, split_channels
+from dictlearn.images.preprocessing import join_channels, split_channels
 from dictlearn.signals import warn_if_ill_scaled
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.learning import continue_learning

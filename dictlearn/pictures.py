@@ -10,11 +10,9 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from dictlearn.evaluation import AtomMatch
-from dictlearn.images.coded import CodedImage
-from dictlearn.images.denoising import DenoisingResult
-from dictlearn.images.kernel_learner import KernelLearner
-from dictlearn.images.patches import as_patch_size
-from dictlearn.images.prepared import PreparedImage
+from dictlearn.images.denoise import DenoisingResult
+from dictlearn.images.frame import CodedImage, PreparedImage, as_size
+from dictlearn.images.kernels import KernelLearner
 from dictlearn.two_phase.gradient_check import LAYERS, GradientCheck
 from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
 from dictlearn.two_phase.phases import Phase
@@ -94,7 +92,7 @@ def plot_atoms(
         if columns is not None:
             raise ValueError(f"columns must be None without a patch_size; got {columns}")
         return _atoms_as_rows(dictionary, ax)
-    height, width = as_patch_size(patch_size)
+    height, width = as_size("patch_size", patch_size)
     n_pixels = height * width
     n_atoms, n_features = dictionary.shape
     if n_features not in (n_pixels, 3 * n_pixels):
@@ -233,8 +231,8 @@ def denoised_image(result: DenoisingResult, *, ax: Axes | None = None) -> Axes:
 @plot.register
 def prepared_image(prepared: PreparedImage, *, ax: Axes | None = None) -> Axes:
     """Draw the signal as an image, grey where it is zero; or as a curve."""
-    title = f"{size(prepared.detail.shape[prepared.is_signal :])}, without background"
-    if prepared.is_signal:
+    title = f"{size(prepared.detail.shape[prepared.frame.is_signal :])}, without background"
+    if prepared.frame.is_signal:
         return _curve(prepared.detail[0], title, ax)
     return plot_image(prepared.detail, title=title, signed=True, ax=ax)
 
@@ -246,7 +244,7 @@ def coded_image(coded: CodedImage, *, ax: Axes | None = None) -> Axes:
         f"{counted(int(coded.result.support_size[0]), 'coefficient')}\n"
         f"certified gap {coded.result.relative_gap[0]:.1e} of ½‖signal‖²"
     )
-    if coded.prepared.is_signal:
+    if coded.prepared.frame.is_signal:
         return _curve(coded.image, title, ax)
     return plot_image(coded.image, title=title, ax=ax)
 

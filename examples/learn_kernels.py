@@ -35,8 +35,7 @@ from dictlearn import (
     prepare_image,
     random_patches,
 )
-from dictlearn.images.crops import batches_of_crops
-from dictlearn.images.kernel_learning import random_kernels
+from dictlearn.images.kernels import batches_of_crops, random_kernels
 from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, ORANGE, PURPLE, SKY, figure, parser, save, signal_to_noise, table
 from examples._data import grey_photograph, photograph_as_it_comes

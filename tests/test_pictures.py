@@ -21,7 +21,6 @@ import snn
 import snn.digital
 import snn.exchange
 import solvers
-from dictlearn.images.coded import code_images
 from snn.base.drawn import Drawn, drawing_of
 from snn.base.html import Described
 from solvers.studies.compare import COLUMNS
@@ -73,8 +72,10 @@ def make_things():
     )
     image = rng.uniform(size=(12, 12))
     prepared = dictlearn.prepare_image(image, 3)
-    (coded,) = code_images(
-        [prepared], rng.standard_normal((2, 3, 3)), 0.2, positive=False, solver=solvers.solve_fista, tol=1e-2
+    two = prepared.dictionary(rng.standard_normal((2, 3, 3)))
+    of_image = solvers.LassoProblem(two, prepared.signal, 0.2)
+    coded = dictlearn.CodedImage(
+        prepared=prepared, problem=of_image, result=solvers.solve_fista(of_image, tol=1e-2)
     )
     kernels = dictlearn.KernelLearner(rng.standard_normal((4, 3, 3)), dictlearn.KernelSettings(penalty=0.2))
     kernels.learn(image[np.newaxis] - image.mean())

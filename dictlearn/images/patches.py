@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dictlearn.atoms import unit_norm
+from dictlearn.images.frame import as_size
 from dictlearn.images.preprocessing import remove_mean
 from snn.base import checks
 
@@ -34,7 +37,8 @@ def extract_patches(image: ArrayLike, patch_size: int | tuple[int, int], *, stri
     ndarray, shape (n_patches, patch height * patch width)
         Row by row of the image, as are the pixels within a patch.  A copy.
     """
-    image, size = as_plane(image), as_patch_size(patch_size, np.ndim(image))
+    is_signal = np.ndim(image) == 1
+    image, size = as_plane(image), as_size("patch_size", patch_size, is_signal=is_signal)
     stride = checks.positive_integer("stride", stride)
     require_fit(image.shape, size)
     windows = np.lib.stride_tricks.sliding_window_view(image, size)[::stride, ::stride]
@@ -72,8 +76,8 @@ def random_patches(
     ndarray, shape (n_patches, patch height * patch width)
         In random order.
     """
-    images, n_dims = _as_planes(images)
-    size = as_patch_size(patch_size, n_dims)
+    images, is_signal = _as_planes(images)
+    size = as_size("patch_size", patch_size, is_signal=is_signal)
     n_patches = checks.positive_integer("n_patches", n_patches)
     least_contrast = checks.non_negative_number("least_contrast", least_contrast)
     for image in images:
@@ -129,9 +133,9 @@ def reconstruct_from_patches(
     """
     if np.shape(image_shape) == (1,):
         (image_shape,) = image_shape  # type: ignore[misc]
-    is_image = isinstance(image_shape, (tuple, list))
-    shape = as_size("image_shape", image_shape, 2 if is_image else 1)
-    size = as_patch_size(patch_size, 2 if is_image else 1)
+    is_signal = not isinstance(image_shape, (tuple, list))
+    shape = as_size("image_shape", image_shape, is_signal=is_signal)
+    size = as_size("patch_size", patch_size, is_signal=is_signal)
     stride = checks.positive_integer("stride", stride)
     require_fit(shape, size)
     rows, columns = grid_shape(shape, size, stride)
@@ -145,31 +149,18 @@ def reconstruct_from_patches(
     total = np.zeros(shape)
     add_patches(total, patches, size, stride)
     image = total / patch_counts(shape, size, stride)
-    return image if is_image else image[0]
-
-
-def as_patch_size(value: Any, n_dims: int = 2) -> tuple[int, int]:
-    """Return `value`, the side of a square patch or (height, width), as (height, width); see `as_size`."""
-    return as_size("patch_size", value, n_dims)
-
-
-def as_size(name: str, value: Any, n_dims: int = 2) -> tuple[int, int]:
-    """Return `value`, the side of a square, (height, width), or a length, as (height, width).
-
-    What has one dimension is an image of one row.
-    """
-    if n_dims == 1:
-        return 1, checks.positive_integer(name, value)
-    if isinstance(value, (tuple, list)):
-        return checks.integer_pair(name, value)
-    side = checks.positive_integer(name, value)
-    return side, side
+    return image[0] if is_signal else image
 
 
 def as_plane(image: ArrayLike, name: str = "image") -> np.ndarray:
     """Return a grey image, or a signal as an image of one row."""
     if np.ndim(image) == 1:
         return checks.real_array(name, image, shape=(None,), meaning="(length,)")[np.newaxis]
+    if np.ndim(image) == 3:
+        raise ValueError(
+            f"{name} must be 2-D, (height, width), or 1-D; got shape {np.shape(image)}: pass one channel, "
+            "image[..., k], or their mean, image.mean(axis=2)"
+        )
     return checks.real_array(name, image, shape=(None, None), meaning="(height, width) or (length,)")
 
 
@@ -220,18 +211,18 @@ def require_cover(image_shape: tuple[int, int], patch_size: tuple[int, int], str
             )
 
 
-def _as_planes(value: Any) -> tuple[list[np.ndarray], int]:
-    """Return one image or signal, or each of a sequence, as a list of images, and their dimensions."""
+def _as_planes(value: Any) -> tuple[list[np.ndarray], bool]:
+    """Return one image or signal, or each of a sequence, as planes, and whether they are signals."""
     several = (isinstance(value, np.ndarray) and value.ndim == 3) or (
         isinstance(value, (list, tuple)) and any(getattr(image, "ndim", 0) > 0 for image in value)
     )
     if not several:
-        return [as_plane(value, "images")], np.ndim(value)
+        return [as_plane(value, "images")], np.ndim(value) == 1
     planes = [as_plane(image, f"images[{k}]") for k, image in enumerate(value)]
-    dimensions = {np.ndim(image) for image in value}
-    if len(dimensions) > 1:
+    kinds = {np.ndim(image) == 1 for image in value}
+    if len(kinds) > 1:
         raise ValueError("images must all be images, or all signals of one dimension; got both")
-    return planes, dimensions.pop()
+    return planes, kinds.pop()
 
 
 def _patches_at(views: list[np.ndarray], ends: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -244,3 +235,50 @@ def _patches_at(views: list[np.ndarray], ends: np.ndarray, places: np.ndarray) -
         rows, columns = np.divmod(places[mine] - before, view.shape[1])
         patches[mine] = view[rows, columns].reshape(len(rows), patches.shape[1])
     return patches
+
+
+def overcomplete_dct(patch_size: int | tuple[int, int], n_atoms: int) -> np.ndarray:
+    """Return the overcomplete discrete cosine dictionary of image patches.
+
+    An atom is the outer product of two of the n = sqrt(n_atoms) waves along the sides of the patch::
+
+        w_k(x) = cos(pi k (x + 1/2) / n)    k = 0 .. n - 1, x = 0 .. side - 1
+
+    each, but the constant one, without its mean, and all scaled to unit norm.  With n equal to both
+    sides this is the orthonormal DCT-II.
+
+    Parameters
+    ----------
+    patch_size : int or (int, int)
+        Side of a square patch, or (height, width), in pixels.
+    n_atoms : int
+        The square of a whole number that is not less than either side.
+
+    Returns
+    -------
+    ndarray, shape (n_atoms, height * width)
+        Unit-norm rows; row 0 is constant, every other sums to zero.  Together they span all patches.
+    """
+    height, width = as_size("patch_size", patch_size)
+    n_atoms = checks.positive_integer("n_atoms", n_atoms)
+    n_waves = math.isqrt(n_atoms)
+    if n_waves**2 != n_atoms:
+        raise ValueError(f"n_atoms must be a perfect square; got {n_atoms}")
+    if n_waves < max(height, width):
+        raise ValueError(
+            f"n_atoms must be at least {max(height, width) ** 2}, the square of the longer side of the "
+            f"patch; got {n_atoms}"
+        )
+    if min(height, width) < min(3, n_waves):
+        raise ValueError(
+            f"patch_size must have sides of at least {min(3, n_waves)} for {n_atoms} different atoms; "
+            f"got {height, width}"
+        )
+    return np.kron(_waves(height, n_waves), _waves(width, n_waves))
+
+
+def _waves(side: int, n_waves: int) -> np.ndarray:
+    """Return unit-norm cosine waves, all but the first without mean, shape (n_waves, side)."""
+    waves = np.cos(np.pi / n_waves * np.outer(np.arange(n_waves), np.arange(side) + 0.5))
+    waves[1:] -= waves[1:].mean(axis=1, keepdims=True)
+    return unit_norm(waves)

@@ -1,4 +1,4 @@
-"""Preprocessing of images and patches: means, norms, whitening."""
+"""Preprocessing of images and patches: means, norms, channels, whitening."""
 
 from __future__ import annotations
 
@@ -25,11 +25,6 @@ def remove_mean(patches: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         Every row sums to zero.
     means : ndarray, shape (n_patches, 1)
         ``centred + means`` are the patches.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `patches` is of the wrong kind or shape.
     """
     patches = checks.real_array("patches", patches, shape=(None, None), meaning="(n_patches, n_pixels)")
     means = patches.mean(axis=1, keepdims=True)
@@ -49,11 +44,6 @@ def normalise(patches: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         Every row has norm one, but a row of zeros stays as it is.
     norms : ndarray, shape (n_patches, 1)
         0 for a row of zeros; ``normalised * norms`` are the patches.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `patches` is of the wrong kind or shape, or a norm is larger than a float.
     """
     patches = checks.real_array("patches", patches, shape=(None, None), meaning="(n_patches, n_pixels)")
     normalised, norms, exponents = unit_rows(patches)
@@ -65,6 +55,42 @@ def normalise(patches: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
             f"patches must have norms of at most {np.finfo(float).max:.2g}; got more for patch {first}"
         )
     return normalised, norms
+
+
+def split_channels(signals: ArrayLike) -> np.ndarray:
+    """Return the positive and the negative part of each signal, ``[max(x, 0), max(-x, 0)]``.
+
+    Parameters
+    ----------
+    signals : array_like, shape (n_signals, n_features)
+
+    Returns
+    -------
+    ndarray, shape (n_signals, 2 * n_features)
+        Not negative; each signal has the norm it had.
+    """
+    signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
+    # Not np.maximum, which may keep the sign of a zero.
+    return np.hstack([np.where(signals > 0.0, signals, 0.0), np.where(signals < 0.0, -signals, 0.0)])
+
+
+def join_channels(split: ArrayLike) -> np.ndarray:
+    """Return the positive channel minus the negative one, the inverse of `split_channels`.
+
+    Parameters
+    ----------
+    split : array_like, shape (n_signals, 2 * n_features)
+        Signals, or atoms, one in each row; both channels of a feature may be non-zero.
+
+    Returns
+    -------
+    ndarray, shape (n_signals, n_features)
+    """
+    split = checks.real_array("split", split, shape=(None, None), meaning="(n_signals, 2 * n_features)")
+    if split.shape[1] % 2:
+        raise ValueError(f"split must have two columns a feature; got {split.shape[1]} columns")
+    n_features = split.shape[1] // 2
+    return split[:, :n_features] - split[:, n_features:]
 
 
 def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:

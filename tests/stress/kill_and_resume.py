@@ -29,7 +29,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dictlearn import KernelLearner, KernelSettings, LearningSettings, TwoPhaseLearner, learn_dictionary
-from dictlearn.images.kernel_learning import learn_kernels, random_kernels
+from dictlearn.images.kernels import learn_kernels, random_kernels
 from dictlearn.resumable import Course
 from tests.dictlearn.two_phase.learners import planted, state
 

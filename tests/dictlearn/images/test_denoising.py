@@ -16,7 +16,7 @@ from dictlearn import (
     remove_mean,
     split_channels,
 )
-from dictlearn.images import denoising
+from dictlearn.images import denoise as denoising
 from examples._common import photograph
 from solvers import IllPosedWarning, LassoProblem, solve_fista
 from tests.dictlearn.refused import each_refused

@@ -15,23 +15,33 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dictlearn.images.coded import CodedImage, code_images
-from dictlearn.images.forms import Form, form_of
-from dictlearn.images.kernel_learner import KernelLearner, KernelSettings
-from dictlearn.images.kernel_learning import learn_kernels, passes_of_crops, random_kernels
-from dictlearn.images.prepared import (
+from dictlearn.images.frame import (
+    CodedImage,
+    Frame,
     PreparedImage,
     background_of,
     checked_background,
     checked_boundary,
+    frame_of,
     prepare_image,
+)
+from dictlearn.images.kernels import (
+    KernelLearner,
+    KernelSettings,
+    batches_of_crops,
+    learn_kernels,
+    random_kernels,
 )
 from dictlearn.resumable import Course
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
 from snn.base.html import size
-from solvers import SparseCodingResult, solve_active_set
+from solvers import LassoProblem, SparseCodingResult, solve_active_set
 from solvers.problem.grid_sizes import require_room, valid_shape
+
+# Sides of crops by default, in pixels, and at least in kernels, so that kernels have neighbours.
+IMAGE_CROP = 64, 4
+SIGNAL_CROP = 512, 8
 
 
 class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -154,7 +164,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     learner_: KernelLearner
     _seed: int
     _n_passes: int
-    _form: Form
+    _frame: Frame
 
     def __init__(
         self,
@@ -224,11 +234,6 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             As the class says.
         y : ignored
 
-        Raises
-        ------
-        TypeError, ValueError
-            If images or a parameter are of the wrong kind, shape or value, or all images are constant.
-
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
@@ -242,23 +247,17 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             checkpoint_every=self.checkpoint_every,
         )
         n_jobs, settings = self._checked()
-        details, form = self._details(X)
-        crops = self._crops(form, details)
-        learner, seed = self._first_learner(details, form, settings)
+        details, frame = self._details(X)
+        crops = self._crops(frame, details)
+        learner, seed = self._first_learner(details, frame, settings)
         try:
             learn_kernels(
-                learner,
-                details,
-                n_passes=n_passes,
-                **crops,
-                seed=seed,
-                n_jobs=n_jobs,
-                course=course,
+                learner, details, n_passes=n_passes, **crops, seed=seed, n_jobs=n_jobs, course=course
             )
         finally:
             # After Ctrl-C too: what was learned from whole batches.
             if learner.n_batches > 0:
-                self._keep(learner, details, form, seed, n_passes)
+                self._keep(learner, details, frame, seed, n_passes)
         _warn_of_dead(learner)
         return self
 
@@ -274,29 +273,25 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         X : list of images or signals, or array_like
             As the class says.
         y : ignored
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `fit`.
         """
         n_jobs, settings = self._checked()
-        details, form = self._details(X)
-        crops = self._crops(form, details)
+        details, frame = self._details(X)
+        crops = self._crops(frame, details)
         is_first = not hasattr(self, "learner_")
         if is_first:
-            learner, seed = self._first_learner(details, form, settings)
+            learner, seed = self._first_learner(details, frame, settings)
             n_passes = 0
         else:
             # Learning puts new arrays in the place of old ones.
             learner, seed, n_passes = copy.copy(self.learner_), self._seed, self._n_passes
-            self._require_same(learner, details, form, settings)
+            self._require_same(learner, details, frame, settings)
             learner.settings = settings
         # The first pass of another seed: its crops differ from those before.
-        for batch in passes_of_crops(learner, details, n_passes=1, **crops, seed=seed + n_passes):
+        geometry = {"kernel_size": learner.kernel_size, "stride": self.stride, **crops}
+        for batch in batches_of_crops(details, **geometry, seed=seed + n_passes, number=0):
             learner.learn(batch.of(details), n_jobs=n_jobs)
         if is_first:
-            self._keep(learner, details, form, seed, 1)
+            self._keep(learner, details, frame, seed, 1)
         else:
             self.learner_, self._n_passes = learner, n_passes + 1
         return self
@@ -329,14 +324,23 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         """
         check_is_fitted(self, "learner_")
         self._require_coding()
-        return code_images(
-            self._prepared(X),
-            self.components_,
-            checks.positive_number("alpha", self.alpha),
-            positive=checks.flag("positive", self.positive),
-            solver=solve_active_set if self.solver is None else self.solver,
-            tol=self.transform_tol,
-        )
+        alpha = checks.positive_number("alpha", self.alpha)
+        positive = checks.flag("positive", self.positive)
+        solver = solve_active_set if self.solver is None else self.solver
+        # Images of one shape share a dictionary, and what is computed from it.
+        known: dict[tuple[int, int], LassoProblem] = {}
+        coded = []
+        for prepared in self._prepared(X):
+            shape = prepared.prepared_shape
+            if shape in known:
+                problem = known[shape].with_signals(prepared.signal)
+            else:
+                dictionary = prepared.dictionary(self.components_)
+                problem = LassoProblem(dictionary, prepared.signal, alpha, positive=positive)
+                known[shape] = problem
+            result = solver(problem, tol=self.transform_tol)
+            coded.append(CodedImage(prepared=prepared, problem=problem, result=result))
+        return coded
 
     def inverse_transform(
         self,
@@ -357,12 +361,6 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         -------
         list of ndarray, or ndarray, shape (n_images, height, width[, 3]) or (n_signals, length)
             A list for a list of codes.
-
-        Raises
-        ------
-        ValueError
-            If codes do not fit the images, `images` are needed and missing, or codes of images of different
-            sizes are in one array.
         """
         check_is_fitted(self, "learner_")
         is_list = isinstance(X, (list, tuple))
@@ -378,21 +376,21 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             prepared = self._prepared(images)
         if len(prepared) != len(rows):
             raise ValueError(f"images must be as many as codes, {len(rows)}; got {len(prepared)}")
-        shapes = list(dict.fromkeys(frame.background.shape[frame.is_signal :] for frame in prepared))
+        shapes = list(dict.fromkeys(one.background.shape[one.frame.is_signal :] for one in prepared))
         if not is_list and len(shapes) > 1:
             raise ValueError(
                 f"images must have one shape where their codes are one array; got {shapes[0]} and "
                 f"{shapes[1]}: pass a list of codes, and get a list of images"
             )
         restored = []
-        for k, (row, frame) in enumerate(zip(rows, prepared, strict=True)):
-            dictionary = frame.dictionary(self.components_)
+        for k, (row, one) in enumerate(zip(rows, prepared, strict=True)):
+            dictionary = one.dictionary(self.components_)
             if row.shape[1] != dictionary.shape[0]:
                 raise ValueError(
                     f"X[{k}] must have {dictionary.shape[0]} coefficients, those of an image of "
-                    f"{size(frame.background.shape[:2])}; got {row.shape[1]}"
+                    f"{size(one.background.shape[:2])}; got {row.shape[1]}"
                 )
-            restored.append(frame.restore(dictionary.reconstruct(row)))
+            restored.append(one.restore(dictionary.reconstruct(row)))
         return restored if is_list else np.stack(restored)
 
     def score(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> float:
@@ -417,7 +415,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     @property
     def components_(self) -> np.ndarray:
         """The kernels, of norm one."""
-        return self._form.of_kernels(self.learner_.kernels)
+        return self._frame.without_row(self.learner_.kernels, axis=1)
 
     @property
     def dead_kernels_(self) -> np.ndarray:
@@ -442,7 +440,9 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     def _checked(self) -> tuple[int | None, KernelSettings]:
         """Return workers and settings; what does not depend on the images is checked by then."""
         n_jobs = checks.worker_count("n_jobs", self.n_jobs)
-        settings = self._settings()
+        names = ("stride", "positive", "tol", "n_sweeps", "forgetting", "replace_dead")
+        with checks.called(penalty="alpha"):
+            settings = KernelSettings(penalty=self.alpha, **{name: getattr(self, name) for name in names})
         checks.positive_integer("batch_size", self.batch_size)
         self._require_coding()
         return n_jobs, settings
@@ -457,25 +457,15 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         checks.positive_number("transform_tol", self.transform_tol)
         checked_boundary(self.boundary, self.margin)
 
-    def _settings(self) -> KernelSettings:
-        with checks.called(penalty="alpha"):
-            return KernelSettings(
-                penalty=self.alpha,
-                stride=self.stride,
-                positive=self.positive,
-                tol=self.tol,
-                n_sweeps=self.n_sweeps,
-                forgetting=self.forgetting,
-                replace_dead=self.replace_dead,
-            )
-
-    def _crops(self, form: Form, details: list[np.ndarray]) -> dict[str, Any]:
+    def _crops(self, frame: Frame, details: list[np.ndarray]) -> dict[str, Any]:
         """Return the size of crops and batches, checked."""
-        kernel_size = form.size("kernel_size", self.kernel_size)
+        kernel_size = frame.size("kernel_size", self.kernel_size)
         if self.crop_size is None:
-            crop_size = form.default_crop(kernel_size)
+            pixels, kernels = SIGNAL_CROP if frame.is_signal else IMAGE_CROP
+            height, width = (max(pixels, kernels * side) for side in kernel_size)
+            crop_size = 1 if frame.is_signal else height, width
         else:
-            crop_size = form.size("crop_size", self.crop_size)
+            crop_size = frame.size("crop_size", self.crop_size)
             require_room(crop_size, kernel_size, name="crop_size")
         stride = checks.positive_integer("stride", self.stride)
         crop_size = valid_shape(crop_size, kernel_size, stride, pad=False)
@@ -487,48 +477,48 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             )
         return {"crop_size": crop_size, "batch_size": self.batch_size}
 
-    def _details(self, X: list[np.ndarray] | ArrayLike) -> tuple[list[np.ndarray], Form]:
-        """Return images without their backgrounds, and the form that they came in."""
-        form, pixels = form_of(X, self.n_channels)
-        kernel_size = form.size("kernel_size", self.kernel_size)
+    def _details(self, X: list[np.ndarray] | ArrayLike) -> tuple[list[np.ndarray], Frame]:
+        """Return images without their backgrounds, and the frame that they came in."""
+        frame, pixels = frame_of(X, self.n_channels)
+        kernel_size = frame.size("kernel_size", self.kernel_size)
         kind, smoothing = checked_background(self.background, self.smoothing, kernel_size)
         _require_room(X, pixels, kernel_size)
-        return [image - background_of(image, kind, smoothing) for image in pixels], form
+        return [image - background_of(image, kind, smoothing) for image in pixels], frame
 
     def _blank(self) -> PreparedImage:
         """Return an image of zeros of the size that `fit` saw."""
         assert self.image_shape_ is not None
-        return self._prepare(np.zeros(self.image_shape_ + self._form.channels))
+        return self._prepare(np.zeros(self.image_shape_ + self._frame.channels))
 
     def _prepare(self, image: np.ndarray) -> PreparedImage:
         kernel_size = self.learner_.kernel_size
         return prepare_image(
             image,
-            kernel_size[1] if self._form.is_signal else kernel_size,
+            kernel_size[1] if self._frame.is_signal else kernel_size,
             stride=self.learner_.settings.stride,
             boundary=self.boundary,
             margin=self.margin,
             background=self.background,
             smoothing=self.smoothing,
-            n_channels=self._form.n_channels,
+            n_channels=self._frame.n_channels,
         )
 
     def _prepared(self, X: list[np.ndarray] | ArrayLike) -> list[PreparedImage]:
         """Return images prepared for the kernels that were learned."""
-        form, pixels = form_of(X, self._form.n_channels)
-        if form != self._form:
+        frame, pixels = frame_of(X, self._frame.n_channels)
+        if frame != self._frame:
             raise ValueError(
-                f"images must be as those that kernels were learned from ({self._form}); got {form}: for one "
-                "image pass [image]"
+                f"images must be as those that kernels were learned from ({self._frame}); got {frame}: for "
+                "one image pass [image]"
             )
         _require_room(X, pixels, self.learner_.kernel_size)
-        return [self._prepare(form.as_it_came(image)) for image in pixels]
+        return [self._prepare(frame.without_row(image)) for image in pixels]
 
     def _first_learner(
-        self, details: list[np.ndarray], form: Form, settings: KernelSettings
+        self, details: list[np.ndarray], frame: Frame, settings: KernelSettings
     ) -> tuple[KernelLearner, int]:
         """Return a learner that has not learned yet, and the seed of the crops."""
-        kernel_size = form.size("kernel_size", self.kernel_size)
+        kernel_size = frame.size("kernel_size", self.kernel_size)
         n_components = checks.positive_integer("n_components", self.n_components)
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
@@ -538,17 +528,17 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         if self.dict_init is None:
             kernels = random_kernels(details, n_components, kernel_size, np.random.default_rng(seed))
         else:
-            kernels = form.as_kernels("dict_init", self.dict_init, n_components, kernel_size)
+            kernels = frame.kernels("dict_init", self.dict_init, n_components, kernel_size)
         with checks.called(kernels="dict_init"):
             return KernelLearner(kernels, settings), seed
 
     def _require_same(
-        self, learner: KernelLearner, details: list[np.ndarray], form: Form, settings: KernelSettings
+        self, learner: KernelLearner, details: list[np.ndarray], frame: Frame, settings: KernelSettings
     ) -> None:
         """Raise ValueError if a learner is of other kernels than those that parameters and images say."""
-        kernel_size = form.size("kernel_size", self.kernel_size)
-        shape = (self.n_components, *kernel_size[form.is_signal :], *details[0].shape[2:])
-        if self.components_.shape != shape or form != self._form:
+        kernel_size = frame.size("kernel_size", self.kernel_size)
+        shape = (self.n_components, *kernel_size[frame.is_signal :], *details[0].shape[2:])
+        if self.components_.shape != shape or frame != self._frame:
             raise ValueError(
                 f"kernels have the shape {self.components_.shape} but parameters and images ask for {shape}: "
                 "call fit to start anew"
@@ -560,13 +550,13 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             )
 
     def _keep(
-        self, learner: KernelLearner, details: list[np.ndarray], form: Form, seed: int, n_passes: int
+        self, learner: KernelLearner, details: list[np.ndarray], frame: Frame, seed: int, n_passes: int
     ) -> None:
         self.learner_ = learner
         self.n_channels_ = details[0].shape[2] if details[0].ndim == 3 else 1
-        shapes = {detail.shape[form.is_signal : 2] for detail in details}
+        shapes = {detail.shape[frame.is_signal : 2] for detail in details}
         self.image_shape_ = shapes.pop() if len(shapes) == 1 else None
-        self._form = form
+        self._frame = frame
         self._seed, self._n_passes = seed, n_passes
 
     def __sklearn_tags__(self) -> Tags:

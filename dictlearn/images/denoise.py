@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from tqdm import tqdm
 
-from dictlearn.images.channels import join_channels, split_channels
+from dictlearn.images.frame import as_size
 from dictlearn.images.patches import (
     add_patches,
-    as_patch_size,
     as_plane,
     extract_patches,
     grid_shape,
@@ -21,7 +20,7 @@ from dictlearn.images.patches import (
     require_cover,
     require_fit,
 )
-from dictlearn.images.preprocessing import remove_mean
+from dictlearn.images.preprocessing import join_channels, remove_mean, split_channels
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.drawn import Drawn
@@ -145,9 +144,8 @@ def denoise(
     Elad and Aharon (2006), IEEE Transactions on Image Processing 15: overlapping patches.  Donoho and
     Johnstone (1994), Biometrika 81: the threshold sqrt(2 log n).
     """
-    n_dims = np.ndim(image)
-    image, is_of_integers = _checked_image(image)
-    size = as_patch_size(patch_size, n_dims)
+    is_signal, is_of_integers = np.ndim(image) == 1, np.asarray(image).dtype.kind in "iu"
+    image, size = as_plane(image), as_size("patch_size", patch_size, is_signal=is_signal)
     stride = checks.positive_integer("stride", stride)
     require_fit(image.shape, size)
     require_cover(image.shape, size, stride)
@@ -204,22 +202,12 @@ def denoise(
         )
     denoised = total / patch_counts(image.shape, size, stride)
     return DenoisingResult(
-        image=denoised[0] if n_dims == 1 else denoised,
+        image=denoised[0] if is_signal else denoised,
         penalty=penalty,
         n_patches=rows * columns,
         nonzeros_per_patch=n_nonzeros / (rows * columns),
         relative_gap=gap,
     )
-
-
-def _checked_image(value: ArrayLike) -> tuple[np.ndarray, bool]:
-    """Return the image, and whether it came as integers."""
-    if getattr(value, "ndim", 2) == 3:
-        raise ValueError(
-            f"image must be 2-D, (height, width), or 1-D; got shape {np.shape(value)}: one call for each "
-            "channel"
-        )
-    return as_plane(value), np.asarray(value).dtype.kind in "iu"
 
 
 def _checked_dictionary(value: ArrayLike, n_pixels: int) -> tuple[np.ndarray, bool]:

@@ -1,26 +1,26 @@
-"""Online learning of kernels: images are coded by spikes, kernels follow from what codes say of them."""
+"""Online learning of kernels: crops of images are coded by spikes, and kernels improved for the codes."""
 
 from __future__ import annotations
 
 import copy
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from dictlearn.atoms import unit_rows
-from dictlearn.images.kernel_statistics import KernelStatistics
-from dictlearn.images.kernel_updates import improve_kernels
-from dictlearn.resumable import History, Resumable
+from dictlearn.atoms import scaled_by_power_of_two, unit_rows
+from dictlearn.images.statistics import KernelStatistics, improve_kernels
+from dictlearn.resumable import Course, History, Resumable, digest, learn_batches
 from snn.base import checks
 from snn.base.archive import Entry, json_object
 from snn.base.html import number, size
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.conditioning import zeros_expected
+from solvers.problem.grid_sizes import valid_shape
 
 # A kernel is dead if the last so many images have no coefficient of it.
 DEAD_AFTER = 32
@@ -31,6 +31,11 @@ SMALLEST_VALUE, LARGEST_VALUE = 1e-120, 1e120
 LARGEST_NORM = 1.0 + 1e-9
 COUNTERS = ("n_samples", "n_batches", "n_replaced")
 SUMS = ("energy", "penalty", "weight")
+# Patches that a random start chooses from, for each kernel.
+CANDIDATES = 20
+# Between two kernels of a random start.
+LARGEST_COSINE = 0.999
+NOTHING_BESIDE = Course()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,12 +172,6 @@ class KernelLearner(Resumable):
         -------
         SpikingCodingResult
             The codes, in the kernels before they were improved.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If images are of the wrong kind, shape or value, or the settings have another stride than those
-            that the learner was made with.
         """
         # All is done on a copy, which then takes its place: Ctrl-C leaves the learner as it was.
         new = copy.copy(self)
@@ -336,3 +335,154 @@ class KernelLearner(Resumable):
             result.support_size.mean(),
             result.n_steps.mean(),
         )
+
+
+def random_kernels(
+    details: list[np.ndarray], n_kernels: int, kernel_size: tuple[int, int], rng: np.random.Generator
+) -> np.ndarray:
+    """Return patches of images, chosen with probabilities in proportion to their energies, of norm one.
+
+    None is another's multiple.  If there are not enough such patches, the rest is noise.
+
+    Shapes: details (height, width).
+    """
+    areas = np.array([detail.shape[0] * detail.shape[1] for detail in details], dtype=float)
+    n_candidates = CANDIDATES * n_kernels
+    height, width = kernel_size
+    patches = np.empty((n_candidates, height, width, *details[0].shape[2:]))
+    for k, n in enumerate(rng.choice(len(details), n_candidates, p=areas / areas.sum())):
+        top = rng.integers(details[n].shape[0] - height + 1)
+        left = rng.integers(details[n].shape[1] - width + 1)
+        patches[k] = details[n][top : top + height, left : left + width]
+    rows = patches.reshape(n_candidates, -1)
+    rows, _ = scaled_by_power_of_two(rows, axis=None)
+    energies = np.square(rows / (np.abs(rows).max() or 1.0)).sum(axis=1)
+    n_usable = np.count_nonzero(energies)
+    if n_usable == 0:
+        raise ValueError("images must not be constant, beside their background: there is nothing to learn")
+    order = rng.choice(n_candidates, n_usable, replace=False, p=energies / energies.sum())
+    noise = rng.standard_normal((n_kernels, rows.shape[1]))
+    candidates = np.concatenate([rows[order], noise])
+    candidates /= np.linalg.norm(candidates, axis=1, keepdims=True)
+    kernels = np.zeros((n_kernels, rows.shape[1]))
+    found = 0
+    for candidate in candidates:
+        if found < n_kernels and np.abs(kernels[:found] @ candidate).max(initial=0.0) < LARGEST_COSINE:
+            kernels[found] = candidate
+            found += 1
+    if found < n_kernels:
+        raise ValueError(
+            f"kernels of {height} x {width} pixels and these channels differ in no more than {found} ways; "
+            f"got {n_kernels} of them"
+        )
+    return kernels.reshape(n_kernels, *patches.shape[1:])
+
+
+def learn_kernels(
+    learner: KernelLearner,
+    details: list[np.ndarray],
+    *,
+    n_passes: int,
+    crop_size: tuple[int, int],
+    batch_size: int,
+    seed: int,
+    n_jobs: int | None = None,
+    course: Course = NOTHING_BESIDE,
+) -> None:
+    """Let a learner learn from passes through images, cut into crops (`batches_of_crops`).
+
+    Whatever ends it early, Ctrl-C or an error of the callback: the learner is as after the last whole batch.
+    Called again with the same arguments, it continues there, and ends with the same bits as if it had never
+    stopped.
+
+    Shapes: details (height, width).
+    """
+    geometry = (details, crop_size, learner.kernel_size, learner.settings.stride)
+    passes = [
+        batch
+        for number in range(n_passes)
+        for batch in batches_of_crops(*geometry, batch_size=batch_size, seed=seed, number=number)
+    ]
+
+    def learn(batch: Batch) -> float:
+        learner.learn(batch.of(details), n_jobs=n_jobs)
+        history = learner.history
+        return history["objective"][-1] / max(history["energy"][-1], np.finfo(float).tiny)
+
+    def identity() -> dict[str, Any]:
+        return {
+            "images": digest(details),
+            "sizes of images": [detail.shape for detail in details],
+            "settings": asdict(learner.settings),
+            "kernels' shape": learner.kernels.shape,
+            "crop_size": crop_size,
+            "batch_size": batch_size,
+            "seed": seed,
+            "start": digest([learner.kernels]) if learner.n_batches == 0 else None,
+        }
+
+    learn_batches(
+        learner,
+        learn,
+        lambda _: passes[learner.n_batches :],
+        end=len(passes),
+        seed=seed,
+        course=course,
+        identity=identity,
+    )
+
+
+class Batch(NamedTuple):
+    """Crops of one shape: (rows, columns), and of each crop its image and its upper left corner."""
+
+    shape: tuple[int, int]
+    places: list[tuple[int, int, int]]
+
+    def of(self, images: list[np.ndarray]) -> np.ndarray:
+        """Return the crops, shape (n_crops, rows, columns[, channels])."""
+        rows, columns = self.shape
+        return np.stack([images[n][top : top + rows, left : left + columns] for n, top, left in self.places])
+
+
+def batches_of_crops(
+    images: list[np.ndarray],
+    crop_size: tuple[int, int],
+    kernel_size: tuple[int, int],
+    stride: int,
+    *,
+    batch_size: int,
+    seed: int,
+    number: int,
+) -> list[Batch]:
+    """Return which crops of images make the batches of one pass, in a random order.
+
+    An image gives as many crops as cover its area, one at least, from places that are all equally likely.  A
+    crop has the largest size up to `crop_size` that fits the image and that the grid of kernels covers.
+    Every pass has as many batches.
+
+    Shapes: images (height, width).
+    """
+    rng = np.random.default_rng([seed, number])
+    corners: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    for n, image in enumerate(images):
+        shape = crop_shape(image.shape, crop_size, kernel_size, stride)
+        count = max(1, round(image.shape[0] * image.shape[1] / (shape[0] * shape[1])))
+        tops = rng.integers(image.shape[0] - shape[0] + 1, size=count)
+        lefts = rng.integers(image.shape[1] - shape[1] + 1, size=count)
+        corners.setdefault(shape, []).extend((n, *corner) for corner in zip(tops, lefts, strict=True))
+    batches = []
+    for shape, places in corners.items():
+        order = rng.permutation(len(places))
+        batches += [
+            Batch(shape, [places[k] for k in order[first : first + batch_size]])
+            for first in range(0, len(order), batch_size)
+        ]
+    return [batches[k] for k in rng.permutation(len(batches))]
+
+
+def crop_shape(
+    image_shape: tuple[int, ...], crop_size: tuple[int, int], kernel_size: tuple[int, int], stride: int
+) -> tuple[int, int]:
+    """Return (rows, columns) of the crops of an image."""
+    largest = (min(image_shape[0], crop_size[0]), min(image_shape[1], crop_size[1]))
+    return valid_shape(largest, kernel_size, stride, pad=False)
