@@ -17,8 +17,7 @@ from solvers.certificate.optimality import measure
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import solve
 from solvers.methods.spiking import Rates
-from solvers.problem.lasso import LassoProblem
-from solvers.problem.masks import with_shared_mask
+from solvers.problem.lasso import LassoProblem, with_shared_mask
 from solvers.results.best_codes import BestCodes
 from solvers.spiking.batches import run_until_certified
 from solvers.spiking.network import LassoNetwork, signed

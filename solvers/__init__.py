@@ -23,12 +23,10 @@ from solvers.methods.reference import solve_coordinate_descent
 from solvers.methods.registry import METHODS
 from solvers.methods.spiking import SpikingCodingResult, solve_spiking
 from solvers.precompile import warm_up
-from solvers.problem.budget import memory_limit
 from solvers.problem.conditioning import IllPosedWarning
 from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.lasso import LassoProblem
+from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
 from solvers.problem.penalty import ElasticNet
-from solvers.problem.prepared import PreparedLasso
 from solvers.results.given import certify
 from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status
@@ -54,11 +52,11 @@ __all__ = [
     "DigitalCodingResult",
     "ElasticNet",
     "IllPosedWarning",
+    "LassoModel",
     "LassoProblem",
     "Method",
     "OperationLedger",
     "PathResult",
-    "PreparedLasso",
     "SparseCodingResult",
     "SparseCodingStream",
     "SpikingCodingResult",

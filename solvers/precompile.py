@@ -14,10 +14,8 @@ from solvers.certificate.compiled import certify_screened
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import METHODS, solve
 from solvers.methods.spiking import solve_spiking
-from solvers.problem.budget import Memory
 from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.lasso import LassoProblem
-from solvers.problem.model import CodingModel
+from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
 
 
 def warm_up(*, progress: bool = True) -> None:
@@ -67,8 +65,8 @@ def tasks() -> precompile.Tasks:
         runs[f"{form} by an active set, one signal"] = partial(solve_active_set, one, n_jobs=1)
     masked = LassoProblem(*dense, 0.5, mask=np.ones((3, 4), dtype=np.bool_))
     runs["LASSO with masks, by an active set"] = partial(solve_active_set, masked, n_jobs=1)
-    model = CodingModel(dense[0], 0.5, positive=False)
-    model.memory = Memory(0)
+    with memory_limit(1):
+        model = LassoModel(dense[0], 0.5)
     runs["LASSO without a Gram matrix"] = partial(_without_gram, model, rng.standard_normal((4, 4)))
     return runs
 
@@ -78,6 +76,6 @@ def _derivatives(problem: LassoProblem) -> None:
     result.vjp(result.codes, undefined="leave out")
 
 
-def _without_gram(model: CodingModel, signals: np.ndarray) -> None:
-    problem = LassoProblem.of_model(model, signals)
+def _without_gram(model: LassoModel, signals: np.ndarray) -> None:
+    problem = model.with_signals(signals)
     certify_screened(problem, solve_active_set(problem, n_jobs=1).sparse_codes)

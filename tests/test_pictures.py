@@ -113,7 +113,7 @@ def make_things():
         stream.code(problem.signals),
         solvers.path(problem, n_multiples=5),
         solvers.compare(problem, ["active_set", "fista"]),
-        solvers.PreparedLasso(problem.dictionary, 0.3),
+        solvers.LassoModel(problem.dictionary, 0.3),
         coded.problem.dictionary,
         two_phase,
         two_phase.run(signals, penalty=0.1, duration=5.0)[1],

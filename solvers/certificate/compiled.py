@@ -10,9 +10,10 @@ from solvers._kernels.certificate import DUALITY_GAP, KKT_VIOLATION, OBJECTIVE, 
 from solvers._kernels.precision import SMALLEST
 from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
+from solvers.problem.dense_dictionary import UnitAtoms
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.rounding import gamma
-from solvers.problem.screening import Largest, UnitAtoms, largest_ratios, norms_of
+from solvers.problem.screening import Largest, largest_ratios, norms_of
 
 NO_ROWS = checks.read_only(np.empty((0, 0)))
 # Numbers of the atoms, 64 MB, and signals from which on few of the atoms are read for each certificate.

@@ -16,9 +16,7 @@ from scipy import sparse
 
 from solvers._kernels.precision import QUANTUM
 from solvers.certificate.residuals import residuals_of
-from solvers.problem.lasso import LassoProblem
-from solvers.problem.masks import groups_of, seen_norms
-from solvers.problem.model import CodingModel
+from solvers.problem.lasso import LassoModel, LassoProblem, groups_of, seen_norms
 from solvers.problem.rounding import gamma, operations_of_sum
 from solvers.workers.blas import one_blas_thread
 
@@ -127,16 +125,16 @@ def signal_of_dependent_atoms(problem: LassoProblem) -> int | None:
     return None
 
 
-def _least_eigenvalue_of_free_atoms(model: CodingModel) -> float:
+def _least_eigenvalue_of_free_atoms(model: LassoModel) -> float:
     return least_eigenvalue(model.atoms.take(model.penalty.is_free & (model.squared_norms > 0.0)))
 
 
-def _least_eigenvalue_of_all_atoms(model: CodingModel) -> float:
+def _least_eigenvalue_of_all_atoms(model: LassoModel) -> float:
     has_norm = model.squared_norms > 0.0
     return least_eigenvalue(model.atoms.take(has_norm)) if has_norm.sum() <= MOST_SHARED else 0.0
 
 
-def _least_weight(model: CodingModel) -> float:
+def _least_weight(model: LassoModel) -> float:
     """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty."""
     norms = model.atoms.norms
     limits = (model.curvatures == 0.0) & (norms > 0.0)

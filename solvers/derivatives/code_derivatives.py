@@ -26,8 +26,7 @@ from solvers.derivatives.supports import Supports, Violations
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dense_dictionary import DenseDictionary
 from solvers.problem.dictionary import Dictionary
-from solvers.problem.lasso import LassoProblem
-from solvers.problem.masks import seen_norms
+from solvers.problem.lasso import LassoProblem, seen_norms
 
 # In units of ||d_i|| ||s||: how close to its bound a correlation, or an entry of a code times ||d_i||^2, is
 # taken to be there.

@@ -9,8 +9,7 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.derivatives import measure_on_supports, solve_on_supports
-from solvers.problem.lasso import LassoProblem
-from solvers.problem.masks import seen_norms
+from solvers.problem.lasso import LassoProblem, seen_norms
 from solvers.workers.blas import load_scipy_linalg
 
 # Supports of more atoms are solved by LAPACK, one at a time.

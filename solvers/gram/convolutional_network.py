@@ -9,7 +9,7 @@ import numpy as np
 from snn import StencilWeights
 from snn.base.locks import cached_property
 from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.model import CodingModel
+from solvers.problem.lasso import LassoModel
 
 
 class Stencils:
@@ -19,7 +19,7 @@ class Stencils:
     positive neurons of all kernels, then those of their negative neurons.
     """
 
-    def __init__(self, model: CodingModel) -> None:
+    def __init__(self, model: LassoModel) -> None:
         self._dictionary = cast(ConvolutionalDictionary, model.atoms)
 
     @property

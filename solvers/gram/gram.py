@@ -28,10 +28,10 @@ from solvers.gram import convolutional_active_set, shared_products, working_set
 from solvers.gram.compiled import ROUNDS_PER_ATOM, codes_by_kernel
 from solvers.gram.convolutional_network import Stencils
 from solvers.gram.protocol import ActiveSets, NetworkGram
-from solvers.problem.lasso import LassoProblem
-from solvers.problem.model import CodingModel
+from solvers.problem.dense_dictionary import UnitAtoms
+from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.norms import inverse_norms
-from solvers.problem.screening import UnitAtoms, largest_ratios
+from solvers.problem.screening import largest_ratios
 
 # Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms
 # takes a millisecond or two.
@@ -102,7 +102,7 @@ class FullGram:
 
     n_multiply_adds = 0
 
-    def __init__(self, model: CodingModel) -> None:
+    def __init__(self, model: LassoModel) -> None:
         # Not the model, which keeps this.  The matrix is computed before workers share it.
         self._gram = model.gram
         self._squared_norms = model.squared_norms
@@ -138,7 +138,7 @@ class GramOnDemand:
     """As much of the Gram matrix of an array of atoms as few signals need: none for an active-set method, and
     rows of atoms whose neurons fire for a network."""
 
-    def __init__(self, model: CodingModel) -> None:
+    def __init__(self, model: LassoModel) -> None:
         self._atoms = model.atoms
         self._inhibition = InhibitionOnDemand(model.n_atoms, model.atoms.gram_rows)
         self.diagonal = model.atoms.positive_squared_norms + model.curvatures
@@ -197,7 +197,7 @@ class SharedProducts:
             ROWS_PER_SIGNAL,
             positive=problem.positive,
         )
-        n_rows = problem.model.memory.limit // (16 * problem.n_atoms)
+        n_rows = problem.model.memory_limit // (16 * problem.n_atoms)
         driven = np.unique(largest.atoms[largest.ratios >= 1.0])[:n_rows]
         if len(driven):
             other.store(driven)
@@ -211,11 +211,11 @@ class SharedProducts:
         """Return rows of the Gram matrix, as long as all of them are within the limit."""
         assert self._of_network is not None
         n_bytes = 8 * self.group_length * (self._inhibition.n_stored + len(atoms))
-        limit = self._of_network.memory
-        if not limit.fits(n_bytes):
+        if not self._of_network.fits(n_bytes):
             raise MemoryError(
                 f"rows of the Gram matrix, of {self.group_length:,} atoms, for the neurons that fire in one "
-                f"batch take {memory(n_bytes)} and more, and memory_limit allows {memory(limit.limit)}: use "
+                f"batch take {memory(n_bytes)} and more, and memory_limit allows "
+                f"{memory(self._of_network.memory_limit)}: use "
                 "solve_active_set, which needs none, or raise the limit for problems made after that, with "
                 f"solvers.memory_limit({4.0 * n_bytes:.3g})"
             )
@@ -243,7 +243,7 @@ class SharedProducts:
     def batches(self, problem: LassoProblem, n_workers: int) -> list[slice]:
         """Return which signals share products: as many as pay, and memory holds."""
         most = SHARING if self._unit_atoms.is_kept else SHARING_CONVERTED
-        share = problem.model.memory.limit // (8 * n_workers)
+        share = problem.model.memory_limit // (8 * n_workers)
         size = min(most, share // shared_products.bytes_per_signal(problem.n_features))
         if n_workers > 1:
             size = min(size, -(-problem.n_signals // n_workers))
@@ -286,7 +286,7 @@ class ConvolutionalGram:
 
     n_multiply_adds = 0
 
-    def __init__(self, model: CodingModel) -> None:
+    def __init__(self, model: LassoModel) -> None:
         self._stencils = model.once(Stencils, whatever_penalty=True)
         self.diagonal = model.atoms.positive_squared_norms + model.curvatures
         self.group_length = self._stencils.n_kernels

@@ -36,9 +36,10 @@ from solvers.certificate.compiled import certify_and_list
 from solvers.certificate.optimality import Optimality
 from solvers.gram.protocol import ActiveSets
 from solvers.gram.working_set import enlarged
+from solvers.problem.dense_dictionary import VALUES_PER_BLOCK, UnitAtoms
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.norms import inverse_norms
-from solvers.problem.screening import VALUES_PER_BLOCK, Largest, UnitAtoms, largest_ratios, norms_of
+from solvers.problem.screening import Largest, largest_ratios, norms_of
 
 # Atoms listed for each signal beside its support, and those of them that join the support together, at least.
 # Measured by `python -m tests.benchmarks 65,536`.

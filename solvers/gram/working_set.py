@@ -32,8 +32,7 @@ from solvers._kernels.active_set import (
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import WorkingSet, new_working_set
 from solvers.gram.protocol import ActiveSets
-from solvers.problem.lasso import LassoProblem
-from solvers.problem.masks import with_shared_mask
+from solvers.problem.lasso import LassoProblem, with_shared_mask
 from solvers.problem.norms import inverse_norms
 
 # Violators that join W together: as many as S has atoms, and at least so many.

@@ -12,8 +12,7 @@ from solvers.certificate.optimality import measure
 from solvers.methods.method import TAKEN, TOGETHER, Method, Takes, solve
 from solvers.problem.dense_dictionary import sparse_product
 from solvers.problem.dictionary import Dictionary
-from solvers.problem.lasso import LassoProblem
-from solvers.problem.model import CodingModel
+from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.signals import SMALLEST_WEIGHT
 from solvers.results.operations import CERTIFICATE, METHOD, certificate_work
 from solvers.results.result import SparseCodingResult
@@ -263,7 +262,7 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     has_room = problem.has_gram or model.gram_fits
     if has_weights or not has_room or not model.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
         atoms: Dictionary | ScaledAtoms
-        if model.atoms.rows is None or model.memory.fits(model.atoms.rows.nbytes):
+        if model.atoms.rows is None or model.fits(model.atoms.rows.nbytes):
             atoms = model.atoms.normalised(np.sqrt(largest_eigenvalue))
         else:
             atoms = ScaledAtoms(model.atoms, 1.0 / (norms * np.sqrt(largest_eigenvalue)))
@@ -274,7 +273,7 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     return GradientStep(norms, largest_eigenvalue, matrix=matrix, atoms=None)
 
 
-def _largest_eigenvalue(model: CodingModel) -> float:
+def _largest_eigenvalue(model: LassoModel) -> float:
     # A mask may leave nothing of any atom: then every step leads to zero.
     return model.atoms.largest_eigenvalue() or 1.0
 

@@ -24,8 +24,7 @@ from solvers.certificate.compiled import certify, optimality_of
 from solvers.certificate.optimality import Optimality
 from solvers.gram.gram import uses_full_gram
 from solvers.methods.method import NOT_NEGATIVE, Method, Takes, solve
-from solvers.problem.lasso import LassoProblem
-from solvers.problem.masks import groups_of, with_shared_mask
+from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
 from solvers.results.best_codes import BestCodes
 from solvers.results.operations import (
     CERTIFICATE,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
@@ -14,8 +17,13 @@ from solvers.problem.matrix_dictionary import MatrixDictionary
 from solvers.problem.norms import squared_norms_of_rows
 from solvers.problem.rounding import high_part
 
+if TYPE_CHECKING:
+    from solvers.problem.lasso import LassoModel
+
 # Of a dictionary: 4 MB.
 VALUES_AT_ONCE = 524_288
+# Of atoms in single precision: 8 MB.
+VALUES_PER_BLOCK = 2**21
 # Norms are equal within this share of the largest.
 EQUAL = 1e-6
 
@@ -207,6 +215,55 @@ class DenseDictionary(MatrixDictionary):
 
     def _normal_step(self, signal: np.ndarray) -> np.ndarray:
         return self._array.T @ ((self._array @ signal) / self.positive_squared_norms)
+
+
+class UnitAtoms:
+    """The atoms of an array at norm one, in single precision, block by block."""
+
+    def __init__(self, model: LassoModel) -> None:
+        atoms = model.atoms
+        self._array = atoms.array
+        self._inverse_norms = np.divide(
+            1.0, atoms.norms, out=np.zeros(len(atoms.norms)), where=atoms.norms > 0.0
+        )
+        self.shape = n_atoms, n_features = atoms.shape
+        self._n_atoms_of_block = max(VALUES_PER_BLOCK // n_features, 16)
+        self.n_bytes = 4 * n_atoms * n_features
+        self._kept: np.ndarray | None = None
+        if model.fits(self.n_bytes, share=0.5):
+            kept = np.empty((n_atoms, n_features), dtype=np.float32)
+            for first in range(0, n_atoms, self._n_atoms_of_block):
+                self._convert(first, kept[first : first + self._n_atoms_of_block])
+            self._kept = checks.read_only(kept)
+
+    @property
+    def is_kept(self) -> bool:
+        """True if all blocks are in memory."""
+        return self._kept is not None
+
+    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number of the first atom of each block, and its atoms; overwritten by the next."""
+        n_atoms, n_features = self.shape
+        step = self._n_atoms_of_block
+        room = np.empty((min(step, n_atoms), n_features), np.float32) if self._kept is None else None
+        for first in range(0, n_atoms, step):
+            part = slice(first, min(first + step, n_atoms))
+            if room is None:
+                assert self._kept is not None
+                yield first, self._kept[part]
+                continue
+            block = room[: part.stop - first]
+            self._convert(first, block)
+            yield first, block
+
+    def in_full(self, atoms: np.ndarray) -> np.ndarray:
+        """Return some atoms at norm one, in double precision."""
+        return self._array[atoms] * self._inverse_norms[atoms, np.newaxis]
+
+    def _convert(self, first: int, block: np.ndarray) -> None:
+        part = slice(first, first + len(block))
+        scale = self._inverse_norms[part, np.newaxis]
+        np.multiply(self._array[part], scale, out=block, casting="same_kind")
 
 
 def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

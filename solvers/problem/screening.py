@@ -7,20 +7,16 @@ those few are computed again by whoever asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from snn.base import checks
 from solvers._kernels.largest import list_largest
 from solvers._kernels.precision import SLACK, SMALLEST, SPARE_OPERATIONS
-from solvers.problem.model import CodingModel
+from solvers.problem.dense_dictionary import UnitAtoms
 from solvers.problem.rounding import gamma
 
-# Numbers of atoms in a block: 8 MB in single precision.  And products of vectors with a block, 4 MB, which
-# stay in cache until they have been read.
-VALUES_PER_BLOCK = 2**21
+# Products of vectors with a block of atoms, 4 MB, which stay in cache until they have been read.
 PRODUCTS_PER_BLOCK = 2**20
 # u of single precision, and more than the error of a product that underflows there.
 UNIT_ROUNDOFF = 2.0**-24
@@ -28,55 +24,6 @@ UNIT_ROUNDOFF = 2.0**-24
 # multiplied in double precision, unless there are many.
 STRONG, MOST_STRONG = 64.0, 64
 QUANTUM = 2.0**-125
-
-
-class UnitAtoms:
-    """The atoms of an array at norm one, in single precision, block by block."""
-
-    def __init__(self, model: CodingModel) -> None:
-        atoms = model.atoms
-        self._array = atoms.array
-        self._inverse_norms = np.divide(
-            1.0, atoms.norms, out=np.zeros(len(atoms.norms)), where=atoms.norms > 0.0
-        )
-        self.shape = n_atoms, n_features = atoms.shape
-        self._n_atoms_of_block = max(VALUES_PER_BLOCK // n_features, 16)
-        self.n_bytes = 4 * n_atoms * n_features
-        self._kept: np.ndarray | None = None
-        if model.memory.fits(self.n_bytes, share=0.5):
-            kept = np.empty((n_atoms, n_features), dtype=np.float32)
-            for first in range(0, n_atoms, self._n_atoms_of_block):
-                self._convert(first, kept[first : first + self._n_atoms_of_block])
-            self._kept = checks.read_only(kept)
-
-    @property
-    def is_kept(self) -> bool:
-        """True if all blocks are in memory."""
-        return self._kept is not None
-
-    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number of the first atom of each block, and its atoms; overwritten by the next."""
-        n_atoms, n_features = self.shape
-        step = self._n_atoms_of_block
-        room = np.empty((min(step, n_atoms), n_features), np.float32) if self._kept is None else None
-        for first in range(0, n_atoms, step):
-            part = slice(first, min(first + step, n_atoms))
-            if room is None:
-                assert self._kept is not None
-                yield first, self._kept[part]
-                continue
-            block = room[: part.stop - first]
-            self._convert(first, block)
-            yield first, block
-
-    def in_full(self, atoms: np.ndarray) -> np.ndarray:
-        """Return some atoms at norm one, in double precision."""
-        return self._array[atoms] * self._inverse_norms[atoms, np.newaxis]
-
-    def _convert(self, first: int, block: np.ndarray) -> None:
-        part = slice(first, first + len(block))
-        scale = self._inverse_norms[part, np.newaxis]
-        np.multiply(self._array[part], scale, out=block, casting="same_kind")
 
 
 class Largest(NamedTuple):

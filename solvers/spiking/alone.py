@@ -9,8 +9,7 @@ import numpy as np
 from snn.base import checks
 from snn.run.exact import Exact, ExactRun
 from snn.run.run import NO_SPIKES
-from solvers.problem.lasso import LassoProblem
-from solvers.problem.model import CodingModel
+from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.spiking.network import LassoNetwork
 from solvers.spiking.stages import RefinedCodes
 
@@ -42,9 +41,9 @@ class CodesAgain(RefinedCodes[ExactRun]):
 
 
 class CodesAlone:
-    """The networks of single signals of a model, each lent to one thread at a time: `CodingModel.once`."""
+    """The networks of single signals of a model, each lent to one thread at a time: `LassoModel.once`."""
 
-    def __init__(self, model: CodingModel) -> None:
+    def __init__(self, model: LassoModel) -> None:
         self._idle: list[tuple[LassoNetwork, CodesAgain]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -8,8 +8,7 @@ from snn import SpikingNetwork
 from snn.base import checks
 from solvers.gram.gram import SharedProducts, gram_of
 from solvers.gram.protocol import NetworkGram
-from solvers.problem.lasso import LassoProblem
-from solvers.problem.masks import with_shared_mask
+from solvers.problem.lasso import LassoProblem, with_shared_mask
 
 
 def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0) -> SpikingNetwork:

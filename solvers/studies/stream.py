@@ -18,9 +18,8 @@ from snn.record.result import require_record
 from snn.weights.sparse import checked_rows
 from solvers._kernels.batch import CompressedRows
 from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.lasso import LassoProblem
+from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.penalty import ElasticNet
-from solvers.problem.prepared import PreparedLasso
 from solvers.problem.signals import feature_weights
 from solvers.results.best_codes import BestCodes
 from solvers.results.operations import CERTIFICATE, NETWORK, READ_OUT, START, OperationLedger, ledger_of
@@ -136,12 +135,12 @@ class SparseCodingStream(Described):
         gram: ArrayLike | None = None,
         mask: ArrayLike | None = None,
     ) -> None:
-        self._prepared = PreparedLasso(dictionary, penalty, positive=positive, gram=gram, mask=mask)
-        penalty = self._prepared.model.penalty
+        self._prepared = LassoModel(dictionary, penalty, positive=positive, gram=gram, mask=mask)
+        penalty = self._prepared.penalty
         if penalty.has_zeros:
             first = int(np.argmin(penalty.l1_weights))
             raise ValueError(f"penalty must be positive for a stream; got 0 for atom {first}")
-        self._n_features = self._prepared.model.atoms.shape[1]
+        self._n_features = self._prepared.atoms.shape[1]
         silent = self._prepared.with_signals(np.zeros((1, self._n_features)))
         # The network, and that of the last frame with a mask of its own.
         self._network = _network_of(silent)
@@ -346,7 +345,7 @@ class SparseCodingStream(Described):
     def _network_of(self, problem: LassoProblem) -> tuple[LassoNetwork, np.ndarray]:
         """Return the network of a frame, and to how many targets spikes go."""
         mask = problem.feature_weights
-        if mask is self._prepared.model.feature_weights:
+        if mask is self._prepared.feature_weights:
             return self._network
         assert mask is not None
         if self._masked is None or not np.array_equal(self._masked[0], mask):
@@ -363,7 +362,7 @@ class SparseCodingStream(Described):
             one = False
         shape = (n_features,) if one else (None, n_features)
         array = checks.float_array("frame", frame, shape=shape, meaning=meaning)
-        mask = self._prepared.model.feature_weights if mask is None else mask
+        mask = self._prepared.feature_weights if mask is None else mask
         hint = ": for features that are missing, pass mask=" if mask is None else " where mask is True"
         if mask is not None:
             array = np.where(mask, array, 0.0)

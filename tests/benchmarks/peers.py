@@ -15,8 +15,8 @@ import numpy as np
 
 from solvers import (
     METHODS,
+    LassoModel,
     LassoProblem,
-    PreparedLasso,
     SparseCodingResult,
     solve_active_set,
     solve_spiking,
@@ -101,7 +101,7 @@ def _prepared(solver: Callable[..., SparseCodingResult]) -> Callable[[LassoProbl
     """The dictionary checked, and all that is computed of it, outside the clock."""
 
     def ask(problem: LassoProblem) -> Solve:
-        prepared = PreparedLasso(
+        prepared = LassoModel(
             problem.dictionary, problem.penalty, positive=problem.positive, gram=problem.gram
         )
         return lambda tol: solver(prepared.with_signals(problem.signals), tol=tol).codes

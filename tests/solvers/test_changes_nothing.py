@@ -12,7 +12,7 @@ from scipy import sparse
 
 from solvers import (
     ElasticNet,
-    PreparedLasso,
+    LassoModel,
     lasso_network,
     penalty_max,
 )
@@ -222,8 +222,8 @@ def test_prepared_spread_and_with_its_matrix_the_codes_are_the_same(name, data):
             require_same_bits(spread, expected)
     options = {key: value for key, value in this.options.items() if key != "positive"}
     with this.with_room():
-        prepared = PreparedLasso(this.dictionary, this.penalty, **this.options)
-        later = PreparedLasso(this.dictionary, this.penalty, positive=this.positive)
+        prepared = LassoModel(this.dictionary, this.penalty, **this.options)
+        later = LassoModel(this.dictionary, this.penalty, positive=this.positive)
     for problem in (
         prepared.with_signals(this.signals),
         later.with_signals(this.signals, **options),

@@ -19,8 +19,9 @@ from solvers._kernels.largest import list_largest
 from solvers.certificate import compiled
 from solvers.certificate.optimality import measure
 from solvers.gram import shared_products
-from solvers.problem import screening
-from solvers.problem.screening import UnitAtoms, largest_ratios
+from solvers.problem import dense_dictionary, screening
+from solvers.problem.dense_dictionary import UnitAtoms
+from solvers.problem.screening import largest_ratios
 from solvers.workers.transport import Shared, file_map, opened
 from tests.reference.solved import METHODS as SHORTENED
 from tests.reference.solved import problems_for, solved
@@ -146,19 +147,19 @@ def test_the_limit_holds_for_problems_made_within():
             further_inside = LassoProblem(*arguments)
         assert LassoProblem(*arguments).model.gram_fits
     assert [problem.model.gram_fits for problem in (before, inside, further_inside)] == [True, True, False]
-    assert LassoProblem(*arguments).model.memory == before.model.memory
+    assert LassoProblem(*arguments).model.memory_limit == before.model.memory_limit
     assert not further_inside.with_penalty(0.3).model.gram_fits
     assert not further_inside.subset([0]).model.gram_fits
-    assert further_inside.with_signals(np.ones((2, 3))).model.memory.limit == 50
+    assert further_inside.with_signals(np.ones((2, 3))).model.memory_limit == 50
     with memory_limit(70) as limit:
         pass
     with limit:
-        assert LassoProblem(*arguments).model.memory.limit == 70
-    assert LassoProblem(*arguments).model.memory == before.model.memory
+        assert LassoProblem(*arguments).model.memory_limit == 70
+    assert LassoProblem(*arguments).model.memory_limit == before.model.memory_limit
 
 
 def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
-    monkeypatch.setattr(screening, "VALUES_PER_BLOCK", 2**14)
+    monkeypatch.setattr(dense_dictionary, "VALUES_PER_BLOCK", 2**14)
     monkeypatch.setattr(screening, "PRODUCTS_PER_BLOCK", 2**12)
     rng = np.random.default_rng(0)
     dictionary, signals = rng.standard_normal((30000, 40)), rng.standard_normal((6, 40))

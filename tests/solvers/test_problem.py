@@ -13,7 +13,7 @@ from solvers import (
 from solvers.problem.dense_dictionary import DenseDictionary
 from solvers.problem.dictionaries import dictionary_of
 from solvers.problem.grid_sizes import require_grid, require_room, valid_shape, valid_strides
-from solvers.problem.masks import groups_of
+from solvers.problem.lasso import groups_of
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 from tests.reference.problems import random_codes, random_problem
 

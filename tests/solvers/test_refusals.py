@@ -12,8 +12,8 @@ from solvers import (
     Comparison,
     ConvolutionalDictionary,
     ElasticNet,
+    LassoModel,
     LassoProblem,
-    PreparedLasso,
     SparseCodingStream,
     SpikingSparseCoder,
     certify,
@@ -44,7 +44,7 @@ POSITIVE = LassoProblem(DICTIONARY, SIGNALS, 0.1, positive=True)
 FOUR = LassoProblem(np.eye(3), np.ones((4, 3)), 0.1)
 ZERO = np.zeros((2, 2))
 KERNELS = ConvolutionalDictionary(np.ones((1, 2, 2)), (4, 4), 2)
-PREPARED = PreparedLasso(DICTIONARY, 0.1)
+PREPARED = LassoModel(DICTIONARY, 0.1)
 IMAGES = LassoProblem(KERNELS, np.ones((1, 16)), 0.1)
 LONG = 1e130 * np.eye(2)
 
@@ -136,11 +136,11 @@ FORMS = [
     (lambda: problem(LONG, feature_weights=[1.0, 1e60]), ValueError, "feature_weights .*atom 1"),
     (lambda: problem(LONG, feature_weights=[[1.0, 1.0], [1e60, 1.0]]), ValueError, "weights .*atom 0"),
     (lambda: problem(signals=[[1.0, 1e120]], feature_weights=[1.0, 1e60]), ValueError, "weights .*signal 0"),
-    (lambda: PreparedLasso(LONG, 1.0, feature_weights=[1.0, 1e60]), ValueError, "feature_weights"),
-    (lambda: PreparedLasso(DICTIONARY, 0.1, mask=[[True, False]]), ValueError, "mask"),
-    (lambda: PreparedLasso(DICTIONARY, -1.0), ValueError, "penalty"),
-    (lambda: PreparedLasso([[INF, 1.0]], 0.1), ValueError, "dictionary"),
-    (lambda: PreparedLasso(DICTIONARY, 0.1, gram=ZERO), ValueError, "gram"),
+    (lambda: LassoModel(LONG, 1.0, feature_weights=[1.0, 1e60]), ValueError, "feature_weights"),
+    (lambda: LassoModel(DICTIONARY, 0.1, mask=[[True, False]]), ValueError, "mask"),
+    (lambda: LassoModel(DICTIONARY, -1.0), ValueError, "penalty"),
+    (lambda: LassoModel([[INF, 1.0]], 0.1), ValueError, "dictionary"),
+    (lambda: LassoModel(DICTIONARY, 0.1, gram=ZERO), ValueError, "gram"),
     *wrong(TypeError, "signals", "text", make=PREPARED.with_signals),
     *wrong(
         ValueError, "signals", np.ones(2), np.ones((1, 3)), [[NAN, 0.0]], [[1e200, 0.0]], [[1e-200, 0.0]],

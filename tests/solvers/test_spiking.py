@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from snn import Clock, NetworkState, simulate, simulate_clocked
 from solvers import (
     METHODS,
+    LassoModel,
     LassoProblem,
-    PreparedLasso,
     SparseCodingStream,
     Status,
     lasso_network,
@@ -155,7 +155,7 @@ def test_signals_one_after_the_other_are_a_batch(name, positive, tol, share, see
     tol = max(tol, method.finest_tol)
     problem = random_problem(24, 60, n_signals=6, share=share, positive=positive, seed=seed)
     together = quietly(method, problem, tol=tol)
-    prepared = PreparedLasso(problem.dictionary, problem.penalty, positive=positive)
+    prepared = LassoModel(problem.dictionary, problem.penalty, positive=positive)
     results = []
     for k in np.random.default_rng(seed).permutation(6):
         quietly(METHODS["spiking"], prepared.with_signals(-problem.signals[[k]]), tol=0.5)
@@ -180,7 +180,7 @@ def test_bits_do_not_depend_on_where_calls_of_kernels_end(monkeypatch):
 def test_threads_have_networks_of_their_own():
     problem = random_problem(24, 60, n_signals=40)
     together = solve_spiking(problem, tol=1e-5)
-    prepared = PreparedLasso(problem.dictionary, problem.penalty)
+    prepared = LassoModel(problem.dictionary, problem.penalty)
     found, begin = {}, threading.Barrier(4)
 
     def work(first):
