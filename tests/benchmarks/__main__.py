@@ -87,11 +87,14 @@ def serve(name: str, small: bool) -> None:
 
 
 def server(name: str, product: Path, folder: str, *, small: bool) -> subprocess.Popen:
-    """Start `serve` with the library of a checkout, and the cases of this one."""
+    """Start `serve` with the library of a checkout and its cases, or those of this one if it has none."""
+    owner = product if (product / "tests" / "benchmarks" / "cases.py").exists() else ROOT
+    folder = f"{folder}/{owner.name}"
+    Path(folder).mkdir(exist_ok=True)
     for package in ("tests", "examples"):
         link = Path(folder) / package
         if not link.exists():
-            link.symlink_to(ROOT / package)
+            link.symlink_to(owner / package)
     environment = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{product}"}
     command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks", name, "--serve"]
     return subprocess.Popen(
