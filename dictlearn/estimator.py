@@ -36,7 +36,7 @@ from solvers.estimator.input import (
     known_entries,
     nan_is_missing,
 )
-from solvers.problem.conditioning import penalty_called, zeros_expected
+from solvers.problem.messages import penalty_called, zeros_expected
 from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
 

@@ -14,7 +14,7 @@ from snn.base.caller_warnings import without_warnings
 from snn.base.drawn import Drawn
 from snn.base.html import Described, number, value_range
 from solvers import METHODS, LassoProblem, solve
-from solvers.problem.conditioning import IllPosedWarning, warn_if_ill_posed
+from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
 # Of the duality gap; the active-set method ends well below it.
 TOL = 1e-9

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
-from solvers.problem.conditioning import IllPosedWarning
+from solvers.problem.messages import IllPosedWarning
 
 # A single signal of fewer may well have most of the energy.
 SIGNALS_TO_COMPARE = 10

@@ -23,9 +23,9 @@ from solvers.methods.reference import solve_coordinate_descent
 from solvers.methods.registry import METHODS
 from solvers.methods.spiking import SpikingCodingResult, solve_spiking
 from solvers.precompile import warm_up
-from solvers.problem.conditioning import IllPosedWarning
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
+from solvers.problem.messages import IllPosedWarning
 from solvers.problem.penalty import ElasticNet
 from solvers.results.given import certify
 from solvers.results.operations import OperationLedger

@@ -26,7 +26,7 @@ from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.drawn import Drawn
 from snn.base.html import number, size, value_range
 from solvers import METHODS, LassoProblem, solve
-from solvers.problem.conditioning import IllPosedWarning, warn_if_ill_posed
+from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
 # Values of codes held together: 8 MB, and a few times that for what finds them.
 CODES_PER_TILE = 2**20

@@ -37,7 +37,7 @@ from snn.base import checks
 from snn.base.caller_warnings import warn_caller
 from snn.base.html import size
 from solvers import LassoProblem, SparseCodingResult, solve_active_set
-from solvers.problem.grid_sizes import require_room, valid_shape
+from solvers.problem.convolution import require_room, valid_shape
 
 # Sides of crops by default, in pixels, and at least in kernels, so that kernels have neighbours.
 IMAGE_CROP = 64, 4

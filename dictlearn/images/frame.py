@@ -12,7 +12,7 @@ from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import size, value_range
 from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
-from solvers.problem.grid_sizes import require_room, valid_shape
+from solvers.problem.convolution import require_room, valid_shape
 
 # Integers of these types are brightness from 0 to the largest of the type.
 BRIGHTNESS = (np.uint8, np.uint16)

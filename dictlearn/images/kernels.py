@@ -19,8 +19,8 @@ from snn.base import checks
 from snn.base.archive import Entry, json_object
 from snn.base.html import number, size
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
-from solvers.problem.conditioning import zeros_expected
-from solvers.problem.grid_sizes import valid_shape
+from solvers.problem.convolution import valid_shape
+from solvers.problem.messages import zeros_expected
 
 # A kernel is dead if the last so many images have no coefficient of it.
 DEAD_AFTER = 32

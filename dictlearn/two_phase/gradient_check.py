@@ -23,7 +23,7 @@ from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import number, value_range
 from solvers import METHODS, LassoProblem, solve
-from solvers.problem.conditioning import zeros_expected
+from solvers.problem.messages import zeros_expected
 
 LAYERS = ("feedforward", "feedback", "lateral")
 DURATIONS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)

@@ -7,12 +7,11 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.certificate import DUALITY_GAP, KKT_VIOLATION, OBJECTIVE, measure_codes
-from solvers._kernels.precision import SMALLEST
+from solvers._kernels.precision import SMALLEST, gamma
 from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
-from solvers.problem.dense_dictionary import UnitAtoms
 from solvers.problem.lasso import LassoProblem
-from solvers.problem.rounding import gamma
+from solvers.problem.matrix import UnitAtoms
 from solvers.problem.screening import Largest, largest_ratios, norms_of
 
 NO_ROWS = checks.read_only(np.empty((0, 0)))

@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from solvers._kernels.precision import QUANTUM
+from solvers._kernels.precision import QUANTUM, gamma, operations_of_sum
 from solvers.certificate.residuals import residuals_of
 from solvers.problem.lasso import LassoModel, LassoProblem, groups_of, seen_norms
-from solvers.problem.rounding import gamma, operations_of_sum
 from solvers.workers.blas import one_blas_thread
 
 # Gaps above this share of the energy are corrected where a penalty is below SMALL ||d_i|| ||s||.

@@ -18,11 +18,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from solvers._kernels.precision import QUANTUM
+from solvers._kernels.precision import QUANTUM, gamma, operations_of_sum
 from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.residuals import residuals_of
 from solvers.problem.lasso import LassoProblem
-from solvers.problem.rounding import gamma, operations_of_sum
 
 # Codes measured together: a few buffers of 8 MB, however many signals there are.
 BLOCK_ENTRIES = 2**20

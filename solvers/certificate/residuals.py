@@ -7,9 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from solvers._kernels.precision import EXACT_BITS, KEPT_BITS, QUANTUM, SLACK, SMALLEST_NORM, UNIT_ROUNDOFF
+from solvers._kernels.precision import (
+    EXACT_BITS,
+    KEPT_BITS,
+    QUANTUM,
+    SLACK,
+    SMALLEST_NORM,
+    UNIT_ROUNDOFF,
+    gamma,
+    operations_of_sum,
+)
 from solvers.problem.dictionary import Dictionary
-from solvers.problem.rounding import gamma, operations_of_sum
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,9 +24,9 @@ from snn.base.html import Described, number
 from snn.base.locks import cached_property
 from solvers.derivatives.supports import Supports, Violations
 from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.dense_dictionary import DenseDictionary
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoProblem, seen_norms
+from solvers.problem.matrix import MatrixDictionary
 
 # In units of ||d_i|| ||s||: how close to its bound a correlation, or an entry of a code times ||d_i||^2, is
 # taken to be there.
@@ -71,7 +71,7 @@ class CodeDerivatives(Described):
 
     def __init__(self, problem: LassoProblem, codes: sparse.csr_array) -> None:
         if not problem.atoms.is_matrix and problem.feature_weights is not None:
-            problem.atoms.refuse_weights()
+            problem.atoms.weighted(problem.feature_weights)  # which refuses them
         self.problem = problem
         # Entries of rounding are none.
         lengths = np.sqrt(2.0 * problem.energies).repeat(np.diff(codes.indptr))
@@ -377,7 +377,7 @@ def _changed_dictionary(problem: LassoProblem, changes: ArrayLike) -> Dictionary
         numbers = checks.real_array("dictionary", changes, shape=shape, meaning=meaning)
         return ConvolutionalDictionary(numbers, atoms.image_shape, atoms.stride) if numbers.any() else None
     numbers = checks.real_array("dictionary", changes, shape=atoms.shape, meaning="(n_atoms, n_features)")
-    return DenseDictionary(numbers) if numbers.any() else None
+    return MatrixDictionary(numbers) if numbers.any() else None
 
 
 def _like_weights(problem: LassoProblem, changes: ArrayLike) -> np.ndarray:

@@ -20,9 +20,9 @@ from solvers.estimator.input import (
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.method import Method, solve
 from solvers.methods.registry import named_method
-from solvers.problem.conditioning import penalty_called
-from solvers.problem.dictionaries import dictionary_of
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.matrix import dictionary_of
+from solvers.problem.messages import penalty_called
 from solvers.problem.penalty import ElasticNet, penalty_of
 from solvers.results.result import SparseCodingResult
 from solvers.studies.held_out import held_out_score

@@ -39,8 +39,8 @@ from solvers.gram.nested_dissection import Factor
 from solvers.gram.protocol import ActiveSets
 from solvers.gram.windows import Windows, windows_of
 from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
-from solvers.problem.norms import inverse_norms
 from solvers.results.operations import drive_work
 from solvers.results.result import compressed_rows
 from solvers.workers.progress import is_shown, report, share_of_decades

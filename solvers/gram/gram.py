@@ -28,9 +28,9 @@ from solvers.gram import convolutional_active_set, shared_products, working_set
 from solvers.gram.compiled import ROUNDS_PER_ATOM, codes_by_kernel
 from solvers.gram.convolutional_network import Stencils
 from solvers.gram.protocol import ActiveSets, NetworkGram
-from solvers.problem.dense_dictionary import UnitAtoms
+from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoModel, LassoProblem
-from solvers.problem.norms import inverse_norms
+from solvers.problem.matrix import UnitAtoms
 from solvers.problem.screening import largest_ratios
 
 # Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms

@@ -36,9 +36,9 @@ from solvers.certificate.compiled import certify_and_list
 from solvers.certificate.optimality import Optimality
 from solvers.gram.protocol import ActiveSets
 from solvers.gram.working_set import enlarged
-from solvers.problem.dense_dictionary import VALUES_PER_BLOCK, UnitAtoms
+from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
-from solvers.problem.norms import inverse_norms
+from solvers.problem.matrix import VALUES_PER_BLOCK, UnitAtoms
 from solvers.problem.screening import Largest, largest_ratios, norms_of
 
 # Atoms listed for each signal beside its support, and those of them that join the support together, at least.

@@ -21,8 +21,8 @@ from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import Terms
 from solvers.gram.compiled import codes_by_kernel
 from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
-from solvers.problem.norms import inverse_norms
 
 # Positions of a window, a multiple of those that a kernel overlaps with on one side.
 OVERLAPS = 2

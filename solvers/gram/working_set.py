@@ -32,8 +32,8 @@ from solvers._kernels.active_set import (
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import WorkingSet, new_working_set
 from solvers.gram.protocol import ActiveSets
+from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem, with_shared_mask
-from solvers.problem.norms import inverse_norms
 
 # Violators that join W together: as many as S has atoms, and at least so many.
 LEAST_JOINING = 80

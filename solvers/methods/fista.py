@@ -10,9 +10,9 @@ import numpy as np
 from snn.base import checks
 from solvers.certificate.optimality import measure
 from solvers.methods.method import TAKEN, TOGETHER, Method, Takes, solve
-from solvers.problem.dense_dictionary import sparse_product
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
+from solvers.problem.matrix import sparse_product
 from solvers.problem.signals import SMALLEST_WEIGHT
 from solvers.results.operations import CERTIFICATE, METHOD, certificate_work
 from solvers.results.result import SparseCodingResult

@@ -17,8 +17,8 @@ import numpy as np
 
 from snn.base import checks
 from solvers.certificate.corrected import signal_of_dependent_atoms
-from solvers.problem.conditioning import warn_if_ill_posed
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
+from solvers.problem.messages import warn_if_ill_posed
 from solvers.results.operations import EXACT
 from solvers.results.result import SparseCodingResult
 from solvers.results.solved import Result, Solved, certified_result, joined

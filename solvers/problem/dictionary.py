@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -14,29 +14,30 @@ from snn.base.locks import cached_property
 from snn.base.unchanging import Unchanging
 from solvers.workers.blas import load_scipy_linalg
 
-# Up to so many atoms or features the largest eigenvalue is computed directly.
+# Up to this number of atoms or features the largest eigenvalue is computed directly.
 MOST_FOR_DIRECT_EIGENVALUES = 64
 
 
 class Dictionary(Unchanging, Described, ABC):
     """A matrix D of atoms d_i, one a row, by the products that solvers need.
 
-    A new form of dictionary is a subclass.  Products of a row do not depend on the rows beside it, except for
-    those of `normal_product`.
+    A new form of dictionary is a subclass.  Products of a row do not depend on the rows beside it, except in
+    `normal_product`.
     """
 
     is_matrix = False
-    """Whether rows and columns can be taken of it, and it has a Gram matrix: an array, or a sparse one."""
+    """Whether this is a `MatrixDictionary`, of which rows and columns can be taken, with a Gram matrix."""
+    rows: np.ndarray | None = None
+    """The array of atoms that kernels read, or None if they have no kernel for this dictionary."""
+    squared_norms: np.ndarray
+    """||d_i||^2 of each atom, shape (n_atoms,)."""
+    features_of_atom: int
+    """Number of features that an atom covers."""
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
         """(n_atoms, n_features)."""
-
-    @property
-    @abstractmethod
-    def squared_norms(self) -> np.ndarray:
-        """||d_i||^2 of each atom, shape (n_atoms,)."""
 
     @cached_property
     def norms(self) -> np.ndarray:
@@ -48,17 +49,9 @@ class Dictionary(Unchanging, Described, ABC):
         """The norm of the longest atom."""
         return float(self.norms.max())
 
-    @property
-    def rows(self) -> np.ndarray | None:
-        """The array of atoms that kernels read, or None if they have no kernel for this dictionary."""
-        return None
-
     @cached_property
     def positive_squared_norms(self) -> np.ndarray:
-        """||d_i||^2; for an atom of norm zero, to divide by, the largest of them.  Shape (n_atoms,).
-
-        Where a mask leaves nothing of any atom, they are all 1.
-        """
+        """||d_i||^2; for an atom of norm zero, to divide by, the largest of them, or 1.  Shape (n_atoms,)."""
         squared_norms = self.squared_norms
         if squared_norms.min() > 0.0:
             return squared_norms
@@ -77,11 +70,6 @@ class Dictionary(Unchanging, Described, ABC):
     def correlate(self, signals: np.ndarray) -> np.ndarray:
         """Return signals @ D.T, shape (n_signals, n_atoms)."""
 
-    @property
-    @abstractmethod
-    def features_of_atom(self) -> int:
-        """How many features an atom covers."""
-
     @abstractmethod
     def covered_norms(self, signals: np.ndarray) -> np.ndarray:
         """Return the largest norm of the features of each signal that one atom covers, shape (n_signals,)."""
@@ -98,17 +86,9 @@ class Dictionary(Unchanging, Described, ABC):
     def reconstruct_in_parts(
         self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each.
-
-        D is the sum of high(D), of `KEPT_BITS` bits beside the largest entry of each atom, and of low(D).
-
-        Parameters
-        ----------
-        codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-            Which entries of a code are not zero.
-        high, low : ndarray, shape (n_entries,)
-            These entries in two parts.
-        """
+        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each."""
+        # `high` and `low` are the entries of the codes in two parts.  D is the sum of high(D), of `KEPT_BITS`
+        # bits beside the largest entry of each atom, and of low(D).
 
     @abstractmethod
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
@@ -122,27 +102,10 @@ class Dictionary(Unchanging, Described, ABC):
     def normal_product(
         self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
     ) -> None:
-        """Write codes @ D @ D.T to `out`, shape (n_signals, n_atoms), as fast as possible.
-
-        With `weights` of features, shape (n_signals, n_features), it is (w * (codes @ D)) @ D.T.
-        """
+        """Write (w * (codes @ D)) @ D.T to `out`, shape (n_signals, n_atoms), as fast as possible."""
 
     def weighted(self, weights: np.ndarray) -> Dictionary:
-        """Return the dictionary D diag(sqrt(w)) without features of weight zero, whose atoms may be zero.
-
-        Parameters
-        ----------
-        weights : ndarray of bool or float64, shape (n_features,)
-
-        Raises
-        ------
-        TypeError
-            If the dictionary is not an array.
-        """
-        self.refuse_weights()
-
-    def refuse_weights(self) -> NoReturn:
-        """Raise TypeError: a solver cannot take a mask with this dictionary."""
+        """Return the dictionary D diag(sqrt(w)) without features of weight zero, whose atoms may be zero."""
         raise TypeError(
             "problem must have an array of atoms for this solver where features are masked or weighted; got "
             f"a {type(self).__name__}: methods of solvers.METHODS with takes.weights_with_convolution take it"
@@ -152,15 +115,8 @@ class Dictionary(Unchanging, Described, ABC):
     def weighted_squared_norms(
         self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
     ) -> np.ndarray:
-        """Return sum_j w_j d_ij^2 for pairs of a signal and an atom, shape (n_pairs,).
-
-        Parameters
-        ----------
-        weights : ndarray of bool or float64, shape (n_features,) or (n_signals, n_features)
-            Those of each signal, or of all.
-        signals, atoms : ndarray of int, shape (n_pairs,)
-            The pairs, in the order of the signals.
-        """
+        """Return sum_j w_j d_ij^2 for pairs of a signal and an atom, in the order of the signals."""
+        # Shapes: weights (n_features,) or (n_signals, n_features); the others (n_pairs,).
 
     @abstractmethod
     def normalised(self, scale: float) -> Dictionary:
@@ -175,71 +131,23 @@ class Dictionary(Unchanging, Described, ABC):
         return {"atoms": number(n_atoms), "features": number(n_features)}
 
     @property
-    def as_passed(self) -> Any:
-        """The dictionary as the caller of a problem passed it."""
-        return self
-
-    @property
     def array(self) -> np.ndarray:
-        """The array of atoms, for solvers that cannot do without.
-
-        Raises
-        ------
-        TypeError
-            If the dictionary is not an array.
-        """
-        self._refuse()
-
-    @property
-    def matrix(self) -> np.ndarray | sparse.csr_array:
-        """The atoms, one a row, where this `is_matrix`.
-
-        Raises
-        ------
-        TypeError
-            Where it is not.
-        """
-        self._refuse()
-
-    def take(self, atoms: np.ndarray) -> np.ndarray:
-        """Return some atoms in full, shape (n_chosen, n_features), where this `is_matrix`.
-
-        Parameters
-        ----------
-        atoms : ndarray of int or bool
-            Their numbers, or which.
-        """
-        self._refuse()
-
-    def correlate_squares(self, weights: np.ndarray) -> np.ndarray:
-        """Return sum_j w_j d_ij^2 for rows of weights, shape (n_rows, n_atoms), where this `is_matrix`."""
-        self._refuse()
+        """The array of atoms, for solvers that cannot do without."""
+        raise TypeError(
+            f"problem must have an array of atoms for this solver; got a {type(self).__name__}: for a small "
+            "image, pass its toarray()"
+        )
 
     def gram(self) -> np.ndarray:
-        """Return G = D @ D.T, shape (n_atoms, n_atoms).
-
-        Raises
-        ------
-        TypeError
-            If the dictionary is not an array.
-        """
-        self._refuse()
+        """Return G = D @ D.T, shape (n_atoms, n_atoms)."""
+        return self.array @ self.array.T
 
     def checked_gram(self, value: Any) -> np.ndarray:
-        """Return the Gram matrix that a caller passed.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is another matrix, or the dictionary is used without one.
-        """
+        """Return the Gram matrix that a caller passed."""
         raise TypeError(f"gram must be None with a {type(self).__name__}, which is used without one")
 
     def gram_is_cheaper(self, n_products: int, *, at_hand: bool) -> bool:
-        """Return True if so many products cost less with the Gram matrix than with the dictionary.
-
-        `at_hand` says that the Gram matrix need not be computed for them.
-        """
+        """Return True if products with the Gram matrix, which may be at hand, cost less than with D."""
         return False
 
     def largest_eigenvalue(self) -> float:
@@ -264,8 +172,8 @@ class Dictionary(Unchanging, Described, ABC):
         """Return the sum over atoms of ``d_i (d_i . signal) / ||d_i||^2``."""
         return self.reconstruct(self.correlate(signal.reshape(1, -1)) / self.positive_squared_norms)[0]
 
-    def _refuse(self) -> NoReturn:
-        raise TypeError(
-            f"problem must have an array of atoms for this solver; got a {type(self).__name__}: for a small "
-            "image, pass its toarray()"
-        )
+
+def inverse_norms(squared_norms: np.ndarray) -> np.ndarray:
+    """Return 1 / ||d_i|| of each atom; 0 for an atom of norm zero."""
+    norms = np.sqrt(squared_norms)
+    return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)

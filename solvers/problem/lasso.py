@@ -16,9 +16,8 @@ from snn.base.html import Described, memory, number, value_range
 from snn.base.locks import cached_property
 from snn.base.unchanging import Unchanging
 from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.dense_dictionary import UnitAtoms
-from solvers.problem.dictionaries import dictionary_of
 from solvers.problem.dictionary import Dictionary
+from solvers.problem.matrix import UnitAtoms, dictionary_of
 from solvers.problem.penalty import ElasticNet, penalty_of
 from solvers.problem.signals import checked_signals, feature_weights, require_weighted_norms
 
@@ -425,7 +424,7 @@ class LassoProblem(Unchanging, Described):
     @property
     def dictionary(self) -> Any:
         """The array of atoms, sparse ones as compressed rows, or the convolutional dictionary."""
-        return self.atoms.as_passed
+        return self.atoms.matrix if self.atoms.is_matrix else self.atoms
 
     @property
     def penalty(self) -> ElasticNet:

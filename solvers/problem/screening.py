@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from solvers._kernels.largest import list_largest
-from solvers._kernels.precision import SLACK, SMALLEST, SPARE_OPERATIONS
-from solvers.problem.dense_dictionary import UnitAtoms
-from solvers.problem.rounding import gamma
+from solvers._kernels.precision import SLACK, SMALLEST, SPARE_OPERATIONS, gamma
+from solvers.problem.matrix import UnitAtoms
 
 # Products of vectors with a block of atoms, 4 MB, which stay in cache until they have been read.
 PRODUCTS_PER_BLOCK = 2**20

@@ -8,9 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers.problem.compressed import checked_rows, squared_norms_of_compressed
 from solvers.problem.dictionary import Dictionary
-from solvers.problem.norms import squared_norms_of_rows
+from solvers.problem.messages import checked_squared_norms, compressed_rows
 
 # Of a weight that is not zero, so that neither it nor its root nor its product with a residual is lost.
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
@@ -170,8 +169,8 @@ def checked_signals(
                 f"{type(signals).__name__}: what it does not store is zero, not missing; pass "
                 "signals.toarray()"
             )
-        squared_norms = squared_norms_of_compressed("signals", "signal", values)
-        return Signals(values, None, checks.read_only(0.5 * squared_norms))
+        energies = 0.5 * checked_squared_norms("signals", "signal", values)
+        return Signals(values, None, checks.read_only(energies))
     hint = ": for features that are missing, pass mask="
     weighted = values
     if weights is not None:
@@ -181,7 +180,7 @@ def checked_signals(
             checks.require_finite("signals", values, hint=hint)
             _require_weighted_signals(values, weights)
             weighted = np.sqrt(weights) * values
-    energies = 0.5 * squared_norms_of_rows("signals", "signal", weighted, hint=hint)
+    energies = 0.5 * checked_squared_norms("signals", "signal", weighted, hint=hint)
     return Signals(checks.read_only(values), weights, checks.read_only(energies))
 
 
@@ -198,4 +197,4 @@ def _compressed(signals: Any, atoms: Dictionary) -> sparse.csr_array:
             "signals.toarray()"
         )
     hint = ": for features that are missing, pass a dense array and mask="
-    return checked_rows("signals", signals, meaning="(n_signals, n_features)", hint=hint)
+    return compressed_rows("signals", signals, meaning="(n_signals, n_features)", hint=hint)

@@ -12,8 +12,8 @@ from scipy import sparse
 from snn.base.caller_warnings import warn_caller
 from solvers.certificate.compiled import certify
 from solvers.certificate.optimality import Optimality
-from solvers.problem.conditioning import warn_if_all_zero, warn_if_intercept_is_cut
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.messages import warn_if_all_zero, warn_if_intercept_is_cut
 from solvers.results.operations import CERTIFICATE, DRIVE, EXACT, Work, certificate_work, drive_work
 from solvers.results.result import SparseCodingResult, Status, as_sparse, convergence_warning
 

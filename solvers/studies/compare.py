@@ -11,8 +11,8 @@ from snn.base.caller_warnings import each_warning_once, without_warnings
 from snn.base.drawn import Drawn
 from snn.base.html import Described, grid
 from solvers.methods.registry import METHODS
-from solvers.problem.conditioning import IllPosedWarning, warn_if_ill_posed
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 from solvers.results.operations import BOUNDS, CERTIFICATE, DRIVE, SIGNS
 from solvers.results.result import SparseCodingResult, Status
 

@@ -9,8 +9,8 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.caller_warnings import without_warnings
 from solvers.methods.active_set import solve_active_set
-from solvers.problem.conditioning import IllPosedWarning
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.messages import IllPosedWarning
 
 # Predicted together: bounds the memory.
 SIGNALS_AT_ONCE = 4096

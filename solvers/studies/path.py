@@ -19,8 +19,8 @@ from snn.base.locks import cached_property
 from solvers.gram.gram import shares_products, with_shared_conversion
 from solvers.methods.method import Method
 from solvers.methods.registry import named_method
-from solvers.problem.conditioning import warn_if_ill_posed
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.messages import warn_if_ill_posed
 from solvers.results.operations import DRIVE, OperationLedger, added
 from solvers.results.result import SparseCodingResult, Status, convergence_warning
 from solvers.workers.blas import one_blas_thread

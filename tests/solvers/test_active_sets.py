@@ -27,7 +27,7 @@ from tests.reference.solved import problems_for
 from tests.tiers import examples
 
 # Kernels that depend on each other are on purpose here.
-pytestmark = pytest.mark.filterwarnings("ignore::solvers.problem.conditioning.IllPosedWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 # The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
 ROUNDING = 1e-13
@@ -100,8 +100,8 @@ def test_a_single_signal_needs_no_gram_matrix(positive, share, monkeypatch):
     def refuse(self, *arguments):
         raise AssertionError("more of the Gram matrix was computed than is used")
 
-    monkeypatch.setattr("solvers.problem.dense_dictionary.DenseDictionary.gram", refuse)
-    monkeypatch.setattr("solvers.problem.dense_dictionary.DenseDictionary.gram_rows", refuse)
+    monkeypatch.setattr("solvers.problem.matrix.MatrixDictionary.gram", refuse)
+    monkeypatch.setattr("solvers.problem.matrix.MatrixDictionary.gram_rows", refuse)
     alone = LassoProblem(problem.dictionary, problem.signals, problem.l1_weights, positive=positive)
     result = solve_active_set(alone, start=start)
     assert not alone.has_gram

@@ -11,14 +11,13 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, solve_active_set
-from solvers._kernels.precision import KEPT_BITS
+from solvers._kernels.precision import KEPT_BITS, gamma, high_part, operations_of_sum
 from solvers.certificate import optimality as by_numpy
 from solvers.certificate.compiled import certify as figures_by_kernel
 from solvers.certificate.corrected import least_eigenvalue
 from solvers.certificate.optimality import measure
 from solvers.certificate.residuals import residuals_of
 from solvers.problem.penalty import threshold
-from solvers.problem.rounding import gamma, high_part, operations_of_sum
 from tests.reference.problems import random_codes, random_problem
 from tests.reference.rationals import ExactProblem, rational, solution_of
 from tests.tiers import examples

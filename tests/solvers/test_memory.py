@@ -19,8 +19,8 @@ from solvers._kernels.largest import list_largest
 from solvers.certificate import compiled
 from solvers.certificate.optimality import measure
 from solvers.gram import shared_products
-from solvers.problem import dense_dictionary, screening
-from solvers.problem.dense_dictionary import UnitAtoms
+from solvers.problem import matrix, screening
+from solvers.problem.matrix import UnitAtoms
 from solvers.problem.screening import largest_ratios
 from solvers.workers.transport import Shared, file_map, opened
 from tests.reference.solved import METHODS as SHORTENED
@@ -159,7 +159,7 @@ def test_the_limit_holds_for_problems_made_within():
 
 
 def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
-    monkeypatch.setattr(dense_dictionary, "VALUES_PER_BLOCK", 2**14)
+    monkeypatch.setattr(matrix, "VALUES_PER_BLOCK", 2**14)
     monkeypatch.setattr(screening, "PRODUCTS_PER_BLOCK", 2**12)
     rng = np.random.default_rng(0)
     dictionary, signals = rng.standard_normal((30000, 40)), rng.standard_normal((6, 40))

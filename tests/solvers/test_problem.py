@@ -10,17 +10,16 @@ from solvers import (
     LassoProblem,
     solve_active_set,
 )
-from solvers.problem.dense_dictionary import DenseDictionary
-from solvers.problem.dictionaries import dictionary_of
-from solvers.problem.grid_sizes import require_grid, require_room, valid_shape, valid_strides
+from solvers.problem.convolution import require_grid, require_room, valid_shape, valid_strides
 from solvers.problem.lasso import groups_of
+from solvers.problem.matrix import MatrixDictionary, dictionary_of
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 from tests.reference.problems import random_codes, random_problem
 
 RNG = np.random.default_rng(0)
 DICTIONARIES = {
-    "wide": DenseDictionary(RNG.standard_normal((30, 80))),
-    "tall": DenseDictionary(RNG.uniform(0.1, 3.0, (90, 1)) * RNG.standard_normal((90, 20))),
+    "wide": MatrixDictionary(RNG.standard_normal((30, 80))),
+    "tall": MatrixDictionary(RNG.uniform(0.1, 3.0, (90, 1)) * RNG.standard_normal((90, 20))),
     "sparse": dictionary_of(sparse.random_array((40, 70), density=0.1, rng=RNG) + sparse.eye_array(40, 70)),
     "long sparse": dictionary_of(
         sparse.vstack([np.ones((1, 5000)), sparse.random_array((20, 5000), density=0.01, rng=RNG)])
@@ -77,7 +76,7 @@ def test_products_of_a_row_do_not_depend_on_the_other_rows(n_features, n_atoms):
 
 
 def test_a_gram_matrix_counts_what_it_takes_to_make_it():
-    dictionary = DenseDictionary(np.random.default_rng(2).standard_normal((30, 20)))
+    dictionary = MatrixDictionary(np.random.default_rng(2).standard_normal((30, 20)))
     # 30 against 40 multiplications a product, and 300 to make it.
     assert not dictionary.gram_is_cheaper(30, at_hand=False)
     assert dictionary.gram_is_cheaper(31, at_hand=False)

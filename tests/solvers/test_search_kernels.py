@@ -18,7 +18,7 @@ from solvers.gram.nested_dissection import Factor
 from solvers.gram.windows import windows_of
 from tests.reference.convolutions import GEOMETRIES, image_problem, long_signal, random_dictionary
 
-pytestmark = pytest.mark.filterwarnings("ignore::solvers.problem.conditioning.IllPosedWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
 # The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
 ROUNDING = 1e-13
 

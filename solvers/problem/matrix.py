@@ -1,0 +1,372 @@
+"""A dictionary that is a matrix of atoms: an array, or compressed rows where most entries are zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from snn.base import checks
+from snn.base.html import memory
+from snn.base.locks import cached_property
+from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM, high_part
+from solvers.problem.dictionary import Dictionary, inverse_norms
+from solvers.problem.messages import checked_squared_norms, compressed_rows, squared_norms_of
+
+if TYPE_CHECKING:
+    from solvers.problem.lasso import LassoModel
+
+# Numbers of a dictionary: 4 MB.
+VALUES_AT_ONCE = 524_288
+# Numbers of atoms in single precision: 8 MB.
+VALUES_PER_BLOCK = 2**21
+# Norms are equal within this share of the largest.
+EQUAL = 1e-6
+# From this number of atoms on, only some rows of a given Gram matrix are checked, or up to twice as many.
+ALL_CHECKED = 512
+CHECKED_ROWS = 64
+
+
+class MatrixDictionary(Dictionary):
+    """A matrix of atoms, one a row, shape (n_atoms, n_features)."""
+
+    is_matrix = True
+    matrix: np.ndarray | sparse.csr_array
+    """The atoms, one a row."""
+
+    def __init__(self, matrix: Any) -> None:
+        meaning = "(n_atoms, n_features)"
+        if sparse.issparse(matrix):
+            self.matrix = compressed_rows("dictionary", matrix.tocsr(), meaning=meaning)
+            # Entries of the atom that has most.
+            self.features_of_atom = max(int(np.diff(self.matrix.indptr).max()), 1)
+        else:
+            array = checks.float_array("dictionary", matrix, shape=(None, None), meaning=meaning)
+            self.matrix = self.rows = checks.read_only(array)
+            self.features_of_atom = array.shape[1]
+        self.squared_norms = checks.read_only(checked_squared_norms("dictionary", "atom", self.matrix))
+
+    def _facts(self) -> dict[str, str]:
+        facts, matrix = super()._facts(), self.matrix
+        if self.rows is not None:
+            size = memory(self.rows.nbytes)
+        else:
+            share = 100.0 * matrix.nnz / np.prod(self.shape, dtype=float)
+            n_bytes = sum(part.nbytes for part in (matrix.data, matrix.indices, matrix.indptr))
+            size = f"sparse, {share:.2g} % of all entries, {memory(n_bytes)}"
+        return {**facts, "atoms": f"{facts['atoms']}, {size}"}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_atoms, n_features)."""
+        return self.matrix.shape
+
+    @property
+    def array(self) -> np.ndarray:
+        """The array of atoms; sparse ones are refused, since they may be larger than memory in full."""
+        if self.rows is None:
+            raise TypeError(
+                "problem must have a dense array of atoms for this solver; got sparse ones: pass "
+                "dictionary.toarray() if it fits into memory; solve_active_set takes sparse ones"
+            )
+        return self.rows
+
+    def require_norms(self) -> None:
+        """Raise ValueError if all atoms are zero."""
+        if self.squared_norms.max() == 0.0:
+            raise ValueError("dictionary must have an atom of positive norm; got zeros only")
+
+    def complaint(self, signals: np.ndarray) -> str | None:
+        """Return in one sentence why an array seems to be transposed, or None."""
+        return self._transposed
+
+    @cached_property
+    def _transposed(self) -> str | None:
+        # Columns of a matrix that says which features belong together have one norm, too, and rows of zeros.
+        rows, of_rows = self.rows, self.squared_norms
+        if rows is None or rows.shape[0] != rows.shape[1] or of_rows.min() == 0.0:
+            return None
+        if np.ptp(of_rows) <= 1000.0 * EQUAL * of_rows.max():
+            return None
+        of_columns = np.einsum("ij,ij->j", rows, rows)
+        if np.ptp(of_columns) > EQUAL * of_columns.max():
+            return None
+        low, high = np.sqrt([of_rows.min(), of_rows.max()])
+        return (
+            "dictionary is square and its columns have one norm, but its rows, which are the atoms, have "
+            f"norms from {low:.3g} to {high:.3g}: if atoms are columns, pass dictionary.T"
+        )
+
+    def take(self, atoms: np.ndarray) -> np.ndarray:
+        """Return some atoms in full, by their numbers or a mask, shape (n_chosen, n_features)."""
+        return _in_full(self.matrix[atoms])
+
+    def toarray(self) -> np.ndarray:
+        """Return the atoms in full, shape (n_atoms, n_features); an array itself."""
+        return _in_full(self.matrix)
+
+    def covered_norms(self, signals: np.ndarray) -> np.ndarray:
+        """Return the norms of signals, shape (n_signals,): an atom may cover all features."""
+        return np.sqrt(np.einsum("ij,ij->i", signals, signals))
+
+    def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
+        """Return the number of entries of each code, shape (n_signals,)."""
+        return codes.indptr[1:] - codes.indptr[:-1]
+
+    def correlate(self, signals: np.ndarray | sparse.csr_array) -> np.ndarray:
+        """Return signals @ D.T, shape (n_signals, n_atoms).
+
+        One matrix-vector product a signal: a product of matrices rounds a row differently with the number of
+        rows beside it, and a code must not depend on its batch mates.  Many features are added up in parts.
+        """
+        if self.rows is None:
+            return self._correlate_sparse(signals)
+        if sparse.issparse(signals):
+            return signals @ self.rows.T
+        n_atoms, n_features = self.shape
+        correlations = np.empty((len(signals), n_atoms))
+        # All signals go through a large dictionary part by part, each of which stays in cache meanwhile.
+        step = max(VALUES_AT_ONCE // n_features, 1)
+        if n_atoms <= step and n_features <= LONGEST_SUM:
+            np.matmul(signals[:, np.newaxis], self.rows.T, out=correlations[:, np.newaxis])
+            return correlations
+        for first in range(0, n_atoms, step):
+            atoms = self.rows[first : first + step]
+            target = correlations[:, np.newaxis, first : first + step]
+            for begin in range(0, n_features, LONGEST_SUM):
+                part = slice(begin, begin + LONGEST_SUM)
+                if begin == 0:
+                    np.matmul(signals[:, np.newaxis, part], atoms[:, part].T, out=target)
+                else:
+                    target += np.matmul(signals[:, np.newaxis, part], atoms[:, part].T)
+        return correlations
+
+    def _correlate_sparse(self, signals: np.ndarray | sparse.csr_array) -> np.ndarray:
+        correlations = np.empty((signals.shape[0], self.shape[0]))
+        for k in range(signals.shape[0]):
+            signal = signals[k] if isinstance(signals, np.ndarray) else signals[[k]].toarray()[0]
+            (first, atoms), *others = self._parts
+            correlations[k] = atoms @ signal[first]
+            for part, atoms in others:
+                correlations[k] += atoms @ signal[part]
+        return correlations
+
+    @cached_property
+    def _parts(self) -> list[tuple[slice, sparse.csr_array]]:
+        """Sparse columns in parts of which no row has more entries than are added up together."""
+        if self.features_of_atom <= LONGEST_SUM:
+            return [(slice(None), self.matrix)]
+        slices = [slice(begin, begin + LONGEST_SUM) for begin in range(0, self.shape[1], LONGEST_SUM)]
+        return [(part, self.matrix[:, part]) for part in slices]
+
+    def correlate_squares(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_j w_j d_ij^2 for each row of weights, shape (n_rows, n_atoms)."""
+        squares = self.matrix * self.matrix
+        # Row by row, as in `correlate`.
+        return np.array([squares @ row for row in weights.astype(np.float64)])
+
+    def weighted_squared_norms(
+        self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
+    ) -> np.ndarray:
+        """Return sum_j w_j d_ij^2 for pairs of a signal and an atom, shape (n_pairs,)."""
+        if self.rows is None:
+            rows = self.matrix[atoms]
+            pair = np.arange(len(atoms)).repeat(np.diff(rows.indptr))
+            counted = weights[rows.indices] if weights.ndim == 1 else weights[signals[pair], rows.indices]
+            return np.bincount(pair, counted * rows.data**2, len(atoms))
+        norms = np.empty(len(atoms))
+        step = max(VALUES_AT_ONCE // self.shape[1], 1)
+        for first in range(0, len(atoms), step):
+            part = slice(first, first + step)
+            array = self.rows[atoms[part]]
+            counted = weights[signals[part]] if weights.ndim == 2 else weights
+            norms[part] = np.einsum("ij,ij->i", counted * array, array)
+        return norms
+
+    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
+        """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
+        return _largest_entries(self.matrix[atoms])
+
+    def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
+        """Return codes @ D, shape (n_signals, n_features); a sparse product adds up each row by itself."""
+        return _in_full(sparse.csr_array(codes) @ self.matrix)
+
+    def reconstruct_in_parts(
+        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each."""
+        # Only rows that are used are read.
+        used, columns = np.unique(codes.indices, return_inverse=True)
+        shape = codes.shape[0], len(used)
+        of_high, of_low = (sparse.csr_array((part, columns, codes.indptr), shape) for part in (high, low))
+        atoms = self.matrix[used]
+        largest = _largest_entries(atoms)
+        if self.rows is not None:
+            kept = high_part(atoms, largest[:, np.newaxis])
+        else:
+            kept = atoms.copy()
+            kept.data = high_part(atoms.data, largest.repeat(np.diff(atoms.indptr)))
+        rest = _in_full(of_low @ atoms)
+        rest += _in_full(of_high @ (atoms - kept))
+        return _in_full(of_high @ kept), rest
+
+    def gram(self) -> np.ndarray:
+        """Return G = D @ D.T, shape (n_atoms, n_atoms), as an array."""
+        return _in_full(self.matrix @ self.matrix.T)
+
+    def gram_rows(self, atoms: np.ndarray) -> np.ndarray:
+        """Return some rows of the Gram matrix, shape (len(atoms), n_atoms)."""
+        return _in_full(self.matrix[atoms] @ self.matrix.T)
+
+    def gram_is_cheaper(self, n_products: int, *, at_hand: bool) -> bool:
+        """Return True if products with the Gram matrix, which may be at hand, cost less than with D."""
+        if self.rows is None:
+            return False
+        n_atoms, n_features = self.shape
+        # Multiplications an atom; half of a symmetric matrix has to be computed.
+        making = 0.0 if at_hand else 0.5 * n_atoms * n_features
+        return n_products * n_atoms + making < n_products * 2.0 * n_features
+
+    def checked_gram(self, value: Any) -> np.ndarray:
+        """Return the Gram matrix that a caller passed, if it is the matrix of these atoms.
+
+        No certificate depends on this: none uses the matrix.
+        """
+        # All rows of fewer than 512 are checked, else 64 to 127, evenly spread.  Each times a fixed vector of
+        # numbers between 1/2 and 1, must be what the atoms give for that row.  That takes as long as to
+        # read the atoms once, and these rows; the whole of a large matrix takes longer to read than a problem
+        # to solve.  A change of an atom changes an entry in every row.
+        matrix = self.matrix
+        n_atoms = matrix.shape[0]
+        gram = checks.float_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
+        # Errors count in units of the norms; for an atom of norm zero, which gives zeros, in the largest.
+        units = np.where(self.norms > 0.0, self.norms, self.largest_norm or 1.0)
+        rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)
+        mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
+        with np.errstate(over="ignore", invalid="ignore"):
+            differences = gram[rows] @ mixture - matrix[rows] @ (mixture @ matrix)
+            diagonal = np.diagonal(gram)[rows] - self.squared_norms[rows]
+            # A maximum of NumPy's is not a number where one of its arguments is not.
+            worst = np.maximum(
+                np.abs(diagonal / units[rows] ** 2).max(),
+                np.abs(differences / units[rows]).max() / np.sqrt(n_atoms),
+            )
+        if not np.isfinite(worst):
+            checks.require_finite("gram", gram)
+        if not worst <= 1e-8:
+            raise ValueError(
+                f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} "
+                "of it"
+            )
+        return gram
+
+    def normal_product(
+        self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        """Write (w * (codes @ D)) @ D.T to `out`; one product of matrices for all rows."""
+        fits = codes @ self.matrix if self.rows is None else sparse_product(codes, self.rows)
+        if weights is not None:
+            fits *= weights
+        if self.rows is None:
+            out[:] = fits @ self.matrix.T
+        else:
+            np.matmul(fits, self.rows.T, out=out)
+
+    def weighted(self, weights: np.ndarray) -> MatrixDictionary:
+        """Return the dictionary D diag(sqrt(w)) without features of weight zero, whose atoms may be zero."""
+        counting = weights != 0
+        if not counting.any():
+            shape = self.shape[0], 1
+            return MatrixDictionary(sparse.csr_array(shape) if self.rows is None else np.zeros(shape))
+        matrix = self.matrix[:, counting]
+        values = matrix if self.rows is not None else matrix.data
+        if weights.dtype != np.bool_:
+            roots = np.sqrt(weights[counting])
+            values *= roots if self.rows is not None else roots[matrix.indices]
+        # Next to nothing may be left of an atom.  Its correlations are then as small, and its code is zero
+        # unless its penalty is, too; certificates know the atom itself.
+        with np.errstate(under="ignore"):
+            lost = squared_norms_of(matrix) < SMALLEST_SQUARED_NORM
+        values[lost if self.rows is not None else lost.repeat(np.diff(matrix.indptr))] = 0.0
+        return MatrixDictionary(matrix)
+
+    def normalised(self, scale: float) -> MatrixDictionary:
+        """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
+        lengths = np.sqrt(self.positive_squared_norms) * scale
+        if self.rows is not None:
+            return MatrixDictionary(self.rows / lengths[:, np.newaxis])
+        matrix = self.matrix.copy()
+        matrix.data = matrix.data / lengths.repeat(np.diff(matrix.indptr))
+        return MatrixDictionary(matrix)
+
+    def _normal_step(self, signal: np.ndarray) -> np.ndarray:
+        return self.matrix.T @ ((self.matrix @ signal) / self.positive_squared_norms)
+
+
+class UnitAtoms:
+    """The atoms of an array at norm one, in single precision, block by block."""
+
+    def __init__(self, model: LassoModel) -> None:
+        self._array, self._inverse_norms = model.atoms.array, inverse_norms(model.atoms.squared_norms)
+        self.shape = n_atoms, n_features = model.atoms.shape
+        self._n_atoms_of_block = max(VALUES_PER_BLOCK // n_features, 16)
+        self.n_bytes = 4 * n_atoms * n_features
+        self._kept: np.ndarray | None = None
+        if model.fits(self.n_bytes, share=0.5):
+            kept = np.empty((n_atoms, n_features), dtype=np.float32)
+            for first in range(0, n_atoms, self._n_atoms_of_block):
+                self._convert(first, kept[first : first + self._n_atoms_of_block])
+            self._kept = checks.read_only(kept)
+
+    @property
+    def is_kept(self) -> bool:
+        """True if all blocks are in memory."""
+        return self._kept is not None
+
+    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number of the first atom of each block, and its atoms; overwritten by the next."""
+        n_atoms, n_features = self.shape
+        step = self._n_atoms_of_block
+        room = np.empty((min(step, n_atoms), n_features), np.float32) if self._kept is None else None
+        for first in range(0, n_atoms, step):
+            part = slice(first, min(first + step, n_atoms))
+            if room is None:
+                assert self._kept is not None
+                yield first, self._kept[part]
+                continue
+            block = room[: part.stop - first]
+            self._convert(first, block)
+            yield first, block
+
+    def in_full(self, atoms: np.ndarray) -> np.ndarray:
+        """Return some atoms at norm one, in double precision."""
+        return self._array[atoms] * self._inverse_norms[atoms, np.newaxis]
+
+    def _convert(self, first: int, block: np.ndarray) -> None:
+        part = slice(first, first + len(block))
+        scale = self._inverse_norms[part, np.newaxis]
+        np.multiply(self._array[part], scale, out=block, casting="same_kind")
+
+
+def dictionary_of(value: Any) -> Dictionary:
+    """Return the dictionary of what a caller passed: a `Dictionary`, an array, or a sparse matrix."""
+    return value if isinstance(value, Dictionary) else MatrixDictionary(value)
+
+
+def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Return codes @ matrix; of a single sparse code, read only the rows of the matrix that it uses."""
+    if len(codes) == 1:
+        active = np.flatnonzero(codes[0])
+        if 4 * len(active) < codes.shape[1]:
+            return np.matmul(codes[:, active], matrix[active], out=out)
+    return np.matmul(codes, matrix, out=out)
+
+
+def _in_full(matrix: np.ndarray | sparse.csr_array) -> np.ndarray:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+def _largest_entries(atoms: np.ndarray | sparse.csr_array) -> np.ndarray:
+    return _in_full(abs(atoms).max(axis=1)).ravel()
