@@ -77,5 +77,4 @@ plt.show()
 # is still good enough.  At the cut no old code is of use, and the stream starts from
 # nothing, as the network without memory always does.  The last stream never takes more
 # than 20 spikes a patch: its codes are rougher, and their gaps say how much.  The
-# dotted line is the tolerance of the others.  The full program:
-# ``python -m examples.stream_video``.
+# dotted line is the tolerance of the others.
