@@ -26,15 +26,20 @@ from dictlearn.images.preprocessing import join_channels, normalise, remove_mean
 from dictlearn.precompile import warm_up
 from dictlearn.two_phase import rules
 from dictlearn.two_phase.exchange import two_phase_to_nir
-from dictlearn.two_phase.gradient_check import GradientCheck, check_gradients
+from dictlearn.two_phase.fit import (
+    continue_learning,
+    learn_dictionary,
+    new_learner,
+    random_dictionary,
+    random_network,
+)
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from dictlearn.two_phase.learning import continue_learning, learn_dictionary
 from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
-from dictlearn.two_phase.quantised import rounded_network
+from dictlearn.two_phase.rules import PaperSteps, Rule, UsageSteps
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.start import new_learner, random_dictionary, random_network
-from dictlearn.two_phase.steps import PaperSteps, UsageSteps
+from dictlearn.two_phase.synapses import Synapses
 
 if TYPE_CHECKING:
     from dictlearn.estimator import SpikingDictionaryLearning
@@ -45,24 +50,26 @@ __version__ = solvers.__version__
 
 __all__ = [
     "AtomMatch",
+    "Batch",
     "CodedImage",
     "ConvolutionalDictionaryLearning",
     "DenoisingResult",
     "DictionaryScore",
-    "GradientCheck",
     "KernelLearner",
     "KernelSettings",
     "LearningSettings",
+    "Observed",
     "PaperSteps",
     "Phase",
     "PreparedImage",
+    "Rule",
     "RunawayFeedbackError",
     "SpikingDictionaryLearning",
+    "Synapses",
     "TwoPhaseLearner",
     "TwoPhaseNetwork",
     "UsageSteps",
     "as_pixels",
-    "check_gradients",
     "continue_learning",
     "denoise",
     "extract_patches",
@@ -79,7 +86,6 @@ __all__ = [
     "random_patches",
     "reconstruct_from_patches",
     "remove_mean",
-    "rounded_network",
     "rules",
     "split_channels",
     "two_phase_to_nir",

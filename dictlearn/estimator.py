@@ -14,17 +14,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from dictlearn.images.preprocessing import join_channels, split_channels
 from dictlearn.signals import warn_if_ill_scaled
+from dictlearn.two_phase.fit import continue_learning, new_learner
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from dictlearn.two_phase.learning import continue_learning
 from dictlearn.two_phase.network import TwoPhaseNetwork
-from dictlearn.two_phase.phases import RunawayFeedbackError
+from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
+from dictlearn.two_phase.rules import Rule, UsageSteps
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.start import new_learner
-from dictlearn.two_phase.steps import Steps, UsageSteps
-from dictlearn.two_phase.threads import learning_threads, thread_count
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.digital import FixedPoint
@@ -65,15 +64,15 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         code of a unit-norm signal is zero in any dictionary.)
     max_iter : int, default 10
         Passes of `fit` through the signals.
-    batch_size : int, default 32
-        Signals that see the same weights.
+    batch_size : int or "auto", default "auto"
+        Signals that see the same weights: 32, and 1 with `PaperSteps`.
     split_channels : bool, default False
         Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`), and
         learned by atoms and codes that are not negative in these, as in the paper.
     kappa, duration, time_step, amplitude, readout, weight_format
         How the network is run while it learns, and what its weights can be; see `LearningSettings`.
-    steps : UsageSteps or PaperSteps, optional
-        Step sizes and decay, by default ``UsageSteps()``.
+    rule : Rule, optional
+        The learning rule, by default ``UsageSteps()``.
     transform_alpha : float or array_like of shape (n_components,), optional
         The penalty of the codes of `transform`; by default `alpha`.
     positive_code : bool, default False
@@ -100,7 +99,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     progress : bool, default False
         Whether `fit` shows a progress bar.
     missing_values : float, optional
-        What stands for a missing entry of the signals, `np.nan` perhaps: the objectives of learning and of
+        Stands for a missing entry of the signals, `np.nan` for example: the objectives of learning and of
         coding are then those of the known entries.  By default none is missing, and NaN is an error.
     random_state : int or RandomState, optional
         For the start and the order of the samples.
@@ -156,7 +155,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         *,
         alpha: float | ArrayLike = 0.1,
         max_iter: int = 10,
-        batch_size: int = 32,
+        batch_size: int | Literal["auto"] = "auto",
         split_channels: bool = False,
         kappa: float | Literal["auto"] = "auto",
         duration: float | Literal["auto"] = "auto",
@@ -164,7 +163,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         amplitude: float = 5.0,
         readout: str = "current",
         weight_format: FixedPoint | None = None,
-        steps: Steps | None = None,
+        rule: Rule | None = None,
         transform_alpha: float | ArrayLike | None = None,
         positive_code: bool = False,
         positive_dict: bool = False,
@@ -190,7 +189,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.amplitude = amplitude
         self.readout = readout
         self.weight_format = weight_format
-        self.steps = steps
+        self.rule = rule
         self.transform_alpha = transform_alpha
         self.positive_code = positive_code
         self.positive_dict = positive_dict
@@ -217,8 +216,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
         Raises
         ------
-        TypeError, ValueError
-            If signals or a parameter are of the wrong kind, shape or value, or all signals are zero.
         RunawayFeedbackError
             If the network runs away.  As after Ctrl-C, the attributes are those of the last whole batch.
 
@@ -246,11 +243,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         ----------
         X : array_like, shape (n_signals, n_features)
         y : ignored
-
-        Raises
-        ------
-        TypeError, ValueError, RunawayFeedbackError
-            As `fit`.
         """
         is_first = not hasattr(self, "learner_")
         is_same_step = not is_first and self.learner_.settings.time_step == self.time_step
@@ -271,21 +263,19 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 self._n_features_learned, self._dtype = self.n_features_in_, array.dtype
                 self.learner_ = learner
         learner = self.learner_
+        anew = "call fit to start anew"
         if learner.n_inputs != signals.shape[1]:
-            raise ValueError("split_channels must not change after the first call: call fit to start anew")
+            raise ValueError(f"split_channels must not change after the first call: {anew}")
         if learner.settings.signs != settings.signs:
-            raise ValueError(
-                "positive_dict and positive_code must not change after the first call: call fit to start anew"
-            )
+            raise ValueError(f"positive_dict and positive_code must not change after the first call: {anew}")
         if settings.signs.positive_signals and signals.min() < 0.0:
             raise ValueError(
                 "X must not be negative, as that of the first call was not (positive_dict=True and "
-                f"positive_code=True); got {signals.min()}: call fit to start anew"
+                f"positive_code=True); got {signals.min()}: {anew}"
             )
         if self.n_components not in (None, learner.n_atoms):
             raise ValueError(
-                f"n_components is {self.n_components} but the network has {learner.n_atoms} atoms: "
-                "call fit to start anew"
+                f"n_components is {self.n_components} but the network has {learner.n_atoms} atoms: {anew}"
             )
         with checks.called(**NAMES):
             settings.penalties(learner.n_atoms)
@@ -293,11 +283,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         learner.scale *= settings.amplitude / learner.settings.amplitude
         learner.settings = settings
         learner.replace_dead = checks.flag("replace_dead", self.replace_dead)
-        with learning_threads(n_threads) as executor:
+        with threadpool_limits(limits=1, user_api="blas"):
             for first in range(0, len(signals), settings.batch_size):
                 batch = slice(first, first + settings.batch_size)
                 known = None if mask is None else mask[batch]
-                learner.learn(signals[batch], mask=known, n_threads=n_threads, executor=executor)
+                learner.learn(signals[batch], mask=known, n_threads=n_threads)
         return self
 
     def _fit(self, X: ArrayLike, y: None) -> None:
@@ -307,30 +297,27 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         settings = self._settings(positive_signals=bool(signals.min() >= 0.0))
         max_iter = checks.positive_integer("max_iter", self.max_iter)
         warn_if_ill_scaled("X", signals)
-        seed = self._seed()
+        # Without a seed, learning continues as the checkpoint began.
+        is_any = self.random_state is None and self.checkpoint is not None
+        seed = None if is_any else self._seed()
         learner = self._first_learner(signals, mask, settings, seed)
         self._check_coding(learner.n_atoms)
-        is_any = self.random_state is None and self.checkpoint is not None
         try:
-            continue_learning(
-                learner,
-                signals,
-                mask=mask,
-                n_samples=max_iter * len(signals),
-                # Without a seed, learning continues as the checkpoint began.
-                rng=None if is_any else seed,
-                n_jobs=self.n_jobs,
-                progress=self.progress,
-                callback=self.callback,
-                checkpoint=self.checkpoint,
-                checkpoint_every=self.checkpoint_every,
-                any_start=is_any and self.dict_init is None,
-            )
-        except RunawayFeedbackError:
-            self._keep(learner, array)
-            raise
-        except BaseException:
-            if learner.n_samples > 0:
+            with without_warnings(ConvergenceWarning):  # `_warn_of_silence` says more
+                continue_learning(
+                    learner,
+                    signals,
+                    mask=mask,
+                    n_samples=max_iter * len(signals),
+                    rng=seed,
+                    n_jobs=self.n_jobs,
+                    progress=self.progress,
+                    callback=self.callback,
+                    checkpoint=self.checkpoint,
+                    checkpoint_every=self.checkpoint_every,
+                )
+        except BaseException as error:
+            if learner.n_samples > 0 or isinstance(error, RunawayFeedbackError):
                 self._keep(learner, array)
             raise
         self._keep(learner, array)
@@ -447,6 +434,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _settings(self, *, positive_signals: bool) -> LearningSettings:
         """Return the settings of learning from signals, which may be negative or not."""
         alpha: Any = self.alpha
+        batch_size: Any = self.batch_size
         phases: dict[str, Any] = {name: getattr(self, name) for name in ("kappa", "duration", "time_step")}
         is_split = self._checked_split()
         positive_code = checks.flag("positive_code", self.positive_code)
@@ -460,8 +448,8 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 positive_atoms=is_split or self.positive_dict,
                 positive_code=is_split or positive_code,
                 positive_signals=positive_signals or not positive_code or not self.positive_dict,
-                steps=UsageSteps() if self.steps is None else self.steps,
-                batch_size=self.batch_size,
+                rule=UsageSteps() if self.rule is None else self.rule,
+                batch_size=batch_size,
             )
 
     def _known(self, array: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -490,7 +478,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _first_learner(
-        self, signals: np.ndarray, mask: np.ndarray | None, settings: LearningSettings, seed: int
+        self, signals: np.ndarray, mask: np.ndarray | None, settings: LearningSettings, seed: int | None
     ) -> TwoPhaseLearner:
         if not signals.any():
             raise ValueError("X must not be all zeros: there is nothing to learn")
@@ -509,17 +497,13 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             )
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
-        """Take what a fit to `array` has learned so far."""
-        self.__dict__.update(self._learned(learner, array))
-
-    def _learned(self, learner: TwoPhaseLearner, array: np.ndarray) -> dict[str, object]:
-        """Return the attributes of a fit to `array`."""
-        return {
-            "learner_": learner,
-            "n_iter_": math.ceil(learner.n_samples / len(array)),
-            "_n_features_learned": array.shape[1],
-            "_dtype": array.dtype,
-        }
+        """Take what a fit to `array` has learned so far, all at once."""
+        self.__dict__.update(
+            learner_=learner,
+            n_iter_=math.ceil(learner.n_samples / len(array)),
+            _n_features_learned=array.shape[1],
+            _dtype=array.dtype,
+        )
 
     # -- the problem of coding -------------------------------------------------------------------
 

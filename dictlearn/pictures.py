@@ -13,24 +13,17 @@ from dictlearn.evaluation import AtomMatch
 from dictlearn.images.denoise import DenoisingResult
 from dictlearn.images.frame import CodedImage, PreparedImage, as_size
 from dictlearn.images.kernels import KernelLearner
-from dictlearn.two_phase.gradient_check import LAYERS, GradientCheck
 from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
 from dictlearn.two_phase.phases import Phase
 from snn.base import checks
 from snn.base.drawn import plot
 from snn.base.html import counted, size
-from snn.pictures import current_axes, require_increasing, stems
+from snn.pictures import current_axes, stems
 
 __all__ = ["plot_atoms", "plot_image"]
 
 # From here on an atom counts as found, in the title.
 FOUND = 0.9
-COLOURS = ("#E69F00", "#0072B2")  # Okabe and Ito's orange and blue, for `rules.READOUTS`
-LAYER_NAMES = {"feedforward": "F", "feedback": "F, B", "lateral": "H"}
-MEASURES = {
-    "error": ("error of updates", "relative error"),
-    "cosine": ("direction of updates", "cosine with the gradient"),
-}
 LABELS = {
     "objective": "mean objective",
     "nonzeros": "non-zero entries of a code",
@@ -324,47 +317,4 @@ def coding_rates(phase: Phase, *, signal: int = 0, ax: Axes | None = None) -> Ax
         title=f"signal {signal}: {len(fired):,} of {counted(len(rates), 'coding neuron')}, "
         f"T = {phase.duration:g}",
     )
-    return ax
-
-
-@plot.register
-def gradient_panel(
-    check: GradientCheck, *, layer: str = "feedback", measure: str = "error", ax: Axes | None = None
-) -> Axes:
-    """Draw one measure of one layer against the duration of the phases.
-
-    Lines are medians over the signals, bands reach from quartile to quartile, and dashed lines are of the
-    updates of all signals together.
-    """
-    layer = checks.one_of("layer", layer, LAYERS)
-    measure = checks.one_of("measure", measure, tuple(MEASURES))
-    ax = current_axes(ax)
-    title, of_measure = MEASURES[measure]
-    durations, index = require_increasing("durations", check.durations), LAYERS.index(layer)
-    for r, (readout, colour) in enumerate(zip(check.readouts, COLOURS, strict=True)):
-        low, median, high = check.quartiles(measure, readout, layer)
-        together = (check.mean_error if measure == "error" else check.mean_cosine)[r, index]
-        quartiles = "quartiles" if r == 0 else None
-        ax.fill_between(durations, low, high, color=colour, alpha=0.2, linewidth=0.0, label=quartiles)
-        ax.plot(durations, median, color=colour, marker="o", markersize=3.0, label=readout)
-        label = f"{readout}, all together"
-        ax.plot(durations, together, color=colour, linestyle="--", linewidth=1.0, label=label)
-    ax.set(
-        xscale="log",
-        title=f"{LAYER_NAMES[layer]}: {title}",
-        xlabel="duration of a phase, T (synaptic time constants)",
-        ylabel=of_measure,
-    )
-    ax.grid(alpha=0.3)
-    has_gradient = not np.isnan(check.error[:, index]).all()
-    if measure == "cosine":
-        ax.set_ylim(-0.25, 1.05)
-    elif has_gradient:
-        ax.set_yscale("log")
-        last = check.quartiles("error", check.readouts[0], layer)[1, -1]
-        ax.plot(durations, last * durations[-1] / durations, color="#666666", linestyle=":", label="1 / T")
-    if has_gradient:
-        ax.legend(fontsize="small")
-    else:
-        ax.text(0.5, 0.5, "no gradient", transform=ax.transAxes, ha="center", va="center")
     return ax

@@ -7,10 +7,9 @@ from itertools import product
 
 import numpy as np
 
-from dictlearn.two_phase.learning import learn_dictionary
-from dictlearn.two_phase.rules import READOUTS
-from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.steps import PaperSteps, Steps, UsageSteps
+from dictlearn.two_phase.fit import learn_dictionary
+from dictlearn.two_phase.rules import PaperSteps, Rule, UsageSteps
+from dictlearn.two_phase.settings import READOUTS, LearningSettings
 from snn import precompile
 from solvers.precompile import tasks as tasks_of_solvers
 
@@ -24,11 +23,6 @@ def warm_up(*, progress: bool = True) -> None:
     ----------
     progress : bool, default True
         Show a line that says what is compiled.
-
-    Raises
-    ------
-    TypeError
-        If `progress` is not a bool.
     """
     precompile.run_tasks((precompile.tasks, tasks_of_solvers, tasks), progress=progress)
 
@@ -38,19 +32,19 @@ def tasks() -> precompile.Tasks:
     signals = np.random.default_rng(0).standard_normal((4, 6))
     runs = {}
     # Parts of an array with one row are contiguous, those of larger ones are not: two types to Numba.
-    kinds: tuple[Steps, ...] = (UsageSteps(), PaperSteps())
-    for steps, readout, batch_size, time_step in product(kinds, READOUTS, (1, 4), (None, 0.25)):
+    kinds: tuple[Rule, ...] = (UsageSteps(), PaperSteps())
+    for rule, readout, batch_size, time_step in product(kinds, READOUTS, (1, 4), (None, 0.25)):
         settings = LearningSettings(
             penalty=0.1,
             duration=2.0,
             readout=readout,
             time_step=time_step,
-            steps=steps,
+            rule=rule,
             batch_size=batch_size,
             positive_atoms=False,
             positive_code=batch_size == 1,
         )
         clock = "" if time_step is None else ", on a clock"
-        name = f"learning from {readout}, {type(steps).__name__}, batches of {batch_size}{clock}"
+        name = f"learning from {readout}, {type(rule).__name__}, batches of {batch_size}{clock}"
         runs[name] = partial(learn_dictionary, signals, 5, settings=settings, n_samples=4, rng=0, n_jobs=1)
     return runs

@@ -11,19 +11,20 @@ network has learned and after: read from counted spikes as in the paper, and fro
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from dictlearn import (
-    TwoPhaseNetwork,
-    learn_dictionary,
-    random_network,
-)
-from dictlearn.two_phase.gradient_check import LAYERS, GradientCheck, check_gradients
-from examples._common import figure, parser, save, table
+from dictlearn import TwoPhaseNetwork, learn_dictionary, random_network
+from examples._common import BLUE, ORANGE, figure, parser, save, table
 from examples._data import grey_photograph, held_out, patch_signals
 
+READOUTS = ("rate", "current")
+LAYERS = ("F, B", "H")
+DURATIONS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
+KAPPA = 0.7
+SETTLING = 2000.0  # of each phase of the run that the code is read from
 PATCH_SIZE = 8
 N_ATOMS = 64
 PENALTY = 0.1  # in units of the patches, which have norm 1
@@ -41,45 +42,98 @@ def patches() -> tuple[np.ndarray, np.ndarray]:
     return learned, checked
 
 
-def title(when: str, network: TwoPhaseNetwork) -> str:
-    mismatch = 1.0 - network.consistency
-    return f"{when}: ‖H - F B‖ is {100.0 * mismatch:.1f} % of ‖H‖"
+class Check(NamedTuple):
+    """Cosines and relative errors of updates; layers are "F, B" and "H"."""
+
+    alone: np.ndarray
+    """Of single signals, shape (2, n_readouts, n_layers, n_durations, n_signals)."""
+    together: np.ndarray
+    """Of all signals, shape (2, n_readouts, n_layers, n_durations)."""
 
 
-def draw_check(check: GradientCheck, axes: np.ndarray) -> None:
+def check_gradients(network: TwoPhaseNetwork, signals: np.ndarray, penalty: float) -> Check:
+    """Compare updates with gradients at the code of very long phases.
+
+    The gradients are ``(B a - x) a^T`` and ``(H - F B) a a^T``, and those of single signals are of rank one.
+    """
+    options: dict[str, Any] = {"penalty": penalty, "kappa": KAPPA, "initial_potential": 0.5}
+    _, long = network.run(signals, duration=SETTLING, **options)
+    codes = np.where(long.coding_rate != 0.0, long.coding_trace, 0.0)
+    chosen = codes.any(axis=1)
+    codes, signals = codes[chosen], signals[chosen]
+    true = [codes @ network.feedback.T - signals]
+    true.append(codes @ (network.lateral - network.feedforward @ network.feedback).T)
+    alone = np.empty((2, len(READOUTS), len(LAYERS), len(DURATIONS), len(codes)))
+    together = np.empty(alone.shape[:-1])
+    for t, duration in enumerate(DURATIONS):
+        first, second = network.run(signals, duration=duration, **options)
+        excess = [p.coding_current - np.diagonal(network.lateral) * p.coding_rate for p in (first, second)]
+        g_h = (1.0 - KAPPA) * ((first.coding_rate - second.coding_rate) @ network.lateral.T + excess[0])
+        read = {
+            "rate": (second.coding_rate, second.input_rate - first.input_rate, g_h - excess[1]),
+            "current": (
+                np.maximum(second.coding_trace, 0.0),
+                second.input_current - first.input_current,
+                KAPPA * second.coding_trace @ network.lateral.T
+                + ((1.0 - KAPPA) * first.input_current - second.input_current) @ network.feedforward.T,
+            ),
+        }
+        for r, readout in enumerate(READOUTS):
+            seen, *gradients = read[readout]
+            for layer, (gradient, at_code) in enumerate(zip(gradients, true, strict=True)):
+                products = [(a * b).sum(axis=1) for a, b in ((seen, codes), (gradient / KAPPA, at_code))]
+                sizes = [
+                    np.linalg.norm(a, axis=1) * np.linalg.norm(g, axis=1)
+                    for a, g in ((seen, gradient / KAPPA), (codes, at_code))
+                ]
+                alone[:, r, layer, t] = compared(products[0] * products[1], *sizes)
+                update, whole = seen.T @ gradient / KAPPA, codes.T @ at_code
+                sizes = [np.linalg.norm(update), np.linalg.norm(whole)]
+                together[:, r, layer, t] = compared(np.vdot(update, whole), *sizes)
+    return Check(alone, together)
+
+
+def compared(product: Any, size: Any, true_size: Any) -> tuple[Any, Any]:
+    """Return cosine and relative error of an update, from its product with the gradient and both norms."""
+    cosine = product / np.maximum(size * true_size, 1e-300)
+    return cosine, np.sqrt(np.maximum(size**2 - 2.0 * product + true_size**2, 0.0)) / true_size
+
+
+def draw_check(check: Check, axes: np.ndarray) -> None:
     """Draw errors above, cosines below; F and B, which are alike, on the left."""
-    for row, measure in zip(axes, ("error", "cosine"), strict=True):
-        for ax, layer in zip(row, ("feedback", "lateral"), strict=True):
-            check.plot(layer=layer, measure=measure, ax=ax)
-            # The names are the same in all four.
-            if ax is not axes[0, 0] and ax.get_legend() is not None:
-                ax.get_legend().remove()
-    for ax in axes[0]:
-        ax.set_xlabel("")
+    for m, (row, measure) in enumerate(zip(axes[::-1], ("cosine", "relative error"), strict=True)):
+        for layer, ax in enumerate(row):
+            for r, (readout, colour) in enumerate(zip(READOUTS, (ORANGE, BLUE), strict=True)):
+                low, median, high = np.quantile(check.alone[m, r, layer], (0.25, 0.5, 0.75), axis=-1)
+                ax.fill_between(DURATIONS, low, high, color=colour, alpha=0.2, linewidth=0.0)
+                ax.plot(DURATIONS, median, color=colour, marker="o", markersize=3.0, label=readout)
+                label = f"{readout}, all together"
+                ax.plot(DURATIONS, check.together[m, r, layer], "--", color=colour, lw=1.0, label=label)
+            ax.set(xscale="log", title=f"{LAYERS[layer]}: {measure} of updates")
+            ax.grid(alpha=0.3)
+            if m == 0:
+                ax.set(ylim=(-0.25, 1.05), xlabel="duration of a phase, T (synaptic time constants)")
+            else:
+                ax.set(yscale="log", ylim=(1e-3, 1e2))
+    axes[0, 0].legend(fontsize="small")
 
 
-def draw(results: dict[str, GradientCheck], titles: dict[str, str]) -> Figure:
+def draw(results: dict[str, Check]) -> Figure:
     picture = figure(14.0, 7.0)
-    for part, (when, check) in zip(picture.subfigures(1, 2, wspace=0.03), results.items(), strict=True):
-        part.suptitle(titles[when], fontweight="bold")
-        axes = part.subplots(2, 2, sharex=True)
-        draw_check(check, axes)
-        for panel in axes[0]:
-            panel.set_ylim(1e-3, 1e2)
+    for part, (title, check) in zip(picture.subfigures(1, 2, wspace=0.03), results.items(), strict=True):
+        part.suptitle(title, fontweight="bold")
+        draw_check(check, part.subplots(2, 2, sharex=True))
     return picture
 
 
-def check_table(check: GradientCheck) -> str:
+def check_table(check: Check) -> str:
     """Return mean cosines of a signal's updates with its gradients, a row a duration."""
-    rows = []
-    for t, duration in enumerate(check.durations):
-        cosines = [
-            check.mean("cosine", readout, layer)[t]
-            for layer in LAYERS[1:]  # F's are B's
-            for readout in check.readouts
-        ]
-        rows.append((f"{duration:g}", *(f"{cosine:.4f}" for cosine in cosines)))
-    heads = [f"{name}, {readout}" for name in ("F and B", "H") for readout in check.readouts]
+    cosines = check.alone[0].mean(axis=-1).swapaxes(0, 1).reshape(-1, len(DURATIONS)).T
+    heads = [f"{name}, {readout}" for name in ("F and B", "H") for readout in READOUTS]
+    rows = [
+        (f"{duration:g}", *(f"{cosine:.4f}" for cosine in row))
+        for duration, row in zip(DURATIONS, cosines, strict=True)
+    ]
     return table(("T", *heads), rows)
 
 
@@ -101,16 +155,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     print("What neurons see of the gradient, beside the gradient")
     print(f"{len(checked)} patches of {PATCH_SIZE} x {PATCH_SIZE}; {N_ATOMS} atoms; penalty {PENALTY}")
-    results, titles = {}, {}
+    results = {}
     for when, network in networks.items():
-        results[when] = check_gradients(network, learner.scale * checked, penalty=learner.scale * PENALTY)
-        titles[when] = title(when, network)
+        title = f"{when}: ‖H - F B‖ is {100.0 * (1.0 - network.consistency):.1f} % of ‖H‖"
+        results[title] = check_gradients(network, learner.scale * checked, learner.scale * PENALTY)
         print()
-        print(titles[when])
+        print(title)
         print("mean cosine of a signal's update and its gradient, phases of duration T")
-        print(check_table(results[when]))
+        print(check_table(results[title]))
     print()
-    save(draw(results, titles), options.output, "gradient_check.png")
+    save(draw(results), options.output, "gradient_check.png")
     return 0
 
 

@@ -24,7 +24,6 @@ from dictlearn import (
     learn_dictionary,
     mean_objective,
     random_dictionary,
-    rounded_network,
 )
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
@@ -130,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return learn(signals, options.atoms, options.samples, weights(bits, rounding)).network
 
     makers: dict[str, Callable[[int], TwoPhaseNetwork]] = {
-        ROUNDED: lambda bits: rounded_network(plain.network, weights(bits, "nearest")),
+        ROUNDED: lambda bits: plain.network.rounded(weights(bits, "nearest")),
         NEAREST: lambda bits: learned(bits, "nearest"),
         STOCHASTIC: lambda bits: learned(bits, "stochastic"),
     }

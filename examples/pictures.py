@@ -18,7 +18,6 @@ from dictlearn import (
     ConvolutionalDictionaryLearning,
     LearningSettings,
     TwoPhaseLearner,
-    check_gradients,
     denoise,
     extract_patches,
     learn_dictionary,
@@ -101,7 +100,6 @@ def images() -> Panels:
 def learning() -> Panels:
     """Return the pictures of a two-phase network that learns."""
     learner, signals = learned()
-    check = check_gradients(learner.network, learner.scale * signals[:16], penalty=learner.scale * PENALTY)
     phase = learner.network.run(
         learner.scale * signals[:1], penalty=learner.scale * PENALTY / 4, initial_potential=0.5
     )[1]
@@ -109,7 +107,6 @@ def learning() -> Panels:
     return {
         "TwoPhaseLearner.plot()": lambda ax: learner.plot(ax=ax),
         "Phase.plot()": lambda ax: phase.plot(ax=ax),
-        "GradientCheck.plot()": lambda ax: check.plot(ax=ax),
         "AtomMatch.plot()": lambda ax: match.plot(ax=ax),
     }
 

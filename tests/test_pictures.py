@@ -117,7 +117,6 @@ def make_things():
         coded.problem.dictionary,
         two_phase,
         two_phase.run(signals, penalty=0.1, duration=5.0)[1],
-        dictlearn.check_gradients(two_phase, signals, penalty=0.1, durations=(2.0, 5.0)),
         learner,
         kernels,
         prepared,

@@ -14,14 +14,11 @@ from numpy.typing import ArrayLike
 from dictlearn.distributed.data import Blocks, NpyFile, Rows, samples_of
 from dictlearn.distributed.parts import energies_of, run_part, summary_of
 from dictlearn.resumable import Course, digest
-from dictlearn.two_phase.batch import BatchPlan
+from dictlearn.two_phase.fit import checked_settings, learn_samples, learner_for
 from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
-from dictlearn.two_phase.learning import learn_samples
 from dictlearn.two_phase.network import TwoPhaseNetwork
-from dictlearn.two_phase.phases import Phase, join_phases
+from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.start import checked_settings, learner_for
-from dictlearn.two_phase.threads import learning_threads
 from snn.base import checks, extras
 from solvers.workers.cluster import run_on_cluster
 from solvers.workers.transport import Shared
@@ -118,7 +115,6 @@ def learn_dictionary_on(
             callback_every=callback_every,
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,
-            any_start=start is None and rng is None,
         )
     finally:
         samples.close()
@@ -138,7 +134,6 @@ def continue_learning_on(
     callback_every: int = RECORD_EVERY,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10_000,
-    any_start: bool = False,
 ) -> None:
     """Let a learner learn from data on a Dask cluster, as `continue_learning` does from an array in memory.
 
@@ -152,7 +147,7 @@ def continue_learning_on(
         As for `learn_dictionary_on`.
     learner : TwoPhaseLearner
         What learns, in place.
-    n_samples, rng, progress, callback, callback_every, checkpoint, checkpoint_every, any_start
+    n_samples, rng, progress, callback, callback_every, checkpoint, checkpoint_every
         As for `continue_learning`.
 
     Raises
@@ -180,7 +175,6 @@ def continue_learning_on(
             callback_every=callback_every,
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,
-            any_start=any_start,
         )
     finally:
         samples.close()
@@ -202,28 +196,24 @@ def _learn(
     *,
     n_samples: int | None,
     rng: int | np.random.Generator | None,
-    any_start: bool,
     **course: Any,
 ) -> None:
     rows_per_task = checks.positive_integer("rows_per_task", rows_per_task)
-    # F and B change beside H.
-    with learning_threads(2) as executor:
 
-        def learn(rows: Rows) -> float:
-            run = partial(_run, client, learner, samples, rows, rows_per_task)
-            return learner.learn_from_run(len(rows), run, executor=executor, helper=executor)
+    def learn(rows: Rows) -> float:
+        run = partial(_run, client, learner, samples, rows, rows_per_task)
+        return learner.learn_batch(len(rows), run)
 
-        learn_samples(
-            learner,
-            learn,
-            samples.batches,
-            n_signals=samples.n_signals,
-            data=survey.digest,
-            n_samples=n_samples,
-            rng=rng,
-            any_start=any_start,
-            course=Course(**course),
-        )
+    learn_samples(
+        learner,
+        learn,
+        samples.batches,
+        n_signals=samples.n_signals,
+        data=survey.digest,
+        n_samples=n_samples,
+        rng=rng,
+        course=Course(**course),
+    )
 
 
 def _run(
@@ -232,18 +222,18 @@ def _run(
     samples: NpyFile | Blocks,
     rows: Rows,
     rows_per_task: int,
-    plan: BatchPlan,
-) -> list[Phase]:
-    """Return the phases of a batch, from the workers."""
+    batch: Batch,
+) -> Observed:
+    """Return what neurons observed of a batch on the workers."""
 
     def part(k: int) -> tuple[Any, ...]:
-        start, stop = k * rows_per_task, min((k + 1) * rows_per_task, plan.n_rows)
+        start, stop = k * rows_per_task, min((k + 1) * rows_per_task, batch.n_rows)
         return start, stop, samples.at(rows.place), rows.numbers[start:stop]
 
-    shared = Shared((plan, learner.synapses))
-    n_parts = -(-plan.n_rows // rows_per_task)
+    shared = Shared((batch, learner.synapses))
+    n_parts = -(-batch.n_rows // rows_per_task)
     parts = _checked(run_on_cluster(client, run_part, shared, part, n_parts, all_at_once=True))
-    return join_phases([[sent.phase() for sent in phases] for phases in parts])
+    return Observed.joined(parts)
 
 
 def _checked(outcomes: list[Any]) -> list[Any]:

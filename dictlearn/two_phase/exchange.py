@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dictlearn.two_phase.network import TwoPhaseNetwork, share
+from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.settings import share
 from snn.base import checks
 from snn.exchange import to_nir
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     import nir
 
 POPULATIONS = ("input_neurons", "coding_neurons")
-"""The IF nodes, in the order of the neurons of `TwoPhaseNetwork.spiking_network`."""
 
 
 def two_phase_to_nir(
@@ -34,9 +34,8 @@ def two_phase_to_nir(
         coding_neurons -> LI -> Affine(-(H - diag H), 0) -> coding_neurons
         coding_neurons -> LI -> Affine(gamma B, 0) -> input_neurons
 
-    and the bias -(1 - gamma) lambda1 s of the coding neurons.  Without feedback, at gamma = 0, the last line
-    is left out.  A population has both neurons of each of its pairs: all that have the sign of the signal
-    first, and then the others, whose weights are the opposite.
+    and the bias -(1 - gamma) lambda1 s of the coding neurons.  At gamma = 0 the last line is left out.  In a
+    population of pairs the neurons with the sign of the signal come first, and then those with the opposite.
 
     Parameters
     ----------
@@ -55,14 +54,12 @@ def two_phase_to_nir(
     -------
     nir.NIRGraph
         ``snn.exchange.from_nir(graph, signal=x, order=["input_neurons", "coding_neurons"])`` reads it back.
-        Potentials start at zero: NIR cannot say another `initial_potential`.
+        Potentials start at zero.
 
     Raises
     ------
     ImportError
         If NIR is not installed: ``pip install 'sparsespike[nir]'``.
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value.
     """
     checks.instance_of("network", network, TwoPhaseNetwork)
     n_inputs, layers = network.n_inputs, network.layers

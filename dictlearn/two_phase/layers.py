@@ -1,4 +1,4 @@
-"""Which neurons a two-phase network has, and what may be negative in it.
+"""The neurons of a two-phase network, their connections, and which numbers may be negative.
 
 A neuron's rate is not negative.  A number of either sign has a pair of neurons: the second receives what the
 first does with the opposite sign, sends with the opposite sign, and shares its weights.
@@ -21,17 +21,7 @@ FEEDFORWARD, LATERAL, FEEDBACK = range(3)
 
 
 class Signs(NamedTuple):
-    """What is not negative in a two-phase network.
-
-    Attributes
-    ----------
-    positive_atoms : bool
-        F, B and H.
-    positive_code : bool
-        The codes.
-    positive_signals : bool
-        The signals, if neither atoms nor codes are.
-    """
+    """Which numbers of a two-phase network must not be negative: atoms (F, B and H), codes, signals."""
 
     positive_atoms: bool = True
     positive_code: bool = True
@@ -39,11 +29,10 @@ class Signs(NamedTuple):
 
     @classmethod
     def checked(cls, positive_atoms: bool, positive_code: bool, positive_signals: bool) -> Signs:
-        """Return all, having checked that they are True or False; signals may be negative if others are."""
-        positive_atoms = checks.flag("positive_atoms", positive_atoms)
-        positive_code = checks.flag("positive_code", positive_code)
-        positive_signals = checks.flag("positive_signals", positive_signals)
-        return cls(positive_atoms, positive_code, positive_signals and positive_atoms and positive_code)
+        """Return checked flags; signals may be negative wherever atoms or codes may be."""
+        atoms = checks.flag("positive_atoms", positive_atoms)
+        code = checks.flag("positive_code", positive_code)
+        return cls(atoms, code, checks.flag("positive_signals", positive_signals) and atoms and code)
 
     @property
     def signed_inputs(self) -> bool:
@@ -56,41 +45,32 @@ class Signs(NamedTuple):
         return 0.0 if self.positive_atoms else -np.inf
 
     def __str__(self) -> str:
-        """Return all with their names."""
+        """Return all flags with their names."""
         return ", ".join(f"{name}={value}" for name, value in self._asdict().items())
 
 
 class Population(NamedTuple):
-    """Neurons one after the other, one for each input or atom."""
+    """Consecutive neurons, one for each input or atom."""
 
     first: int
     size: int
+    # Multiplies all that they receive and send: -1 for the second neurons of pairs.
     sign: float
-    """Of what they receive and send: 1, or -1 of the second neurons of pairs."""
 
     @property
     def neurons(self) -> slice:
-        """Which they are."""
+        """The indices of the neurons."""
         return slice(self.first, self.first + self.size)
 
 
 @dataclass(frozen=True)
 class Layers:
-    """The populations of a two-phase network: inputs first, then coding neurons.
-
-    Attributes
-    ----------
-    n_inputs, n_atoms : int
-        M and N.
-    signs : Signs
-        What is not negative.
-    predicted : bool
-        Whether there is a third layer: for each input more neurons, which have feedback of strength 1.
-    """
+    """The populations of a two-phase network: inputs first, then coding neurons, then predictions."""
 
     n_inputs: int
     n_atoms: int
     signs: Signs
+    # Whether each input has further neurons with feedback of strength 1, for samples where it is unknown.
     predicted: bool = False
 
     @cached_property
@@ -105,7 +85,7 @@ class Layers:
 
     @cached_property
     def predictions(self) -> list[Population]:
-        """As `inputs`, of the third layer."""
+        """Like `inputs`, for the third layer."""
         if not self.predicted:
             return []
         return _populations(_end(self.coding), self.n_inputs, pairs=self.signs.signed_inputs)
@@ -121,10 +101,7 @@ class Layers:
         return _end(self.predictions or self.coding)
 
     def connections(self, gamma: float) -> list[tuple[int, Population, Population, float]]:
-        """Return which weights connect which populations, and their factor, with feedback of strength gamma.
-
-        Weights are those of `FEEDFORWARD`, `LATERAL` and `FEEDBACK`.
-        """
+        """Return weights (F, H or B), source, target and factor of each connection at feedback gamma."""
         found = []
         for coding in self.coding:
             for source in (*self.inputs, *self.predictions):
@@ -143,10 +120,7 @@ class Layers:
         ]
 
     def drives(self, signals: np.ndarray, coding: np.ndarray) -> np.ndarray:
-        """Return the drive of each neuron, one row for each signal; 0 of the third layer.
-
-        Shapes: signals (n_signals, n_inputs); coding (n_signals, n_atoms).
-        """
+        """Return the drive of each neuron, one row for each signal; 0 for predictions."""
         drives = np.zeros((len(signals), self.n_neurons))
         for population in self.inputs:
             drives[:, population.neurons] = signals if population.sign > 0.0 else -signals
@@ -163,7 +137,7 @@ class Layers:
 
 
 def of_first(populations: Sequence[Population], values: np.ndarray) -> np.ndarray:
-    """Return the values of the first population; those of the other are the opposite."""
+    """Return the values of the first population; a second one has the opposite."""
     return values[:, populations[0].neurons]
 
 

@@ -13,23 +13,21 @@ from numpy.typing import ArrayLike
 from dictlearn.atoms import checked_atoms
 from dictlearn.signals import checked_known_signals
 from dictlearn.two_phase.layers import Layers, Population, Signs, difference
-from dictlearn.two_phase.phases import Phase, forget_debt, run_phases
-from dictlearn.two_phase.synapses import Synapses, blocks
-from dictlearn.two_phase.threads import LearningThreads, thread_count
+from dictlearn.two_phase.phases import Phase, forget_debt, run_phases, thread_count
+from dictlearn.two_phase.settings import checked_phases, share
+from dictlearn.two_phase.synapses import Synapses, blocks, checked_format
 from snn import BlockWeights, Exact, NetworkState, SpikeTrain, SpikingNetwork, simulate
 from snn.base import checks
 from snn.base.html import Described, memory, number, value_range
-from snn.run.clocked import time_of
+from snn.digital import FixedPoint
 from snn.run.run import Time
 
-# Signals simulated by one worker at a time.
-LARGEST_BATCH = 64
 EXACT = Exact()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TwoPhaseNetwork(Described):
-    """A spiking network with feedback that codes signals and observes the gradient of its weights.
+    """A spiking network with feedback, which codes signals and observes the gradient of its weights.
 
     M input neurons (threshold 1) drive N coding neurons (thresholds diag H), which inhibit each other
     and, scaled by gamma, drive the input neurons in return.  Neurons 0 .. M - 1 are the inputs::
@@ -44,9 +42,9 @@ class TwoPhaseNetwork(Described):
     an input neuron carries the network's own prediction, and the code is that of the known inputs alone
     (docs/dictionary_learning.md, section 6).
 
-    What may be negative has pairs of neurons, whose second one receives and sends everything with the
+    Numbers of either sign have pairs of neurons, whose second one receives and sends everything with the
     opposite sign, by the same weights (section 9 there).  Inputs are pairs where signals may be negative,
-    coding neurons where codes may be.  Of a pair, sigma is the difference.
+    coding neurons where codes may be; sigma is then the difference of the two.
 
     Parameters
     ----------
@@ -62,11 +60,6 @@ class TwoPhaseNetwork(Described):
         Whether codes are not negative.
     positive_signals : bool, default True
         Whether signals must not be negative.  Where atoms or codes may be negative, signals may be anyway.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a matrix does not hold finite real numbers, has a wrong shape, or a wrong sign.
 
     References
     ----------
@@ -94,23 +87,22 @@ class TwoPhaseNetwork(Described):
 
     def __post_init__(self) -> None:
         signs = self.signs
-        feedforward = checks.real_array(
+        given = checks.real_array(
             "feedforward", self.feedforward, shape=(None, None), meaning="(n_atoms, n_inputs)"
         )
-        n_atoms, n_inputs = feedforward.shape
-        feedback = checks.real_array(
-            "feedback", self.feedback, shape=(n_inputs, n_atoms), meaning="(n_inputs, n_atoms)"
-        )
-        lateral = checks.real_array(
-            "lateral", self.lateral, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)"
-        )
-        for name, matrix in (("feedforward", feedforward), ("feedback", feedback), ("lateral", lateral)):
+        n_atoms, n_inputs = given.shape
+        for name, shape, meaning in (
+            ("feedforward", (n_atoms, n_inputs), "(n_atoms, n_inputs)"),
+            ("feedback", (n_inputs, n_atoms), "(n_inputs, n_atoms)"),
+            ("lateral", (n_atoms, n_atoms), "(n_atoms, n_atoms)"),
+        ):
+            matrix = checks.real_array(name, getattr(self, name), shape=shape, meaning=meaning)
             if matrix.min() < signs.least_weight:
                 raise ValueError(
                     f"{name} must not be negative; got {matrix.min()} (positive_atoms=False allows it)"
                 )
             object.__setattr__(self, name, checks.read_only(matrix))
-        thresholds = np.diagonal(lateral)
+        thresholds = np.diagonal(self.lateral)
         if thresholds.min() <= 0.0:
             atom = int(np.argmin(thresholds))
             raise ValueError(
@@ -142,15 +134,30 @@ class TwoPhaseNetwork(Described):
 
     @classmethod
     def of_synapses(cls, synapses: Synapses) -> TwoPhaseNetwork:
-        """Return the network that has weights now."""
-        feedforward, feedback, lateral = (
-            weights.copy() for weights in (synapses.feedforward, synapses.feedback, synapses.lateral)
-        )
+        """Return the network that has a copy of these weights."""
+        matrices = (synapses.feedforward, synapses.feedback, synapses.lateral)
+        feedforward, feedback, lateral = (matrix.copy() for matrix in matrices)
         return cls(feedforward, feedback, lateral, *synapses.signs)
 
     def synapses(self) -> Synapses:
         """Return a copy of the weights, which learning may change."""
         return Synapses(*self._matrices, self.signs)
+
+    def rounded(
+        self, weight_format: FixedPoint, *, rng: int | np.random.Generator | None = None
+    ) -> TwoPhaseNetwork:
+        """Return the network with its weights rounded once: what is done after learning, for a chip.
+
+        Parameters
+        ----------
+        weight_format : FixedPoint
+            The format; see `LearningSettings` for an exponent of None.
+        rng : int or Generator, optional
+            For stochastic rounding.
+        """
+        synapses = self.synapses()
+        synapses.round(checked_format(weight_format, self.signs), np.random.default_rng(rng))
+        return TwoPhaseNetwork.of_synapses(synapses)
 
     def _facts(self) -> dict[str, str]:
         return {
@@ -172,12 +179,12 @@ class TwoPhaseNetwork(Described):
 
     @property
     def signs(self) -> Signs:
-        """What is not negative."""
+        """Which numbers must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
     @property
     def layers(self) -> Layers:
-        """Which neurons there are, in the order of `spiking_network`."""
+        """The populations of neurons, in the order of `spiking_network`."""
         return Layers(self.n_inputs, self.n_atoms, self.signs)
 
     @property
@@ -218,19 +225,18 @@ class TwoPhaseNetwork(Described):
             True where x is known.
         """
         mask = None if mask is None else np.atleast_2d(mask)
-        task = Task.checked(self, np.atleast_2d(signal), penalty, reweighting, mask)
+        signals, inhibition, known = self._checked(np.atleast_2d(signal), penalty, reweighting, mask)
         gamma = share("gamma", gamma)
-        if len(task.signals) != 1:
-            raise ValueError(f"signal must be one signal; got {len(task.signals)}")
+        if len(signals) != 1:
+            raise ValueError(f"signal must be one signal; got {len(signals)}")
         feedforward, feedback, lateral = self._matrices
-        if task.mask is not None:
-            feedback, gain = np.where(task.mask[0], gamma, 1.0)[:, np.newaxis] * feedback, 1.0
-        else:
-            gain = gamma
-        layers, drives = self.layers, (1.0 - gamma) * task.drives
+        gain = gamma
+        if known is not None:
+            feedback, gain = np.where(known[0], gamma, 1.0)[:, np.newaxis] * feedback, 1.0
+        layers = self.layers
         return SpikingNetwork(
             BlockWeights(layers.n_neurons, blocks(layers, feedforward, feedback, lateral, gamma=gain)),
-            layers.drives(drives[:, : self.n_inputs], drives[:, self.n_inputs :])[0],
+            layers.drives((1.0 - gamma) * signals, (gamma - 1.0) * inhibition)[0],
             layers.thresholds(lateral),
         )
 
@@ -259,7 +265,7 @@ class TwoPhaseNetwork(Described):
         kappa : float, default 0.7
             Strength of the feedback in the second phase, in (0, 1).
         duration : float, default 20.0
-            Of each phase, in synaptic time constants.
+            Length of each phase, in synaptic time constants.
         reweighting : array_like, shape (n_atoms,), optional
             s, the weights of the penalty, not negative; by default 1.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
@@ -282,8 +288,6 @@ class TwoPhaseNetwork(Described):
 
         Raises
         ------
-        TypeError, ValueError
-            If an argument is of the wrong kind, shape or value.
         RunawayFeedbackError
             If the network runs away: feedback excites more than thresholds and lateral weights take.
 
@@ -291,18 +295,12 @@ class TwoPhaseNetwork(Described):
         ----------
         Lin and Tang (2018), arXiv:1805.08952, section 4.
         """
-        task = Task.checked(self, signals, penalty, reweighting, mask)
+        task = self._checked(signals, penalty, reweighting, mask)
         kappa, duration, initial_potential, how = checked_phases(
             kappa, duration, initial_potential, time_step, integration
         )
-        first, second = self._run(
-            task,
-            gammas=(0.0, kappa),
-            duration=duration,
-            initial_potential=initial_potential,
-            how=how,
-            n_jobs=n_jobs,
-        )
+        gammas = (0.0, kappa)
+        first, second = self._run(task, gammas, duration, initial_potential, n_jobs=n_jobs, how=how)
         return first, second
 
     def spikes(
@@ -388,136 +386,67 @@ class TwoPhaseNetwork(Described):
         signals, penalty, reweighting, mask, n_jobs
             As for `run`.
         duration : float, default 100.0
-            Of the whole run, in synaptic time constants.
+            Length of the whole run, in synaptic time constants.
         gamma : float, default 0.0
             Strength of the feedback, in [0, 1).
-
-        Raises
-        ------
-        TypeError, ValueError, RunawayFeedbackError
-            As `run`.
         """
-        task = Task.checked(self, signals, penalty, reweighting, mask)
+        task = self._checked(signals, penalty, reweighting, mask)
         gamma = share("gamma", gamma)
         duration = checks.positive_number("duration", duration)
-        _, second = self._run(
-            task, gammas=(gamma, gamma), duration=0.5 * duration, initial_potential=0.5, n_jobs=n_jobs
-        )
+        _, second = self._run(task, (gamma, gamma), 0.5 * duration, 0.5, n_jobs=n_jobs)
         current = second.coding_current
         if self.positive_code:
             return np.maximum(current, 0.0) / np.diagonal(self.lateral)
-        # What a pair receives is without the penalty.
-        excess = np.abs(current) - (1.0 - gamma) * task.penalty * task.reweighting
+        # The current of a pair is without the penalty.
+        excess = np.abs(current) - (1.0 - gamma) * task[1]
         return np.sign(current) * np.maximum(excess, 0.0) / np.diagonal(self.lateral)
+
+    def _checked(
+        self,
+        signals: ArrayLike,
+        penalty: float | ArrayLike,
+        reweighting: ArrayLike | None,
+        mask: ArrayLike | None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return signals, zero where unknown, lambda1 s for each of them, and their mask, all checked."""
+        signals, known = checked_known_signals(signals, self.n_inputs, mask, signed=self.signs.signed_inputs)
+        if known is not None:
+            signals = np.where(known, signals, 0.0)
+        n_atoms = self.n_atoms
+        penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="a number for each atom")
+        if reweighting is not None:
+            penalty = penalty * checks.non_negative_array(
+                "reweighting", reweighting, n_atoms, meaning="one weight for each atom"
+            )
+        return signals, np.broadcast_to(penalty, (len(signals), n_atoms)), known
 
     def _run(
         self,
-        task: Task,
-        *,
+        task: tuple[np.ndarray, np.ndarray, np.ndarray | None],
         gammas: tuple[float, float],
         duration: float,
         initial_potential: float,
-        how: Time[Any] = EXACT,
+        *,
         n_jobs: int | None,
+        how: Time[Any] = EXACT,
     ) -> list[Phase]:
-        n_threads = thread_count(n_jobs)
-        synapses, drives = self.synapses(), task.drives
-        with LearningThreads(n_threads) as executor:
-            return run_phases(
-                synapses,
-                drives,
-                mask=task.mask,
-                gammas=gammas,
-                duration=duration,
-                initial_potential=initial_potential,
-                how=how,
-                n_pieces=max(n_threads, math.ceil(len(drives) / LARGEST_BATCH)),
-                executor=executor,
-            )
+        signals, inhibition, known = task
+        return run_phases(
+            self.synapses(),
+            signals,
+            -inhibition,
+            mask=known,
+            gammas=gammas,
+            duration=duration,
+            initial_potential=initial_potential,
+            how=how,
+            n_threads=thread_count(n_jobs),
+        )
 
     @property
     def _matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.feedforward, self.feedback, self.lateral
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Task:
-    """What a network is to code, checked.
-
-    Attributes
-    ----------
-    signals : ndarray, shape (n_signals, n_inputs)
-        x; zero where it is unknown.
-    mask : ndarray of bool, shape (n_signals, n_inputs), or None
-        True where x is known; None if it is everywhere.
-    penalty, reweighting : ndarray, shape (n_atoms,)
-        lambda1 and s.
-    """
-
-    signals: np.ndarray
-    mask: np.ndarray | None
-    penalty: np.ndarray
-    reweighting: np.ndarray
-
-    @classmethod
-    def checked(
-        cls,
-        network: TwoPhaseNetwork,
-        signals: ArrayLike,
-        penalty: float | ArrayLike,
-        reweighting: ArrayLike | None,
-        mask: ArrayLike | None,
-    ) -> Task:
-        """Return what a network is to code, arguments as of `TwoPhaseNetwork.run`, having checked them."""
-        n_atoms = network.n_atoms
-        signals, mask = checked_known_signals(
-            signals, network.n_inputs, mask, signed=network.signs.signed_inputs
-        )
-        if mask is not None:
-            signals = np.where(mask, signals, 0.0)
-        penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="a number for each atom")
-        if reweighting is None:
-            reweighting = np.ones(n_atoms)
-        reweighting = checks.real_array(
-            "reweighting", reweighting, shape=(n_atoms,), meaning="one weight for each atom"
-        )
-        if reweighting.min() < 0.0:
-            raise ValueError(f"reweighting must not be negative; got {reweighting.min()}")
-        return cls(signals=signals, mask=mask, penalty=penalty, reweighting=reweighting)
-
-    @property
-    def drives(self) -> np.ndarray:
-        """What inputs and atoms are driven by at gamma = 0, inputs first, one row for each signal."""
-        inhibition = np.broadcast_to(-self.penalty * self.reweighting, (len(self.signals), len(self.penalty)))
-        return np.hstack([self.signals, inhibition])
-
-
 def _in_pairs(size: int, populations: Sequence[Population]) -> str:
     return f"{number(size)} pairs" if len(populations) == 2 else number(size)
-
-
-def checked_phases(
-    kappa: float,
-    duration: float,
-    initial_potential: float,
-    time_step: float | None = None,
-    integration: str = "exact",
-) -> tuple[float, float, float, Time[Any]]:
-    """Return the parameters of two phases, numbers as floats, and how time passes, having checked them."""
-    kappa = share("kappa", kappa)
-    if kappa == 0.0:
-        raise ValueError("kappa must be positive: without feedback there is no second phase")
-    duration = checks.positive_number("duration", duration)
-    initial_potential = share("initial_potential", initial_potential)
-    reset = "zero" if integration == "euler" else "subtract"
-    how = time_of(time_step, integration=integration, reset=reset)
-    how.end_of(duration)
-    return kappa, duration, initial_potential, how
-
-
-def share(name: str, value: float) -> float:
-    """Return a number in [0, 1)."""
-    number = checks.non_negative_number(name, value)
-    if number >= 1.0:
-        raise ValueError(f"{name} must lie in [0, 1); got {number}")
-    return number

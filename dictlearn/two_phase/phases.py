@@ -1,15 +1,23 @@
-"""Phases: runs of the two-phase network, and what its neurons observe of them."""
+"""Runs of the two-phase network, phase after phase, and what its neurons observe."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Executor
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from functools import partial
-from threading import Event
-from typing import Any, NamedTuple
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from joblib import effective_n_jobs
+from joblib.parallel import (
+    LokyBackend,
+    MultiprocessingBackend,
+    SequentialBackend,
+    ThreadingBackend,
+    get_active_backend,
+)
 
 from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.layers import Layers, Population, difference, of_first, total
@@ -21,6 +29,9 @@ from snn.run.run import Run, Time
 from snn.state import NetworkState
 from snn.weights import SegmentedWeights
 
+Result = TypeVar("Result")
+
+BACKENDS_OF_THIS_MACHINE = (SequentialBackend, ThreadingBackend, MultiprocessingBackend, LokyBackend)
 # A signal may have this many times the spikes of the inputs without feedback and of the coding neuron that
 # they excite most, in each phase; the least is for short phases.
 SPIKES_ALLOWED = 20.0
@@ -40,9 +51,7 @@ class RunawayFeedbackError(RuntimeError):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Phase(Drawn):
-    """What neurons can observe of themselves over one phase; one row for each signal.
-
-    A pair of neurons has one column.
+    """Observations of the neurons in one phase, a row for each signal; a pair of neurons has one column.
 
     Attributes
     ----------
@@ -51,14 +60,14 @@ class Phase(Drawn):
     n_spikes : ndarray of int, shape (n_signals,)
         Spikes of all neurons.
     input_rate, coding_rate : ndarray, shapes (n_signals, n_inputs), (n_signals, n_atoms)
-        b and a: spikes per unit of time; of a pair, those of the first neuron less those of the second.
+        b and a: spikes per unit of time; for a pair, the rate of the first neuron less that of the second.
     input_current, coding_current : ndarray, of the same shapes
-        v and u: average soma currents.  Of a pair of inputs, that of the first neuron; the second has the
-        opposite.  Of a pair of coding neurons, what the first receives and the second with the opposite sign:
+        v and u: average soma currents.  A pair of inputs has the current of its first neuron.  A pair of
+        coding neurons has the current that the first receives and the second with the opposite sign:
         without the penalty, and without what they give each other.
     coding_trace : ndarray, shape (n_signals, n_atoms)
-        Average of the filtered spikes of the coding neurons, what their synapses passed on: the rate, except
-        for what was in flight at the start and at the end of the phase.
+        Average filtered spikes of the coding neurons, which their synapses passed on: the rate, except for
+        what was in flight at the start and at the end of the phase.
     """
 
     duration: float
@@ -83,7 +92,7 @@ class Phase(Drawn):
 
 
 class _Network(NamedTuple):
-    """As much of a `SpikingNetwork` as a run needs."""
+    """The part of a `SpikingNetwork` that a run needs."""
 
     weights: SegmentedWeights
     firing_threshold: np.ndarray
@@ -93,95 +102,99 @@ class _Network(NamedTuple):
         return len(self.firing_threshold)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Task:
-    """What all pieces of a batch have in common."""
-
-    networks: Sequence[_Network]
-    gammas: Sequence[float]
-    layers: Layers
-    feedback_rows: np.ndarray
-    duration: float
-    initial_potential: float
-    how: Time[Any]
-
-
-class _Runaway(NamedTuple):
-    """The first signal of a piece that had more spikes than allowed, and how many of each neuron."""
-
-    phase: int
-    signal: int
-    spike_counts: np.ndarray
-
-
 class _Piece(NamedTuple):
-    """What came of a piece of a batch."""
+    """Observations of some signals: counts, average currents and traces of each phase; perhaps a runaway."""
 
     observed: list[tuple[np.ndarray, ...]]
-    """For each phase counts, average currents and average filtered spikes."""
-    runaway: _Runaway | None = None
+    # Its phase and its signal.
+    runaway: tuple[int, int] | None = None
+    runaway_counts: np.ndarray = np.empty(0)
 
 
 def run_phases(
     synapses: Synapses,
-    drives: np.ndarray,
+    signals: np.ndarray,
+    coding: np.ndarray,
     *,
     mask: np.ndarray | None = None,
     gammas: Sequence[float],
     duration: float,
     initial_potential: float,
     how: Time[Any],
-    n_pieces: int = 1,
-    executor: Executor | None = None,
+    n_threads: int = 1,
     first: int = 0,
 ) -> list[Phase]:
     """Run copies of the network through phases of equal duration, all states kept in between.
 
-    Shapes: drives (n_signals, n_neurons); mask (n_signals, n_inputs).
+    The signals drive the inputs and `coding` drives the coding neurons, both at gamma = 0; a row each.
     """
-    allowed = _spikes_allowed(synapses, drives, duration, first)
+    allowed = _spikes_allowed(synapses, signals, coding, duration, first)
     layers = synapses.layers(predicted=mask is not None)
-    thresholds, n_inputs = layers.thresholds(synapses.lateral), synapses.n_inputs
-    drives = layers.drives(drives[:, :n_inputs], drives[:, n_inputs:])
+    thresholds, drives = layers.thresholds(synapses.lateral), layers.drives(signals, coding)
     if mask is not None:
         # Weights are those of all signals together, so that an unknown input needs a neuron of its own.
-        # Of the two neurons of an input one is silent, and what it would observe is not read.
+        # Of the two neurons of an input one is silent, and its observations are not read.
         for known, predicted in zip(layers.inputs, layers.predictions, strict=True):
             drives[:, known.neurons][~mask] = SILENCING_DRIVE
             drives[:, predicted.neurons][mask] = SILENCING_DRIVE
     networks = [_Network(synapses.weights(gamma, predicted=mask is not None), thresholds) for gamma in gammas]
-    task = _Task(
-        networks=networks,
-        gammas=gammas,
-        layers=layers,
-        feedback_rows=synapses.feedback_rows,
-        duration=duration,
-        initial_potential=initial_potential,
-        how=how,
-    )
+    end, stop = how.end_of(duration), Event()
+
+    def run_piece(rows: np.ndarray) -> _Piece:
+        """Run some signals through all phases, or until one runs away."""
+        observed: list[tuple[np.ndarray, ...]] = []
+        before = gammas[0]
+        state: NetworkState | Run = NetworkState(
+            membrane_potential=initial_potential * thresholds,
+            synaptic_current=np.zeros(len(thresholds)),
+        )
+        for phase, (network, gamma) in enumerate(zip(networks, gammas, strict=True)):
+            if phase > 0 and len(layers.inputs) == 2:
+                forget_debt(state.membrane_potential, layers)
+            run = how.start(network, (1.0 - gamma) * drives[rows], state, filter_spikes=True)
+            if gamma != before:
+                # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
+                filtered = np.ascontiguousarray(difference(layers.coding, run.filtered_spikes))
+                for inputs in layers.inputs:
+                    current, factor = run.synaptic_current[:, inputs.neurons], inputs.sign * (gamma - before)
+                    updates.add_combinations(current, filtered, factor, synapses.feedback_rows)
+                before = gamma
+            trace = np.copy(run.filtered_spikes)
+
+            def is_over(run: Run = run) -> bool:
+                if stop.is_set():
+                    raise CancelledError
+                return bool((run.spike_counts.sum(axis=1) > allowed[rows]).any())
+
+            run.advance(end, stop_when=is_over)
+            counts = run.spike_counts
+            # Copies are advanced one after the other: the first runaway does not depend on later ones.
+            runaways = np.flatnonzero(counts.sum(axis=1) > allowed[rows])
+            if len(runaways):
+                return _Piece(observed, (phase, int(rows[runaways[0]])), counts[runaways[0]])
+            traces = run.gain * (counts + (trace - run.filtered_spikes)) / duration
+            observed.append((counts, run.charge / duration, traces))
+            state = run
+        return _Piece(observed)
+
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
-    n_pieces = min(n_pieces, len(drives))
+    n_pieces = min(n_threads, len(drives))
     pieces = [np.arange(piece, len(drives), n_pieces) for piece in range(n_pieces)]
-    outcomes = _run_pieces(task, [(drives[piece], allowed[piece]) for piece in pieces], executor)
-    runaways = [
-        (outcome.runaway.phase, int(piece[outcome.runaway.signal]))
-        for piece, outcome in zip(pieces, outcomes, strict=True)
-        if outcome.runaway is not None
-    ]
+    outcomes = in_threads(run_piece, pieces, stop)
+    runaways = [outcome.runaway for outcome in outcomes if outcome.runaway is not None]
     if runaways:
         # Run the first such signal alone: the error does not depend on the pieces.
         *_, signal = min(runaways)
-        runaway = _run_piece(task, drives[[signal]], allowed[[signal]], Event()).runaway
-        assert runaway is not None
-        raise RunawayFeedbackError(_describe(layers, runaway.spike_counts, allowed[signal]))
+        counts = run_piece(np.array([signal])).runaway_counts
+        raise RunawayFeedbackError(_describe(layers, counts, allowed[signal]))
     order = np.argsort(np.concatenate(pieces))
     phases = []
     for pieces_of_phase in zip(*(outcome.observed for outcome in outcomes), strict=True):
-        observed = (
+        counts, currents, traces = (
             arrays[0] if n_pieces == 1 else np.concatenate(arrays)[order]
             for arrays in zip(*pieces_of_phase, strict=True)
         )
-        phases.append(_phase(layers, thresholds, *observed, mask=mask, duration=duration))
+        phases.append(_phase(layers, thresholds, counts, currents, traces, mask=mask, duration=duration))
     return phases
 
 
@@ -208,7 +221,7 @@ def _phase(
     if len(coding) == 1:
         coding_current = of_first(coding, currents)
     else:
-        # Each neuron of a pair excites the other by the threshold: what both receive is without that.
+        # Each neuron of a pair excites the other by the threshold: take that away.
         own = thresholds[coding[0].neurons]
         coding_current = 0.5 * (difference(coding, currents) + own * coding_trace)
     return Phase(
@@ -222,25 +235,25 @@ def _phase(
     )
 
 
-def join_phases(parts: Sequence[Sequence[Phase]]) -> list[Phase]:
-    """Return the phases of all rows together, from those of consecutive parts."""
-    joined = []
-    for phases in zip(*parts, strict=True):
-        names = [name for name in vars(phases[0]) if name != "duration"]
-        arrays = {name: np.concatenate([getattr(phase, name) for phase in phases]) for name in names}
-        joined.append(Phase(duration=phases[0].duration, **arrays))
-    return joined
+def forget_debt(membrane_potential: np.ndarray, layers: Layers) -> None:
+    """Raise the negative potentials of pairs of input neurons to zero, in place.
+
+    While one neuron of a pair fires, the potential of the other falls.  Where the next phase changes the sign
+    of what both receive, that neuron would be silent for as long again.
+    """
+    potentials = membrane_potential[:, : layers.n_input_neurons]
+    np.maximum(potentials, 0.0, out=potentials)
 
 
-def _spikes_allowed(synapses: Synapses, drives: np.ndarray, duration: float, first: int) -> np.ndarray:
+def _spikes_allowed(
+    synapses: Synapses, signals: np.ndarray, coding: np.ndarray, duration: float, first: int
+) -> np.ndarray:
     """Return how many spikes each signal may have in a phase; raise ValueError if one is far too large."""
-    n_inputs, thresholds = synapses.n_inputs, np.diagonal(synapses.lateral)
     with np.errstate(over="ignore"):
-        signals = np.clip(drives[:, :n_inputs], -LARGEST_DRIVE, LARGEST_DRIVE)
-        probes = np.clip(drives[:, n_inputs:], 0.0, LARGEST_DRIVE)
+        signals = np.clip(signals, -LARGEST_DRIVE, LARGEST_DRIVE)
         # Coding neurons without inhibition; they matter where atoms are small.
-        excitation = probes + np.abs(signals @ synapses.feedforward_rows)
-        by_coding = (excitation / thresholds).max(axis=1)
+        excitation = np.clip(coding, 0.0, LARGEST_DRIVE) + np.abs(signals @ synapses.feedforward_rows)
+        by_coding = (excitation / synapses.thresholds).max(axis=1)
         expected = (np.abs(signals).sum(axis=1) + by_coding) * duration
     too_many = ~(expected <= MOST_SPIKES_EXPECTED)
     if too_many.any():
@@ -270,77 +283,42 @@ def _describe(layers: Layers, counts: np.ndarray, allowed: float) -> str:
     )
 
 
-def _run_pieces(
-    task: _Task, pieces: Sequence[tuple[np.ndarray, np.ndarray]], executor: Executor | None
-) -> list[_Piece]:
-    """Run all pieces, in the threads of an executor if there is one and they are several."""
-    stop = Event()
-    if executor is None or len(pieces) == 1:
-        return [_run_piece(task, *piece, stop) for piece in pieces]
-    futures = [executor.submit(_run_piece, task, *piece, stop) for piece in pieces]
+def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event) -> list[Result]:
+    """Return the results of a call for each piece: the first one here, the others in threads of their own.
+
+    An error here, Ctrl-C for example, sets `stop`; the threads end soon, and nothing waits for them.
+    """
+    results: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
+
+    def work(k: int) -> None:
+        try:
+            results.put((k, call(pieces[k]), None))
+        except BaseException as error:
+            results.put((k, None, error))
+
     try:
-        return [future.result() for future in futures]
+        for k in range(1, len(pieces)):
+            Thread(target=work, args=(k,), name="learning", daemon=True).start()
+        found: dict[int, Any] = {0: call(pieces[0])}
+        while len(found) < len(pieces):
+            k, result, error = results.get()
+            if error is not None:
+                raise error
+            found[k] = result
     except BaseException:
         stop.set()
-        for future in futures:
-            future.cancel()
         raise
+    return [found[k] for k in range(len(pieces))]
 
 
-def _run_piece(task: _Task, drives: np.ndarray, allowed: np.ndarray, stop: Event) -> _Piece:
-    """Run some signals through all phases, or until one runs away.
+def thread_count(n_jobs: int | None) -> int:
+    """Return the number of threads of `n_jobs`, which has scikit-learn's meaning.
 
-    Copies are advanced one after the other, and each one's spikes are its own: so the first that runs away
-    does not depend on which others there are.
+    A backend of joblib for a cluster counts the workers of the cluster.  Threads are of this machine: there
+    it is one, unless `n_jobs` is given.
     """
-    layers, before = task.layers, task.gammas[0]
-    end = task.how.end_of(task.duration)
-    observed: list[tuple[np.ndarray, ...]] = []
-    state: NetworkState | Run = NetworkState(
-        membrane_potential=task.initial_potential * task.networks[0].firing_threshold,
-        synaptic_current=np.zeros(drives.shape[1]),
-    )
-    for phase, (network, gamma) in enumerate(zip(task.networks, task.gammas, strict=True)):
-        if phase > 0 and len(layers.inputs) == 2:
-            forget_debt(state.membrane_potential, layers)
-        run = task.how.start(network, (1.0 - gamma) * drives, state, filter_spikes=True)
-        if gamma != before:
-            # Feedback acts on the filtered spikes, so that a change of gamma acts at once.  (That of inputs
-            # which carry predictions has not changed.)
-            filtered = np.ascontiguousarray(difference(layers.coding, run.filtered_spikes))
-            for inputs in layers.inputs:
-                updates.add_combinations(
-                    run.synaptic_current[:, inputs.neurons],
-                    filtered,
-                    inputs.sign * (gamma - before),
-                    task.feedback_rows,
-                )
-            before = gamma
-        trace = np.copy(run.filtered_spikes)
-        run.advance(end, stop_when=partial(_is_over, run, allowed, stop))
-        runaways = np.flatnonzero(run.spike_counts.sum(axis=1) > allowed)
-        if len(runaways):
-            signal = int(runaways[0])
-            return _Piece(observed, _Runaway(phase, signal, run.spike_counts[signal]))
-        counts = run.spike_counts
-        traces = run.gain * (counts + (trace - run.filtered_spikes)) / task.duration
-        observed.append((counts, run.charge / task.duration, traces))
-        state = run
-    return _Piece(observed)
-
-
-def forget_debt(membrane_potential: np.ndarray, layers: Layers) -> None:
-    """Raise the negative potentials of pairs of input neurons to zero, in place.
-
-    While one neuron of a pair fires, the potential of the other falls.  Where the next phase changes the sign
-    of what both receive, that neuron would be silent for as long again.
-    """
-    potentials = membrane_potential[:, : layers.n_input_neurons]
-    np.maximum(potentials, 0.0, out=potentials)
-
-
-def _is_over(run: Run, allowed: np.ndarray, stop: Event) -> bool:
-    """Return whether a copy has more spikes than allowed; CancelledError if the run is to stop."""
-    if stop.is_set():
-        raise CancelledError
-    return bool((run.spike_counts.sum(axis=1) > allowed).any())
+    n_jobs = checks.worker_count("n_jobs", n_jobs)
+    backend, _ = get_active_backend()
+    if isinstance(backend, BACKENDS_OF_THIS_MACHINE):
+        return effective_n_jobs(n_jobs)
+    return 1 if n_jobs is None else ThreadingBackend().effective_n_jobs(n_jobs)

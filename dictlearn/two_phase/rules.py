@@ -1,347 +1,430 @@
-"""The local learning rules of the two-phase network.
+"""Learning rules of the two-phase network: values that say how weights change by what neurons observed.
 
-Gradients are read from what each neuron observes of its own two phases (equations 9 and 10 of Lin and Tang,
-2018), and updates change its incoming weights (11 and 12).  A neuron uses its own rates and currents, what
-arrives at its synapses, and its incoming weights; nothing else.  `TwoPhaseLearner` calls these functions.
-
-There are two read-outs.  "rate", the papers', uses spike rates, with an error of one spike in a phase.
-"current" uses average soma currents, which neurons integrate anyway: the same limits (theory.md, equation
-4), and the gradients are exact for the code that the phase with feedback passed on.
-
-Arrays have one row for each signal; the updates of several signals add up.
+`UsageSteps` and `PaperSteps` are two of them, written with the functions of this module and nothing else.  A
+rule is local: a neuron uses its own rates and currents, what arrives at its synapses, and its incoming
+weights.  The updates of several signals add up.  Equations 9 to 12 are those of Lin and Tang (2018).
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
 import numpy as np
 
 from dictlearn.two_phase._kernels import updates
-from dictlearn.two_phase.phases import Phase
+from dictlearn.two_phase.layers import Signs
 from snn.base import checks
+from snn.base.archive import Entry
 from solvers.workers.blas import load_scipy_linalg
 
-READOUTS = ("rate", "current")
+if TYPE_CHECKING:
+    from dictlearn.two_phase.observed import Batch, Observed
+    from dictlearn.two_phase.synapses import Synapses
+
+__all__ = [
+    "Entry",
+    "PaperSteps",
+    "Rule",
+    "UsageSteps",
+    "change_by_source",
+    "change_by_target",
+    "observed_penalty",
+    "project_lateral",
+]
+
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
 # With more signals in a batch `project_lateral` solves for the atoms, if they are fewer: to solve for signals
 # takes a time that grows with their cube.
 LARGE_BATCH = 256
+# The share of the mismatch that H corrects: currents measure it exactly, counts do not.
+LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
+# How fast the paper's decay follows the mean code, in samples.
+FOLLOWING = 1000.0
+# V of `UsageSteps` at the start: first steps are of the order of the trust region.
+FIRST_MOVEMENT = 0.01
+# Defaults of kappa, duration and time_step; the last for atoms of either sign.
+STRONG_FEEDBACK: dict[str, float] = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32}
+WEAK_FEEDBACK: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 32}
+WEAK_FEEDBACK_OF_SIGNED: dict[str, float] = {"kappa": 0.1, "duration": 10.0, "time_step": 1 / 16}
+KINDS: dict[str, type[Rule]] = {}
 
 
-def reconstruction_gradient(
-    without_feedback: Phase,
-    with_feedback: Phase,
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A learning rule; subclasses define `change`, and what else differs from this class.
+
+    A subclass with parameters is a frozen dataclass whose fields JSON can hold.  They are saved with a
+    learner, and so is what the rule remembers.  A program that loads the learner must have defined or
+    imported the class before.
+
+    Attributes
+    ----------
+    batch_size : int
+        Signals that see the same weights, by default.
+    remembers : mapping of str to Entry
+        The arrays that are kept from batch to batch.  ``Entry("f", ("atoms", "inputs"), 0.0)`` is an array of
+        floats, shape (n_atoms, n_inputs), that are at least 0.  They are zero at first; an optional one is
+        absent.
+    """
+
+    batch_size: ClassVar[int] = 32
+    remembers: ClassVar[Mapping[str, Entry]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        KINDS[f"{cls.__module__}.{cls.__qualname__}"] = cls
+
+    def defaults(self, readout: str, signs: Signs) -> dict[str, float]:
+        """Return kappa, duration and time_step where settings have "auto"."""
+        if readout == "rate":
+            return STRONG_FEEDBACK
+        return WEAK_FEEDBACK if signs.positive_atoms else WEAK_FEEDBACK_OF_SIGNED
+
+    def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
+        """Return s, the weight of each neuron's penalty, from its threshold and the samples it was silent."""
+        return np.ones(len(thresholds))
+
+    def n_probes(self, n_samples: int, n_signals: int) -> int:
+        """Return how many neurons are made to fire alone, beside a batch that comes after `n_samples`."""
+        return 0
+
+    def change(
+        self, batch: Batch, observed: Observed, synapses: Synapses, memory: dict[str, np.ndarray]
+    ) -> None:
+        """Change F, B and H in place, and what the rule remembers.
+
+        Parameters
+        ----------
+        batch : Batch
+            How the network ran: number of signals, samples so far, penalties, settings.
+        observed : Observed
+            Codes, g_D and g_H.
+        synapses : Synapses
+            The weights, as the run had them.
+        memory : dict of str to ndarray
+            The arrays that `remembers` names.
+        """
+        raise NotImplementedError
+
+    def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the atoms that were learned, of any norm, shape (n_atoms, n_inputs): B^T."""
+        return synapses.feedback_rows
+
+    def forget(self, atom: int, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
+        """Forget an atom that was just replaced by another pattern."""
+        for name, entry in self.remembers.items():
+            if name in memory and entry.shape and entry.shape[0] == "atoms":
+                memory[name][atom] = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageSteps(Rule):
+    """Each coding neuron's step from what it did so far, and decay by what it observes.
+
+    With A_i the sum of a_i^2 over all n samples so far, and C_i that of ``|a_i| sum_j |a_j|`` over the
+    batch, in units of the mean energy of the signals::
+
+        eta_i = gain / (initial_usage / (1 + n / settling) + A_i + caution C_i)
+        F_ij <- F_ij - eta_i a_i (g_D_j / kappa + rho_i F_ij)        rho_i = -F_i . g_D / kappa
+        B_ji likewise, with the same rho_i
+
+    H follows by `rules.project_lateral`, from the signals and from probes: neurons whose lateral weights were
+    unused for longest are driven alone, so that the weights of silent neurons stay correct.  A_i is the
+    curvature of the objective along atom i, so that this is its diagonal Newton step.
+
+    Where weights may have either sign, no bound stops them, and H moves with F and B as their product does: a
+    symmetric network stays consistent exactly.  The mismatch that is left is then measured with the changed
+    weights and corrected.  With V_i the sum of ``a_i^2 ||g_D||^2 / kappa^2`` over all samples so far, and D_i
+    that of a_i^2 over the batch::
+
+        eta_i = 1 / (sqrt(0.01 + V_i) / reach + (1 - m_i) D_i + caution m_i C_i / gain)
+
+    V_i is the sum of the squares of the neuron's own gradients, so that this is the step of AdaGrad, one for
+    each neuron: it falls fast where errors remain that no atom explains, and slowly where they vanish.  m_i
+    is the share of its lateral currents that neuron i saw mismatched in the batch, at most 1.  Where H agrees
+    with F B, no step is larger than is best for the batch, 1 / D_i; elsewhere a batch goes no farther than H
+    can follow.  Such steps are large, and keep atoms in motion: the dictionary is an average of each atom,
+    to which a batch adds its new weights with the share ``min(averaging D_i / A_i, 1)``.  Where gradients
+    are read from counts, steps are those of positive atoms.
+
+    The decay keeps every atom at unit norm: the norm of F_i changes by
+    ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever the code; on the unit sphere the update is tangent, and
+    stationary exactly where the objective is under unit norms.  In an optimal code rho_i is lambda1 s_i, the
+    penalty as it is weighted.  A batch whose codes explain too much, so that the sum of its a_i rho_i is
+    negative, decays nothing.  There is no lambda2.
+
+    Parameters
+    ----------
+    gain : float, default 4.0
+        1 averages over all samples; more forgets the early ones.
+    reach : float, default 1.5
+        How far, about, an atom of unit norm has to go, for weights of either sign.
+    averaging : float, default 4.0
+        For weights of either sign: 1 averages over all that an atom did, more over the last part of it.
+    initial_usage : float, default 2.0
+        Divides the first steps.
+    settling : float, default 300.0
+        Samples after which that is halved: neurons that are used later may change faster.
+    caution : float, default 10.0
+        Weight of C_i, which bounds the curvature along all atoms at once: one batch goes at most
+        gain / caution of the way, so that H can follow.
+    lateral_gain : float, optional
+        Share of the mismatch that H corrects, in (0, 2).  By default 1 where gradients are read from
+        currents, which measure it exactly, and 0.1 where spikes are counted.
+    probes : float, default 0.25
+        Probes for each signal; on a clock each costs nearly as much as a signal.
+    patience : float, default 4.0
+        A neuron that was silent for n samples has the penalty weighted by ``s = max(1 - n / (patience
+        n_atoms), 0)``, and recovers at its next spike: no atom stays unused for long.
+    """
+
+    remembers: ClassVar[Mapping[str, Entry]] = {
+        "usage": Entry("f", ("atoms",), 0.0),  # A
+        "movement": Entry("f", ("atoms",), 0.0),  # V
+        "average": Entry("f", ("atoms", "inputs"), optional=True),  # of B^T
+    }
+
+    gain: float = 4.0
+    reach: float = 1.5
+    averaging: float = 4.0
+    initial_usage: float = 2.0
+    settling: float = 300.0
+    caution: float = 10.0
+    lateral_gain: float | None = None
+    probes: float = 0.25
+    patience: float = 4.0
+
+    def __post_init__(self) -> None:
+        positive = ("gain", "reach", "averaging", "initial_usage", "settling", "patience")
+        checks.check_fields(self, checks.positive_number, *positive)
+        checks.check_fields(self, checks.non_negative_number, "caution", "probes")
+        if self.lateral_gain is not None:
+            checks.check_fields(self, checks.positive_number, "lateral_gain")
+            if self.lateral_gain >= 2.0:
+                raise ValueError(f"lateral_gain must be less than 2; got {self.lateral_gain}")
+
+    def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
+        """Return s: neurons that were silent for long are excitable."""
+        return np.maximum(1.0 - silence / (self.patience * len(silence)), 0.0)
+
+    def n_probes(self, n_samples: int, n_signals: int) -> int:
+        """Return `probes` for each signal, rounded so that batches of any size have as many."""
+        return math.floor(self.probes * (n_samples + n_signals)) - math.floor(self.probes * n_samples)
+
+    def change(
+        self, batch: Batch, observed: Observed, synapses: Synapses, memory: dict[str, np.ndarray]
+    ) -> None:
+        """Change F and B, and let H follow."""
+        settings, n, energy = batch.settings, batch.n_signals, batch.energy
+        kappa, least, readout = settings.kappa, settings.signs.least_weight, settings.readout
+        codes, g_d = observed.codes[:n], observed.reconstruction_gradient[:n]
+        g_h, rho = observed.lateral_gradient(synapses), observed_penalty(synapses, g_d, kappa=kappa)
+        used, sizes = (codes * codes).sum(axis=0) / energy, np.abs(codes)
+        memory["usage"] += used
+        together = sizes.sum(axis=1) @ sizes / energy
+        # No bound stops F and B, and currents are exact: H can move as their product does.
+        follows = not settings.positive_atoms and readout == "current"
+        if follows:
+            errors = np.einsum("ij,ij->i", g_d, g_d) / kappa**2
+            memory["movement"] += errors @ (codes * codes) / energy**2
+            mismatch = _mismatch(observed.codes, g_h, synapses, kappa)
+            bound = (1.0 - mismatch) * used + self.caution / self.gain * mismatch * together
+            step = 1.0 / (np.sqrt(FIRST_MOVEMENT + memory["movement"]) / self.reach + bound) / energy
+        else:
+            initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
+            step = self.gain / (initial + memory["usage"] + self.caution * together) / energy
+        keep, weighted = np.clip(1.0 - step * (codes * rho).sum(axis=0), 0.0, 1.0), codes * step
+        change_by_target(synapses.feedforward_rows, weighted / kappa, g_d, keep=keep, least=least)
+        change_by_source(synapses.feedback_rows, weighted / kappa, g_d, keep=keep, least=least)
+        if follows:
+            # F B changes by both; the second time rho is that of the changed F.
+            change_by_source(synapses.lateral_rows, weighted, -rho, keep=keep)
+            rho = observed_penalty(synapses, g_d, kappa=kappa)
+            change_by_target(synapses.lateral_rows, weighted, -rho, keep=keep)
+            predicted = observed.codes @ synapses.feedback_rows
+            g_h = kappa * (observed.codes @ synapses.lateral_rows - predicted @ synapses.feedforward_rows)
+        gain = LATERAL_GAINS[readout] if self.lateral_gain is None else self.lateral_gain
+        project_lateral(synapses, observed.codes, g_h, kappa=kappa, gain=gain)
+        if follows and settings.weight_format is None:
+            shares = np.zeros_like(used)
+            np.divide(self.averaging * used, memory["usage"], out=shares, where=used > 0.0)
+            rows = synapses.feedback_rows
+            average = memory.setdefault("average", rows.copy())
+            average += np.minimum(shares, 1.0)[:, np.newaxis] * (rows - average)
+        else:
+            memory.pop("average", None)
+
+    def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return B^T; where weights may have either sign, the average that each synapse keeps of it."""
+        return memory.get("average", synapses.feedback_rows)
+
+    def forget(self, atom: int, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
+        """Begin anew with an atom that was just replaced by another pattern."""
+        super().forget(atom, synapses, memory)
+        if "average" in memory:
+            memory["average"][atom] = synapses.feedback_rows[atom]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperSteps(Rule):
+    """The paper's plain rules: one step for all, a fixed decay, and re-weighting by the thresholds.
+
+    With ``eta_D = step / (1 + n / halving)`` after n samples, in units of the mean energy of the signals::
+
+        F_ij <- max(F_ij - eta_D (a_i g_D_j / kappa + lambda2 F_ij), 0)              B_ji likewise     (11)
+        H_ij <- max(H_ij - eta_H g_H_i a_j / kappa - 2 eta_D lambda2 H_ij, 0)        s = diag H        (12)
+
+    Samples come one at a time by default: in larger batches these steps can run away.
+
+    Parameters
+    ----------
+    step : float, default 0.5
+        eta_D at the start.
+    halving : float, default 20_000.0
+        Samples after which eta_D is half of that.
+    decay : float, optional
+        lambda2, in the same units.  By default it follows the data: the mean of ``lambda1 |a|`` times the
+        mean threshold, at which the mean atom norm neither grows nor shrinks at 1.
+    lateral_ratio : float, default 15.0
+        eta_H / eta_D.
+    reweighting : bool, default True
+        s = diag H, which keeps norms alike; otherwise s = 1.
+    """
+
+    batch_size: ClassVar[int] = 1
+    remembers: ClassVar[Mapping[str, Entry]] = {"mean_cost": Entry("f", (), 0.0)}  # of lambda1 |a|
+
+    step: float = 0.5
+    halving: float = 20_000.0
+    decay: float | None = None
+    lateral_ratio: float = 15.0
+    reweighting: bool = True
+
+    def __post_init__(self) -> None:
+        checks.check_fields(self, checks.positive_number, "step", "halving", "lateral_ratio")
+        if self.decay is not None:
+            checks.check_fields(self, checks.non_negative_number, "decay")
+        checks.check_fields(self, checks.flag, "reweighting")
+
+    def defaults(self, readout: str, signs: Signs) -> dict[str, float]:
+        """Return the strong feedback of the paper."""
+        return STRONG_FEEDBACK
+
+    def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
+        """Return s: the thresholds, or 1."""
+        return thresholds if self.reweighting else np.ones(len(thresholds))
+
+    def change(
+        self, batch: Batch, observed: Observed, synapses: Synapses, memory: dict[str, np.ndarray]
+    ) -> None:
+        """Change F, B and H by the plain rules."""
+        settings, n, energy = batch.settings, batch.n_signals, batch.energy
+        kappa, least = settings.kappa, settings.signs.least_weight
+        codes, g_d = observed.codes[:n], observed.reconstruction_gradient[:n]
+        g_h = observed.lateral_gradient(synapses)
+        step = self.step / (1.0 + batch.n_samples / self.halving) / energy
+        if self.decay is None:
+            # The mean of all signals so far, until they are enough to forget the early ones.
+            share_of_batch = min(1.0, n / min(FOLLOWING, batch.n_samples + n))
+            cost = (np.abs(codes).mean(axis=0) * batch.penalty).mean()
+            memory["mean_cost"] += share_of_batch * (cost - memory["mean_cost"])
+            decay = float(memory["mean_cost"] * synapses.thresholds.mean())
+        else:
+            decay = self.decay * energy
+        keep = max(1.0 - step * decay, 0.0) ** n
+        change_by_target(synapses.feedforward_rows, step / kappa * codes, g_d, keep=keep, least=least)
+        change_by_source(synapses.feedback_rows, step / kappa * codes, g_d, keep=keep, least=least)
+        keep = max(1.0 - 2.0 * step * decay, 0.0) ** n
+        lateral = self.lateral_ratio * step / kappa * g_h
+        change_by_source(synapses.lateral_rows, observed.codes, lateral, keep=keep, least=least)
+
+
+# -- functions that rules are made of --------------------------------------------------------------
+
+
+def change_by_source(
+    rows: np.ndarray,
+    codes: np.ndarray,
+    values: np.ndarray,
     *,
-    readout: str = "current",
-    mask: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return g_D, what each input neuron observes of the reconstruction error, shape (n_signals, n_inputs).
-
-    ``g_D = b_kappa - b_0 ~= kappa (B a_kappa - x)``                                              (9)
-
-    With currents it is equal, for a_kappa the average filtered spikes (`Phase.coding_trace`).  The neuron of
-    an unknown input observes none: it takes its b_kappa for b_0.
+    keep: float | np.ndarray = 1.0,
+    least: float = -np.inf,
+) -> None:
+    """Change weights from coding neurons in place: ``rows_j <- max(keep_j rows_j - sum_k codes_kj values_k, least)``.
 
     Parameters
     ----------
-    without_feedback, with_feedback : Phase
-        The two phases.
-    readout : {"rate", "current"}, default "current"
-        b: spike rates, or average soma currents.
-    mask : ndarray of bool, shape (n_signals, n_inputs), optional
-        True where an input is known, as in `TwoPhaseNetwork.run`.
-    """
-    before, after = _sent(without_feedback, with_feedback, readout, mask)
-    return after - before
+    rows : ndarray, shape (n_atoms, n_targets)
+        `Synapses.feedback_rows` or `Synapses.lateral_rows`.
+    codes : ndarray, shape (n_signals, n_atoms)
+        Nearly all zero, such as the codes times a step.
+    values : ndarray, shape (n_signals, n_targets)
+        Gradients that the targets observe.
+    keep : float or ndarray, shape (n_atoms,), default 1.0
+        The share of the weights that decay leaves.
+    least : float, default -inf
+        The smallest weight, `Signs.least_weight`.
+    """  # noqa: E501
+    updates.change_rows(rows, np.full(codes.shape[1], keep), codes, values, least)
 
 
-def lateral_gradient(
-    feedforward: np.ndarray,
-    lateral: np.ndarray,
-    without_feedback: Phase,
-    with_feedback: Phase,
+def change_by_target(
+    rows: np.ndarray,
+    codes: np.ndarray,
+    values: np.ndarray,
     *,
-    kappa: float,
-    readout: str = "current",
-    mask: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return g_H, what each coding neuron observes of its mismatch, shape (n_signals, n_atoms).
-
-    ``g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa``   (10)
-
-    with e = u - Theta a, the difference of a neuron's average current and what its spikes took.  By
-    equation 8 the same is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, which is what "current"
-    computes, with b the average currents that the input neurons send for equation 11 as well, and a_kappa
-    the average filtered spikes that arrive: equal to the right-hand side, not an approximation.
-
-    The neuron of an unknown input sends its b_kappa in place of b_0.  With readout="rate",
-    (1 - kappa) F (b_kappa - b_0) of the unknown inputs is added: the two phases predict different values.
+    keep: float | np.ndarray = 1.0,
+    least: float = -np.inf,
+) -> None:
+    """Change weights to coding neurons in place, as `change_by_source` changes those from them.
 
     Parameters
     ----------
-    feedforward : ndarray, shape (n_atoms, n_inputs)
-        F; neuron i uses its own row.
-    lateral : ndarray, shape (n_atoms, n_atoms)
-        H; neuron i uses its own row.
-    without_feedback, with_feedback : Phase
-        The two phases.
-    kappa : float
-        Strength of the feedback in the second.
-    readout : {"rate", "current"}, default "current"
-        See above.
-    mask : ndarray of bool, shape (n_signals, n_inputs), optional
-        As for `reconstruction_gradient`.
+    rows : ndarray, shape (n_sources, n_atoms)
+        `Synapses.feedforward_rows` or `Synapses.lateral_rows`.
+    codes, keep, least
+        As for `change_by_source`.
+    values : ndarray, shape (n_signals, n_sources)
+        Numbers that the sources send.
     """
-    first, second = without_feedback, with_feedback
-    before, after = _sent(first, second, readout, mask)
-    if readout == "current":
-        received = (1.0 - kappa) * before - after
-        return kappa * second.coding_trace @ lateral.T + received @ feedforward.T
-    thresholds = np.diagonal(lateral)
-    excess_first = first.coding_current - thresholds * first.coding_rate
-    excess_second = second.coding_current - thresholds * second.coding_rate
-    change = (first.coding_rate - second.coding_rate) @ lateral.T
-    if mask is not None:
-        change += (before - first.input_rate) @ feedforward.T
-    return (1.0 - kappa) * (change + excess_first) - excess_second
+    n_signals, n_atoms = codes.shape
+    workspace = np.empty((n_signals + 2) * n_atoms + n_signals, dtype=np.int64)
+    updates.change_columns(rows, np.full(n_atoms, keep), codes, values, least, workspace)
 
 
-def code(phase: Phase, *, readout: str = "current", positive: bool = True) -> np.ndarray:
-    """Return a, the code of each signal as it arrives at synapses, shape (n_signals, n_atoms).
-
-    Parameters
-    ----------
-    phase : Phase
-        Usually the one with feedback, whose rates the updates use.
-    readout : {"rate", "current"}, default "current"
-        Spike rates, or average filtered spikes: the code for which both gradients are exact.
-    positive : bool, default True
-        Whether codes are not negative: what rounding makes negative is zero.
-    """
-    checks.instance_of("phase", phase, Phase)
-    if checks.one_of("readout", readout, READOUTS) == "rate":
-        return phase.coding_rate
-    return np.maximum(phase.coding_trace, 0.0) if positive else phase.coding_trace
-
-
-def observed_penalty(
-    feedforward: np.ndarray, reconstruction_gradient: np.ndarray, *, kappa: float
-) -> np.ndarray:
-    """Return rho, what each coding neuron receives of the reconstruction error, shape (n_signals, n_atoms).
-
-    ``rho_i = -F_i . g_D / kappa``
+def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *, kappa: float) -> np.ndarray:
+    """Return ``rho_i = -F_i . g_D / kappa``, what each coding neuron receives of the error of reconstruction.
 
     In an optimal code it is lambda1 s_i for every active neuron: what the atom still explains is worth its
-    penalty.  In the code of a short run it is not, and `UsageSteps` decays by what is observed.
+    penalty.  In the code of a short run it is not.
 
     Parameters
     ----------
-    feedforward : ndarray, shape (n_atoms, n_inputs)
-        F; neuron i uses its own row.
+    synapses : Synapses
+        F.
     reconstruction_gradient : ndarray, shape (n_signals, n_inputs)
-        g_D, which the input neurons send.
+        g_D.
     kappa : float
         Strength of the feedback.
+
+    Returns
+    -------
+    ndarray, shape (n_signals, n_atoms)
     """
-    return (-1.0 / kappa) * (reconstruction_gradient @ feedforward.T)
-
-
-def update_feedforward(
-    feedforward: np.ndarray,
-    codes: np.ndarray,
-    reconstruction_gradient: np.ndarray,
-    *,
-    kappa: float,
-    step: float | np.ndarray,
-    keep: float | np.ndarray = 1.0,
-    least: float = 0.0,
-) -> None:
-    """Change F in place: coding neuron i changes the weights that arrive at it.
-
-    ``F_ij <- max(keep_i F_ij - eta_i a_i g_D_j / kappa, 0)``                                   (11)
-
-    summed over the signals of a batch; keep_i is 1 - eta_i lambda2 for one signal.
-
-    Parameters
-    ----------
-    feedforward : ndarray, shape (n_atoms, n_inputs)
-        F; the transpose of a C-contiguous array, one row for each source, as spikes need it.
-    codes : ndarray, shape (n_signals, n_atoms)
-        a of the phase with feedback.
-    reconstruction_gradient : ndarray, shape (n_signals, n_inputs)
-        g_D, which the input neurons send.
-    kappa : float
-        Strength of the feedback.
-    step : float or ndarray, shape (n_atoms,)
-        eta, of all neurons or of each.
-    keep : float or ndarray, shape (n_atoms,), default 1.0
-        The share of the weights that decay leaves, for all neurons or for each.
-    least : float, default 0.0
-        The smallest weight; -inf for any.
-    """
-    n_signals, n_atoms = codes.shape
-    workspace = np.empty((n_signals + 2) * n_atoms + n_signals, dtype=np.int64)
-    updates.change_columns(
-        feedforward.T,
-        np.full(n_atoms, keep),
-        codes * (step / kappa),
-        reconstruction_gradient,
-        least,
-        workspace,
-    )
-
-
-def update_feedback(
-    feedback: np.ndarray,
-    codes: np.ndarray,
-    reconstruction_gradient: np.ndarray,
-    *,
-    kappa: float,
-    step: float | np.ndarray,
-    keep: float | np.ndarray = 1.0,
-    least: float = 0.0,
-) -> None:
-    """Change B in place: input neuron i changes the weights that arrive at it.
-
-    ``B_ij <- max(keep_j B_ij - eta_j g_D_i a_j / kappa, 0)``                                   (11)
-
-    Parameters
-    ----------
-    feedback : ndarray, shape (n_inputs, n_atoms)
-        B; the transpose of a C-contiguous array.
-    codes, reconstruction_gradient, kappa, step, keep, least
-        As for `update_feedforward`.
-    """
-    updates.change_rows(
-        feedback.T,
-        np.full(codes.shape[1], keep),
-        codes * (step / kappa),
-        reconstruction_gradient,
-        least,
-    )
-
-
-def update_lateral(
-    lateral: np.ndarray,
-    codes: np.ndarray,
-    lateral_gradient: np.ndarray,
-    *,
-    kappa: float,
-    step: float,
-    keep: float = 1.0,
-    least: float = 0.0,
-) -> None:
-    """Change H in place: coding neuron i changes its lateral weights and its threshold.
-
-    ``H_ij <- max(keep H_ij - eta_H g_H_i a_j / kappa, 0)``                                     (12)
-
-    with keep = 1 - 2 eta_D lambda2 for one signal: H decays twice as fast as F and B, as their product does.
-
-    Parameters
-    ----------
-    lateral : ndarray, shape (n_atoms, n_atoms)
-        H; the transpose of a C-contiguous array.
-    codes : ndarray, shape (n_signals, n_atoms)
-        a of the phase with feedback.
-    lateral_gradient : ndarray, shape (n_signals, n_atoms)
-        g_H.
-    kappa, keep, least
-        As for `update_feedforward`.
-    step : float
-        eta_H, about 15 eta_D in the paper.
-    """
-    _change_lateral(lateral, codes, step / kappa * lateral_gradient, keep, least)
-
-
-def move_lateral_with_feedback(
-    lateral: np.ndarray,
-    codes: np.ndarray,
-    observed_penalty: np.ndarray,
-    *,
-    step: float | np.ndarray,
-    keep: float | np.ndarray = 1.0,
-) -> None:
-    """Change H in place as the product F B changes when B does.
-
-    ``H_ij <- keep_j H_ij + rho_i eta_j a_j``
-
-    summed over the signals of a batch.  By `update_feedback` B_j becomes keep_j B_j - eta_j a_j g_D / kappa,
-    and rho_i is -F_i . g_D / kappa.  Coding neuron j sends keep_j and eta_j a_j to all others.
-
-    Parameters
-    ----------
-    lateral : ndarray, shape (n_atoms, n_atoms)
-        H; the transpose of a C-contiguous array.
-    codes : ndarray, shape (n_signals, n_atoms)
-        a of the signals that B learns from.
-    observed_penalty : ndarray, shape (n_signals, n_atoms)
-        rho, by F before it changes.
-    step, keep
-        As for `update_feedback`.
-    """
-    kept = np.full(codes.shape[1], keep)
-    updates.change_rows(lateral.T, kept, codes * step, -observed_penalty, -np.inf)
-
-
-def move_lateral_with_feedforward(
-    lateral: np.ndarray,
-    codes: np.ndarray,
-    observed_penalty: np.ndarray,
-    *,
-    step: float | np.ndarray,
-    keep: float | np.ndarray = 1.0,
-) -> None:
-    """Change H in place as the product F B changes when F does, B having changed before.
-
-    ``H_ij <- keep_i H_ij + eta_i a_i rho_j``
-
-    with rho_j by F as it is after its change: in a symmetric network that is -B_j . g_D / kappa by the B that
-    F is multiplied with.  Coding neuron j sends it to all others.
-
-    Parameters
-    ----------
-    lateral, codes, step, keep
-        As for `move_lateral_with_feedback`.
-    observed_penalty : ndarray, shape (n_signals, n_atoms)
-        rho of the same signals, by F as it is now.
-    """
-    n_signals, n_atoms = codes.shape
-    workspace = np.empty((n_signals + 2) * n_atoms + n_signals, dtype=np.int64)
-    kept = np.full(n_atoms, keep)
-    updates.change_columns(lateral.T, kept, codes * step, -observed_penalty, -np.inf, workspace)
-
-
-def lateral_mismatch(
-    feedforward: np.ndarray, feedback: np.ndarray, lateral: np.ndarray, codes: np.ndarray, *, kappa: float
-) -> np.ndarray:
-    """Return g_H of codes by the weights as they are now, ``kappa (H a - F (B a))``.
-
-    After a batch has changed F and B: the input neurons send B a, as they sent it in the phase with feedback.
-
-    Parameters
-    ----------
-    feedforward : ndarray, shape (n_atoms, n_inputs)
-        F; neuron i uses its own row.
-    feedback : ndarray, shape (n_inputs, n_atoms)
-        B; input neuron j uses its own row.
-    lateral : ndarray, shape (n_atoms, n_atoms)
-        H; neuron i uses its own row.
-    codes : ndarray, shape (n_signals, n_atoms)
-        a.
-    kappa : float
-        Strength of the feedback in the phase that codes were observed in.
-    """
-    return kappa * (codes @ lateral.T - (codes @ feedback.T) @ feedforward.T)
+    return (-1.0 / kappa) * (reconstruction_gradient @ synapses.feedforward_rows)
 
 
 def project_lateral(
-    lateral: np.ndarray,
+    synapses: Synapses,
     codes: np.ndarray,
     lateral_gradient: np.ndarray,
     *,
     kappa: float,
     gain: float = 1.0,
-    least: float = 0.0,
 ) -> None:
     """Change H in place so that it agrees with F B on the codes of a batch.
 
@@ -354,8 +437,12 @@ def project_lateral(
 
     Parameters
     ----------
-    lateral, codes, lateral_gradient, kappa, least
-        As for `update_lateral`.
+    synapses : Synapses
+        H.
+    codes, lateral_gradient : ndarray, shape (n_rows, n_atoms)
+        a and g_H.
+    kappa : float
+        Strength of the feedback.
     gain : float, default 1.0
         Share of the mismatch to correct, in (0, 2).
 
@@ -364,41 +451,19 @@ def project_lateral(
     Ozeki and Umeda (1984), An adaptive filtering algorithm using an orthogonal projection to an affine
     subspace, Electronics and Communications in Japan 67.
     """
-    active = np.flatnonzero(codes.any(axis=0))
-    if len(codes) > max(LARGE_BATCH, len(active)):
-        change = gain * _projected_together(codes[:, active], lateral_gradient) / kappa
-        lateral.T[active] = np.maximum(lateral.T[active] - change, least)
-        return
-    _change_lateral(lateral, codes, gain * _projected(codes, lateral_gradient) / kappa, 1.0, least)
-
-
-def _change_lateral(
-    lateral: np.ndarray, codes: np.ndarray, values: np.ndarray, keep: float, least: float
-) -> None:
-    updates.change_rows(lateral.T, np.full(codes.shape[1], keep), codes, values, least)
-
-
-def _projected(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return ``L (L A A^T L + epsilon I)^-1 L values``; see `project_lateral`."""
-    directions, inverse = _directions(codes)
-    return inverse * _ridge_solve(directions @ directions.T, inverse * values)
-
-
-def _projected_together(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return ``A^T L (L A A^T L + epsilon I)^-1 L values`` of more signals than atoms.
-
-    It equals ``(L^T A^T A L + epsilon I)^-1 A^T L values``, a system of the atoms: of 1,280 signals and 256
-    atoms that took a tenth of the time.
-    """
-    directions, inverse = _directions(codes)
-    return _ridge_solve(directions.T @ directions, directions.T @ (inverse * values))
-
-
-def _directions(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``L A`` and the diagonal of L, zero for a code that is zero."""
+    rows, least = synapses.lateral_rows, synapses.signs.least_weight
     norms = np.linalg.norm(codes, axis=1, keepdims=True)
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
-    return codes * inverse, inverse
+    directions, targets = codes * inverse, gain / kappa * inverse * lateral_gradient
+    active = np.flatnonzero(codes.any(axis=0))
+    if len(codes) <= max(LARGE_BATCH, len(active)):
+        solved = inverse * _ridge_solve(directions @ directions.T, targets)
+        change_by_source(rows, codes, solved, least=least)
+        return
+    # Equal to (A^T L^2 A + epsilon I)^-1 A^T L^2 G: a system of the atoms.
+    directions = directions[:, active]
+    change = _ridge_solve(directions.T @ directions, directions.T @ targets)
+    rows[active] = np.maximum(rows[active] - change, least)
 
 
 def _ridge_solve(products: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -412,12 +477,11 @@ def _ridge_solve(products: np.ndarray, values: np.ndarray) -> np.ndarray:
     return linalg.cho_solve(factor, values, overwrite_b=True, check_finite=False)
 
 
-def _sent(
-    without_feedback: Phase, with_feedback: Phase, readout: str, mask: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return what the input neurons send of their two phases, b_0 and b_kappa."""
-    checks.instance_of("without_feedback", without_feedback, Phase)
-    checks.instance_of("with_feedback", with_feedback, Phase)
-    name = "input_rate" if checks.one_of("readout", readout, READOUTS) == "rate" else "input_current"
-    before, after = (getattr(phase, name) for phase in (without_feedback, with_feedback))
-    return before if mask is None else np.where(mask, before, after), after
+def _mismatch(codes: np.ndarray, g_h: np.ndarray, synapses: Synapses, kappa: float) -> np.ndarray:
+    """Return the share of its lateral currents that each coding neuron sees mismatched, at most 1.
+
+    It is the sum of |g_H| over the rows, over that of ``kappa |H a|``.
+    """
+    received = kappa * np.abs(codes @ synapses.lateral_rows).sum(axis=0)
+    share = np.divide(np.abs(g_h).sum(axis=0), received, out=np.zeros_like(received), where=received > 0.0)
+    return np.minimum(share, 1.0)

@@ -1,4 +1,4 @@
-"""How the two-phase network is run and taught."""
+"""Settings: how the two-phase network is run and taught."""
 
 from __future__ import annotations
 
@@ -9,48 +9,43 @@ from typing import Any
 
 import numpy as np
 
-from dictlearn.two_phase import rules
 from dictlearn.two_phase.layers import Signs
-from dictlearn.two_phase.network import checked_phases
-from dictlearn.two_phase.quantised import checked_format
-from dictlearn.two_phase.steps import KINDS, PaperSteps, Steps, UsageSteps
+from dictlearn.two_phase.rules import KINDS, PaperSteps, Rule, UsageSteps
+from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
 from snn.base.archive import as_object, json_object
 from snn.digital import FixedPoint
+from snn.run.clocked import time_of
 from snn.run.run import Time
 
-# Read-outs as the first files of learners called them.
-FILED = {"rate": "counts", "current": "currents"}
-SIGNS = Signs._fields
+READOUTS = ("rate", "current")
 AUTO: Any = "auto"
-# What AUTO means: where gradients are read from currents, where atoms may be negative besides, and elsewhere.
-AUTO_OF_CURRENTS: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 32}
-AUTO_OF_SIGNED: dict[str, float] = {"kappa": 0.1, "duration": 10.0, "time_step": 1 / 16}
-AUTO_OF_OTHERS: dict[str, float] = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearningSettings:
     """How the two-phase network is run and taught.
 
-    `kappa`, `duration` and `time_step` are "auto" by default and become numbers.  Where `UsageSteps` learn
-    from currents they are 0.1, 5 and 1 / 32, and for atoms of either sign 0.1, 10 and 1 / 16; otherwise 0.7,
-    5 and 1 / 32.  `dataclasses.replace` keeps the numbers.
+    `kappa`, `duration`, `time_step` and `batch_size` are "auto" by default and become numbers, which
+    `dataclasses.replace` keeps.  Where `UsageSteps` learn from currents the first three are 0.1, 5 and
+    1 / 32, and for atoms of either sign 0.1, 10 and 1 / 16; otherwise 0.7, 5 and 1 / 32.
 
     Parameters
     ----------
     penalty : float, or array_like of shape (n_atoms,)
-        lambda1, in units of the signals; positive.  Of all atoms, or of each; kept as a tuple.
+        lambda1, in units of the signals; positive.  For all atoms, or for each; kept as a tuple.
     kappa : float or "auto", default "auto"
         Strength of the feedback in the second phase, in (0, 1).  Codes of short phases are better where it is
         small; gradients that are read from spike counts need a large one.
     duration : float or "auto", default "auto"
-        Of each phase, in synaptic time constants.
+        Length of each phase, in synaptic time constants.
     amplitude : float, default 5.0
         The root mean square norm of the signals as the network gets them: more means more spikes and less
         error of counting.  Dictionaries do not depend on the unit of the signals.
     readout : {"current", "rate"}, default "current"
-        What gradients and codes are read from; see `dictlearn.two_phase.rules`.
+        What gradients and codes are read from.  "rate", the paper's, uses spike rates, with an error of one
+        spike in a phase.  "current" uses average soma currents: the same limits, and the gradients are exact
+        for the code that the phase with feedback passed on.
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).
     time_step : float, None or "auto", default "auto"
@@ -64,17 +59,14 @@ class LearningSettings:
         Whether codes must not be negative.
     positive_signals : bool, default True
         Whether signals must not be negative.  Where atoms or codes may be negative, signals may be anyway.
-    steps : UsageSteps or PaperSteps, default UsageSteps()
-        Step sizes and decay.
-    batch_size : int, default 32
-        Samples that see the same weights.
+    rule : Rule, default UsageSteps()
+        The learning rule: `UsageSteps`, `PaperSteps`, or one of your own.
+    batch_size : int or "auto", default "auto"
+        Samples that see the same weights: 32, and 1 with `PaperSteps`.
     weight_format : snn.digital.FixedPoint, optional
-        Round all weights and thresholds to numbers of this format, at the start and after each batch; with an
-        exponent of None see `dictlearn.two_phase.quantised`.  By default they are float64.
-
-    See Also
-    --------
-    paper : The paper's settings.
+        Round all weights and thresholds to numbers of this format, at the start and after each batch; by
+        default they are float64.  With an exponent of None weights between the layers lie below 1, and
+        lateral weights and thresholds below 2.
     """
 
     penalty: float | Sequence[float] | np.ndarray
@@ -88,37 +80,30 @@ class LearningSettings:
     positive_atoms: bool = True
     positive_code: bool = True
     positive_signals: bool = True
-    steps: Steps = field(default_factory=UsageSteps)
-    batch_size: int = 32
+    rule: Rule = field(default_factory=UsageSteps)
+    batch_size: int = AUTO
     weight_format: FixedPoint | None = None
 
     def __post_init__(self) -> None:
         checks.check_fields(self, _checked_penalty, "penalty")
         checks.check_fields(self, checks.positive_number, "amplitude")
-        checks.one_of("readout", self.readout, rules.READOUTS)
-        if not isinstance(self.steps, Steps):
-            raise TypeError(f"steps must be UsageSteps or PaperSteps; got {type(self.steps).__name__}")
-        signs = self.signs
-        reads_currents = isinstance(self.steps, UsageSteps) and self.readout == "current"
-        numbers = AUTO_OF_OTHERS
-        if reads_currents:
-            numbers = AUTO_OF_CURRENTS if signs.positive_atoms else AUTO_OF_SIGNED
-        for name, number in numbers.items():
+        checks.one_of("readout", self.readout, READOUTS)
+        checks.instance_of("rule", self.rule, Rule)
+        defaults = {**self.rule.defaults(self.readout, self.signs), "batch_size": self.rule.batch_size}
+        for name, number in defaults.items():
             value = getattr(self, name)
             if isinstance(value, str):
                 if value != AUTO:
                     raise ValueError(f"{name} must be a number or {AUTO!r}; got {value!r}")
-                object.__setattr__(self, name, number)
+                vars(self)[name] = number
         kappa, duration, initial_potential, how = checked_phases(
             self.kappa, self.duration, self.initial_potential, self.time_step, self.integration
         )
-        object.__setattr__(self, "kappa", kappa)
-        object.__setattr__(self, "duration", duration)
-        object.__setattr__(self, "initial_potential", initial_potential)
-        object.__setattr__(self, "time_step", how.time_step)
-        object.__setattr__(self, "_how", how)
+        # `_how` is how time passes.
+        vars(self).update(kappa=kappa, duration=duration, initial_potential=initial_potential)
+        vars(self).update(time_step=how.time_step, _how=how)
         if self.weight_format is not None:
-            checked_format(self.weight_format, signs)
+            checked_format(self.weight_format, self.signs)
         checks.check_fields(self, checks.positive_integer, "batch_size")
 
     @classmethod
@@ -140,18 +125,17 @@ class LearningSettings:
             initial_potential=0.0,
             time_step=1 / 32,
             integration="euler",
-            steps=PaperSteps(),
-            batch_size=1,
+            rule=PaperSteps(),
         )
 
     @property
     def how(self) -> Time[Any]:
-        """How runs of the network pass time."""
+        """How time passes in runs of the network."""
         return vars(self)["_how"]
 
     @property
     def signs(self) -> Signs:
-        """What is not negative."""
+        """Which numbers must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
     def penalties(self, n_atoms: int) -> np.ndarray:
@@ -160,12 +144,7 @@ class LearningSettings:
         Parameters
         ----------
         n_atoms : int
-            Of the network.
-
-        Raises
-        ------
-        ValueError
-            If there is one for each of another number of atoms.
+            Atoms of the network.
         """
         penalty = np.asarray(self.penalty)
         if penalty.ndim and len(penalty) != n_atoms:
@@ -176,23 +155,48 @@ class LearningSettings:
 
     def as_text(self) -> str:
         """Return the settings as JSON."""
-        steps = {"kind": type(self.steps).__name__, **asdict(self.steps)}
-        values = {**asdict(self), "readout": FILED[self.readout], "steps": steps}
-        # Left out where they are True, as in files that were made before there was a choice.
-        return json.dumps({name: value for name, value in values.items() if not (name in SIGNS and value)})
+        kind = type(self.rule)
+        rule = {"kind": f"{kind.__module__}.{kind.__qualname__}", **asdict(self.rule)}
+        return json.dumps({**asdict(self), "rule": rule})
 
     @classmethod
     def from_text(cls, text: str) -> LearningSettings:
         """Return the settings that `as_text` wrote."""
         values = json_object("settings", text)
-        steps = as_object("steps", values.pop("steps"))
-        kind = KINDS[steps.pop("kind")]
+        rule = as_object("rule", values.pop("rule"))
+        kind = rule.pop("kind")
+        if kind not in KINDS:
+            raise ValueError(f"its rule is {kind}, a class that this program has to define or import before")
         weights = values.pop("weight_format")
         if weights is not None:
             weights = FixedPoint(**as_object("weight_format", weights))
-        filed = values.pop("readout")
-        readout = next((name for name in FILED if FILED[name] == filed), filed)
-        return cls(**values, readout=readout, steps=kind(**steps), weight_format=weights)
+        return cls(**values, rule=KINDS[kind](**rule), weight_format=weights)
+
+
+def checked_phases(
+    kappa: float,
+    duration: float,
+    initial_potential: float,
+    time_step: float | None = None,
+    integration: str = "exact",
+) -> tuple[float, float, float, Time[Any]]:
+    """Return the parameters of two phases, numbers as floats, and how time passes, having checked them."""
+    kappa = share("kappa", kappa)
+    if kappa == 0.0:
+        raise ValueError("kappa must be positive: without feedback there is no second phase")
+    duration = checks.positive_number("duration", duration)
+    reset = "zero" if integration == "euler" else "subtract"
+    how = time_of(time_step, integration=integration, reset=reset)
+    how.end_of(duration)
+    return kappa, duration, share("initial_potential", initial_potential), how
+
+
+def share(name: str, value: float) -> float:
+    """Return a number in [0, 1)."""
+    number = checks.non_negative_number(name, value)
+    if number >= 1.0:
+        raise ValueError(f"{name} must lie in [0, 1); got {number}")
+    return number
 
 
 def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:

@@ -1,18 +1,27 @@
-"""The weights of the two-phase network as it runs and learns: in one array, changed in place."""
+"""The weights of the two-phase network as it runs and learns, and how they are rounded to few bits.
+
+With an exponent of None in a format, weights between the layers lie below 1, and lateral weights and
+thresholds below 2: learning keeps atoms at unit norm.  A given exponent is that of all of them.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from dictlearn.two_phase.layers import Layers, Signs
 from snn import Block
+from snn.base import checks
+from snn.digital import FixedPoint
 from snn.weights import SegmentedWeights
 from snn.weights.blocks import segments_of
 
-# Of coding neurons that learn, in units of the target, 1: a threshold at zero would mean endless spikes.
+# In units of the target, 1: a threshold at zero would mean endless spikes.
 LEAST_THRESHOLD = 0.05
+# Largest F and B, and H, as powers of two.
+LARGEST_FEEDFORWARD, LARGEST_LATERAL = 0, 1
 
 
 def blocks(
@@ -27,22 +36,32 @@ def blocks(
 
 
 class Synapses:
-    """F, B and H, one row for each source as spikes need them, in one array that runs read and learning changes.
+    """F, B and H in one array, which runs read and learning changes in place; neurons of a pair share it.
 
-    Neurons of a pair share it.
-    """  # noqa: E501
+    Attributes
+    ----------
+    signs : Signs
+        What is not negative.
+    feedforward_rows, feedback_rows, lateral_rows : ndarray
+        One row for each source, as spikes need them: F^T, B^T and H^T, shapes (n_inputs, n_atoms), (n_atoms,
+        n_inputs) and (n_atoms, n_atoms).
+    feedforward, feedback, lateral : ndarray
+        F, B and H: views of the same numbers, transposed.
+    """
 
     def __init__(
         self, feedforward: np.ndarray, feedback: np.ndarray, lateral: np.ndarray, signs: Signs
     ) -> None:
         n_atoms, n_inputs = feedforward.shape
         self.n_inputs, self.n_atoms, self.signs = n_inputs, n_atoms, signs
-        self._values = np.concatenate([matrix.T.ravel() for matrix in (feedforward, lateral, feedback)])
+        self.values = np.concatenate([matrix.T.ravel() for matrix in (feedforward, lateral, feedback)])
         self._offsets = (0, n_inputs * n_atoms, (n_inputs + n_atoms) * n_atoms)
         _, second, third = self._offsets
-        self.feedforward_rows = self._values[:second].reshape(n_inputs, n_atoms)
-        self.lateral_rows = self._values[second:third].reshape(n_atoms, n_atoms)
-        self.feedback_rows = self._values[third:].reshape(n_atoms, n_inputs)
+        self.feedforward_rows = self.values[:second].reshape(n_inputs, n_atoms)
+        self.lateral_rows = self.values[second:third].reshape(n_atoms, n_atoms)
+        self.feedback_rows = self.values[third:].reshape(n_atoms, n_inputs)
+        self.feedforward, self.lateral = self.feedforward_rows.T, self.lateral_rows.T
+        self.feedback = self.feedback_rows.T
         self._weights: dict[tuple[float, bool], SegmentedWeights] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -50,19 +69,9 @@ class Synapses:
         return Synapses, (self.feedforward, self.feedback, self.lateral, self.signs)
 
     @property
-    def feedforward(self) -> np.ndarray:
-        """F, shape (n_atoms, n_inputs), a view."""
-        return self.feedforward_rows.T
-
-    @property
-    def feedback(self) -> np.ndarray:
-        """B, shape (n_inputs, n_atoms), a view."""
-        return self.feedback_rows.T
-
-    @property
-    def lateral(self) -> np.ndarray:
-        """H, shape (n_atoms, n_atoms), a view."""
-        return self.lateral_rows.T
+    def thresholds(self) -> np.ndarray:
+        """The diagonal of H, shape (n_atoms,), a view."""
+        return np.einsum("ii->i", self.lateral_rows)
 
     def replace(self, atom: int, pattern: np.ndarray) -> None:
         """Make an atom another one, consistently: `pattern` has its weights in both directions."""
@@ -84,7 +93,51 @@ class Synapses:
         key = gamma, predicted
         if key not in self._weights:
             layers = self.layers(predicted=predicted)
-            # Connections share weights: each is there once.
             connections = layers.connections_in(gamma, self._offsets)
-            self._weights[key] = segments_of(layers.n_neurons, connections, self._values)
+            self._weights[key] = segments_of(layers.n_neurons, connections, self.values)
         return self._weights[key]
+
+    def round(self, weight_format: FixedPoint, rng: np.random.Generator) -> int:
+        """Round F, B and H; return how many were beyond the range, and are now at its end."""
+        between, lateral = exponents(weight_format)
+        n_saturated = sum(
+            weight_format.round_in_place(rows, exponent=exponent, rng=rng)
+            for rows, exponent in (
+                (self.feedforward_rows, between),
+                (self.feedback_rows, between),
+                (self.lateral_rows, lateral),
+            )
+        )
+        least = math.ceil(LEAST_THRESHOLD / 2.0**lateral) * 2.0**lateral
+        np.maximum(self.thresholds, least, out=self.thresholds)
+        return n_saturated
+
+
+def checked_format(weight_format: FixedPoint, signs: Signs) -> FixedPoint:
+    """Return a format of weights, having checked that it can hold them."""
+    checks.instance_of("weight_format", weight_format, FixedPoint)
+    if weight_format.sign == "non-positive":
+        raise ValueError(
+            "weight_format must have numbers that are not negative, since inhibition is stored as its "
+            "magnitude; got the sign 'non-positive'"
+        )
+    if weight_format.sign != "signed" and not signs.positive_atoms:
+        raise ValueError(
+            "weight_format must be signed where atoms may be negative (positive_atoms=False); got the sign "
+            f"{weight_format.sign!r}"
+        )
+    largest = weight_format.largest * 2.0 ** exponents(weight_format)[1]
+    if largest < LEAST_THRESHOLD:
+        raise ValueError(
+            f"weight_format must reach {LEAST_THRESHOLD}, the smallest threshold; got numbers up to "
+            f"{largest}: a larger exponent has larger ones"
+        )
+    return weight_format
+
+
+def exponents(weight_format: FixedPoint) -> tuple[int, int]:
+    """Return the exponents of F and B, and of H."""
+    if weight_format.exponent is not None:
+        return weight_format.exponent, weight_format.exponent
+    bits = (weight_format.largest + 1).bit_length() - 1
+    return LARGEST_FEEDFORWARD - bits, LARGEST_LATERAL - bits

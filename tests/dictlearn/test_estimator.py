@@ -41,8 +41,8 @@ VARIANTS = {
     "split, signed codes": ({"split_channels": True}, {}),
     "penalties": ({"alpha": ALPHAS, **SPLIT}, {"penalty": ALPHAS}),
     "all": (
-        {"alpha": 0.2, "batch_size": 10, "kappa": 0.5, "duration": 8.0, "time_step": None, "amplitude": 4.0, "readout": "rate", "steps": UsageSteps(gain=3.0), "replace_dead": True, "n_jobs": 2, "weight_format": FixedPoint(bits=20)},
-        {"penalty": 0.2, "batch_size": 10, "kappa": 0.5, "duration": 8.0, "time_step": None, "amplitude": 4.0, "readout": "rate", "steps": UsageSteps(gain=3.0), "weight_format": FixedPoint(bits=20), **SIGNED},
+        {"alpha": 0.2, "batch_size": 10, "kappa": 0.5, "duration": 8.0, "time_step": None, "amplitude": 4.0, "readout": "rate", "rule": UsageSteps(gain=3.0), "replace_dead": True, "n_jobs": 2, "weight_format": FixedPoint(bits=20)},
+        {"penalty": 0.2, "batch_size": 10, "kappa": 0.5, "duration": 8.0, "time_step": None, "amplitude": 4.0, "readout": "rate", "rule": UsageSteps(gain=3.0), "weight_format": FixedPoint(bits=20), **SIGNED},
     ),
 }  # fmt: skip
 
@@ -197,9 +197,9 @@ def test_float32_signals_have_float32_atoms_and_codes(signals):
 def test_parameters_may_change_between_calls_or_are_refused(signals):
     learning = SpikingDictionaryLearning(8, random_state=0).partial_fit(signals[:16])
     scale = learning.learner_.scale
-    learning.set_params(alpha=0.2, amplitude=10.0, replace_dead=True, steps=UsageSteps(gain=2.0))
+    learning.set_params(alpha=0.2, amplitude=10.0, replace_dead=True, rule=UsageSteps(gain=2.0))
     learning.partial_fit(signals[16:32])
-    expected = LearningSettings(penalty=0.2, amplitude=10.0, steps=UsageSteps(gain=2.0), **SIGNED)
+    expected = LearningSettings(penalty=0.2, amplitude=10.0, rule=UsageSteps(gain=2.0), **SIGNED)
     assert learning.learner_.settings == expected
     assert learning.learner_.scale == 2.0 * scale
     assert learning.learner_.replace_dead
@@ -263,7 +263,7 @@ def test_a_penalty_above_all_correlations_warns(signals):
         most = (products if positive else np.abs(products)).max()
         for alpha, warned in ((0.99 * most, False), (1.01 * most, True)):
             other = SpikingDictionaryLearning(dict_init=dictionary, alpha=alpha, positive_code=positive)
-            other.set_params(max_iter=1, steps=PaperSteps(step=1e-12, decay=0.0, lateral_ratio=1e-9))
+            other.set_params(max_iter=1, rule=PaperSteps(step=1e-12, decay=0.0, lateral_ratio=1e-9))
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 other.fit(signals)
@@ -318,7 +318,7 @@ def of_both(**parameters):
 @each_refused(
     (of_both, ValueError, {"alpha": [0.0, [0.1], [0.1, -0.1], 1e300], "n_components": [0], "batch_size": [0], "kappa": [1.0], "duration": [0.0], "amplitude": [-1.0], "readout": ["exact"], "n_jobs": [0]}),
     (of_both, ValueError, {"dict_init": [np.ones((2, 4)), np.eye(2, 5) * [[1.0], [0.0]], NETWORK], "transform_alpha": [-1.0, [0.1, 0.1]], "tol": [-1.0]}),
-    (of_both, TypeError, {"alpha": ["small"], "missing_values": ["none"], "n_components": [2.0], "split_channels": ["yes"], "steps": [0.1], "weight_format": [6], "replace_dead": [1], "positive_code": ["x"], "positive_dict": [1]}),
+    (of_both, TypeError, {"alpha": ["small"], "missing_values": ["none"], "n_components": [2.0], "split_channels": ["yes"], "rule": [0.1], "weight_format": [6], "replace_dead": [1], "positive_code": ["x"], "positive_dict": [1]}),
     (partial(learned, "fit"), ValueError, {"max_iter": [0], "checkpoint_every": [0]}),
     (partial(learned, "fit"), TypeError, {"checkpoint": [3], "callback": [3], "progress": [1]}),
     (lambda: of_both(dict_init=np.ones((2, 5)), n_components=3), ValueError, "dict_init has 2 atoms but n_components is 3"),

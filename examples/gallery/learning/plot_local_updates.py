@@ -17,7 +17,6 @@ from dictlearn import (
     random_dictionary,
     random_patches,
     remove_mean,
-    rules,
     split_channels,
 )
 from solvers import LassoProblem, solve_active_set
@@ -35,17 +34,18 @@ codes = solve_active_set(problem).codes
 gradient = codes.T @ (codes @ atoms - signals)
 
 # %%
-# Now run both phases, shorter and longer, and ask the rules what each synapse observed.
+# Now run both phases, shorter and longer.  Input neurons observe the error as the
+# change of their average current, and coding neurons pass on their filtered spikes.
 
 figure, axes = plt.subplots(
     1, 3, sharex=True, sharey=True, figsize=(6.4, 3.0), layout="constrained"
 )
 for ax, duration in zip(axes, (5.0, 20.0, 200.0), strict=True):
-    phases = network.run(
+    first, second = network.run(
         signals, penalty=penalty, kappa=kappa, duration=duration, initial_potential=0.5
     )
-    error = rules.reconstruction_gradient(*phases) / kappa
-    update = rules.code(phases[1]).T @ error
+    error = (second.input_current - first.input_current) / kappa
+    update = second.coding_trace.T @ error
     cosine = (
         (update * gradient).sum() / np.linalg.norm(update) / np.linalg.norm(gradient)
     )

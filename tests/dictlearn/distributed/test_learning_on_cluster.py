@@ -17,7 +17,7 @@ from dictlearn import (
     learn_dictionary,
     new_learner,
 )
-from dictlearn.two_phase.threads import thread_count
+from dictlearn.two_phase.phases import thread_count
 from tests.cluster import kill, worker_pids
 from tests.dictlearn.two_phase.learners import SIGNS, assert_same, planted
 from tests.processes import ROOT, run_python
@@ -65,7 +65,7 @@ def test_data_in_any_form_give_the_bits_of_an_array_in_memory(cluster_client, pa
 
 @pytest.mark.parametrize(
     "changes",
-    [{"readout": "rate", "steps": PaperSteps(), "batch_size": 40}, SIGNS["signed atoms and codes"], {"penalty": [0.1] * N_ATOMS}],
+    [{"readout": "rate", "rule": PaperSteps(), "batch_size": 40}, SIGNS["signed atoms and codes"], {"penalty": [0.1] * N_ATOMS}],
     ids=["paper", "signed", "penalties"],
 )  # fmt: skip
 def test_so_does_every_way_of_learning(cluster_client, path, signals, changes):

@@ -67,7 +67,8 @@ def state(learner):
     network = learner.network
     return {
         **{name: getattr(network, name) for name in ("feedforward", "feedback", "lateral")},
-        **{name: getattr(learner, name) for name in ("usage", "movement", "dictionary", "scale")},
+        **{f"rule.{name}": array for name, array in learner.memory.items()},
+        **{name: getattr(learner, name) for name in ("dictionary", "scale")},
         **{name: getattr(learner, name) for name in ("last_fired", "last_compared", "replace_dead")},
         **{name: getattr(learner, name) for name in COUNTERS},
         "settings": learner.settings.as_text(),
@@ -78,6 +79,7 @@ def state(learner):
 def assert_same(first, second):
     """To the last bit, and all that learning depends on."""
     ours, theirs = state(first), state(second)
+    assert ours.keys() == theirs.keys()
     for name in ours:
         np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
 
@@ -162,7 +164,7 @@ def observed_by_hand(network, signal, penalty, *, kappa, duration, initial_poten
 
 # -- tasks of learning ---------------------------------------------------------------------------
 
-STEPS = [
+RULES = [
     UsageSteps(),
     UsageSteps(gain=2.0, reach=1.2, averaging=2.0, initial_usage=1.0, settling=40.0, caution=5.0, probes=0.4, patience=3.0),
     UsageSteps(lateral_gain=0.4, probes=1.3, caution=0.0, patience=0.7),
@@ -177,9 +179,9 @@ def tasks(draw):
     signs = draw(st.sampled_from(list(SIGNS.values())))
     seed, n_atoms, n_inputs = draw(st.integers(0, 999)), draw(st.integers(2, 9)), draw(st.integers(2, 8))
     rng = np.random.default_rng(seed)
-    steps, clock = draw(st.sampled_from(STEPS)), draw(st.sampled_from(list(CLOCKS.values())))
-    if clock and isinstance(steps, UsageSteps):
-        steps = replace(steps, probes=0.0)  # single spikes are followed from event to event
+    rule, clock = draw(st.sampled_from(RULES)), draw(st.sampled_from(list(CLOCKS.values())))
+    if clock and isinstance(rule, UsageSteps):
+        rule = replace(rule, probes=0.0)  # single spikes are followed from event to event
     settings = LearningSettings(
         penalty=draw(st.sampled_from([0.05, tuple(np.linspace(0.03, 0.2, n_atoms))])),
         kappa=draw(st.sampled_from([0.1, 0.45])),
@@ -189,7 +191,7 @@ def tasks(draw):
         initial_potential=draw(st.sampled_from([0.0, 0.5])),
         time_step=clock.get("time_step"),
         integration=clock.get("integration", "exact"),
-        steps=steps,
+        rule=rule,
         **signs,
     )
     network = network_of(signs, n_atoms, n_inputs, draw(st.sampled_from([0.0, 0.03])), seed)

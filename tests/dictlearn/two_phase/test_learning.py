@@ -21,7 +21,6 @@ from dictlearn import (
     new_learner,
     random_dictionary,
     random_network,
-    rounded_network,
     split_channels,
 )
 from snn.digital import FixedPoint
@@ -39,7 +38,7 @@ WAYS = {
     "Euler": {"time_step": 1 / 32, "integration": "euler"},
     "counts": {"readout": "rate", "kappa": 0.7},
     "large batches": {"batch_size": 64},
-    "paper": {"steps": PaperSteps(step=0.05), "batch_size": 4},
+    "paper": {"rule": PaperSteps(step=0.05), "batch_size": 4},
     "penalties": {"penalty": PENALTIES},
     "few bits": {"weight_format": STOCHASTIC},
     **{name: signs for name, signs in SIGNS.items() if signs},
@@ -232,7 +231,7 @@ def with_unused_atoms(way):
 @pytest.mark.parametrize("way", ["usage", "signed codes"])
 def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
     start, signals = with_unused_atoms(way)
-    settings = replace(settings_of(way), batch_size=100, steps=UsageSteps(patience=1e12))
+    settings = replace(settings_of(way), batch_size=100, rule=UsageSteps(patience=1e12))
     assert learn(signals, 900, settings, start=start).dead_atoms.size == 0
     left, replaced = (
         learn(signals, 1000, settings, start=start, replace_dead=dead) for dead in (False, True)
@@ -248,6 +247,17 @@ def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
     assert many.dead_atoms.tolist() == [0, 2]
 
 
+@pytest.mark.filterwarnings("always")
+def test_one_warning_where_all_atoms_die(data, recwarn):
+    large = LearningSettings(penalty=0.05, rule=UsageSteps(patience=1e12))
+    learner = learn(data[1], 900, replace(large, penalty=50.0))
+    assert not recwarn
+    continue_learning(learner, data[1], n_samples=1300, rng=3)
+    (warning,) = recwarn
+    assert "all 8 atoms are dead" in str(warning.message)
+    assert warning.filename == __file__
+
+
 # On the paper's clock a neuron fires once a step at most: it cannot run away.
 @pytest.mark.parametrize("way", ["usage", "paper", "signed atoms and codes"])
 def test_a_runaway_keeps_the_weights(way):
@@ -261,14 +271,11 @@ def test_a_runaway_keeps_the_weights(way):
     assert_same(learner, before)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=RunawayFeedbackError, reason="D29: the paper's steps run away in batches"
-)
 def test_the_paper_s_steps_learn_in_batches_of_the_default_size():
     rng = np.random.default_rng(0)
     signals = np.abs(rng.standard_normal((400, 64)))
     learner = learn_dictionary(
-        signals, 40, settings=LearningSettings(penalty=0.1, steps=PaperSteps()), n_samples=160, rng=0
+        signals, 40, settings=LearningSettings(penalty=0.1, rule=PaperSteps()), n_samples=160, rng=0
     )
     assert not learner.dead_atoms.size
 
@@ -295,9 +302,7 @@ def test_weights_are_on_the_grid_after_every_batch(
     """At the start too, and after atoms were replaced; thresholds are at least 0.05."""
     weight_format = FixedPoint(bits=bits, exponent=exponent, sign=sign, rounding=rounding)
     signs = {} if sign == "non-negative" else SIGNS["signed atoms and codes"]
-    settings = LearningSettings(
-        penalty=0.05, batch_size=16, weight_format=weight_format, steps=steps, **signs
-    )
+    settings = LearningSettings(penalty=0.05, batch_size=16, weight_format=weight_format, rule=steps, **signs)
     learner = new_learner(data[1], 8, settings=settings, replace_dead=True, rng=3)
     learner.last_fired[:2] = -5000
     for first in range(0, 96, 16):
@@ -307,10 +312,10 @@ def test_weights_are_on_the_grid_after_every_batch(
         assert on_grid(network.lateral, bits, lateral, sign)
         assert np.diagonal(network.lateral).min() >= 0.05
         learner.learn(data[1][first : first + 16])
-    rounded = rounded_network(TwoPhaseNetwork.consistent(data[0], **signs), weight_format, rng=0)
+    rounded = TwoPhaseNetwork.consistent(data[0], **signs).rounded(weight_format, rng=0)
     assert on_grid(rounded.feedback, bits, between, sign)
     assert on_grid(rounded.lateral, bits, lateral, sign)
-    faint = rounded_network(TwoPhaseNetwork.consistent(0.3 * data[0], **signs), weight_format, rng=0)
+    faint = TwoPhaseNetwork.consistent(0.3 * data[0], **signs).rounded(weight_format, rng=0)
     assert np.diagonal(faint.lateral).min() >= 0.05
 
 

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dictlearn import (
+    LearningSettings,
+    Observed,
     RunawayFeedbackError,
     TwoPhaseNetwork,
     normalise,
@@ -208,6 +210,39 @@ def test_consistency_and_symmetry():
     vanished = TwoPhaseNetwork(np.zeros((2, 3)), np.zeros((3, 2)), np.eye(2))
     assert (vanished.symmetry, vanished.consistency) == (1.0, 0.0)
     assert TwoPhaseNetwork(np.ones((2, 3)), np.zeros((3, 2)), np.eye(2)).symmetry == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("signs", "masked"), [(SIGNS["positive"], True), (SIGNS["signed atoms and codes"], False)]
+)
+def test_updates_from_counts_become_gradients(signs, masked):
+    """Theorem 3: errors fall as 1 / T, for F and B of consistent networks, and H of others."""
+    signals = signals_for(signs, 6)
+    mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.75 if masked else None
+    settings = LearningSettings(penalty=PENALTY, readout="rate", **signs)
+    options = {"penalty": PENALTY, "kappa": settings.kappa, "mask": mask, "initial_potential": 0.5}
+    for strength in (0.0, 0.02):
+        network, errors = network_of(signs, strength=strength), []
+        for duration in (125.0, 2000.0, 8000.0):
+            phases = network.run(signals, duration=duration, **options)
+            observed = Observed.of(*phases, signals, mask, np.diagonal(network.lateral), settings)
+            left = (
+                observed.reconstruction_gradient
+                if strength == 0.0
+                else observed.lateral_gradient(network.synapses())
+            )
+            errors.append(np.einsum("ki,kj->kij", left, observed.codes))
+        if strength == 0.0:
+            codes = optimum(network, signals, mask)
+            residual = codes @ network.feedback.T - signals
+            residual = residual if mask is None else mask * residual
+            errors[-1] = settings.kappa * np.einsum("ki,kj->kij", residual, codes)
+        *updates, gradient = errors
+        distances = [
+            np.linalg.norm(each - gradient, axis=(1, 2)) / np.linalg.norm(gradient, axis=(1, 2))
+            for each in updates
+        ]
+        assert distances[1].mean() < distances[0].mean() / 4.0
 
 
 @pytest.mark.xfail(strict=True, raises=ValueError, reason="D31: one hopeless signal ends a batch on a clock")

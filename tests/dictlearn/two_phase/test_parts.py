@@ -2,68 +2,56 @@
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from dictlearn.two_phase.phases import join_phases
-from dictlearn.two_phase.threads import LearningThreads
+from dictlearn.two_phase.observed import Observed
+from dictlearn.two_phase.phases import in_threads
 from tests.dictlearn.two_phase.learners import assert_same
 from tests.dictlearn.two_phase.test_learning import data_of, settings_of
 from tests.dictlearn.two_phase.test_resuming import begun
 
 
-@pytest.mark.parametrize("way", ["usage", "paper", "signed atoms and codes"])
+@pytest.mark.parametrize("way", ["usage", "paper", "counts", "signed atoms and codes"])
 def test_a_batch_run_in_parts_is_the_batch(way):
-    """As workers do it: a plan, parts of its rows, probes among them, and one update."""
+    """As workers do it: a batch, parts of its rows, probes among them, and one update."""
     settings, signals = settings_of(way), data_of(way)[1]
     mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7
+    mask[:7] = True  # a part without unknown inputs
     whole, parts = (begun(signals, settings, mask=mask) for _ in range(2))
-    helper = ThreadPoolExecutor(1)
-    helper.shutdown()  # as Ctrl-C does while the batch changes the weights
-    for first in range(0, 60, 20):
-        batch, known = signals[first : first + 20], mask[first : first + 20]
-        objective = whole.learn(batch, mask=known)
-        plan, phases = parts.plan(20), []
-        assert plan.n_rows == (20 if way == "paper" else 25)
+
+    def run(batch):
+        found, n_rows = [], 20 if way == "paper" else 25
+        assert batch.n_rows == n_rows
         for start, stop in ((0, 7), (7, 19), (19, 23), (23, 25))[: 3 if way == "paper" else 4]:
             rows = slice(start, stop)
-            phases.append(plan.run(parts.synapses, batch[rows], known[rows], start=start, stop=stop))
-        assert parts.apply(plan, join_phases(phases), known, helper=helper) == objective
+            found.append(batch.run(parts.synapses, some[rows], known[rows], start=start, stop=stop))
+        return Observed.joined(found)
+
+    for first in range(0, 60, 20):
+        some, known = signals[first : first + 20], mask[first : first + 20]
+        objective = whole.learn(some, mask=known)
+        assert parts.learn_batch(20, run) == objective
     assert_same(parts, whole)
 
 
-def test_threads_of_learning_make_calls_cancel_and_end(monkeypatch):
-    """An executor that Ctrl-C leaves in order, also while its threads start."""
+def test_threads_return_results_in_order_and_end_at_an_error():
+    """Here or in another thread; Ctrl-C waits for no thread."""
+    stop = threading.Event()
+    assert in_threads(lambda k: 2 * k, range(4), stop) == [0, 2, 4, 6]
+    assert in_threads(lambda k: k, [3], stop) == [3]
+    assert not stop.is_set()
+    for failing, error in ((0, KeyboardInterrupt), (2, ZeroDivisionError)):
+        stop = threading.Event()
 
-    def names():
-        return [thread.name for thread in threading.enumerate()]
+        def call(k, failing=failing, error=error, stop=stop):
+            if k == failing:
+                raise error
+            assert k == 0 or stop.wait(10.0)
 
-    begin, made = threading.Event(), []
-    with LearningThreads(1) as threads:
-        busy, waiting = threads.submit(begin.wait), threads.submit(made.append, 1)
-        assert waiting.cancel()
-        begin.set()
-        assert busy.result()
-        calls = [threads.submit(divmod, 7, by) for by in (2, 0, 3)]
-        with pytest.raises(ZeroDivisionError):
-            calls[1].result()
-        assert [calls[0].result(), calls[2].result(), calls[2].result()] == [(3, 1), (2, 1), (2, 1)]
-        assert not calls[2].cancel()
-    assert (made, "learning" in names()) == ([], False)
-    with pytest.raises(RuntimeError, match="shut down"):
-        threads.submit(print)
-    join = threading.Thread.join
-
-    def interrupt(thread, timeout=None):
-        join(thread, timeout)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(threading.Thread, "join", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        LearningThreads(3)
-    end = time.monotonic() + 10.0
-    while "learning" in names() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert "learning" not in names()
+        begin = time.monotonic()
+        with pytest.raises(error):
+            in_threads(call, range(4), stop)
+        assert time.monotonic() - begin < 5.0
+        assert stop.is_set()

@@ -6,7 +6,8 @@ import copy
 import os
 import pickle
 import signal
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,13 +17,17 @@ from hypothesis import strategies as st
 from dictlearn import (
     LearningSettings,
     PaperSteps,
+    Rule,
     SpikingDictionaryLearning,
     TwoPhaseLearner,
     UsageSteps,
     continue_learning,
     learn_dictionary,
+    mean_objective,
     new_learner,
+    rules,
 )
+from dictlearn.two_phase.rules import Entry
 from tests.dictlearn.two_phase.learners import assert_same
 from tests.dictlearn.two_phase.test_learning import USAGE, WAYS, data_of, settings_of
 from tests.processes import interrupted
@@ -217,27 +222,50 @@ def test_huge_amplitudes_are_refused_and_leave_what_was_learned():
         learning.partial_fit(1e300 * signals)
     assert_same(learning.learner_, before)
     learner = TwoPhaseLearner(before.network, before.settings, scale=1.0)
-    plan = learner.plan(9)
+    batch = learner.batch(9)
     with pytest.raises(ValueError, match="signal 5 of this batch"):
-        plan.run(learner.synapses, np.outer(np.arange(9) > 4, np.full(5, 1e8))[4:8], start=4, stop=8)
+        batch.run(learner.synapses, np.outer(np.arange(9) > 4, np.full(5, 1e8))[4:8], start=4, stop=8)
 
 
 def test_settings_survive_as_text():
     steps = [UsageSteps(gain=3.0, lateral_gain=0.5), PaperSteps(decay=0.1, reweighting=False)]
-    for settings in [*(settings_of(way) for way in WAYS), *(replace(USAGE, steps=each) for each in steps)]:
+    for settings in [*(settings_of(way) for way in WAYS), *(replace(USAGE, rule=each) for each in steps)]:
         assert LearningSettings.from_text(settings.as_text()) == settings
 
 
-@pytest.mark.xfail(
-    strict=True, raises=ValueError, reason="D29: steps of a user's own class cannot be read again"
-)
-def test_a_learner_with_steps_of_another_class_is_read_again(signals, tmp_path):
+@dataclass(frozen=True, kw_only=True)
+class Momentum(Rule):
+    """A user's rule: it keeps the last change, and H is F B."""
+
+    remembers: ClassVar = {"last": Entry("f", ("atoms", "inputs"))}
+    step: float = 0.1
+
+    def change(self, batch, observed, synapses, memory):
+        n, settings = batch.n_signals, batch.settings
+        gradient = observed.codes[:n].T @ observed.reconstruction_gradient[:n] / settings.kappa
+        memory["last"] = 0.5 * memory["last"] - self.step / n / batch.energy * gradient
+        rows = np.maximum(synapses.feedback_rows + memory["last"], 0.0)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        synapses.feedback_rows[:], synapses.feedforward[:], synapses.lateral[:] = rows, rows, rows @ rows.T
+
+
+def test_a_rule_of_one_s_own_learns_and_goes_on_from_a_file(signals, tmp_path):
     class OwnSteps(UsageSteps):
         pass
 
-    learner = learn(signals, 32, replace(USAGE, steps=OwnSteps()))
-    learner.save(tmp_path / "learner.npz")
-    assert_same(TwoPhaseLearner.load(tmp_path / "learner.npz"), learner)
+    for rule in (OwnSteps(gain=3.0), Momentum(step=2.0)):
+        settings, path = replace(USAGE, rule=rule), tmp_path / f"{type(rule).__name__}.npz"
+        learner = learn(signals, 600, settings)
+        learner.save(path)
+        loaded = TwoPhaseLearner.load(path)
+        assert loaded.settings == settings
+        assert_same(continued(loaded, signals, 1200), learn(signals, 1200, settings))
+        start = mean_objective(begun(signals).dictionary, signals, penalty=0.05).objective
+        assert mean_objective(loaded.dictionary, signals, penalty=0.05).objective < 0.85 * start
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(rules.KINDS, f"{__name__}.Momentum")
+        with pytest.raises(ValueError, match="Momentum, a class that this program has to define"):
+            TwoPhaseLearner.load(path)
 
 
 OTHER = {
@@ -274,17 +302,16 @@ def test_a_checkpoint_has_its_own_seed_and_does_not_depend_on_what_is_unknown(si
 DEEP = "[" * 100_000 + "]" * 100_000
 # Entries that no learner has; where another name is refused, that is first.
 WRONG = {
-    "settings": ["5", DEEP, '{"penalty": 0.1, "steps": 5}', '{"penalty": 0.1, "steps": {"kind": []}}', 5.0],
+    "settings": ["5", DEEP, '{"penalty": 0.1, "rule": 5}', '{"penalty": 0.1, "rule": {"kind": []}}', 5.0],
     "counters": [np.full(5, np.inf), [64, -1, 0, 0, 0], [64, 1, 0, 0]],
     "last_fired": [np.full(8, 65), np.arange(7)],
     "last_compared": [np.full(8, 65), np.full(8, -1)],
-    "usage": [np.full(8, np.nan), np.full(8, -1.0), 1.0],
-    "movement": [np.full(8, -1.0)],
-    "average": [np.ones((12, 8))],
+    "rule.usage": [np.full(8, np.nan), np.full(8, -1.0), 1.0],
+    "rule.movement": [np.full(8, -1.0)],
+    "rule.average": [np.ones((12, 8))],
     "history": [np.zeros((2, 9)), np.full((1, 10), np.inf)],
     "sums": [np.zeros(5), np.full(6, -1.0)],
     "scale": [np.nan, "1", -1.0],
-    "mean_cost": [-1.0],
     "replace_dead": [2],
     "rounding_seed": [-2],
     "feedforward": [np.full((8, 12), np.nan), np.full((8, 12), -1.0)],

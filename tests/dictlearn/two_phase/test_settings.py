@@ -13,13 +13,10 @@ from dictlearn import (
     TwoPhaseLearner,
     TwoPhaseNetwork,
     UsageSteps,
-    check_gradients,
     continue_learning,
     learn_dictionary,
     new_learner,
     random_dictionary,
-    rounded_network,
-    rules,
     two_phase_to_nir,
 )
 from snn.digital import FixedPoint
@@ -44,10 +41,6 @@ def run(signals=GOOD, **options):
     return NETWORK.run(signals, **{"penalty": 0.1, "duration": 1.0, **options})
 
 
-def check(signals=GOOD, network=NETWORK, **options):
-    return check_gradients(network, signals, **{"penalty": 0.1, "durations": [1.0], **options})
-
-
 def settings(**options):
     return LearningSettings(**{"penalty": 0.1, **options})
 
@@ -62,11 +55,6 @@ def learner(network=NETWORK, settings=SETTINGS, scale=1.0, **options):
 
 def nir(network=NETWORK, **options):
     return two_phase_to_nir(network, **{"penalty": 0.1, "gamma": 0.5, **options})
-
-
-def gradient(without_feedback=None, with_feedback=None, **options):
-    first, second = run()
-    return rules.reconstruction_gradient(without_feedback or first, with_feedback or second, **options)
 
 
 FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=-13)]
@@ -84,7 +72,6 @@ FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=
     (lambda: learn(settings=SETTINGS), TypeError, "penalty must not be given twice"),
     (lambda: learn(penalty=None, settings="fast"), TypeError, "settings must be"),
     (lambda: learn(penalty=None, settings=SIGNED, start=NETWORK), ValueError, "start .* positive_atoms=False"),
-    (lambda: continue_learning(LEARNER, GOOD, any_start=1), TypeError, "any_start"),
     (lambda: continue_learning("learner", GOOD), TypeError, "learner must be"),
     (lambda: continue_learning(LEARNER, np.ones((4, 5))), ValueError, "signals must have"),
     (lambda: continue_learning(LEARNER, GOOD, mask=GOOD[:2] > 0), ValueError, "mask must have"),
@@ -115,23 +102,14 @@ FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=
     (lambda: NETWORK.code(GOOD, penalty=0.1, duration=-1.0), ValueError, "duration must"),
     (lambda: NETWORK.spiking_network(np.ones(3), penalty=0.1, gamma=1.5), ValueError, "gamma must lie"),
     (lambda: NETWORK.spiking_network(GOOD, penalty=0.1, gamma=0.5), ValueError, "signal must be one"),
-    (gradient, TypeError, {"without_feedback": [1], "with_feedback": [2]}),
-    (gradient, ValueError, {"readout": ["counts"]}),
-    (lambda: rules.code(run()[0], readout="counts"), ValueError, "readout must"),
-    (lambda: rules.code(1), TypeError, "phase"),
-    (check, ValueError, {"signals": [np.ones((1, 2)), -GOOD], "penalty": [20.0], "durations": [[2.0, 1.0], [1.0, 1.0], [0.0, 1.0], []], "kappa": [1.0], "initial_potential": [1.0]}),
-    (check, TypeError, {"network": [1], "mask": [0]}),
-    (lambda: check().mean("bias", "rate", "lateral"), ValueError, "measure"),
-    (lambda: check().mean("error", "rates", "lateral"), ValueError, "readout must be"),
-    (lambda: check().mean("error", "rate", "H"), ValueError, "layer"),
     (nir, ValueError, {"gamma": [1.0], "penalty": [-0.1], "reweighting": [[1.0]], "time_constant": [0.0]}),
     (nir, TypeError, {"network": ["network"]}),
     (settings, ValueError, {"penalty": [[0.1, 0.0], [0.1, np.nan], [], [[0.1]]], "kappa": [1.0, 0.0], "readout": ["counts"], "integration": ["rk4"], "weight_format": FORMATS}),
-    (settings, TypeError, {"penalty": [["a"], "a"], "integration": [None], "steps": ["small"], "positive_atoms": [0], "positive_signals": [1], "positive_code": [None], "weight_format": [8]}),
+    (settings, TypeError, {"penalty": [["a"], "a"], "integration": [None], "rule": ["small"], "positive_atoms": [0], "positive_signals": [1], "positive_code": [None], "weight_format": [8]}),
     (lambda: settings(positive_atoms=False, time_step=0.3), ValueError, "duration .* time_step"),
     (lambda: replace(SIGNED, weight_format=FixedPoint(bits=8, sign="non-negative")), ValueError, "weight_format must be signed"),
-    (lambda: rounded_network(network_of(SIGNS["signed atoms"]), FixedPoint(bits=8, sign="non-negative")), ValueError, "weight_format must be"),
-    (lambda: rounded_network(1, FixedPoint(bits=8)), TypeError, "network must"),
+    (lambda: network_of(SIGNS["signed atoms"]).rounded(FixedPoint(bits=8, sign="non-negative")), ValueError, "weight_format must be"),
+    (lambda: NETWORK.rounded(8), TypeError, "weight_format must"),
     (lambda: LearningSettings.from_text("5"), ValueError, "settings must"),
     (UsageSteps, ValueError, {"lateral_gain": [2.0]}),
     (PaperSteps, TypeError, {"reweighting": [1]}),
@@ -191,9 +169,9 @@ def test_numbers_at_the_edge_are_allowed():
         ({"positive_atoms": False, "positive_code": False}, (0.1, 10.0, 1 / 16)),
         ({"positive_atoms": False, "kappa": 0.3, "time_step": None}, (0.3, 10.0, None)),
         ({"positive_atoms": False, "readout": "rate"}, (0.7, 5.0, 1 / 32)),
-        ({"positive_atoms": False, "steps": PaperSteps()}, (0.7, 5.0, 1 / 32)),
+        ({"positive_atoms": False, "rule": PaperSteps()}, (0.7, 5.0, 1 / 32)),
         ({"readout": "rate"}, (0.7, 5.0, 1 / 32)),
-        ({"steps": PaperSteps()}, (0.7, 5.0, 1 / 32)),
+        ({"rule": PaperSteps()}, (0.7, 5.0, 1 / 32)),
     ],
 )
 def test_phases_suit_what_is_learned(options, expected):
@@ -206,7 +184,7 @@ def test_settings_of_the_paper():
     paper = LearningSettings.paper(0.1)
     assert paper == settings(
         kappa=0.7, duration=20.0, readout="rate", initial_potential=0.0, time_step=1 / 32, integration="euler",
-        steps=PaperSteps(step=0.5, halving=20_000.0, lateral_ratio=15.0), batch_size=1,
+        rule=PaperSteps(step=0.5, halving=20_000.0, lateral_ratio=15.0), batch_size=1,
     )  # fmt: skip
     assert (paper.amplitude, paper.positive_atoms, paper.positive_code, paper.positive_signals) == (
         5.0,

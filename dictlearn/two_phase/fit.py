@@ -1,0 +1,408 @@
+"""Dictionary learning from all of some signals, epoch after epoch: where it starts, and how it goes on."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
+
+from dictlearn.atoms import checked_atoms, unit_norm
+from dictlearn.resumable import Batch, Course, batches_in_order, digest, learn_batches, seed_of_order
+from dictlearn.signals import amplitude_scale, checked_known_signals, warn_if_ill_scaled
+from dictlearn.two_phase.layers import Signs
+from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
+from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.phases import thread_count
+from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.synapses import LEAST_THRESHOLD
+from snn.base import checks
+from snn.base.caller_warnings import warn_caller
+
+
+class CourseOptions(TypedDict, total=False):
+    """Options of `continue_learning`."""
+
+    n_samples: int | None
+    n_jobs: int | None
+    progress: bool
+    callback: Callable[[TwoPhaseLearner], bool | None] | None
+    callback_every: int
+    checkpoint: str | os.PathLike[str] | None
+    checkpoint_every: int
+
+
+def learn_dictionary(
+    signals: ArrayLike,
+    n_atoms: int | None = None,
+    *,
+    mask: ArrayLike | None = None,
+    penalty: float | ArrayLike | None = None,
+    settings: LearningSettings | None = None,
+    start: ArrayLike | TwoPhaseNetwork | None = None,
+    replace_dead: bool = False,
+    rng: int | np.random.Generator | None = None,
+    **course: Unpack[CourseOptions],
+) -> TwoPhaseLearner:
+    """Learn a dictionary with the two-phase spiking network.
+
+    Minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals x of
+    ``1/2 ||x - a D||^2 + penalty ||a||_1`` (with `PaperSteps`: the paper's objective, which has
+    ``lambda2 / 2 ||D||^2`` in place of unit norms).  Signals, atoms and codes are not negative, unless
+    settings say otherwise (`positive_atoms`, `positive_code`).  Every weight changes by what its own neuron
+    observes.
+
+    The same as `new_learner` and then `continue_learning`.  Call those to keep what was learned when an
+    error or Ctrl-C ends learning early.
+
+    Parameters
+    ----------
+    signals : array_like, shape (n_signals, n_inputs)
+        Not negative, unless the settings say that they may be.
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
+        True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be NaN;
+        the objective is then ``1/2 ||m (x - a D)||^2 + penalty ||a||_1``, m the mask.
+    n_atoms, penalty, settings, start, replace_dead
+        As for `new_learner`.
+    rng : int or Generator, optional
+        For the start and the order of the samples.
+    **course
+        n_samples, n_jobs, progress, callback, callback_every, checkpoint, checkpoint_every: as for
+        `continue_learning`.
+
+    Returns
+    -------
+    TwoPhaseLearner
+        Its `dictionary` has unit norms; its `network` is the one that learned.
+
+    Raises
+    ------
+    RunawayFeedbackError
+        If the network runs away.
+
+    Warns
+    -----
+    IllPosedWarning
+        If one signal of ten or more has more energy than all others together, or their mean has nearly all.
+    sklearn.exceptions.ConvergenceWarning
+        If all atoms are dead at the end.
+
+    References
+    ----------
+    Lin and Tang (2018), arXiv:1805.08952.
+    """
+    settings = checked_settings(settings, penalty)
+    checked, known = checked_known_signals(signals, None, mask, signed=settings.signs.signed_inputs)
+    warn_if_ill_scaled("signals", checked if known is None else np.where(known, checked, 0.0))
+    learner = new_learner(
+        signals,
+        n_atoms,
+        mask=mask,
+        settings=settings,
+        start=start,
+        replace_dead=replace_dead,
+        rng=copy.deepcopy(rng),  # a generator gives the same number below
+    )
+    continue_learning(learner, signals, mask=mask, rng=rng, **course)
+    return learner
+
+
+def continue_learning(
+    learner: TwoPhaseLearner,
+    signals: ArrayLike,
+    *,
+    mask: ArrayLike | None = None,
+    n_samples: int | None = None,
+    rng: int | np.random.Generator | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
+    callback_every: int = RECORD_EVERY,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10_000,
+) -> None:
+    """Let a learner learn from signals until it has learned from `n_samples` samples.
+
+    Whatever ends learning early, a runaway, Ctrl-C, a full disk or an error of the callback: the learner has
+    the weights after the last whole batch.  Called again with the same signals and `rng`, it continues there,
+    and ends with the same bits as if it had never stopped.
+
+    Parameters
+    ----------
+    learner : TwoPhaseLearner
+        Learns in place.
+    signals : array_like, shape (n_signals, n_inputs)
+        Not negative, unless the settings say that they may be.  Drawn in a new random order each epoch.
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
+        As for `learn_dictionary`.
+    n_samples : int, optional
+        When to end, those learned from before included; by default ten times the signals.
+    rng : int or Generator, optional
+        For the order of the samples.
+    n_jobs : int, optional
+        Threads that a batch is divided among; the result does not depend on it.
+    progress : bool, default False
+        Show a progress bar with the objective as the network observes it.
+    callback : callable, optional
+        Called with the learner every `callback_every` samples and at the end; learning stops if it returns
+        True.
+    callback_every : int, default 1000
+        In samples.
+    checkpoint : path-like, optional
+        Where the learner is saved every `checkpoint_every` samples and at the end.  If the file exists, the
+        learner becomes the saved one first, and ends with the same bits as if it had never stopped.  If
+        `n_samples` is larger than in the first call, this holds only if the first one ended at the end of an
+        epoch, or of a full batch.
+    checkpoint_every : int, default 10_000
+        In samples.
+
+    Raises
+    ------
+    RunawayFeedbackError
+        If the network runs away.
+
+    Warns
+    -----
+    sklearn.exceptions.ConvergenceWarning
+        If all atoms are dead at the end.
+    """
+    checks.instance_of("learner", learner, TwoPhaseLearner)
+    signals, mask = checked_known_signals(
+        signals, learner.n_inputs, mask, signed=learner.settings.signs.signed_inputs
+    )
+    course = Course(
+        progress=progress,
+        callback=callback,
+        callback_every=callback_every,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+    )
+    n_threads = thread_count(n_jobs)
+
+    def learn(rows: np.ndarray) -> float:
+        known = None if mask is None else mask[rows]
+        return learner.learn(signals[rows], mask=known, n_threads=n_threads)
+
+    learn_samples(
+        learner,
+        learn,
+        partial(batches_in_order, len(signals)),
+        n_signals=len(signals),
+        # Values that are not known are not looked at.
+        data=lambda: digest([signals] if mask is None else [np.where(mask, signals, 0.0), mask]),
+        n_samples=n_samples,
+        rng=rng,
+        course=course,
+    )
+
+
+def new_learner(
+    signals: ArrayLike,
+    n_atoms: int | None = None,
+    *,
+    mask: ArrayLike | None = None,
+    penalty: float | ArrayLike | None = None,
+    settings: LearningSettings | None = None,
+    start: ArrayLike | TwoPhaseNetwork | None = None,
+    replace_dead: bool = False,
+    rng: int | np.random.Generator | None = None,
+) -> TwoPhaseLearner:
+    """Return a learner for signals, which has not learned yet.
+
+    Parameters
+    ----------
+    signals : array_like, shape (n_signals, n_inputs)
+        Not negative, unless the settings say that they may be.  Their root mean square norm sets the
+        learner's scale.
+    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
+        True where a signal is known, by default everywhere.  The mean square of an input, of which that norm
+        is made, is that of its known values.
+    n_atoms : int, optional
+        Needed unless `start` is given.
+    penalty : float or array_like, shape (n_atoms,), optional
+        lambda1, positive, of all atoms or of each.  Needed unless `settings` is given.
+    settings : LearningSettings, optional
+        How to run and teach the network; by default as its documentation says.
+    start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
+        A dictionary, brought to unit norms, or a network, with the signs of the settings.  By default
+        `random_dictionary`.
+    replace_dead : bool, default False
+        Whether atoms that have long been silent are replaced, by what samples are missing most.
+    rng : int or Generator, optional
+        For the start.
+
+    Returns
+    -------
+    TwoPhaseLearner
+    """
+    settings = checked_settings(settings, penalty)
+    signals, mask = checked_known_signals(signals, None, mask, signed=settings.signs.signed_inputs)
+    return learner_for(
+        signals.shape[1],
+        n_atoms,
+        scale=lambda amplitude: amplitude_scale(signals, amplitude, mask),
+        settings=settings,
+        start=start,
+        replace_dead=replace_dead,
+        rng=rng,
+    )
+
+
+def random_dictionary(
+    n_atoms: int, n_inputs: int, *, positive: bool = True, rng: int | np.random.Generator | None = None
+) -> np.ndarray:
+    """Return unit-norm atoms of independent entries, shape (n_atoms, n_inputs).
+
+    Parameters
+    ----------
+    n_atoms, n_inputs : int
+        Positive.
+    positive : bool, default True
+        Whether entries are magnitudes ``|N(0, 1)|``, or else ``N(0, 1)``.
+    rng : int or Generator, optional
+        Where they come from.
+    """
+    n_atoms = checks.positive_integer("n_atoms", n_atoms)
+    n_inputs = checks.positive_integer("n_inputs", n_inputs)
+    atoms = np.random.default_rng(rng).standard_normal((n_atoms, n_inputs))
+    return unit_norm(np.abs(atoms) if checks.flag("positive", positive) else atoms)
+
+
+def random_network(
+    n_atoms: int, n_inputs: int, *, rng: int | np.random.Generator | None = None
+) -> TwoPhaseNetwork:
+    """Return a network of independent random weights, neither consistent nor symmetric, none negative.
+
+    F and B are two random dictionaries, and H has the thresholds 1 and otherwise the entries of a
+    Gram matrix of such atoms on average, each multiplied by its own number between 1/2 and 3/2.
+
+    Parameters
+    ----------
+    n_atoms, n_inputs, rng
+        As for `random_dictionary`.
+
+    Notes
+    -----
+    Weights of either sign cannot begin like this: where F and B are unrelated, feedback excites as often as
+    it inhibits, and the network runs away.
+    """
+    rng = np.random.default_rng(rng)
+    feedforward = random_dictionary(n_atoms, n_inputs, rng=rng)
+    feedback = random_dictionary(n_atoms, n_inputs, rng=rng)
+    lateral = (2.0 / np.pi) * rng.uniform(0.5, 1.5, (n_atoms, n_atoms))
+    np.fill_diagonal(lateral, 1.0)
+    return TwoPhaseNetwork(feedforward, feedback.T, lateral)
+
+
+def learn_samples(
+    learner: TwoPhaseLearner,
+    learn: Callable[[Batch], float],
+    batches: Callable[..., Iterable[Batch]],
+    *,
+    n_signals: int,
+    data: Callable[[], str],
+    n_samples: int | None,
+    rng: int | np.random.Generator | None,
+    course: Course,
+) -> None:
+    """Let a learner learn from signals, wherever they are, as `continue_learning` does."""
+    end = 10 * n_signals if n_samples is None else checks.positive_integer("n_samples", n_samples)
+    first_seed = seed_of_order(rng)
+
+    def identity() -> dict[str, Any]:
+        synapses = learner.synapses
+        weights = (synapses.feedforward, synapses.feedback, synapses.lateral)
+        return {
+            "data": data(),
+            "settings": learner.settings.as_text(),
+            "replace_dead": learner.replace_dead,
+            "number of atoms": learner.n_atoms,
+            "seed": None if rng is None else first_seed,
+            "start": digest(weights) if learner.n_samples == 0 and not learner._any_start else None,
+        }
+
+    def in_order(seed: int) -> Iterable[Batch]:
+        return batches(end, batch_size=learner.settings.batch_size, seed=seed, first=learner.n_samples)
+
+    # The products of a batch are small: with BLAS's own threads learning was six times slower.
+    with threadpool_limits(limits=1, user_api="blas"):
+        learn_batches(learner, learn, in_order, end=end, seed=first_seed, course=course, identity=identity)
+    if len(learner.dead_atoms) == learner.n_atoms:
+        from sklearn.exceptions import ConvergenceWarning  # here, because it takes long to import
+
+        warn_caller(
+            f"all {learner.n_atoms} atoms are dead: none fired for the last {RECORD_EVERY:,} samples or "
+            "more; try a smaller penalty or, with PaperSteps, a smaller step",
+            ConvergenceWarning,
+        )
+
+
+def learner_for(
+    n_inputs: int,
+    n_atoms: int | None,
+    *,
+    scale: Callable[[float], float],
+    settings: LearningSettings,
+    start: ArrayLike | TwoPhaseNetwork | None,
+    replace_dead: bool,
+    rng: int | np.random.Generator | None,
+) -> TwoPhaseLearner:
+    """Return a learner for signals of `n_inputs` features, wherever they are, as `new_learner` does.
+
+    `scale` returns the learner's scale of an amplitude.
+    """
+    # A generator gives the same number twice: the stream of the start must not depend on the rounding.
+    rounding_rng = copy.deepcopy(rng)
+    if n_atoms is not None:
+        n_atoms = checks.positive_integer("n_atoms", n_atoms)
+    any_start = start is None and rng is None
+    if start is None:
+        if n_atoms is None:
+            raise TypeError("n_atoms must be given, or a start that has some")
+        start = random_dictionary(n_atoms, n_inputs, positive=settings.positive_atoms, rng=seed_of_order(rng))
+    network = starting_network(start, n_inputs, settings.signs)
+    if n_atoms not in (None, network.n_atoms):
+        raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
+    learner = TwoPhaseLearner(
+        network,
+        settings,
+        scale=scale(settings.amplitude),
+        replace_dead=replace_dead,
+        rounding_seed=seed_of_order(rounding_rng),
+    )
+    learner._any_start = any_start
+    return learner
+
+
+def checked_settings(settings: LearningSettings | None, penalty: Any) -> LearningSettings:
+    """Return the settings, or those of a penalty alone."""
+    if settings is None:
+        if penalty is None:
+            raise TypeError("penalty must be given, or settings that have one")
+        return LearningSettings(penalty=penalty)
+    if penalty is not None:
+        raise TypeError("penalty must not be given twice, alone and in settings")
+    checks.instance_of("settings", settings, LearningSettings)
+    return settings
+
+
+def starting_network(start: ArrayLike | TwoPhaseNetwork, n_inputs: int, signs: Signs) -> TwoPhaseNetwork:
+    """Return the network that learning starts from: of atoms brought to unit norm, or the one given."""
+    if isinstance(start, TwoPhaseNetwork):
+        network = start
+        if network.signs != signs:
+            raise ValueError(f"start must have the settings' {signs}; got {network.signs}")
+        least = np.diagonal(network.lateral).min()
+        if least < LEAST_THRESHOLD:
+            raise ValueError(f"start must have thresholds of at least {LEAST_THRESHOLD}; got {least}")
+    else:
+        atoms = checked_atoms("start", start, positive=signs.positive_atoms)
+        network = TwoPhaseNetwork.consistent(unit_norm(atoms), **signs._asdict())
+    if network.n_inputs != n_inputs:
+        raise ValueError(f"start has {network.n_inputs} inputs but signals have {n_inputs} features")
+    return network

@@ -1,0 +1,204 @@
+"""One batch of samples: its run, and what neurons observed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from dictlearn.two_phase.phases import Phase, run_phases
+from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.synapses import Synapses
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Batch:
+    """A batch as the network of now runs it: all that is known before its signals are.
+
+    A run has a row for each signal, and then one for each probe, an atom that is made to fire alone.  What a
+    row becomes does not depend on the others, so that a batch may be run in parts, in other processes too.
+
+    Attributes
+    ----------
+    n_signals : int
+        Signals of the batch.
+    n_samples : int
+        Samples learned from before.
+    penalty, reweighting : ndarray, shape (n_atoms,)
+        lambda1, in the network's units, and s.
+    probed : ndarray of int, shape (n_probes,)
+        Atoms of the probes.
+    probe_drive : ndarray, shape (n_probes,)
+        Their drive at gamma = 0.
+    scale : float
+        Multiplies the signals.
+    settings : LearningSettings
+        How the network is run.
+    """
+
+    n_signals: int
+    n_samples: int
+    penalty: np.ndarray
+    reweighting: np.ndarray
+    probed: np.ndarray
+    probe_drive: np.ndarray
+    scale: float
+    settings: LearningSettings
+
+    @property
+    def n_rows(self) -> int:
+        """Signals and probes."""
+        return self.n_signals + len(self.probed)
+
+    @property
+    def energy(self) -> float:
+        """The mean squared norm of the signals, in the network's units."""
+        return self.settings.amplitude**2
+
+    def run(
+        self,
+        synapses: Synapses,
+        signals: np.ndarray,
+        mask: np.ndarray | None = None,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        n_threads: int = 1,
+    ) -> Observed:
+        """Return what neurons observe of rows from `start` to `stop`.
+
+        `signals` and `mask` are those of the rows.
+        """
+        if mask is not None and mask.all():
+            mask = None  # the same bits, by fewer neurons
+        rows = np.arange(self.n_rows)[start:stop]
+        n_some, probes = len(signals), rows[len(signals) :] - self.n_signals
+        inputs = np.zeros((len(rows), synapses.n_inputs))
+        coding = np.tile(-self.penalty * self.reweighting, (len(rows), 1))
+        known = None
+        with np.errstate(over="ignore"):  # `run_phases` refuses what is too large
+            if mask is None:
+                inputs[:n_some] = self.scale * signals
+            else:
+                inputs[:n_some] = self.scale * np.where(mask, signals, 0.0)
+                known = np.ones(inputs.shape, dtype=bool)
+                known[:n_some] = mask
+        coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
+        settings = self.settings
+        first, second = run_phases(
+            synapses,
+            inputs,
+            coding,
+            mask=known,
+            gammas=(0.0, settings.kappa),
+            duration=settings.duration,
+            initial_potential=settings.initial_potential,
+            how=settings.how,
+            n_threads=n_threads,
+            first=start,
+        )
+        return Observed.of(first, second, inputs, known, synapses.thresholds, settings)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Observed:
+    """What neurons observed of both phases: a row for each signal, and then one for each probe.
+
+    Attributes
+    ----------
+    n_spikes : ndarray of int, shape (n_rows,)
+        Spikes of both phases.
+    signal_norm : ndarray, shape (n_rows,)
+        Norm of the known part of each signal, in the network's units.
+    fired : ndarray of bool, shape (n_rows, n_atoms)
+        Whether each coding neuron fired in the phase with feedback.
+    codes : ndarray, shape (n_rows, n_atoms)
+        a_kappa: average filtered spikes, for which both gradients are exact; or spike rates.
+    reconstruction_gradient : ndarray, shape (n_rows, n_inputs)
+        ``g_D = b_kappa - b_0 ~= kappa (B a_kappa - x)`` (9), with b the average currents or the rates of the
+        input neurons; 0 for unknown inputs, which take their b_kappa for b_0.
+    lateral_part, feedforward_part, own_part : ndarray
+        The parts of g_H that coding neurons receive by H, receive by F, and observe of themselves (None: 0).
+    """
+
+    n_spikes: np.ndarray
+    signal_norm: np.ndarray
+    fired: np.ndarray
+    codes: np.ndarray
+    reconstruction_gradient: np.ndarray
+    lateral_part: np.ndarray
+    feedforward_part: np.ndarray
+    own_part: np.ndarray | None
+
+    @classmethod
+    def of(
+        cls,
+        first: Phase,
+        second: Phase,
+        inputs: np.ndarray,
+        known: np.ndarray | None,
+        thresholds: np.ndarray,
+        settings: LearningSettings,
+    ) -> Observed:
+        """Return what is read from two phases of these inputs, as the settings say."""
+        kappa = settings.kappa
+        reads_currents = settings.readout == "current"
+        before, after = (
+            phase.input_current if reads_currents else phase.input_rate for phase in (first, second)
+        )
+        sent = before if known is None else np.where(known, before, after)
+        if reads_currents:
+            codes = second.coding_trace
+            if settings.positive_code:
+                codes = np.maximum(codes, 0.0)  # below zero they are rounding
+            lateral_part, own_part = kappa * codes, None
+            feedforward_part = (1.0 - kappa) * sent - after
+        else:
+            codes = second.coding_rate
+            excess = [phase.coding_current - thresholds * phase.coding_rate for phase in (first, second)]
+            own_part = (1.0 - kappa) * excess[0] - excess[1]
+            lateral_part = (1.0 - kappa) * (first.coding_rate - codes)
+            # The two phases predict different values of unknown inputs.
+            feedforward_part = (1.0 - kappa) * (sent - before)
+        return cls(
+            n_spikes=first.n_spikes + second.n_spikes,
+            signal_norm=np.linalg.norm(inputs, axis=1),
+            fired=second.coding_rate != 0.0,
+            codes=codes,
+            reconstruction_gradient=after - sent,
+            lateral_part=lateral_part,
+            feedforward_part=feedforward_part,
+            own_part=own_part,
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Observed]) -> Observed:
+        """Return the observations of all rows together, from those of consecutive parts."""
+        joined: dict[str, Any] = {}
+        for field in fields(cls):
+            arrays = [getattr(part, field.name) for part in parts]
+            joined[field.name] = None if arrays[0] is None else np.concatenate(arrays)
+        return cls(**joined)
+
+    def lateral_gradient(self, synapses: Synapses) -> np.ndarray:
+        """Return g_H, what each coding neuron observes of its mismatch, shape (n_rows, n_atoms).
+
+        By weights that have not changed since the run::
+
+            g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa   (10)
+
+        with e = u - Theta a, the difference of a neuron's average current and what its spikes took.  Read
+        from currents it is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, equal to the right-hand side.
+
+        Parameters
+        ----------
+        synapses : Synapses
+            F and H; a neuron uses its own row.
+        """
+        gradient = self.lateral_part @ synapses.lateral_rows
+        gradient += self.feedforward_part @ synapses.feedforward_rows
+        if self.own_part is not None:
+            gradient += self.own_part
+        return gradient
