@@ -56,23 +56,18 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     Parameters
     ----------
     n_components : int, optional
-        Number of atoms.  By default as many as features; twice as many for split signals, since an atom and
-        its opposite are two.
+        Number of atoms.  By default as many as features; twice as many for split signals.
     alpha : float or array_like of shape (n_components,), default 0.1
         The penalty, positive, of all atoms or of each, in units of the signals; right for many signals of
-        norm about 1, such as normalised patches.  (scikit-learn's own default, 1, is the penalty at which the
-        code of a unit-norm signal is zero in any dictionary.)
+        norm about 1, such as normalised patches.  (At scikit-learn's own default, 1, the code of a unit-norm
+        signal is zero in any dictionary.)
     max_iter : int, default 10
         Passes of `fit` through the signals.
-    batch_size : int or "auto", default "auto"
-        Signals that see the same weights: 32, and 1 with `PaperSteps`.
     split_channels : bool, default False
         Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`), and
         learned by atoms and codes that are not negative in these, as in the paper.
-    kappa, duration, time_step, amplitude, readout, weight_format
-        How the network is run while it learns, and what its weights can be; see `LearningSettings`.
-    rule : Rule, optional
-        The learning rule, by default ``UsageSteps()``.
+    kappa, duration, time_step, amplitude, readout, weight_format, rule, batch_size
+        As for `LearningSettings`: how the network is run while it learns, and how it learns.
     transform_alpha : float or array_like of shape (n_components,), optional
         The penalty of the codes of `transform`; by default `alpha`.
     positive_code : bool, default False
@@ -89,15 +84,8 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Whether atoms that have long been silent are replaced, by what samples are missing most.
     tol : float, default 1e-6
         Largest duality gap of the codes, as a share of 1/2 ||signal||^2.
-    checkpoint : path-like, optional
-        Where `fit` saves the learner, and where it continues from if the file exists.
-    checkpoint_every : int, default 10_000
-        In samples.
-    callback : callable, optional
-        `fit` calls it with the `TwoPhaseLearner` every thousand samples and at the end, and stops if it
-        returns True.
-    progress : bool, default False
-        Whether `fit` shows a progress bar.
+    checkpoint, checkpoint_every, callback, progress
+        As for `continue_learning`, for `fit` alone.
     missing_values : float, optional
         Stands for a missing entry of the signals, `np.nan` for example: the objectives of learning and of
         coding are then those of the known entries.  By default none is missing, and NaN is an error.
@@ -115,15 +103,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     dead_atoms_ : ndarray of int
         Atoms silent for the last 1,000 samples, or 10 for each atom if that is more.
     learner_ : TwoPhaseLearner
-        What learned; its `dictionary` has split atoms with both channels, its `history` how it went.
+        The learner, with `network`, `history` and a `dictionary` that has both channels of split atoms.
     n_features_in_ : int
         Number of features of the signals.
     n_iter_ : int
         Passes through the signals that `fit` made, the last one perhaps in part.
-    n_samples_seen_ : int
-        Samples learned from.
-    network_ : TwoPhaseNetwork
-        A copy of the network as it is now.
 
     See Also
     --------
@@ -397,19 +381,9 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return join_channels(dictionary) if self._is_split else dictionary
 
     @property
-    def network_(self) -> TwoPhaseNetwork:
-        """A copy of the network as it is now."""
-        return self.learner_.network
-
-    @property
     def dead_atoms_(self) -> np.ndarray:
         """Atoms that have long been silent."""
         return self.learner_.dead_atoms
-
-    @property
-    def n_samples_seen_(self) -> int:
-        """Samples learned from."""
-        return self.learner_.n_samples
 
     @property
     def _is_split(self) -> bool:
@@ -433,23 +407,18 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _settings(self, *, positive_signals: bool) -> LearningSettings:
         """Return the settings of learning from signals, which may be negative or not."""
+        is_split, positive_code = self._checked_split(), checks.flag("positive_code", self.positive_code)
+        names = ("kappa", "duration", "time_step", "amplitude", "readout", "weight_format", "batch_size")
+        same: dict[str, Any] = {name: getattr(self, name) for name in names}
         alpha: Any = self.alpha
-        batch_size: Any = self.batch_size
-        phases: dict[str, Any] = {name: getattr(self, name) for name in ("kappa", "duration", "time_step")}
-        is_split = self._checked_split()
-        positive_code = checks.flag("positive_code", self.positive_code)
         with checks.called(**NAMES):
             return LearningSettings(
                 penalty=alpha,
-                **phases,
-                amplitude=self.amplitude,
-                readout=self.readout,
-                weight_format=self.weight_format,
                 positive_atoms=is_split or self.positive_dict,
                 positive_code=is_split or positive_code,
                 positive_signals=positive_signals or not positive_code or not self.positive_dict,
                 rule=UsageSteps() if self.rule is None else self.rule,
-                batch_size=batch_size,
+                **same,
             )
 
     def _known(self, array: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -465,15 +434,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             return split_channels(signals), None if mask is None else np.tile(mask, 2)
         return signals, mask
 
-    def _start(self) -> ArrayLike | TwoPhaseNetwork | None:
-        """Return `dict_init` as the network sees it."""
-        start = self.dict_init
-        if start is None or isinstance(start, TwoPhaseNetwork):
-            return start
-        meaning = "(n_components, n_features)"
-        atoms = checks.real_array("dict_init", start, shape=(None, self.n_features_in_), meaning=meaning)
-        return split_channels(atoms) if self.split_channels else atoms
-
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
@@ -482,9 +442,13 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     ) -> TwoPhaseLearner:
         if not signals.any():
             raise ValueError("X must not be all zeros: there is nothing to learn")
-        start, n_atoms = self._start(), self.n_components
+        start, n_atoms = self.dict_init, self.n_components
         if start is None and n_atoms is None:
             n_atoms = signals.shape[1]
+        if start is not None and not isinstance(start, TwoPhaseNetwork):
+            shape = None, self.n_features_in_
+            start = checks.real_array("dict_init", start, shape=shape, meaning="(n_components, n_features)")
+            start = split_channels(start) if self.split_channels else start
         with checks.called(signals="X", **NAMES):
             return new_learner(
                 signals,

@@ -16,7 +16,7 @@ from snn.base.html import Described, number, value_range
 from solvers import METHODS, LassoProblem, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
-# Of the duality gap; the active-set method ends well below it.
+# Largest duality gap; the active-set method ends well below it.
 TOL = 1e-9
 # Codes held at a time, and a few more arrays of their size: 32 MB each.
 VALUES_PER_BLOCK = 2**22
@@ -128,31 +128,32 @@ def mean_objective(
     )
     penalty = checks.positive_array("penalty", penalty, len(dictionary), meaning="one for each atom")
     positive_code = checks.flag("positive_code", positive_code)
-    normalise = checks.flag("normalise", normalise)
     checks.flag("progress", progress)
-    if not dictionary.any():
-        raise ValueError("dictionary must not be all zero")
-
     used = dictionary.any(axis=1)
+    if not used.any():
+        raise ValueError("dictionary must not be all zero")
     atoms, penalty = dictionary[used], penalty[used]
-    if normalise:
+    if checks.flag("normalise", normalise):
         atoms = unit_norm(atoms)
     gram = atoms @ atoms.T
     size = max(1, VALUES_PER_BLOCK // max(atoms.shape))
-    total, worst, nonzeros = 0.0, 0.0, 0
-    with tqdm(total=len(signals), disable=not progress, unit="signal", desc="evaluating") as bar:
-        for start in range(0, len(signals), size):
-            some = signals[start : start + size]
-            problem = LassoProblem(atoms, some, penalty, positive=positive_code, gram=gram)
-            if start == 0:
-                warn_if_ill_posed(problem)
-            with without_warnings(IllPosedWarning):  # of one batch nothing is said
-                result = solve(problem, METHODS["active_set_from_spikes"], tol=TOL, n_jobs=n_jobs)
-            total += float(result.objective.sum())
-            worst = max(worst, float(result.relative_gap.max()))
-            nonzeros += int(result.support_size.sum())
-            bar.update(problem.n_signals)
-    return DictionaryScore(objective=total / len(signals), worst_gap=worst, nonzeros=nonzeros / len(signals))
+    objectives, gaps, sizes = [], [], []
+    for start in tqdm(range(0, len(signals), size), disable=not progress, desc="evaluating"):
+        problem = LassoProblem(
+            atoms, signals[start : start + size], penalty, positive=positive_code, gram=gram
+        )
+        if start == 0:
+            warn_if_ill_posed(problem)
+        with without_warnings(IllPosedWarning):  # of one batch nothing is said
+            result = solve(problem, METHODS["active_set_from_spikes"], tol=TOL, n_jobs=n_jobs)
+        objectives.append(result.objective)
+        gaps.append(result.relative_gap)
+        sizes.append(result.support_size)
+    return DictionaryScore(
+        objective=float(np.concatenate(objectives).mean()),
+        worst_gap=float(np.concatenate(gaps).max()),
+        nonzeros=float(np.concatenate(sizes).mean()),
+    )
 
 
 def match_atoms(dictionary: ArrayLike, other: ArrayLike) -> AtomMatch:
@@ -177,15 +178,12 @@ def match_atoms(dictionary: ArrayLike, other: ArrayLike) -> AtomMatch:
     from scipy.optimize import linear_sum_assignment  # here, because most of scipy.optimize comes with it
 
     cosines = unit_norm(other) @ unit_norm(dictionary).T
-    rows = np.arange(len(other))
     best = cosines.argmax(axis=1)
-    assigned = np.full(len(other), -1)
-    assigned_cosine = np.zeros(len(other))
+    assigned, assigned_cosine = np.full(len(other), -1), np.zeros(len(other))
     found, partners = linear_sum_assignment(cosines, maximize=True)
-    assigned[found] = partners
-    assigned_cosine[found] = cosines[found, partners]
+    assigned[found], assigned_cosine[found] = partners, cosines[found, partners]
     return AtomMatch(
-        best_cosine=cosines[rows, best],
+        best_cosine=cosines[np.arange(len(other)), best],
         best_atom=best,
         assigned_cosine=assigned_cosine,
         assigned_atom=assigned,

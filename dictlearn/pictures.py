@@ -24,6 +24,7 @@ __all__ = ["plot_atoms", "plot_image"]
 
 # From here on an atom counts as found, in the title.
 FOUND = 0.9
+# Figures of the history of learning, and their names in pictures.
 LABELS = {
     "objective": "mean objective",
     "nonzeros": "non-zero entries of a code",
@@ -35,7 +36,6 @@ LABELS = {
     "median_norm": "median norm of an atom",
     "largest_norm": "largest norm of an atom",
 }
-"""Figures of the history of learning, and their names in pictures."""
 
 
 def plot_atoms(
@@ -73,61 +73,55 @@ def plot_atoms(
         if patch_size is not None:
             raise ValueError(f"patch_size must be None for curves; got {patch_size}")
         return _atoms_as_curves(dictionary, columns, ax)
-    if np.ndim(dictionary) in (3, 4):
-        dictionary, patch_size = _rows_of_kernels(dictionary, patch_size)
-    dictionary = checks.real_array(
-        "dictionary",
-        dictionary,
-        shape=(None, None),
-        meaning="(n_atoms, n_features) or (n_kernels, height, width[, n_channels])",
-    )
-    if patch_size is None:
-        if columns is not None:
-            raise ValueError(f"columns must be None without a patch_size; got {columns}")
-        return _atoms_as_rows(dictionary, ax)
-    height, width = as_size("patch_size", patch_size)
-    n_pixels = height * width
-    n_atoms, n_features = dictionary.shape
-    if n_features not in (n_pixels, 3 * n_pixels):
-        raise ValueError(
-            f"patch_size {patch_size} needs atoms of {n_pixels} numbers, or {3 * n_pixels} in colour; these "
-            f"have {n_features}"
-        )
-    n_channels = n_features // n_pixels
+    meaning = "(n_atoms, n_features) or (n_kernels, height, width[, n_channels])"
+    shape = (None,) * min(max(np.ndim(dictionary), 2), 4)
+    atoms = checks.real_array("dictionary", dictionary, shape=shape, meaning=meaning)
+    if atoms.ndim > 2:
+        if atoms.shape[3:] not in ((), (1,), (3,)):
+            raise ValueError(f"dictionary must have kernels of 1 or 3 channels; got shape {atoms.shape}")
+        if patch_size is not None:
+            raise ValueError(f"patch_size must be None for kernels, which have their own; got {patch_size}")
+        return _mosaic(atoms.reshape(*atoms.shape[:3], -1), columns, ax)
+    if patch_size is not None:
+        height, width = as_size("patch_size", patch_size)
+        n_pixels = height * width
+        if atoms.shape[1] not in (n_pixels, 3 * n_pixels):
+            raise ValueError(
+                f"patch_size {patch_size} needs atoms of {n_pixels} numbers, or {3 * n_pixels} in colour; "
+                f"these have {atoms.shape[1]}"
+            )
+        return _mosaic(atoms.reshape(len(atoms), height, width, -1), columns, ax)
+    if columns is not None:
+        raise ValueError(f"columns must be None without a patch_size; got {columns}")
+    ax = current_axes(ax)
+    ends = {"vmin": -np.abs(atoms).max(), "vmax": np.abs(atoms).max()}
+    image = ax.imshow(atoms, cmap="RdBu_r", **ends, aspect="auto", interpolation="nearest")
+    ax.figure.colorbar(image, ax=ax)
+    ax.set(xlabel="feature", ylabel="atom", title=counted(len(atoms), "atom"))
+    return ax
+
+
+def _mosaic(atoms: np.ndarray, columns: int | None, ax: Axes | None) -> Axes:
+    n_atoms, height, width, n_channels = atoms.shape
     if columns is None:
         columns = math.ceil(math.sqrt(n_atoms * height / width))
     columns = min(checks.positive_integer("columns", columns), n_atoms)
-    ax = current_axes(ax)
     rows = math.ceil(n_atoms / columns)
-    largest = np.abs(dictionary).max(axis=1, keepdims=True)
+    largest = np.abs(atoms).max(axis=(1, 2, 3), keepdims=True)
     # One pixel of nothing between atoms, and none around them.
     tiles = np.full((rows * columns, height + 1, width + 1, n_channels), np.nan)
-    scaled = dictionary / np.where(largest > 0.0, largest, 1.0)
-    tiles[:n_atoms, :-1, :-1] = scaled.reshape(n_atoms, height, width, n_channels)
+    tiles[:n_atoms, :-1, :-1] = atoms / np.where(largest > 0.0, largest, 1.0)
     mosaic = tiles.reshape(rows, columns, height + 1, width + 1, n_channels).swapaxes(1, 2)
     mosaic = mosaic.reshape(rows * (height + 1), columns * (width + 1), n_channels)[:-1, :-1]
     if n_channels == 3:
         shown = np.nan_to_num(0.5 + 0.5 * mosaic, nan=1.0)
     else:
         shown = np.ma.masked_invalid(mosaic[..., 0])
+    ax = current_axes(ax)
     ax.imshow(shown, cmap="gray", vmin=-1.0, vmax=1.0, interpolation="nearest")
     ax.set_title(counted(n_atoms, "atom"))
     ax.set_axis_off()
     return ax
-
-
-def _rows_of_kernels(
-    kernels: ArrayLike, patch_size: int | tuple[int, int] | None
-) -> tuple[np.ndarray, tuple[int, int]]:
-    kernels = checks.real_array("dictionary", kernels, shape=(None,) * np.ndim(kernels))
-    if kernels.shape[3:] not in ((), (1,), (3,)):
-        raise ValueError(f"dictionary must have kernels of 1 or 3 channels; got shape {kernels.shape}")
-    height, width = kernels.shape[1:3]
-    if patch_size is not None:
-        raise ValueError(
-            f"patch_size must be None for kernels, which are {height} x {width}; got {patch_size}"
-        )
-    return kernels.reshape(len(kernels), -1), (height, width)
 
 
 def _atoms_as_curves(dictionary: ArrayLike, columns: int | None, ax: Axes | None) -> Axes:
@@ -156,17 +150,6 @@ def _atoms_as_curves(dictionary: ArrayLike, columns: int | None, ax: Axes | None
         ax.plot(*curves, linewidth=1.0, color=f"C{channel}")
     ax.set_title(counted(n_atoms, "atom"))
     ax.set_axis_off()
-    return ax
-
-
-def _atoms_as_rows(dictionary: np.ndarray, ax: Axes | None) -> Axes:
-    ax = current_axes(ax)
-    largest = float(np.abs(dictionary).max())
-    image = ax.imshow(
-        dictionary, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto", interpolation="nearest"
-    )
-    ax.figure.colorbar(image, ax=ax)
-    ax.set(xlabel="feature", ylabel="atom", title=counted(len(dictionary), "atom"))
     return ax
 
 
@@ -216,18 +199,16 @@ def denoised_image(result: DenoisingResult, *, ax: Axes | None = None) -> Axes:
         f"denoised, {result.nonzeros_per_patch:.3g} atoms a patch\n"
         f"certified gaps up to {result.relative_gap:.1e} of ½‖patch‖²"
     )
-    if result.image.ndim == 1:
-        return _curve(result.image, title, ax)
-    return plot_image(result.image, title=title, ax=ax)
+    return _image_or_curve(result.image, title, result.image.ndim == 1, ax)
 
 
 @plot.register
 def prepared_image(prepared: PreparedImage, *, ax: Axes | None = None) -> Axes:
     """Draw the signal as an image, grey where it is zero; or as a curve."""
-    title = f"{size(prepared.detail.shape[prepared.frame.is_signal :])}, without background"
-    if prepared.frame.is_signal:
-        return _curve(prepared.detail[0], title, ax)
-    return plot_image(prepared.detail, title=title, signed=True, ax=ax)
+    is_signal = prepared.frame.is_signal
+    detail = prepared.detail[0] if is_signal else prepared.detail
+    title = f"{size(detail.shape)}, without background"
+    return _image_or_curve(detail, title, is_signal, ax, signed=True)
 
 
 @plot.register
@@ -237,15 +218,17 @@ def coded_image(coded: CodedImage, *, ax: Axes | None = None) -> Axes:
         f"{counted(int(coded.result.support_size[0]), 'coefficient')}\n"
         f"certified gap {coded.result.relative_gap[0]:.1e} of ½‖signal‖²"
     )
-    if coded.prepared.frame.is_signal:
-        return _curve(coded.image, title, ax)
-    return plot_image(coded.image, title=title, ax=ax)
+    return _image_or_curve(coded.image, title, coded.prepared.frame.is_signal, ax)
 
 
-def _curve(signal: np.ndarray, title: str, ax: Axes | None) -> Axes:
-    """Draw a signal of one dimension, a line for each channel."""
+def _image_or_curve(
+    values: np.ndarray, title: str, is_signal: bool, ax: Axes | None, *, signed: bool = False
+) -> Axes:
+    """Draw an image, or a signal of one dimension with a line for each channel."""
+    if not is_signal:
+        return plot_image(values, title=title, signed=signed, ax=ax)
     ax = current_axes(ax)
-    ax.plot(signal, linewidth=0.8)
+    ax.plot(values, linewidth=0.8)
     ax.set(xlabel="place", ylabel="value", title=title)
     return ax
 

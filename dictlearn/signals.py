@@ -1,4 +1,4 @@
-"""What learners require of signals, and warnings of signals that they can hardly learn from."""
+"""Checks of signals to learn from, and warnings of signals that can hardly be learned from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
 def checked_signals(
     signals: ArrayLike, n_inputs: int | None, *, first: int = 0, signed: bool = False
 ) -> np.ndarray:
-    """Return signals that are known everywhere, as `checked_known_signals` does."""
+    """Return signals that are known everywhere, checked."""
     return checked_known_signals(signals, n_inputs, None, first=first, signed=signed)[0]
 
 
@@ -37,11 +37,8 @@ def checked_known_signals(
     """Return signals as a float array, shape (n_signals, n_inputs), and their mask, having checked both."""
     signals = checks.float_array("signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)")
     if mask is None:
-        try:
-            checks.require_finite("signals", signals, first=first)
-        except ValueError as error:
-            hint = ": if it is missing, pass mask=~np.isnan(signals)" if np.isnan(signals).any() else ""
-            raise ValueError(f"{error}{hint}") from None
+        hint = ": if it is missing, pass mask=~np.isnan(signals)" if np.isnan(signals).any() else ""
+        checks.require_finite("signals", signals, hint=hint, first=first)
         least = signals.min()
     else:
         mask = checked_mask(mask, signals.shape)
@@ -81,15 +78,15 @@ def amplitude_scale(signals: np.ndarray, amplitude: float, mask: np.ndarray | No
 
     With a mask, the mean square of a feature is that of its known values.
     """
-    magnitudes = np.abs(signals)
-    largest = float(magnitudes.max() if mask is None else magnitudes.max(where=mask, initial=0.0))
+    if mask is not None:
+        signals = np.where(mask, signals, 0.0)
+    largest = float(np.abs(signals).max())
     if largest == 0.0:
         raise ValueError("signals must not all be zero: there is nothing to learn")
-    # Divided first, because squares of very large or small numbers leave the range of floats.
+    squares = (signals / largest) ** 2  # those of very large or small numbers leave the range of floats
     if mask is None:
-        energy = np.mean(((signals / largest) ** 2).sum(axis=1))
+        energy = np.mean(squares.sum(axis=1))
     else:
-        squares = (np.where(mask, signals, 0.0) / largest) ** 2
         energy = (squares.sum(axis=0) / np.maximum(mask.sum(axis=0), 1)).sum()
     norm = largest * float(np.sqrt(energy))
     if not SMALLEST_NORM <= norm <= LARGEST_NORM:
@@ -101,17 +98,10 @@ def amplitude_scale(signals: np.ndarray, amplitude: float, mask: np.ndarray | No
 
 
 def warn_if_ill_scaled(name: str, signals: np.ndarray) -> None:
-    """Warn if most of the energy of many signals is that of one of them, or of their mean.
-
-    The unit of the network is the root mean square norm of the signals: beside one that dominates, all others
-    hardly make it spike.  With a large mean all atoms resemble the mean and each other, and the network may
-    run away.  `name` is what the caller calls the signals.
-    """
-    largest = float(np.abs(signals).max())
-    if largest == 0.0:
-        return
-    # Divided first, because squares of very large or small numbers leave the range of floats.
-    scaled = signals / largest
+    """Warn if one of many signals, or their mean, has most of the energy; `name` is the caller's for them."""
+    # The network's unit is the root mean square norm: beside one that dominates, others hardly make it spike.
+    # With a large mean all atoms resemble the mean and each other, and the network may run away.
+    scaled = signals / (np.abs(signals).max() or 1.0)  # squares of large numbers leave the range of floats
     energies = np.einsum("ij,ij->i", scaled, scaled)
     if np.count_nonzero(energies) < SIGNALS_TO_COMPARE:
         return

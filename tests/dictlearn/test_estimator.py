@@ -114,8 +114,8 @@ def test_it_learns_as_the_function_and_codes_as_the_solver(signals, variant, mis
         assert not hasattr(learning, "n_iter_")
     learner = learning.learner_
     assert learner.settings == settings
-    assert (learner.scale, learner.n_samples) == (expected.scale, learning.n_samples_seen_)
-    np.testing.assert_array_equal(learning.network_.lateral, expected.network.lateral)
+    assert (learner.scale, learner.n_samples) == (expected.scale, learning.learner_.n_samples)
+    np.testing.assert_array_equal(learning.learner_.network.lateral, expected.network.lateral)
     np.testing.assert_array_equal(learner.dictionary, expected.dictionary)
     atoms = join_channels(expected.dictionary) if is_split else expected.dictionary
     np.testing.assert_array_equal(learning.components_, atoms)
@@ -148,10 +148,10 @@ def test_it_learns_as_the_function_and_codes_as_the_solver(signals, variant, mis
 def test_signals_that_are_not_negative_have_the_network_of_the_paper(signals):
     learning = SpikingDictionaryLearning(positive_dict=True, positive_code=True, max_iter=1, random_state=0)
     learning.fit(np.abs(signals))
-    assert len(learning.network_.layers.inputs) == 1
+    assert len(learning.learner_.network.layers.inputs) == 1
     with pytest.raises(ValueError, match="X must not be negative"):
         learning.partial_fit(signals)
-    assert len(learning.fit(signals).network_.layers.inputs) == 2
+    assert len(learning.fit(signals).learner_.network.layers.inputs) == 2
 
 
 def test_numbers_of_atoms_starts_and_seeds(signals):
@@ -219,14 +219,14 @@ def test_fit_goes_on_from_a_checkpoint(signals, tmp_path):
     expected = clone(plain).fit(signals)
     learning = clone(plain).set_params(checkpoint=tmp_path / "learner.npz", callback=lambda learner: True)
     learning.fit(signals)
-    assert (learning.n_samples_seen_, learning.n_iter_) == (1000, 5)
+    assert (learning.learner_.n_samples, learning.n_iter_) == (1000, 5)
     learning = clone(plain).set_params(checkpoint=str(tmp_path / "learner.npz")).fit(signals)
     np.testing.assert_array_equal(learning.components_, expected.components_)
     with pytest.raises(ValueError, match="other settings"):
         learning.set_params(alpha=0.2).fit(signals)
     # Without a seed, learning goes on as the checkpoint began.
     learning = SpikingDictionaryLearning(8, max_iter=1, checkpoint=tmp_path / "other.npz").fit(signals)
-    assert learning.set_params(max_iter=2).fit(signals).n_samples_seen_ == 400
+    assert learning.set_params(max_iter=2).fit(signals).learner_.n_samples == 400
 
 
 def test_what_was_learned_before_an_error_is_kept(signals):
@@ -237,7 +237,7 @@ def test_what_was_learned_before_an_error_is_kept(signals):
     learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0).fit(wide)
     with pytest.raises(KeyboardInterrupt):
         learning.set_params(max_iter=10, callback=fail).fit(signals)
-    assert learning.n_samples_seen_ == 1000
+    assert learning.learner_.n_samples == 1000
     assert learning.n_features_in_ == 5
     other = SpikingDictionaryLearning(8, random_state=0, callback=lambda learner: True).fit(signals)
     np.testing.assert_array_equal(learning.components_, other.components_)

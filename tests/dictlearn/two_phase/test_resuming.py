@@ -199,7 +199,7 @@ try:
     ready()
     learning.partial_fit(3e3 * X)
 except KeyboardInterrupt:
-    print("interrupted", learning.n_samples_seen_)
+    print("interrupted", learning.learner_.n_samples)
 """
 
 
