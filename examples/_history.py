@@ -8,18 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn import Exact, SpikeTrain, simulate
+from snn import SpikeTrain, simulate
 from snn.base import checks
 from snn.base.html import Described, counted, number
 from snn.record.rates import smooth_rate, spike_rate
 from snn.run.run import Spikes
 from solvers.certificate.optimality import measure
-from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import solve
+from solvers.methods.registry import solve_active_set
 from solvers.methods.spiking import Rates
 from solvers.problem.lasso import LassoProblem, with_shared_mask
-from solvers.results.best_codes import BestCodes
-from solvers.spiking.batches import run_until_certified
+from solvers.results.codes import BestCodes
 from solvers.spiking.network import LassoNetwork, signed
 from solvers.spiking.stages import RefinedCodes
 
@@ -275,9 +274,11 @@ def _refined_run(
     """Return the stages of `solve_spiking`, and the time of each of its looks with its best code then."""
     network = _solver_network(problem)
     recorded = _RecordedCodes(
-        problem, network, how=Exact(), tol=tol, max_duration=max_duration, refine=refine, record_spikes=True
+        problem, network, tol=tol, max_duration=max_duration, refine=refine, record_spikes=True
     )
-    run_until_certified(recorded, BestCodes(problem), tol=tol)
+    best = BestCodes(problem, tol)
+    for signals, codes, certificate in recorded.search(best):
+        best.put(signals, codes, certificate)
     stages: list[Stage] = []
     looks: list[tuple[float, np.ndarray]] = []
     start = 0.0
@@ -308,7 +309,7 @@ class _Look(NamedTuple):
     """The best code so far."""
 
 
-class _RecordedCodes(RefinedCodes[Any]):
+class _RecordedCodes(RefinedCodes):
     """As `RefinedCodes`, of one signal, with all that was seen at each look."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

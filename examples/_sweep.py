@@ -10,8 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from sklearn.exceptions import ConvergenceWarning
 
-from snn.digital import DigitalFormat
-from solvers import LassoProblem, solve_active_set, solve_digital
+from snn.digital import Digital, DigitalFormat
+from solvers import LassoProblem, solve, solve_active_set
+from solvers.methods import DigitalOneWindow, DigitalStages
 
 LABELS = {
     "weight_bits": "bits of a weight",
@@ -99,15 +100,9 @@ def sweep(
         point = dict(zip(axes, values, strict=True))
         with warnings.catch_warnings():  # a gap is what is asked for, not an accident
             warnings.simplefilter("ignore", ConvergenceWarning)
-            result = solve_digital(
-                problem,
-                varied(form, point),
-                tol=1e-9,
-                time_step=point.get("time_step", time_step),
-                max_duration=duration,
-                refine=refine,
-                rng=0,
-            )
+            how = Digital(point.get("time_step", time_step), varied(form, point), rng=0)
+            method = DigitalStages if refine else DigitalOneWindow
+            result = solve(problem, method(duration, how), tol=1e-9)
         found = result.codes != 0.0
         both = (found & wanted).sum(axis=1)
         for name, of_signals in {
@@ -116,7 +111,7 @@ def sweep(
             "support_recall": both / np.maximum(wanted.sum(axis=1), 1),
             "support_precision": both / np.maximum(found.sum(axis=1), 1),
             "n_spikes": result.n_steps,
-            "ran_away": result.ran_away,
+            "ran_away": result.info["ran_away"],
         }.items():
             figures.setdefault(name, []).append(of_signals)
     return Sweep(

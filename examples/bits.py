@@ -32,13 +32,14 @@ from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, par
 from examples._data import held_out, patch_signals, photographs
 from examples._sweep import Sweep, sweep
 from examples.lava_lca import LCA1Layer, LCA2Layer
-from snn.digital import DigitalFormat, FixedPoint
+from snn.digital import Digital, DigitalFormat, FixedPoint
 from solvers import (
     LassoProblem,
+    solve,
     solve_active_set,
-    solve_digital,
 )
 from solvers.certificate.optimality import duality_gap, penalty_max
+from solvers.methods import DigitalOneWindow, DigitalStages
 
 SIDE, N_ATOMS, N_LEARNED, N_ACTIVE = 8, 256, 128, 6
 SHARE = 0.1  # of the largest penalty that gives a code at all
@@ -166,9 +167,7 @@ def learning_curves(
         form = DigitalFormat(weights=FixedPoint(bits=n_bits), bias=FORM.bias)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            result = solve_digital(
-                problem, form, tol=1e-9, time_step=STEP, max_duration=duration, refine=False
-            )
+            result = solve(problem, DigitalOneWindow(duration, Digital(STEP, form)), tol=1e-9)
         return float(result.objective.mean())
 
     curves: dict[str, list[float]] = {
@@ -185,12 +184,10 @@ def rules_table(problem: LassoProblem, duration: float) -> list[tuple[str, ...]]
     rows = []
     for name, form in RULES.items():
         cells = [name]
-        for refine in (False, True):
+        for kind in (DigitalOneWindow, DigitalStages):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                result = solve_digital(
-                    problem, form, tol=1e-4, time_step=STEP, max_duration=duration, refine=refine
-                )
+                result = solve(problem, kind(duration, Digital(STEP, form)), tol=1e-4)
             cells += [
                 f"{np.median(result.duality_gap / problem.energies):.1e}",
                 f"{np.median(result.n_steps):.0f}",

@@ -33,7 +33,7 @@ from dictlearn import extract_patches, overcomplete_dct, remove_mean
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
 from examples._data import grey_photograph, panned_window
 from snn import Simulator, SpikeTrain, Stimulus
-from solvers import LassoProblem, SparseCodingStream, StreamResult, lasso_network
+from solvers import LassoProblem, SparseCodingStream, SpikingCodingResult, lasso_network
 from solvers.certificate.optimality import measure
 
 PATCH_SIDE = 8
@@ -213,7 +213,7 @@ def run_frames(frames: np.ndarray, *, restart: bool) -> list[Window]:
     return windows[1:]
 
 
-def window_of(result: StreamResult) -> Window:
+def window_of(result: SpikingCodingResult) -> Window:
     return Window(result.n_steps, result.relative_gap, result.codes)
 
 

@@ -14,27 +14,28 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
 from solvers.certificate.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.derivatives.code_derivatives import CodeDerivatives, CodeGradients
 from solvers.exchange import problem_to_nir
-from solvers.methods.active_set import ActiveSetResult, solve_active_set
-from solvers.methods.analog import solve_analog
-from solvers.methods.digital import DigitalCodingResult, solve_digital
-from solvers.methods.fista import solve_fista
-from solvers.methods.method import Method, solve
-from solvers.methods.reference import solve_coordinate_descent
-from solvers.methods.registry import METHODS
-from solvers.methods.spiking import SpikingCodingResult, solve_spiking
+from solvers.methods.method import METHODS, Method, solve
+from solvers.methods.registry import (
+    solve_active_set,
+    solve_analog,
+    solve_coordinate_descent,
+    solve_digital,
+    solve_fista,
+    solve_spiking,
+)
 from solvers.precompile import warm_up
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
 from solvers.problem.messages import IllPosedWarning
 from solvers.problem.penalty import ElasticNet
-from solvers.results.given import certify
 from solvers.results.operations import OperationLedger
-from solvers.results.result import SparseCodingResult, Status
+from solvers.results.result import SparseCodingResult, Status, certify
 from solvers.spiking.network import lasso_network
+from solvers.spiking.result import SpikingCodingResult
 from solvers.studies.compare import Comparison, compare, comparison_table
 from solvers.studies.held_out import held_out_score
 from solvers.studies.path import PathResult, path
-from solvers.studies.stream import SparseCodingStream, StreamResult
+from solvers.studies.stream import SparseCodingStream
 
 if TYPE_CHECKING:
     from solvers.estimator.coder import SpikingSparseCoder
@@ -44,12 +45,10 @@ __version__ = snn.__version__
 
 __all__ = [
     "METHODS",
-    "ActiveSetResult",
     "CodeDerivatives",
     "CodeGradients",
     "Comparison",
     "ConvolutionalDictionary",
-    "DigitalCodingResult",
     "ElasticNet",
     "IllPosedWarning",
     "LassoModel",
@@ -62,7 +61,6 @@ __all__ = [
     "SpikingCodingResult",
     "SpikingSparseCoder",
     "Status",
-    "StreamResult",
     "certify",
     "compare",
     "comparison_table",

@@ -11,9 +11,8 @@ import numpy as np
 
 from snn import precompile
 from solvers.certificate.compiled import certify_screened
-from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import METHODS, solve
-from solvers.methods.spiking import solve_spiking
+from solvers.methods.registry import solve_active_set, solve_spiking
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
 

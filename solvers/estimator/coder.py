@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -90,7 +88,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         *,
         alpha: float | ArrayLike | ElasticNet,
         positive: bool = False,
-        method: str | Method[Any] = "active_set_from_spikes",
+        method: str | Method = "active_set_from_spikes",
         tol: float | None = None,
         missing_values: float | None = None,
         n_jobs: int | None = None,

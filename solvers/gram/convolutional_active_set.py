@@ -41,8 +41,8 @@ from solvers.gram.windows import Windows, windows_of
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
+from solvers.results.codes import compressed_rows
 from solvers.results.operations import drive_work
-from solvers.results.result import compressed_rows
 from solvers.workers.progress import is_shown, report, share_of_decades
 
 # All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.

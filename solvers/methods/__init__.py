@@ -1,27 +1,30 @@
-"""The solvers as values: methods with their options, and what a new one is made of."""
+"""The solvers as values: methods with their options, and the parts of a new one."""
 
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.analog import Analog
-from solvers.methods.digital import DigitalOneWindow, DigitalRates, DigitalStages
 from solvers.methods.fista import Fista
 from solvers.methods.method import Method, Takes
 from solvers.methods.reference import CoordinateDescent
 from solvers.methods.spiking import (
     ActiveSetFromSpikes,
     AverageCurrents,
+    DigitalOneWindow,
+    DigitalRates,
+    DigitalStages,
     OneRun,
     OneWindow,
     Rates,
     Stages,
 )
-from solvers.results.solved import Solved
-from solvers.results.start import StartPoint
+from solvers.results.codes import BestCodes, Codes
 
 __all__ = [
     "ActiveSet",
     "ActiveSetFromSpikes",
     "Analog",
     "AverageCurrents",
+    "BestCodes",
+    "Codes",
     "CoordinateDescent",
     "DigitalOneWindow",
     "DigitalRates",
@@ -31,8 +34,6 @@ __all__ = [
     "OneRun",
     "OneWindow",
     "Rates",
-    "Solved",
     "Stages",
-    "StartPoint",
     "Takes",
 ]

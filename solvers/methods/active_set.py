@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -23,43 +24,21 @@ from solvers.gram.gram import (
     uses_full_gram,
 )
 from solvers.gram.protocol import ActiveSets, Gram
-from solvers.methods.fista import Fista
-from solvers.methods.method import TAKEN, TOGETHER, Method, Takes, solve
+from solvers.methods.fista import Iterates, gradient_step
+from solvers.methods.method import TAKEN, TOGETHER, Found, Method, Takes
 from solvers.problem.lasso import LassoProblem
-from solvers.results.best_codes import BestCodes
+from solvers.results.codes import BestCodes, Codes, as_sparse, compressed_rows
 from solvers.results.operations import CERTIFICATE, GRAM, METHOD, certificate_work
-from solvers.results.result import SparseCodingResult, as_sparse, compressed_rows
-from solvers.results.solved import Solved
-from solvers.results.start import Start, StartPoint, no_currents
 from solvers.workers.blas import one_blas_thread
 
-# A gap above this share of the energy is that of a code that says little; and the steps that lead elsewhere.
+NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
+# A code with a gap above this share of the energy is poor; the number of steps that lead elsewhere.
 POOR = 1e-3
 FIRST_ITERATIONS = 10
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ActiveSetResult(SparseCodingResult):
-    """As `SparseCodingResult`, with the corrections of the start; `n_steps` are rounds.
-
-    Attributes
-    ----------
-    n_corrections : ndarray of int, shape (n_signals,)
-        Atoms that left or entered the support of the start; an atom that changed its sign counts twice.
-    """
-
-    n_corrections: np.ndarray
-
-
-def solve_active_set(
-    problem: LassoProblem,
-    *,
-    start: Start = None,
-    tol: float = 1e-6,
-    max_rounds: int | None = None,
-    n_jobs: int | None = None,
-    progress: bool = False,
-) -> ActiveSetResult:
+@dataclass(frozen=True)
+class ActiveSet(Method):
     """Solve the optimality equations on a support, and correct it until it is right.
 
     With S the support (the active set), G the Gram matrix, b the correlations of the signal and gamma the
@@ -73,37 +52,19 @@ def solve_active_set(
     array of atoms by a Cholesky factor that is updated, and a convolutional dictionary by coordinate descent,
     damped steps and a sparse factorisation.
 
+    A start gives a support, signs and proportions; the optimum does not depend on it.  The result of
+    `solve_spiking` gives the atoms whose neurons fired, with their average currents.
+
     Parameters
     ----------
-    problem : LassoProblem
-        The problem.
-    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
-        Where to start: codes, or the result of a solver.  The result of `solve_spiking` gives the atoms
-        whose neurons fired, with their average currents.  A start gives a support, signs and proportions, and
-        changes how long it takes; the optimum does not depend on it.  By default the method starts from
-        nothing.
-    tol : float, default 1e-6
-        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``; it does not end earlier.
     max_rounds : int, optional
         Most rounds for each signal; by default 10 for each atom, or 200 with a convolutional dictionary.
-    n_jobs : int, optional
-        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
-        otherwise; -1 is one for each processor.  The result does not depend on their number.
-    progress : bool, default False
-        Show a progress bar, in signals.
-
-    Returns
-    -------
-    ActiveSetResult
-
-    Warns
-    -----
-    sklearn.exceptions.ConvergenceWarning
-        If a signal does not reach `tol`.  Its code is the best of those met: the method's, the start's and
-        zero; and, where these are poor, that of the method from a few steps of FISTA.
 
     Notes
     -----
+    Where a signal does not reach `tol`, its code is the best of the method's, the start's and zero; and,
+    where these are poor, that of the method from a few steps of FISTA.
+
     For few signals in a large dictionary only the entries of the Gram matrix between atoms that may be active
     are computed, unless the problem has the matrix.  The same holds for any number of signals that have masks
     of their own; a mask that all share has a Gram matrix.
@@ -113,19 +74,6 @@ def solve_active_set(
     Osborne, Presnell and Turlach (2000), IMA Journal of Numerical Analysis 20, section 4: the active-set
     method for the LASSO.
     """
-    method = ActiveSet(max_rounds)
-    return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
-
-
-@dataclass(frozen=True)
-class ActiveSet(Method[ActiveSetResult]):
-    """The active-set method: `solve_active_set`.
-
-    Parameters
-    ----------
-    max_rounds : int, optional
-        Most rounds for each signal; by default 10 for each atom, or 200 with a convolutional dictionary.
-    """
 
     max_rounds: int | None = None
 
@@ -134,7 +82,6 @@ class ActiveSet(Method[ActiveSetResult]):
     steps = "rounds"
     usual_tol = 1e-6
     finest_tol = 1e-10
-    result = ActiveSetResult
 
     def __post_init__(self) -> None:
         if self.max_rounds is not None:
@@ -145,7 +92,7 @@ class ActiveSet(Method[ActiveSetResult]):
         return "its rounds" if stopped is None or not stopped.all() else "the precision of the method"
 
     def prepare(self, problem: LassoProblem) -> Gram:
-        """Return the Gram matrix, or what is in its place."""
+        """Return the Gram matrix, or the products in its place."""
         if problem.has_own_weights:
             if problem.atoms.rows is None:
                 return GramOnDemand(problem.model)
@@ -153,67 +100,51 @@ class ActiveSet(Method[ActiveSetResult]):
         return gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
 
     def batches(self, problem: LassoProblem, prepared: Gram, n_workers: int) -> list[slice]:
-        """Return which signals are solved together: those that share products, if any do."""
+        """Return the signals that are solved together: those that share products, if any do."""
         if isinstance(prepared, SharedProducts):
             return prepared.batches(problem, n_workers)
         return super().batches(problem, prepared, n_workers)
 
-    def solve(self, problem: LassoProblem, prepared: Gram, start: StartPoint | None, tol: float) -> Solved:
-        """Return optimal codes; where rounding leads astray, the best that were met."""
-        signals = np.arange(problem.n_signals)
-        found = prepared.optimal_codes(problem, signals, _currents(problem, start), self.max_rounds)
-        best = BestCodes(problem)
-        best.put(signals, found.codes, if_better=True, optimality=found.optimality)
-        # On a support that is close to singular the equations may lead astray: keep what is best.
-        missed = signals[best.missed(signals, tol)]
-        if len(missed):
-            if start is not None:
-                best.put(missed, start.codes[missed], if_better=True)
-            best.put(missed, sparse.csr_array((len(missed), problem.n_atoms)), if_better=True)
-            is_poor = ~(best.optimality.duality_gap[missed] <= POOR * problem.energies[missed])
-            if self.max_rounds is None and problem.atoms.is_matrix:
-                # One by one: steps of FISTA are rounded differently beside others.
-                for signal in missed[is_poor, np.newaxis]:
-                    found = self._from_elsewhere(problem, prepared, signal, tol, start, found, best)
-        work = {
-            METHOD: found.n_multiply_adds,
-            GRAM: found.n_gram_multiply_adds,
-            CERTIFICATE: best.n_multiply_adds,
-        }
-        signal_fields = {"n_corrections": found.n_corrections}
-        return Solved(best.codes, found.n_rounds, work, best.optimality, found.ended, signal_fields)
+    def search(self, best: BestCodes, prepared: Gram) -> Iterator[Found]:
+        """Yield optimal codes; where rounding leads astray, also those from other starts."""
+        problem, signals = best.problem, best.active
+        found = prepared.optimal_codes(problem, signals, _currents(problem, best.start), self.max_rounds)
+        best.info = {"n_corrections": found.n_corrections, "stopped": found.ended}
+        _count(best, signals, found)
+        yield signals, found.codes, found.optimality
+        # On a support that is close to singular the equations may lead astray.
+        best.fall_back()
+        is_poor = ~(best.gaps[best.active] <= POOR * problem.energies[best.active])
+        if self.max_rounds is None and problem.atoms.is_matrix:
+            # One by one: steps of FISTA are rounded differently beside others.
+            for signal in best.active[is_poor, np.newaxis]:
+                yield from self._from_elsewhere(best, prepared, signal)
 
-    def _from_elsewhere(
-        self,
-        problem: LassoProblem,
-        prepared: Gram,
-        signals: np.ndarray,
-        tol: float,
-        start: StartPoint | None,
-        found: ActiveSets,
-        best: BestCodes,
-    ) -> ActiveSets:
-        """Solve some signals once more, from a few steps of FISTA; return what was done for all in all.
+    def _from_elsewhere(self, best: BestCodes, prepared: Gram, signal: np.ndarray) -> Iterator[Found]:
+        """Yield the codes of a signal from a few steps of FISTA.
 
-        Of smooth atoms that all but depend on each other, the equations of one support lead astray, and those
-        of another do not.
+        Where smooth atoms nearly depend on each other, the equations of one support lead astray, and those of
+        another do not.
         """
-        part, some = problem.subset(signals), np.arange(len(signals))
-        first = Fista(FIRST_ITERATIONS).solve(part, Fista().prepare(part), None, tol)
-        currents = _currents(part, StartPoint(as_sparse(first.codes)))
-        again = prepared.optimal_codes(part, some, currents)
-        best.put(signals, as_sparse(first.codes), if_better=True)
-        kept = best.put(signals, again.codes, if_better=True, optimality=again.optimality)
-        found.ended[signals[kept]] = again.ended[kept]
-        found.n_rounds[signals] += again.n_rounds
-        found.n_multiply_adds[signals] += again.n_multiply_adds + first.multiply_adds[METHOD]
-        found.n_gram_multiply_adds[signals] += again.n_gram_multiply_adds
-        before = sparse.csr_array(again.codes.shape) if start is None else start.at(signals).codes
-        changes = abs(as_sparse(before).sign() - best.codes[signals].sign())
-        found.n_corrections[signals] = changes.sum(axis=1).astype(np.int64)
-        return found
+        part = best.problem.subset(signal)
+        step = gradient_step(part)
+        iterates = Iterates(part, step, np.zeros((1, part.n_atoms)))
+        for _ in range(FIRST_ITERATIONS):
+            iterates.advance()
+        first = as_sparse(iterates.codes / step.norms)
+        best.count(METHOD, signal, iterates.n_products)
+        yield signal, first, None
+        gap = best.gaps[signal].copy()
+        again = prepared.optimal_codes(part, np.arange(1), _currents(part, Codes(first, best.steps[signal])))
+        _count(best, signal, again)
+        yield signal, again.codes, again.optimality
+        if best.gaps[signal] < gap:
+            best.info["stopped"][signal] = again.ended
+        before = sparse.csr_array(again.codes.shape) if best.start is None else best.start.values[signal]
+        changes = abs(before.sign() - best.values[signal].sign())
+        best.info["n_corrections"][signal] = changes.sum(axis=1).astype(np.int64)
 
-    def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
+    def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
         """Return the code of a single signal by one call of a kernel; None if that does not do.
 
         Code and certificate are those of `solve`.  The time of a small problem is otherwise that of calls.
@@ -249,15 +180,26 @@ class ActiveSet(Method[ActiveSetResult]):
             return None
         # Arrays of one entry each.
         n_corrections, n_rounds, _, n_multiply_adds = report[N_FIGURES:, np.newaxis].astype(np.int64)
-        return Solved(
-            codes,
-            n_rounds,
-            {METHOD: n_multiply_adds, CERTIFICATE: np.array([certificate_work(problem, len(atoms))])},
-            optimality,
-            signal_fields={"n_corrections": n_corrections},
-        )
+        work = {METHOD: n_multiply_adds, CERTIFICATE: np.array([certificate_work(problem, len(atoms))])}
+        return Codes(codes, n_rounds, optimality, work, {"n_corrections": n_corrections})
 
 
-def _currents(problem: LassoProblem, start: StartPoint | None) -> CompressedRows:
-    """Return where the signals of a problem start, as kernels take it."""
-    return no_currents(problem.n_signals) if start is None else start.currents(problem.squared_norms)
+def _count(best: BestCodes, signals: np.ndarray, found: ActiveSets) -> None:
+    """Count the rounds and multiply-adds of some signals."""
+    best.steps[signals] += found.n_rounds
+    best.count(METHOD, signals, found.n_multiply_adds)
+    best.count(GRAM, signals, found.n_gram_multiply_adds)
+
+
+def _currents(problem: LassoProblem, start: Codes | None) -> CompressedRows:
+    """Return where the signals of a problem start, as kernels take it: average currents, or ||d_i||^2 a_i."""
+    if start is None:
+        return CompressedRows(np.zeros(problem.n_signals + 1, dtype=np.int32), NO_ATOMS, NO_CURRENTS)
+    if "average_currents" in start.info:
+        rows = start.info["average_currents"]
+        data = rows.data.copy()
+    else:
+        rows = start.values
+        data = rows.data * problem.squared_norms[rows.indices]
+    # One type whatever came in, so that kernels are compiled once.
+    return CompressedRows(rows.indptr.astype(np.int32), rows.indices.astype(np.int32), data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,13 +10,10 @@ import numpy as np
 
 from snn import simulate_analog
 from snn.base import checks
-from solvers.certificate.optimality import measure
-from solvers.methods.method import Method, Takes, solve
+from solvers.methods.method import Found, Method, Takes
 from solvers.problem.lasso import LassoProblem
-from solvers.results.operations import CERTIFICATE, METHOD, certificate_work
-from solvers.results.result import SparseCodingResult
-from solvers.results.solved import Solved
-from solvers.results.start import Start, StartPoint
+from solvers.results.codes import BestCodes
+from solvers.results.operations import METHOD
 
 # The gap is looked at after one time constant, and again whenever the time has grown by a quarter.
 FIRST_CHECK = 1.0
@@ -26,64 +24,8 @@ INTEGRATOR_PART = 0.1
 INTEGRATOR_RANGE = (1e-13, 1e-4)
 
 
-def solve_analog(
-    problem: LassoProblem,
-    *,
-    start: Start = None,
-    tol: float = 1e-3,
-    max_duration: float = 10_000.0,
-    n_jobs: int | None = None,
-    progress: bool = False,
-) -> SparseCodingResult:
-    """Solve by integrating the analog LCA, one signal after the other.
-
-    With T the soft threshold by lambda, one-sided if the problem is `positive`, atoms scaled to norm one, and
-    m the curvatures of the penalty, zero for the LASSO::
-
-        du/dt = b - u - (G - 1) a      a_i = T(u_i) / (1 + m_i)
-
-    along which the objective never increases, dE/dt = - sum over active of (du_i/dt)^2 / (1 + m_i); where the
-    flow comes to rest, the code is optimal.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
-        Where to start: codes, or the result of a solver.  Potentials start where their activities are these
-        codes, and those of the other atoms as near to their equilibrium, b - (G - 1) a, as that allows.  By
-        default the flow starts from rest.
-    tol : float, default 1e-3
-        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
-    max_duration : float, default 10000
-        Time, in time constants of the flow, after which a signal is stopped.
-    n_jobs : int, optional
-        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
-        otherwise; -1 is one for each processor.
-    progress : bool, default False
-        Show a progress bar, in signals.
-
-    Returns
-    -------
-    SparseCodingResult
-        `n_steps` counts evaluations of the flow.
-
-    Warns
-    -----
-    sklearn.exceptions.ConvergenceWarning
-        If a signal has not reached `tol` by `max_duration`.
-
-    References
-    ----------
-    Rozell, Johnson, Baraniuk and Olshausen (2008), Neural Computation 20, eq 3.2; Tang, Lin and Davies
-    (2017), arXiv:1705.05475, section 2.
-    """
-    method = Analog(max_duration)
-    return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
-
-
 class Flow(NamedTuple):
-    """What the flows of all signals share."""
+    """The norms of atoms, and the weights of all flows."""
 
     norms: np.ndarray
     weights: np.ndarray
@@ -91,13 +33,27 @@ class Flow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Analog(Method[SparseCodingResult]):
-    """The analog flow of the locally competitive algorithm: `solve_analog`.
+class Analog(Method):
+    """Integrate the analog flow of the locally competitive algorithm (LCA), one signal after the other.
+
+    With T the soft threshold by lambda, one-sided if the problem is `positive`, atoms scaled to norm one, and
+    m the curvatures of the penalty, zero for the LASSO::
+
+        du/dt = b - u - (G - 1) a      a_i = T(u_i) / (1 + m_i)
+
+    along which the objective never increases, dE/dt = - sum over active of (du_i/dt)^2 / (1 + m_i); where the
+    flow comes to rest, the code is optimal.  Potentials start where their activities are the start, and those
+    of the other atoms as near to their equilibrium, b - (G - 1) a, as that allows; by default from rest.
 
     Parameters
     ----------
     max_duration : float, default 10000
         Time, in time constants of the flow, after which a signal is stopped.
+
+    References
+    ----------
+    Rozell, Johnson, Baraniuk and Olshausen (2008), Neural Computation 20, eq 3.2; Tang, Lin and Davies
+    (2017), arXiv:1705.05475, section 2.
     """
 
     max_duration: float = 10_000.0
@@ -127,39 +83,29 @@ class Analog(Method[SparseCodingResult]):
         """Return one signal after the other."""
         return [slice(signal, signal + 1) for signal in range(problem.n_signals)]
 
-    def solve(self, problem: LassoProblem, prepared: Flow, start: StartPoint | None, tol: float) -> Solved:
-        """Return the code of a single signal."""
-        code = np.zeros(problem.n_atoms) if start is None else start.codes.toarray()[0]
-        code, *counts = self._solve_one(problem, code, prepared, tol)
-        n_steps, n_products, n_certificate_products = np.array(counts, dtype=np.int64)[:, np.newaxis]
-        return Solved(code[np.newaxis], n_steps, {METHOD: n_products, CERTIFICATE: n_certificate_products})
-
-    def _solve_one(
-        self, problem: LassoProblem, code: np.ndarray, flow: Flow, tol: float
-    ) -> tuple[np.ndarray, int, int, int]:
-        """Return the code of a single signal, solved from another code, the evaluations of the flow, and the
-        multiply-adds of these and of certificates."""
-        norms, weights = flow
-        if problem.energies[0] == 0.0:
-            return np.zeros(problem.n_atoms), 0, 0, 0
-        n_certificate_products = certificate_work(problem, int(np.count_nonzero(code)))
-        if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
-            return code, 0, 0, n_certificate_products
+    def search(self, best: BestCodes, prepared: Flow) -> Iterator[Found]:
+        """Yield the code of a single signal as time goes on."""
+        problem, signals, (norms, weights) = best.problem, best.active, prepared
+        codes = np.zeros((1, problem.n_atoms))
+        if best.start is not None and problem.energies[0] > 0.0:
+            codes = best.start.values.toarray()
+        yield signals, codes, None
+        if not len(best.active):
+            best.count(METHOD, signals, 0)
+            return
         # In units in which atoms and signal have norm one.
         length = np.sqrt(2.0 * problem.energies[0])
         drive = problem.correlations[0] / (norms * length)
         threshold = problem.l1_weights / (norms * length)
         divisor = 1.0 + problem.curvatures / problem.weighted_model.atoms.positive_squared_norms
         potential = np.zeros(problem.n_atoms)
-        if code.any():
-            potential = _potential(
-                code * norms / length, drive, weights, threshold, divisor, problem.positive
-            )
-        time = 0.0
-        n_evaluations = 0
+        if codes.any():
+            activity = codes[0] * norms / length
+            potential = _potential(activity, drive, weights, threshold, divisor, problem.positive)
         # Where the flow starts: potentials of all neurons from the active ones.
-        n_products = int(np.count_nonzero(code)) * problem.n_atoms
-        while time < self.max_duration:
+        best.count(METHOD, signals, int(np.count_nonzero(codes)) * problem.n_atoms)
+        time = 0.0
+        while time < self.max_duration and len(best.active):
             segment = min(max(FIRST_CHECK, CHECK_PART * time), self.max_duration - time)
             run = simulate_analog(
                 weights,
@@ -170,17 +116,13 @@ class Analog(Method[SparseCodingResult]):
                 divisor=divisor,
                 initial_potential=potential,
                 n_times=2,
-                relative_tolerance=float(np.clip(INTEGRATOR_PART * tol, *INTEGRATOR_RANGE)),
+                relative_tolerance=float(np.clip(INTEGRATOR_PART * best.tol, *INTEGRATOR_RANGE)),
             )
             time += segment
-            n_evaluations += run.n_evaluations
-            n_products += int(run.operations.multiply_adds)
+            best.steps += run.n_evaluations
+            best.count(METHOD, signals, int(run.operations.multiply_adds))
             potential = run.potentials[-1]
-            code = run.activities[-1] * length / norms
-            n_certificate_products += certificate_work(problem, int(np.count_nonzero(code)))
-            if measure(problem, code[np.newaxis]).duality_gap[0] <= tol * problem.energies[0]:
-                break
-        return code, n_evaluations, n_products, n_certificate_products
+            yield signals, run.activities[-1:] * length / norms, None
 
 
 def _potential(

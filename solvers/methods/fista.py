@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from snn.base import checks
-from solvers.certificate.optimality import measure
-from solvers.methods.method import TAKEN, TOGETHER, Method, Takes, solve
+from solvers.methods.method import TAKEN, TOGETHER, Found, Method, Takes
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import sparse_product
 from solvers.problem.signals import SMALLEST_WEIGHT
-from solvers.results.operations import CERTIFICATE, METHOD, certificate_work
-from solvers.results.result import SparseCodingResult
-from solvers.results.solved import Solved
-from solvers.results.start import Start, StartPoint
+from solvers.results.codes import BestCodes
+from solvers.results.operations import METHOD
 from solvers.workers.progress import is_shown, report, share_of_decades
 
 # Iterations from one look at the duality gap to the next, and as a part of those done so far: a look costs
@@ -37,16 +35,9 @@ PRODUCTS_OF_ITERATION, PRODUCTS_OF_GAP = 3, 4
 EXPECTED_ITERATIONS = 100
 
 
-def solve_fista(
-    problem: LassoProblem,
-    *,
-    start: Start = None,
-    tol: float = 1e-3,
-    max_iter: int = 10_000,
-    n_jobs: int | None = None,
-    progress: bool = False,
-) -> SparseCodingResult:
-    """Solve by accelerated proximal gradient steps (FISTA) with adaptive restart.
+@dataclass(frozen=True)
+class Fista(Method):
+    """Take accelerated proximal gradient steps (FISTA) with adaptive restart.
 
     With P the proximal step of the penalty and atoms scaled to norm one::
 
@@ -58,29 +49,8 @@ def solve_fista(
 
     Parameters
     ----------
-    problem : LassoProblem
-        The problem.
-    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
-        Where to start: codes, or the result of a solver; by default zero.
-    tol : float, default 1e-3
-        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     max_iter : int, default 10000
         Most iterations for each signal.
-    n_jobs : int, optional
-        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
-        otherwise; -1 is one for each processor.
-    progress : bool, default False
-        Show a progress bar, in signals.
-
-    Returns
-    -------
-    SparseCodingResult
-        `n_steps` counts iterations.
-
-    Warns
-    -----
-    sklearn.exceptions.ConvergenceWarning
-        If a signal has not reached `tol` within `max_iter` iterations.
 
     Notes
     -----
@@ -92,19 +62,6 @@ def solve_fista(
     ----------
     Beck and Teboulle (2009), SIAM Journal on Imaging Sciences 2, eqs 4.1-4.3; O'Donoghue and Candes
     (2015), Foundations of Computational Mathematics 15, section 3.2, gradient scheme.
-    """
-    method = Fista(max_iter)
-    return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
-
-
-@dataclass(frozen=True)
-class Fista(Method[SparseCodingResult]):
-    """Accelerated proximal gradient steps: `solve_fista`.
-
-    Parameters
-    ----------
-    max_iter : int, default 10000
-        Most iterations for each signal.
     """
 
     max_iter: int = 10_000
@@ -135,45 +92,35 @@ class Fista(Method[SparseCodingResult]):
         size = 1 if prepared is None else max(LEAST_TOGETHER, BLOCK_ENTRIES // problem.n_atoms)
         return [slice(first, first + size) for first in range(0, problem.n_signals, size)]
 
-    def solve(
-        self, problem: LassoProblem, prepared: GradientStep | None, start: StartPoint | None, tol: float
-    ) -> Solved:
-        """Return the codes of a block of signals; each leaves when it is done."""
+    def search(self, best: BestCodes, prepared: GradientStep | None) -> Iterator[Found]:
+        """Yield codes whose gaps are small enough by the iterates, which are differences of large numbers."""
+        problem = best.problem
         step = gradient_step(problem) if prepared is None else prepared
-        shape = (problem.n_signals, problem.n_atoms)
-        codes = np.zeros(shape) if start is None else start.codes.toarray()
-        n_steps, n_products, n_certificate_products = np.zeros((3, problem.n_signals), dtype=np.int64)
-        iterates = Iterates(problem, step, codes)
-        signals = np.arange(problem.n_signals)
-        iteration = 0
-        while True:
-            n_steps[signals] = iteration
+        codes = np.zeros((problem.n_signals, problem.n_atoms))
+        iterates = Iterates(problem, step, codes if best.start is None else best.start.values.toarray())
+        signals, iteration = best.active, 0
+        while len(signals):
+            is_last = iteration == self.max_iter
             gaps = iterates.relative_gap()
-            if is_shown():
-                share = share_of_decades(gaps.max(), 1.0, tol)
-                report(1.0 - (1.0 - share) * len(signals) / problem.n_signals, f"gap {gaps.max():.1e}")
-            done = np.flatnonzero(gaps <= tol)
-            if len(done):
-                # A signal leaves when its certificate agrees: the gap above is a difference of large numbers.
-                leaving = problem.subset(signals[done])
-                candidates = iterates.codes[done] / step.norms
-                n_active = np.count_nonzero(candidates, axis=1)
-                n_certificate_products[signals[done]] += certificate_work(leaving, n_active)
-                agreed = measure(leaving, candidates).duality_gap <= tol * leaving.energies
-                done = done[agreed]
-                codes[signals[done]] = candidates[agreed]
-                n_products[signals[done]] = iterates.n_products[done]
-                signals = np.delete(signals, done)
-                iterates.drop(done)
-            if iteration == self.max_iter or not len(signals):
-                break
+            _report(gaps, problem.n_signals, best.tol)
+            best.steps[signals] = iteration
+            done = (gaps <= best.tol) | is_last
+            if done.any():
+                yield signals[done], iterates.codes[done] / step.norms, None
+                leave = np.isin(signals, best.active, invert=True) | is_last
+                best.count(METHOD, signals[leave], iterates.n_products[leave])
+                iterates.drop(np.flatnonzero(leave))
+                signals = signals[~leave]
             n_more = min(max(CHECK_EVERY, iteration // CHECK_PART), self.max_iter - iteration)
-            for _ in range(n_more):
+            for _ in range(n_more if len(signals) else 0):
                 iterates.advance()
             iteration += n_more
-        codes[signals] = iterates.codes / step.norms
-        n_products[signals] = iterates.n_products
-        return Solved(codes, n_steps, {METHOD: n_products, CERTIFICATE: n_certificate_products})
+
+
+def _report(gaps: np.ndarray, n_signals: int, tol: float) -> None:
+    if is_shown():
+        share = share_of_decades(gaps.max(), 1.0, tol)
+        report(1.0 - (1.0 - share) * len(gaps) / n_signals, f"gap {gaps.max():.1e}")
 
 
 def _has_own_step(problem: LassoProblem) -> bool:

@@ -1,28 +1,30 @@
-"""A solver is a value that says what it takes, and one driver does the rest.
+"""A solver is a value that names the problems it takes and searches for codes; one driver does the rest.
 
-The driver `solve` checks arguments, refuses what a method does not take, warns, forms groups of signals with
-equal masks, cuts batches, spreads them over workers, joins and certifies their codes, and counts operations.
-A method solves a batch.  A new one is a subclass of `Method`, and a line in `solvers.methods.registry`.
+The driver `solve` checks arguments, refuses problems that a method does not take, warns, forms groups of
+signals with equal masks, cuts batches, spreads them over workers and joins their codes.  For each batch one
+loop asks a method for codes, certifies them and keeps the best.  A new method is a subclass of `Method`, and
+a line in `solvers.methods.registry`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy import sparse
 
 from snn.base import checks
 from solvers.certificate.corrected import signal_of_dependent_atoms
+from solvers.certificate.optimality import Optimality
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
 from solvers.problem.messages import warn_if_ill_posed
+from solvers.results.codes import BestCodes, Codes, joined
 from solvers.results.operations import EXACT
-from solvers.results.result import SparseCodingResult
-from solvers.results.solved import Result, Solved, certified_result, joined
-from solvers.results.start import Start, StartPoint, start_point
+from solvers.results.result import SparseCodingResult, Start, certified_result, start_codes
 from solvers.workers.progress import progress_bar
 from solvers.workers.spread import batch_slices, spread
 
@@ -33,8 +35,12 @@ TOGETHER, BY_MASK, REFUSED = "together", "by mask", "refused"
 TAKEN, NOT_NEGATIVE = "taken", "not negative"
 
 
+Found: TypeAlias = tuple[np.ndarray, np.ndarray | sparse.csr_array, Optimality | None]
+"""Signals, their codes, and the certificates of these if they were measured."""
+
+
 class Takes(NamedTuple):
-    """What a method takes; the driver refuses the rest.
+    """The problems and starts that a method takes; the driver refuses all others.
 
     Attributes
     ----------
@@ -57,23 +63,26 @@ class Takes(NamedTuple):
     zero_penalties: str = REFUSED
 
 
-class Method(ABC, Generic[Result]):
+class Method(ABC):
     """A solver, with its options: a frozen dataclass.
+
+    A method searches for the codes of a batch of signals.  Its `search` yields codes, and the loop that asks
+    for them certifies them, keeps the best, and drops signals that are done from `BestCodes.active`.
 
     Attributes
     ----------
     name : str
-        What results, tables and `METHODS` call it.
+        The name in results, tables and `METHODS`.
     takes : Takes
-        What it takes.
+        The problems and starts that it takes.
     steps : str, default "iterations"
-        What it counts.
+        The unit of its steps.
     usual_tol : float, default 1e-3
-        The tolerance where none is asked for.
+        The default tolerance.
     finest_tol : float, default 1e-8
         The finest tolerance that it reaches in reasonable time, where atoms do not depend on each other.
     bound : {"exact", "at least", "at most"}, default "exact"
-        Whether it counts its multiply-adds, or bounds those of a library.
+        Whether its multiply-adds are exact, or bounds where a library hides them.
     workers : {"threads", "processes"}, default "threads"
         The kind of workers it is best spread over.
     blas_threads : bool, default False
@@ -94,86 +103,83 @@ class Method(ABC, Generic[Result]):
     result: ClassVar[type[SparseCodingResult]] = SparseCodingResult
 
     def prepare(self, problem: LassoProblem) -> Any:
-        """Return what all batches of a problem share, such as a Gram matrix, a network or a step length.
+        """Return the parts that all batches of a problem share: a Gram matrix, a network or a step length.
 
         Parameters
         ----------
         problem : LassoProblem
             The problem; its signals have different masks only if `Takes.own_weights` is "together".
         """
+        return None
 
     @abstractmethod
-    def solve(self, problem: LassoProblem, prepared: Any, start: StartPoint | None, tol: float) -> Solved:
-        """Return the codes of a batch of signals, and what they took.
+    def search(self, best: BestCodes, prepared: Any) -> Iterator[Found]:
+        """Yield codes of signals, until none is active or the method is at its limit.
+
+        Each item is a tuple: signals, an ndarray of int; their codes, an ndarray or csr_array with a row for
+        each; and the certificates of these codes if they were measured, else None.
 
         Parameters
         ----------
-        problem : LassoProblem
-            The problem of these signals.
+        best : BestCodes
+            The best codes so far: problem, tolerance, start, and the signals that are not done.  The method
+            writes `steps` and `info`, and counts its multiply-adds there.
         prepared : object
             From `prepare`.
-        start : StartPoint or None
-            Where these signals start.
-        tol : float
-            A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
         """
 
     def limit(self, stopped: np.ndarray | None) -> str:
-        """Return what ended the signals that did not reach `tol`, for the warning.
+        """Return the limit of signals that did not reach `tol`, for the warning.
 
         Parameters
         ----------
         stopped : ndarray of bool, or None
-            Which signals stopped before the limit: `Solved.stopped` of all.
+            Signals that stopped before the limit: ``info["stopped"]`` of all.
         """
         return "its limit"
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
-        """Return which signals are solved together; by default as many as memory close by can hold."""
+        """Return the signals that are solved together; by default as many as fit into the cache."""
         return batch_slices(problem.n_signals, problem.n_atoms, n_workers)
 
-    def of_batch(self, prepared: Any, problem: LassoProblem) -> Any:
-        """Return what the signals of a problem have of what `prepare` returned; by default all of it."""
-        return prepared
+    def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
+        """Return the certified code of a single signal if there is a shorter way for it.
 
-    def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
-        """Return the code of a single signal if there is a shorter way for it, with its certificate.
-
-        It returns None where that does not reach `tol` and could go on, and `solve` is called.
+        It returns None where the code does not reach `tol` and could be better; then `search` is called.
         """
         return None
 
-    def shared_fields(self, problem: LassoProblem, prepared: Any) -> dict[str, Any]:
-        """Return fields of the result that are not in every result, and that all signals share."""
+    def shared_info(self, prepared: Any) -> dict[str, Any]:
+        """Return further figures of the result that all signals share."""
         return {}
 
     def context(self) -> AbstractContextManager[object]:
         """Return a context in which all batches are solved, in the thread of the caller."""
         return nullcontext()
 
-    def __call__(self, problem: LassoProblem, **options: Any) -> Result:
+    def __call__(self, problem: LassoProblem, **options: Any) -> Any:
         """Solve a problem: `solve`."""
         return solve(problem, self, **options)
 
 
-METHODS: dict[str, Method[Any]] = {}
+METHODS: dict[str, Method] = {}
 """The methods by their names; `solvers.methods.registry` fills it.
 
 It serves `compare`, `path`, `SpikingSparseCoder`, benchmarks and tests.  A name with "spiking" is a method of
 spikes alone.  A name with "active_set" is a method that ends with that classical one, wherever it starts.
-Not in it are the methods of `solve_digital` without refinement, "digital_one_window" and "digital_rate".
+Not in it are the methods of integers without refinement, `DigitalOneWindow` and `DigitalRates`.
 """
 
 
 def solve(
     problem: LassoProblem,
-    method: Method[Result],
+    method: Method,
     *,
     start: Start = None,
     tol: float | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
-) -> Result:
+) -> Any:
     """Solve a problem by a method.
 
     Parameters
@@ -195,7 +201,7 @@ def solve(
     Returns
     -------
     SparseCodingResult
-        Or what the method adds to it.
+        For methods of spikes a `SpikingCodingResult`.
 
     Warns
     -----
@@ -213,44 +219,44 @@ def solve(
     """
     checks.instance_of("problem", problem, LassoProblem)
     checks.instance_of("method", method, Method)
-    point = start_point(problem, start)
+    codes = start_codes(problem, start)
     tol = method.usual_tol if tol is None else checks.positive_number("tol", tol)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
-    _require_taken(problem, method, point)
+    _require_taken(problem, method, codes)
     warn_if_ill_posed(problem)
     prepared, solved = None, None
     if problem.n_signals == 1 and not progress:
-        solved = method.solve_alone(problem, point, tol)
+        solved = method.solve_alone(problem, codes, tol)
     if solved is None:
-        prepared, solved = _solved(problem, method, point, tol, n_jobs, progress)
+        prepared, solved = _solved(problem, method, codes, tol, n_jobs, progress)
     return certified_result(
         problem,
         solved,
         method=method.name,
         tol=tol,
         limit=method.limit,
-        kind=cast("type[Result]", method.result),
+        kind=method.result,
         bound=method.bound,
         steps=method.steps,
-        **method.shared_fields(problem, prepared),
+        **method.shared_info(prepared),
     )
 
 
 def _solved(
     problem: LassoProblem,
-    method: Method[Any],
-    start: StartPoint | None,
+    method: Method,
+    start: Codes | None,
     tol: float,
     n_jobs: int | None,
     progress: bool,
-) -> tuple[Any, Solved]:
-    """Return what the batches share, and what is said of all signals."""
+) -> tuple[Any, Codes]:
+    """Return the parts that the batches share, and the codes of all signals."""
     from joblib import effective_n_jobs  # here, as in `workers.spread`
 
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     prepared, groups = None, None
-    run: Callable[[Any], Solved]
+    run: Callable[[Any], Codes]
     if problem.has_own_weights and method.takes.own_weights == BY_MASK:
         groups = groups_of(problem)
         run = partial(_solve_group, method=method, tol=tol)
@@ -275,7 +281,7 @@ def _solved(
             bar,
             common=problem.model,
             prefer=method.workers,
-            count=lambda part: len(part.n_steps),
+            count=lambda part: len(part.steps),
             blas_threads=method.blas_threads,
         )
     solved = joined(parts)
@@ -285,8 +291,8 @@ def _solved(
 
 
 def _batches(
-    problem: LassoProblem, method: Method[Any], prepared: Any, start: StartPoint | None, n_workers: int
-) -> list[tuple[LassoProblem, StartPoint | None]]:
+    problem: LassoProblem, method: Method, prepared: Any, start: Codes | None, n_workers: int
+) -> list[tuple[LassoProblem, Codes | None]]:
     parts = method.batches(problem, prepared, n_workers)
     if len(parts) == 1:
         return [(problem, start)]
@@ -294,13 +300,19 @@ def _batches(
 
 
 def _solve_batch(
-    batch: tuple[LassoProblem, StartPoint | None], method: Method[Any], prepared: Any, tol: float
-) -> Solved:
+    batch: tuple[LassoProblem, Codes | None], method: Method, prepared: Any, tol: float
+) -> Codes:
+    """Search for the codes of a batch, and keep the best certified ones, until the search ends."""
     problem, start = batch
-    return method.solve(problem, method.of_batch(prepared, problem), start, tol).certified(problem)
+    best = BestCodes(problem, tol, start)
+    for signals, codes, certificate in method.search(best, prepared):
+        best.put(signals, codes, certificate)
+        best.report()
+    best.fall_back()
+    return best.codes()
 
 
-def _solve_group(batch: tuple[LassoProblem, StartPoint | None], method: Method[Any], tol: float) -> Solved:
+def _solve_group(batch: tuple[LassoProblem, Codes | None], method: Method, tol: float) -> Codes:
     """Solve the problem of signals whose masks are equal.
 
     Its Gram matrix is kept no longer: there may be thousands of groups.
@@ -317,7 +329,7 @@ def _solve_group(batch: tuple[LassoProblem, StartPoint | None], method: Method[A
         )
 
 
-def _require_taken(problem: LassoProblem, method: Method[Any], start: StartPoint | None) -> None:
+def _require_taken(problem: LassoProblem, method: Method, start: Codes | None) -> None:
     """Raise TypeError or ValueError where a method does not take a problem or a start."""
     takes, name = method.takes, method.name
     if start is not None and not takes.start:
@@ -343,7 +355,7 @@ def _require_taken(problem: LassoProblem, method: Method[Any], start: StartPoint
         )
 
 
-def _require_zeros_taken(problem: LassoProblem, method: Method[Any]) -> None:
+def _require_zeros_taken(problem: LassoProblem, method: Method) -> None:
     """Raise ValueError where a method takes no l1 penalty of zero, or no certificate would be finite."""
     atom = int(np.argmin(problem.l1_weights))
     taken = (TAKEN, NOT_NEGATIVE) if problem.positive else (TAKEN,)

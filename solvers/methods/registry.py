@@ -1,21 +1,36 @@
-"""The methods by name.  A new one is a line of `ALL`."""
+"""The methods by name, and a function for each that users call.  A new method is a line of `ALL`."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable
+from inspect import Parameter, cleandoc, signature
+from typing import Any, TypedDict, TypeVar, Unpack
+
+import numpy as np
 
 from snn.base import checks
+from snn.digital import Digital, DigitalFormat, ImperfectDigital
+from snn.run.imperfect import Imperfections, clock_of
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.analog import Analog
-from solvers.methods.digital import DigitalStages
 from solvers.methods.fista import Fista
-from solvers.methods.method import METHODS, Method
+from solvers.methods.method import METHODS, Method, solve
 from solvers.methods.reference import CoordinateDescent
-from solvers.methods.spiking import ActiveSetFromSpikes, AverageCurrents, OneWindow, Rates, Stages
+from solvers.methods.spiking import (
+    ActiveSetFromSpikes,
+    AverageCurrents,
+    DigitalStages,
+    OneWindow,
+    Rates,
+    Stages,
+)
+from solvers.problem.lasso import LassoProblem
+from solvers.results.result import SparseCodingResult, Start
+from solvers.spiking.result import SpikingCodingResult
+from solvers.spiking.stages import EXACT_TIME
 
-__all__ = ["ALL", "METHODS", "named_method"]
-
-ALL: tuple[Method[Any], ...] = (
+ALL: tuple[Method, ...] = (
     Stages(),
     OneWindow(),
     AverageCurrents(),
@@ -30,7 +45,7 @@ ALL: tuple[Method[Any], ...] = (
 METHODS.update({method.name: method for method in ALL})
 
 
-def named_method(method: str | Method[Any], *, with_start: bool = False) -> Method[Any]:
+def named_method(method: str | Method, *, with_start: bool = False) -> Method:
     """Return the method that has a name, or the method that was passed."""
     known = {name: each for name, each in METHODS.items() if each.takes.start or not with_start}
     if not isinstance(method, Method):
@@ -38,3 +53,173 @@ def named_method(method: str | Method[Any], *, with_start: bool = False) -> Meth
     if with_start and not method.takes.start:
         raise ValueError(f"method must take a start; got {method.name}: {', '.join(map(repr, known))} do")
     return method
+
+
+class Common(TypedDict, total=False):
+    """The arguments of all solvers."""
+
+    start: Start
+    tol: float
+    n_jobs: int | None
+    progress: bool
+
+
+COMMON = {
+    "problem": """problem : LassoProblem
+    The problem.""",
+    "start": """start : array_like or csr_array of shape (n_signals, n_atoms), or result, optional
+    Where to start: codes, or the result of a solver; by default zero.""",
+    "tol": """tol : float, default {tol:g}
+    A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.""",
+    "n_jobs": """n_jobs : int, optional
+    Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+    otherwise; -1 is one for each processor.""",
+    "progress": """progress : bool, default False
+    Show a progress bar, in signals.""",
+}
+RETURNS = """Returns
+-------
+{result}
+    `n_steps` counts {steps}.
+
+Warns
+-----
+sklearn.exceptions.ConvergenceWarning
+    If a signal does not reach `tol`.  Its code is the best one found, with its true gap."""
+SECTION = re.compile(r"\n\n(?=\w+\n-+\n)")
+ENTRY = re.compile(r"\n(?=\w+ : )")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _made_of(method: type[Method]) -> Callable[[F], F]:
+    """Return a decorator that gives a function the documentation of a method, and the whole signature.
+
+    The docstring of the function has a summary, and options that are not fields of the method.
+    """
+    text, options, *sections = SECTION.split(cleandoc(method.__doc__ or ""))
+    defaults = {"start": None, "tol": method.usual_tol, "n_jobs": None, "progress": False}
+    shared = {
+        name: Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind.__forward_arg__)
+        for name, kind in Common.__annotations__.items()
+        if name != "start" or method.takes.start
+    }
+
+    def documented(function: F) -> F:
+        summary, *own = SECTION.split(cleandoc(function.__doc__ or ""))
+        entries = [entry for some in (options, *own) for entry in ENTRY.split(some.split("\n", 2)[2])]
+        texts = COMMON | {entry.partition(" : ")[0]: entry for entry in entries}
+        problem, *more, _ = signature(function).parameters.values()
+        last = [shared.pop(name) for name in ("n_jobs", "progress")]
+        parameters = sorted([problem, *shared.values(), *more, *last], key=lambda parameter: parameter.kind)
+        listed = "\n".join(texts[parameter.name] for parameter in parameters).format(tol=method.usual_tol)
+        returned = RETURNS.format(result=method.result.__name__, steps=method.steps)
+        parts = (text.partition("\n\n")[2], f"Parameters\n----------\n{listed}", returned, *sections)
+        function.__doc__ = "\n\n".join([summary, *filter(None, parts)])
+        described: Any = function
+        described.__signature__ = signature(function).replace(parameters=parameters)
+        return function
+
+    return documented
+
+
+@_made_of(Stages)
+def solve_spiking(
+    problem: LassoProblem,
+    *,
+    max_duration: float = 10_000.0,
+    time_step: float | None = None,
+    imperfections: Imperfections | None = None,
+    **common: Unpack[Common],
+) -> SpikingCodingResult:
+    """Solve a LASSO with a network of spiking neurons, one (positive) or two for each atom.
+
+    Parameters
+    ----------
+    time_step : float, optional
+        Run the network on a clock of this step that keeps charge (`simulate_clocked`), as a chip would, and
+        not from event to event.  The gap is certified all the same, and steps of 1/4 take about as many
+        spikes.  Where the atoms of a code have a Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or
+        more, a step is too long: rates swing (docs/theory.md, section 7).
+    imperfections : Imperfections, optional
+        With a `time_step`: run a network of imperfect neurons.  Stages repair much of what they get wrong
+        (docs/imperfect_neurons.md).
+    """
+    if imperfections is not None and time_step is None:
+        raise ValueError(
+            "imperfections must come with a time_step: exact runs have perfect neurons; got None"
+        )
+    how = EXACT_TIME if time_step is None else clock_of(time_step, imperfections)
+    result: SpikingCodingResult = solve(problem, Stages(max_duration, how), **common)
+    return result
+
+
+@_made_of(DigitalStages)
+def solve_digital(
+    problem: LassoProblem,
+    format: DigitalFormat | None = None,
+    *,
+    time_step: float = 0.25,
+    threshold: int | None = None,
+    max_duration: float = 10_000.0,
+    imperfections: Imperfections | None = None,
+    rng: int | np.random.Generator | None = None,
+    **common: Unpack[Common],
+) -> SpikingCodingResult:
+    """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom.
+
+    Parameters
+    ----------
+    format : DigitalFormat, optional
+        Widths and rounding; by default those of `DigitalFormat`, Loihi's widths.
+    time_step : float, default 0.25
+        Length of a step, in synaptic time constants.
+    threshold : int, optional
+        The largest firing threshold, in units of the potential; as of `DigitalNetwork.of`.
+    imperfections : Imperfections, optional
+        Run a network of imperfect neurons (docs/imperfect_neurons.md).
+    rng : int, Generator or None, default None
+        For weights that are rounded stochastically, once for each network.
+    """
+    format = DigitalFormat() if format is None else format
+    options: dict[str, Any] = {"threshold": threshold, "rng": rng}
+    how = Digital(time_step, format, **options)
+    if imperfections is not None:
+        how = ImperfectDigital(time_step, format, imperfections=imperfections, **options)
+    result: SpikingCodingResult = solve(problem, DigitalStages(max_duration, how), **common)
+    return result
+
+
+@_made_of(ActiveSet)
+def solve_active_set(
+    problem: LassoProblem, *, max_rounds: int | None = None, **common: Unpack[Common]
+) -> SparseCodingResult:
+    """Solve a LASSO by an active-set method: optimality equations on a support that is corrected."""
+    result: SparseCodingResult = solve(problem, ActiveSet(max_rounds), **common)
+    return result
+
+
+@_made_of(Fista)
+def solve_fista(
+    problem: LassoProblem, *, max_iter: int = 10_000, **common: Unpack[Common]
+) -> SparseCodingResult:
+    """Solve a LASSO by accelerated proximal gradient steps (FISTA) with adaptive restart."""
+    result: SparseCodingResult = solve(problem, Fista(max_iter), **common)
+    return result
+
+
+@_made_of(Analog)
+def solve_analog(
+    problem: LassoProblem, *, max_duration: float = 10_000.0, **common: Unpack[Common]
+) -> SparseCodingResult:
+    """Solve a LASSO by the analog flow of the locally competitive algorithm (LCA)."""
+    result: SparseCodingResult = solve(problem, Analog(max_duration), **common)
+    return result
+
+
+@_made_of(CoordinateDescent)
+def solve_coordinate_descent(
+    problem: LassoProblem, *, max_iter: int = 10_000, **common: Unpack[Common]
+) -> SparseCodingResult:
+    """Solve a LASSO by cyclic coordinate descent, scikit-learn's `Lasso` with a precomputed Gram matrix."""
+    result: SparseCodingResult = solve(problem, CoordinateDescent(max_iter), **common)
+    return result

@@ -1,47 +1,33 @@
-"""The LASSO solved by spikes."""
+"""The LASSO solved by spikes, in exact time, on a clock, or in integers."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from snn import OperationCounts
 from snn.base import checks
-from snn.base.html import value_range
-from snn.base.locks import cached_property
 from snn.digital import Digital
 from snn.run.exact import Exact
-from snn.run.imperfect import Imperfections, clock_of
-from snn.run.run import Run, Time
+from snn.run.run import Time
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.one_signal import read_and_certify
-from solvers._kernels.refinement import FEW_SPIKES, FEW_STEPS
-from solvers.certificate.compiled import certify, optimality_of
-from solvers.certificate.optimality import Optimality
+from solvers._kernels.refinement import PRODUCTS_OF_RATE
+from solvers.certificate.compiled import optimality_of
 from solvers.gram.gram import uses_full_gram
-from solvers.methods.method import NOT_NEGATIVE, Method, Takes, solve
-from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
-from solvers.results.best_codes import BestCodes
-from solvers.results.operations import (
-    CERTIFICATE,
-    GRAM,
-    POLISH,
-    READ_OUT,
-    OperationLedger,
-    certificate_work,
-    ledger_of,
-)
-from solvers.results.result import SparseCodingResult, as_sparse, compressed_rows
-from solvers.results.solved import Solved
-from solvers.results.start import Start, StartPoint
-from solvers.spiking.alone import EXACT_TIME, CodesAlone
-from solvers.spiking.batches import BatchRun, run_until_certified, sparse_counts
-from solvers.spiking.network import LassoNetwork, spike_rates
-from solvers.spiking.stages import RefinedCodes
+from solvers.methods.method import NOT_NEGATIVE, REFUSED, Found, Method, Takes
+from solvers.problem.lasso import LassoProblem
+from solvers.results.codes import BestCodes, Codes, compressed_rows
+from solvers.results.operations import CERTIFICATE, GRAM, POLISH, READ_OUT, certificate_work
+from solvers.spiking.network import LassoNetwork
+from solvers.spiking.result import SpikingCodingResult
+from solvers.spiking.runs import BatchRun
+from solvers.spiking.stages import EXACT_TIME, IdleCodes, RefinedCodes
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.spread import batch_slices
 
@@ -61,118 +47,103 @@ LAST_POLISH_TIME = 500.0
 POLISH_GROWTH = 4.0
 ONLY = np.zeros(1, dtype=np.int64)
 """The only signal of a problem."""
+# In units of the largest drive.  More negative drives of integers are clipped to this; the neuron is silent
+# anyway.
+LOWEST_DRIVE = 4.0
+QUARTER_STEPS = Digital(0.25)
+BURSTS = "because one spike caused millions: scale the atoms to one norm, and their penalties with them"
+RAN_AWAY = "because they ran away: use more weight bits or a shorter time_step"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SpikingCodingResult(SparseCodingResult):
-    """As `SparseCodingResult`, with what the network did, and what the active-set method did.
+class Prepared(NamedTuple):
+    """The network of all signals, and how it runs."""
+
+    network: LassoNetwork
+    how: Any
+    """A `Time`; of integers with their network."""
+
+
+@dataclass(frozen=True)
+class SpikingMethod(Method):
+    """Codes read out of a network of spiking neurons.
+
+    Parameters
+    ----------
+    max_duration : float, default 10000
+        Simulated time, in synaptic time constants, after which the network is stopped.
 
     Attributes
     ----------
+    how : Time
+        Exact time, or the clock of the network.
     readout : str
-        How codes are read out of the network.
-    polished : ndarray of bool, shape (n_signals,)
-        Whether the code is that of the active-set method, and not the read-out of the network.
-    n_corrections : ndarray of int, shape (n_signals,)
-        Atoms that the active-set method removed from, or added to, the support that the spikes found; 0 where
-        the code is not polished.
-    n_stages : ndarray of int, shape (n_signals,)
-        Runs of the network, one after the other: 1 unless codes were refined, and 0 where the start, or zero,
-        was good enough.
-    sparse_spike_counts : scipy.sparse.csr_array of int, shape (n_signals, n_neurons)
-        Spikes of each neuron.  Where codes may be negative, those of all positive neurons come before those
-        of all negative ones.
-    sparse_average_currents : scipy.sparse.csr_array, shape (n_signals, n_atoms), or None
-        Average soma currents of the neurons that fired, in units of correlations.  Negative averages are set
-        to zero.  The start potential is included.  With two neurons for each atom it is the positive one's
-        minus the negative one's.  None for the smooth read-out, because its stages have different scales.
-    duration : ndarray, shape (n_signals,)
-        Simulated time, of all stages, in synaptic time constants.
-    scale : ndarray, shape (n_signals,)
-        The value of a code for one unit of spike rate, in the last stage: the network ran on the signal
-        divided by this.
-    n_clock_steps : ndarray of int, shape (n_signals,), or None
-        Steps of the clock, of all stages; None of exact runs.
+        The read-out of codes from spikes.
     """
 
-    readout: str
-    polished: np.ndarray
-    n_corrections: np.ndarray
-    n_stages: np.ndarray
-    sparse_spike_counts: sparse.csr_array
-    duration: np.ndarray
-    scale: np.ndarray
-    n_clock_steps: np.ndarray | None = None
+    max_duration: float = 10_000.0
 
-    @cached_property
-    def spike_counts(self) -> np.ndarray:
-        """The spike counts as a dense array, shape (n_signals, n_neurons)."""
-        return checks.read_only(self.sparse_spike_counts.toarray())
+    takes = Takes(convolution=True, zero_penalties=NOT_NEGATIVE)
+    steps = "spikes"
+    result = SpikingCodingResult
+    how: Time[Any] = EXACT_TIME
+    readout: ClassVar[str]
 
-    @cached_property
-    def operations(self) -> OperationLedger:
-        """What each signal took, part by part: the network, and what was computed beside it."""
-        counts = self.sparse_spike_counts
-        common: dict[str, Any] = {
-            "n_neurons": counts.shape[1],
-            "spikes": self.n_steps,
-            "synaptic_operations": _synaptic_operations(self.problem, counts),
-        }
-        if self.n_clock_steps is None:
-            network = OperationCounts.of_exact_run(**common, duration=self.duration)
-        else:
-            network = OperationCounts.of_clock(**common, n_steps=self.n_clock_steps)
-        assert self.work is not None
-        return ledger_of(self.work, network=network)
+    def __post_init__(self) -> None:
+        checks.positive_number("max_duration", self.max_duration)
+        checks.instance_of("how", self.how, Time)
+        is_digital, takes_integers = isinstance(self.how, Digital), self.takes.own_weights == REFUSED
+        if is_digital != takes_integers:
+            raise TypeError(
+                f"how must be Digital for methods of integers; got {type(self.how).__name__}"
+                if takes_integers
+                else "how must be Exact, a Clock or a Time of your own; got Digital: use DigitalStages"
+            )
+        step = self.how.time_step or 0.0
+        if self.max_duration < step:
+            raise ValueError(
+                f"max_duration must be at least one time_step, {step:g}; got {self.max_duration:g}"
+            )
 
-    @cached_property
-    def rate_duality_gap(self) -> np.ndarray:
-        """Duality gap of the plain spike rates, shape (n_signals,); NaN where there were several stages.
+    def limit(self, stopped: np.ndarray | None) -> str:
+        """Return the time, and how many networks were stopped before."""
+        limit = f"max_duration={self.max_duration:g}"
+        if stopped is None or not stopped.any():
+            return limit
+        why = RAN_AWAY if isinstance(self.how, Digital) else BURSTS
+        return f"{limit} (the networks of {int(stopped.sum())} were stopped before, {why})"
 
-        After a `start` the rates code only what it leaves of the signal, and their gap says nothing.
-        """
-        # Without a stage there are no spikes, in no time.
-        duration = np.where(self.n_stages > 0, self.duration, 1.0)
-        rates = spike_rates(self.spike_counts, duration, self.scale, positive=self.problem.positive)
-        gaps = certify(self.problem, as_sparse(rates)).duality_gap
-        return checks.read_only(np.where(self.n_stages > 1, np.nan, gaps))
+    def prepare(self, problem: LassoProblem) -> Prepared:
+        """Return the network of all signals; weights of integers are rounded once."""
+        if isinstance(self.how, Digital):
+            network, how = LassoNetwork.of(problem), self.how
+            if how.lowest_drive is None:
+                how = replace(how, lowest_drive=LOWEST_DRIVE)
+            return Prepared(network, how.prepare(network))
+        return Prepared(LassoNetwork.of(problem, on_demand=True), self.how)
 
-    def _facts(self) -> dict[str, str]:
-        return {
-            **super()._facts(),
-            "read-out": self.readout,
-            "duration": f"{value_range(self.duration)} synaptic time constants",
-            "polished": f"{int(np.count_nonzero(self.polished)):,} of {len(self.polished):,}",
-        }
+    def batches(self, problem: LassoProblem, prepared: Prepared, n_workers: int) -> list[slice]:
+        """Return as many signals as have their neurons in memory close by."""
+        return batch_slices(problem.n_signals, prepared.network.n_neurons, n_workers)
 
+    def shared_info(self, prepared: Prepared | None) -> dict[str, Any]:
+        """Return the read-out, and the network of integers."""
+        if isinstance(self.how, Digital) and prepared is not None:
+            return {"readout": self.readout, "network": prepared.how.network}
+        return {"readout": self.readout}
 
-def _synaptic_operations(problem: LassoProblem, spike_counts: sparse.csr_array) -> np.ndarray:
-    """Return how many times a spike reached a target, shape (n_signals,)."""
-    if problem.has_own_weights:
-        operations = np.empty(problem.n_signals, dtype=np.int64)
-        for group in groups_of(problem):
-            shared = with_shared_mask(problem.subset(group))
-            operations[group] = _synaptic_operations(shared, spike_counts[group])
-        return operations
-    network = LassoNetwork.of(problem, on_demand=True)
-    fired = np.unique(spike_counts.indices)
-    degrees = np.zeros(network.n_neurons, dtype=np.int64)
-    degrees[fired] = network.out_degrees(fired)
-    return spike_counts @ degrees
+    def _finish(self, best: BestCodes, networks: RefinedCodes | BatchRun) -> None:
+        """Write what the networks of a batch did."""
+        best.steps = networks.run.spike_counts.sum(axis=1)
+        best.info = networks.figures()
+        if isinstance(networks, RefinedCodes):
+            best.count(READ_OUT, slice(None), networks.n_multiply_adds)
+        if not isinstance(self.how, Digital):
+            best.count(GRAM, slice(None), networks.network.gram.n_multiply_adds)
 
 
-def solve_spiking(
-    problem: LassoProblem,
-    *,
-    start: Start = None,
-    tol: float = 1e-3,
-    max_duration: float = 10_000.0,
-    time_step: float | None = None,
-    imperfections: Imperfections | None = None,
-    n_jobs: int | None = None,
-    progress: bool = False,
-) -> SpikingCodingResult:
-    """Solve a LASSO with a network of spiking neurons, one (positive) or two for each atom.
+@dataclass(frozen=True)
+class Stages(SpikingMethod):
+    """Use a network of spiking neurons, one (positive) or two for each atom, stage by stage.
 
     The network `lasso_network` runs, exactly and event by event, until the codes read out of it satisfy::
 
@@ -186,134 +157,33 @@ def solve_spiking(
     number of spikes.  Where atoms are alike, stages gain less, and start with the momentum of the accelerated
     gradient method.
 
-    Other ways to read spikes are methods with names, ``solve(problem, METHODS["spiking_rate"])``: plain
-    rates, "spiking_current", "spiking_one_window", and "active_set_from_spikes".
-
     Signal and penalty are first divided by a `scale` at which the busiest neuron alone would fire once in one
     or two synaptic time constants; codes are multiplied by it.  So neither the codes nor the number of spikes
-    depend on the unit of the signals.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
-        Where to start: codes, or the result of a solver.  The network then codes what these codes, drawn a
-        little towards zero, leave of the signal.  If the start is worse than the zero code, the signal starts
-        from zero.  By default all do.
-    tol : float, default 1e-3
-        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
-    max_duration : float, default 10000
-        Simulated time, in synaptic time constants, after which the network is stopped.
-    time_step : float, optional
-        Run the network on a clock of this step that keeps charge (`simulate_clocked`), as a chip would, and
-        not from event to event.  The gap is certified all the same, and steps of 1/4 take about as many
-        spikes.  Where the atoms of a code have a Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or
-        more, a step is too long: rates swing (docs/theory.md, section 7).
-    imperfections : Imperfections, optional
-        With a `time_step`: run a network of imperfect neurons.  Stages repair much of what they get wrong
-        (docs/imperfect_neurons.md).
-    n_jobs : int, optional
-        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
-        otherwise; -1 is one for each processor.  The result does not depend on their number.
-    progress : bool, default False
-        Show a progress bar, in signals.
-
-    Returns
-    -------
-    SpikingCodingResult
-
-    Warns
-    -----
-    sklearn.exceptions.ConvergenceWarning
-        If a signal does not reach `tol` by `max_duration`.  Its code is the best one read out by then,
-        with its true gap.  A network is stopped early if about
-        10,000,000 spikes come at once, as may happen where norms of atoms differ by many orders of magnitude.
-        The code read then is kept only if it is better.
-
-    Notes
-    -----
-    For a single signal in a large dictionary the Gram matrix is not computed, unless the problem has it
-    already or there is a `time_step`: only the rows of atoms that fire are.
-
-    References
-    ----------
-    Tang, Lin and Davies (2017), arXiv:1705.05475: the network, Theorem 2 (convergence), section 4
-    (read-outs of rates and currents).  The smooth window and refinement: docs/theory.md, section 4.
-    """
-    if imperfections is not None and time_step is None:
-        raise ValueError(
-            "imperfections must come with a time_step: exact runs have perfect neurons; got None"
-        )
-    method = Stages(max_duration, EXACT_TIME if time_step is None else clock_of(time_step, imperfections))
-    return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
-
-
-@dataclass(frozen=True)
-class SpikingMethod(Method[SpikingCodingResult]):
-    """Codes read out of a network of spiking neurons.
-
-    Parameters
-    ----------
-    max_duration : float, default 10000
-        Simulated time, in synaptic time constants, after which the network is stopped.
-
-    Attributes
-    ----------
-    readout : str
-        How codes are read out.
-    """
-
-    max_duration: float = 10_000.0
-
-    takes = Takes(convolution=True, zero_penalties=NOT_NEGATIVE)
-    steps = "spikes"
-    result = SpikingCodingResult
-    readout: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        checks.positive_number("max_duration", self.max_duration)
-
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the time, and how many networks were stopped before."""
-        limit = f"max_duration={self.max_duration:g}"
-        if stopped is None or not stopped.any():
-            return limit
-        return (
-            f"{limit} (the networks of {int(stopped.sum())} were stopped before, because one spike "
-            "caused millions: scale the atoms to one norm, and their penalties with them)"
-        )
-
-    def prepare(self, problem: LassoProblem) -> LassoNetwork:
-        """Return the network of all signals."""
-        return LassoNetwork.of(problem, on_demand=True)
-
-    def of_batch(self, prepared: LassoNetwork, problem: LassoProblem) -> LassoNetwork:
-        """Return the network of a batch."""
-        return prepared.of_batch(problem)
-
-    def batches(self, problem: LassoProblem, prepared: LassoNetwork, n_workers: int) -> list[slice]:
-        """Return as many signals as have their neurons in memory close by."""
-        return batch_slices(problem.n_signals, prepared.n_neurons, n_workers)
-
-    def shared_fields(self, problem: LassoProblem, prepared: LassoNetwork) -> dict[str, Any]:
-        """Return the read-out."""
-        return {"readout": self.readout}
-
-
-@dataclass(frozen=True)
-class Stages(SpikingMethod):
-    """Codes read through a smooth window, and refined stage by stage: `solve_spiking`.
+    depend on the unit of the signals.  If a start is worse than the zero code, the signal starts from zero.
 
     Parameters
     ----------
     max_duration : float, default 10000
         Simulated time of all stages, in synaptic time constants, after which the network is stopped.
     how : Time, default Exact()
-        How the network runs: `Exact`, or on a `Clock`.  `DigitalStages` runs in integers.
+        `Exact`, or a `Clock` on which the network keeps charge (`simulate_clocked`), as a chip would.
+        `DigitalStages` runs in integers.
+
+    Notes
+    -----
+    A network is stopped early if about 10,000,000 spikes come at once, as may happen where norms of atoms
+    differ by many orders of magnitude.
+
+    For a single signal in a large dictionary the Gram matrix is not computed, unless the problem has it
+    already or there is a clock: only the rows of atoms that fire are.
+
+    References
+    ----------
+    Tang, Lin and Davies (2017), arXiv:1705.05475: the network, Theorem 2 (convergence), section 4
+    (read-outs of rates and currents).  The smooth window and refinement: docs/theory.md, section 4.
     """
 
-    how: Time[Run] = EXACT_TIME
+    how: Time[Any] = EXACT_TIME
 
     name = "spiking"
     takes = Takes(start=True, convolution=True, zero_penalties=NOT_NEGATIVE)
@@ -321,44 +191,29 @@ class Stages(SpikingMethod):
     readout = "smooth"
     refine: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.instance_of("how", self.how, Time)
-        if isinstance(self.how, Digital):
-            raise TypeError(
-                "how must be Exact, a Clock or a Time of your own; got Digital: use DigitalStages"
-            )
-
-    def solve(
-        self, problem: LassoProblem, prepared: LassoNetwork, start: StartPoint | None, tol: float
-    ) -> Solved:
-        """Return the best codes read out."""
-        best = BestCodes(problem)
-        first = None
-        if start is not None:
-            signals = np.arange(problem.n_signals)
-            best.put(signals, sparse.csr_array(start.codes.shape), if_better=False)
-            best.put(signals, start.codes, if_better=True)
-            first = best.codes.toarray()
+    def search(self, best: BestCodes, prepared: Prepared) -> Iterator[Found]:
+        """Yield the best codes read out."""
+        problem, network, first = best.problem, prepared.network.of_batch(best.problem), None
+        if best.start is not None:
+            best.fall_back()
+            first = best.values.toarray()
         refined = RefinedCodes(
             problem,
-            prepared,
-            how=self.how,
-            tol=tol,
+            network,
+            how=prepared.how,
+            tol=best.tol,
             max_duration=self.max_duration,
             refine=self.refine,
-            pace=FEW_SPIKES if self.how.time_step is None else FEW_STEPS,
             start=first,
         )
-        run_until_certified(refined, best, tol=tol)
-        counts = sparse_counts(prepared, refined.run.spike_counts)
-        return _solved(prepared, refined, best.codes, best.optimality, best.n_multiply_adds, counts)
+        yield from refined.search(best)
+        self._finish(best, refined)
 
     @one_blas_thread()
-    def solve_alone(self, problem: LassoProblem, start: StartPoint | None, tol: float) -> Solved | None:
+    def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
         """Return the code of a single signal, by a network that is used again; None if that does not do.
 
-        Code and certificate are those of `solve`.
+        Code and certificate are those of `search`.
         """
         if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
             return None
@@ -366,8 +221,8 @@ class Stages(SpikingMethod):
             return None
         if not uses_full_gram(problem) or not (problem.has_gram or problem.model.gram_fits):
             return None
-        alone = problem.model.once(CodesAlone)
-        network, refined = alone.solve(problem, tol=tol, max_duration=self.max_duration, refine=self.refine)
+        idle = problem.model.once(IdleCodes)
+        refined = idle.solve(problem, tol=tol, max_duration=self.max_duration, refine=self.refine)
         figures = np.empty((3, 1))
         atoms, values, neurons, counts = read_and_certify(
             problem.atoms.rows,
@@ -382,54 +237,28 @@ class Stages(SpikingMethod):
         )
         solved, codes = None, _one_row(problem.n_atoms, atoms, values)
         optimality = optimality_of(problem, codes, figures)
-        if optimality.duality_gap[0] <= tol * problem.energies[0] or not refined.can_improve(ONLY).any():
-            solved = _solved(
-                network,
-                refined,
-                codes,
-                optimality,
-                np.array([certificate_work(problem, len(atoms))]),
-                _one_row(network.n_neurons, neurons, counts),
-            )
-        alone.give_back(network, refined)
+        if optimality.duality_gap[0] <= tol * problem.energies[0]:
+            network, steps = refined.network, refined.run.spike_counts.sum(axis=1)
+            work = {
+                READ_OUT: refined.n_multiply_adds.copy(),
+                GRAM: np.array([network.gram.n_multiply_adds]),
+                CERTIFICATE: np.array([certificate_work(problem, len(atoms))]),
+            }
+            info = refined.figures(_one_row(network.n_neurons, neurons, counts))
+            solved = Codes(codes, steps, optimality, work, info)
+        elif not refined.can_improve(ONLY).any():
+            best = BestCodes(problem, tol)
+            best.put(ONLY, codes, optimality)
+            best.fall_back()
+            self._finish(best, refined)
+            solved = best.codes()
+        idle.give_back(refined)
         return solved
 
 
 def _one_row(n_columns: int, columns: np.ndarray, values: np.ndarray) -> sparse.csr_array:
     pointers = np.array([0, len(columns)], dtype=np.int32)
     return compressed_rows((1, n_columns), CompressedRows(pointers, columns, values))
-
-
-def _solved(
-    network: LassoNetwork,
-    refined: RefinedCodes[Any],
-    codes: sparse.csr_array,
-    optimality: Optimality,
-    n_products: np.ndarray,
-    counts: sparse.csr_array,
-) -> Solved:
-    """Return what is said of codes read out in stages.
-
-    n_products : the multiply-adds of certificates
-    counts : spikes of each neuron, in the order of results
-    """
-    run, n_signals = refined.run, len(refined.codes)
-    signal_fields = {
-        "polished": np.zeros(n_signals, dtype=np.bool_),
-        "n_corrections": np.zeros(n_signals, dtype=np.int64),
-        "n_stages": refined.n_stages.copy(),
-        "sparse_spike_counts": counts,
-        "duration": refined.duration.copy(),
-        "scale": refined.scale,
-    }
-    if run.total_steps is not None:
-        signal_fields["n_clock_steps"] = run.total_steps
-    work = {
-        READ_OUT: refined.n_multiply_adds.copy(),
-        GRAM: np.full(n_signals, network.gram.n_multiply_adds),
-        CERTIFICATE: n_products,
-    }
-    return Solved(codes, run.spike_counts.sum(axis=1), work, optimality, run.is_lost.copy(), signal_fields)
 
 
 class OneWindow(Stages):
@@ -440,12 +269,46 @@ class OneWindow(Stages):
     refine = False
 
 
+@dataclass(frozen=True)
+class DigitalStages(Stages):
+    """Use a network of digital neurons, one (positive) or two for each atom, stage by stage.
+
+    The network `lasso_network` is made of integers (`DigitalNetwork`), and runs as in `Stages`, until the
+    codes read out of it satisfy::
+
+        duality_gap <= tol * 1/2 ||signal||^2
+
+    The gap is that of the true problem, in float64, and contains the rounding of weights, drives and
+    potentials.  The residual that drives the next stage is computed in float64 outside of the network, so
+    that stages correct errors of the weights.  `DigitalOneWindow` and `DigitalRates` run the network once:
+    rounded weights leave a gap that no time closes.
+
+    Parameters
+    ----------
+    max_duration : float, default 10000
+        Simulated time, in synaptic time constants, after which the network is stopped; at least a step.
+    how : Digital
+        Length of a step, widths and rounding.
+    """
+
+    how: Time[Any] = QUARTER_STEPS
+
+    name = "digital"
+    # The weights of one network are rounded.
+    takes = Takes(convolution=True, own_weights=REFUSED)
+    finest_tol = 1e-3
+
+
 class OneRun(SpikingMethod):
     """Codes read out of one run, at times that grow, until they are good enough."""
 
     finest_tol = 1e-2
     products_per_neuron: ClassVar[int] = 1
     """Multiply-adds of reading out."""
+    first_check: ClassVar[float] = 2.0
+    """Time of the first read-out, in synaptic time constants."""
+    run_options: ClassVar[dict[str, Any]] = {}
+    """Options of `BatchRun`."""
 
     def begin(self, batch: BatchRun) -> Any:
         """Return what `read` remembers from one call to the next."""
@@ -459,43 +322,27 @@ class OneRun(SpikingMethod):
         batch : BatchRun
             The networks.
         signals : ndarray of int
-            Which signals.
+            The signals.
         memory : object
             From `begin`.
         """
 
-    def solve(
-        self, problem: LassoProblem, prepared: LassoNetwork, start: StartPoint | None, tol: float
-    ) -> Solved:
-        """Return the codes read out last."""
-        batch = BatchRun(problem, prepared)
-        memory = self.begin(batch)
-        best = BestCodes(problem)
-        n_read_out = np.zeros(problem.n_signals, dtype=np.int64)
-        active = np.arange(problem.n_signals)
-        check = 0
-        while len(active):
-            time = min(FIRST_CHECK * 2.0 ** (check / CHECKS_PER_DOUBLING), self.max_duration)
-            batch.advance(active, time)
-            n_read_out[active] += self.products_per_neuron * prepared.n_neurons
-            codes = self.read(batch, active, memory)
-            is_lost = batch.run.is_lost[active]
-            if is_lost.any() and not best.has_codes:
-                best.put(active, np.zeros_like(codes), if_better=False)
-            # What is read out in the middle of a burst may be worse than the code before.
-            best.put(active, codes, if_better=is_lost)
-            goes_on = best.missed(active, tol) & ~is_lost
-            active = active[goes_on] if time < self.max_duration else active[:0]
-            check += 1
-        work = {
-            READ_OUT: n_read_out,
-            POLISH: np.zeros_like(n_read_out),
-            GRAM: np.full(problem.n_signals, prepared.gram.n_multiply_adds),
-            CERTIFICATE: best.n_multiply_adds,
-        }
-        signal_fields = batch.signal_fields(batch.average_currents())
-        n_spikes = batch.run.spike_counts.sum(axis=1)
-        return Solved(best.codes, n_spikes, work, best.optimality, batch.run.is_lost, signal_fields)
+    def search(self, best: BestCodes, prepared: Prepared) -> Iterator[Found]:
+        """Yield codes read out of the network as time goes on."""
+        network, signals = prepared.network.of_batch(best.problem), best.active
+        batch = BatchRun(best.problem, network, prepared.how, **self.run_options)
+        memory, least = self.begin(batch), self.how.time_step or 0.0
+        for check in count():
+            time = max(self.first_check * 2.0 ** (check / CHECKS_PER_DOUBLING), least)
+            batch.advance(signals, min(time, self.max_duration))
+            best.count(READ_OUT, signals, self.products_per_neuron * network.n_neurons)
+            yield signals, self.read(batch, signals, memory), None
+            signals = best.active[~batch.run.is_lost[best.active]]
+            if not len(signals) or time >= self.max_duration:
+                break
+        self._finish(best, batch)
+        if not isinstance(self.how, Digital):
+            best.info["average_currents"] = batch.sparse_currents(batch.average_currents())
 
 
 class Rates(OneRun):
@@ -529,13 +376,47 @@ class AverageCurrents(OneRun):
         return batch.codes_between(memory.pop(0), memory[-1], signals)
 
 
+@dataclass(frozen=True)
+class DigitalRates(Rates):
+    """Messages per unit of time since the start of one run of digital neurons.
+
+    Parameters
+    ----------
+    max_duration : float, default 10000
+        Simulated time, in synaptic time constants, after which the network is stopped; at least a step.
+    how : Digital
+        Length of a step, widths and rounding.
+    """
+
+    how: Time[Any] = QUARTER_STEPS
+
+    name = "digital_rate"
+    takes = DigitalStages.takes
+    first_check = 12.0
+    # A neuron rarely wants to fire twice in a step.
+    run_options: ClassVar[dict[str, Any]] = {"rate": 0.5, "head_start": HEAD_START}
+
+
+class DigitalOneWindow(DigitalRates):
+    """Codes of digital neurons, read through a smooth window over one run."""
+
+    name = "digital_one_window"
+    readout = "smooth"
+    products_per_neuron = PRODUCTS_OF_RATE
+    run_options: ClassVar[dict[str, Any]] = {**DigitalRates.run_options, "window_moments": True}
+
+    def read(self, batch: BatchRun, signals: np.ndarray, memory: Any) -> np.ndarray:
+        """Return the rates through the window."""
+        return batch.smooth_rates(signals)
+
+
 class ActiveSetFromSpikes(SpikingMethod):
     """The active-set method, from atoms whose neurons fired.
 
     The network runs for a short time only, from potentials at half their thresholds.  The codes are optimal
     to rounding whatever `tol`, unless the atoms are so nearly dependent that double precision cannot solve
-    the optimality equations; then the best code met is kept, the read-out among them.  `polished`,
-    `n_corrections` and `rate_duality_gap` of the result say how much of the work the network did.
+    the optimality equations; then the best code met is kept, the read-out among them.  `polished` and
+    `n_corrections` in the `info` of the result say how much of the work the network did.
     """
 
     name = "active_set_from_spikes"
@@ -548,56 +429,43 @@ class ActiveSetFromSpikes(SpikingMethod):
         """Return the precision."""
         return "the precision of the active-set method"
 
-    def solve(
-        self, problem: LassoProblem, prepared: LassoNetwork, start: StartPoint | None, tol: float
-    ) -> Solved:
-        """Run until the support is nearly right, and correct it by the active-set method."""
-        batch = BatchRun(problem, prepared, head_start=HEAD_START)
+    def search(self, best: BestCodes, prepared: Prepared) -> Iterator[Found]:
+        """Run until the support is nearly right, and yield the codes of the active-set method from there."""
+        problem, network = best.problem, prepared.network.of_batch(best.problem)
+        batch = BatchRun(problem, network, prepared.how, head_start=HEAD_START)
         before = batch.charge()
-        best = BestCodes(problem)
         polished = np.zeros(problem.n_signals, dtype=np.bool_)
-        n_corrections, n_products, n_gram_products, n_read_out = np.zeros(
-            (4, problem.n_signals), dtype=np.int64
-        )
-        active = np.arange(problem.n_signals)
-        time = min(POLISH_TIME, self.max_duration)
-        while len(active):
-            batch.advance(active, time)
+        n_corrections = np.zeros(problem.n_signals, dtype=np.int64)
+        best.count(READ_OUT, best.active, 0)
+        signals, time = best.active, min(POLISH_TIME, self.max_duration)
+        while len(signals):
+            batch.advance(signals, time)
             currents = batch.average_currents()
-            solved = prepared.gram.optimal_codes(problem, active, currents)
-            n_products[active] += solved.n_multiply_adds
-            n_gram_products[active] += solved.n_gram_multiply_adds
-            kept = best.put(active, solved.codes, if_better=True, optimality=solved.optimality)
-            polished[active[kept]] = True
-            n_corrections[active[kept]] = solved.n_corrections[kept]
-            missed = best.missed(active, tol)
+            solved = network.gram.optimal_codes(problem, signals, currents)
+            best.count(POLISH, signals, solved.n_multiply_adds)
+            best.count(GRAM, signals, solved.n_gram_multiply_adds)
+            yield signals, solved.codes, solved.optimality
+            polished[signals[best.kept]] = True
+            n_corrections[signals[best.kept]] = solved.n_corrections[best.kept]
             # On a support that is close to singular the equations may lead astray: keep what is best.
-            if missed.any():
-                # Read out only these signals: a code does not depend on what else is in the batch.
-                behind = active[missed]
-                n_read_out[behind] += AverageCurrents.products_per_neuron * prepared.n_neurons
-                before, begin = batch.charge(), before
-                read_out = batch.codes_between(begin, before, behind)
-                for codes in (read_out, np.zeros_like(read_out)):
-                    kept = best.put(behind, codes, if_better=True)
-                    polished[behind[kept]] = False
-                    n_corrections[behind[kept]] = 0
-                missed = best.missed(active, tol)
+            behind, gaps = best.active, best.gaps.copy()
+            if not len(behind):
+                break
+            # Read out only these signals: a code does not depend on what else is in the batch.
+            best.count(READ_OUT, behind, AverageCurrents.products_per_neuron * network.n_neurons)
+            before, begin = batch.charge(), before
+            yield behind, batch.codes_between(begin, before, behind), None
+            best.fall_back()
+            worse = best.gaps < gaps
+            polished[worse], n_corrections[worse] = False, 0
             # Where the method ended, only rounding is left, and no spike can improve on it.
-            goes_on = missed & ~solved.ended & ~batch.run.is_lost[active]
-            active = active[goes_on] if time < min(self.max_duration, LAST_POLISH_TIME) else active[:0]
+            goes_on = np.isin(signals, best.active) & ~solved.ended & ~batch.run.is_lost[signals]
+            signals = signals[goes_on] if time < min(self.max_duration, LAST_POLISH_TIME) else signals[:0]
             time = min(POLISH_GROWTH * time, self.max_duration)
-        n_rows = np.full(problem.n_signals, prepared.gram.n_multiply_adds)
-        work = {
-            READ_OUT: n_read_out,
-            POLISH: n_products,
-            GRAM: n_rows + n_gram_products,
-            CERTIFICATE: best.n_multiply_adds,
-        }
-        signal_fields = {
-            **batch.signal_fields(currents),
+        self._finish(best, batch)
+        best.info.pop("stopped")
+        best.info |= {
             "polished": polished,
             "n_corrections": n_corrections,
+            "average_currents": batch.sparse_currents(currents),
         }
-        n_spikes = batch.run.spike_counts.sum(axis=1)
-        return Solved(best.codes, n_spikes, work, best.optimality, signal_fields=signal_fields)

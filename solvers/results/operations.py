@@ -1,9 +1,9 @@
-"""What a solver's answer costs in operations, part by part."""
+"""The cost of a solver's answer in operations, part by part."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any
 
 import numpy as np
 
@@ -22,23 +22,14 @@ DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
     "start",
     "certificate",
 )
-"""What operations are for; docs/operations.md says what is counted in each part."""
+"""The purposes of operations; docs/operations.md says what is counted in each part."""
 
 EXACT, AT_LEAST, AT_MOST = BOUNDS = ("exact", "at least", "at most")
 SIGNS = {EXACT: "", AT_LEAST: ">= ", AT_MOST: "<= "}
 
 
-class Work(NamedTuple):
-    """What a solver says of its work: plain numbers, of which `OperationLedger` is made when asked for."""
-
-    multiply_adds: Mapping[str, Sequence[int] | np.ndarray]
-    """Of each part, one number a signal."""
-    bound: str = EXACT
-    """Whether these are exact, or what a library at least, or at most, has done."""
-
-
 class OperationLedger(Drawn, Mapping[str, OperationCounts]):
-    """The operations of a solver by what they were for: a mapping from the names of parts to counts.
+    """The operations of a solver by their purpose: a mapping from the names of parts to counts.
 
     Counts are arrays of one entry a signal.  The Gram matrix, which many signals share, is not counted, but
     where it is computed for one signal alone.
@@ -47,12 +38,11 @@ class OperationLedger(Drawn, Mapping[str, OperationCounts]):
     ----------
     parts : mapping of str to OperationCounts
         Of some of these names: "drive" (correlations of the signals with the atoms), "gram" (entries of the
-        Gram matrix computed for one signal alone), "network" (what the spiking network does), "read-out"
-        (codes read from spikes, their gaps, and the drives of later stages), "method" (what any other solver
-        does), "polish" (the active-set method after spikes), "start" (what a start was made of),
-        "certificate".
+        Gram matrix computed for one signal alone), "network" (the spiking network), "read-out" (codes read
+        from spikes, their gaps, and the drives of later stages), "method" (any other solver), "polish" (the
+        active-set method after spikes), "start" (the start of a stream), "certificate".
     bound : {"exact", "at least", "at most"}, default "exact"
-        Whether counts of the method are exact, or bounds on what a library does that hides them.
+        Whether counts of the method are exact, or bounds where a library hides them.
     """
 
     def __init__(self, parts: Mapping[str, OperationCounts], *, bound: str = EXACT) -> None:
@@ -104,14 +94,6 @@ class OperationLedger(Drawn, Mapping[str, OperationCounts]):
         return self.counts(*left) if left else OperationCounts()
 
 
-def ledger_of(work: Work, **networks: OperationCounts) -> OperationLedger:
-    """Return the ledger of some work, and of what a network did."""
-    parts = {
-        name: OperationCounts(multiply_adds=np.asarray(counts)) for name, counts in work.multiply_adds.items()
-    }
-    return OperationLedger(parts | networks, bound=work.bound)
-
-
 def added(ledgers: Sequence[OperationLedger], *, once: Sequence[str] = ()) -> OperationLedger:
     """Return the sum of the ledgers of one solver, part by part."""
     parts = {
@@ -129,12 +111,8 @@ def drive_work(problem: LassoProblem) -> int:
     return problem.n_atoms * problem.atoms.features_of_atom
 
 
-@overload
-def certificate_work(problem: LassoProblem, support_size: int) -> int: ...
-@overload
-def certificate_work(problem: LassoProblem, support_size: np.ndarray) -> np.ndarray: ...
 def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
-    """Return the multiply-adds of one certificate of a code.
+    """Return the multiply-adds of a certificate for each size of a support, an int or an array.
 
     The residual is computed from parts that are exact and a rest, three products for each; then come its
     correlations with all atoms, and two inner products.

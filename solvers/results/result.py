@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import lru_cache
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from snn import OperationCounts
 from snn.base import checks
+from snn.base.caller_warnings import warn_caller
 from snn.base.drawn import Drawn
 from snn.base.html import counted, number, value_range
 from snn.base.locks import cached_property
-from solvers._kernels.batch import CompressedRows, nonzero_entries
+from solvers.certificate.optimality import checked_codes
 from solvers.derivatives.code_derivatives import CodeDerivatives, CodeGradients
 from solvers.problem.lasso import LassoProblem
-from solvers.results.operations import SIGNS, OperationLedger, Work, ledger_of
-
-# The largest of the 32-bit indices of sparse matrices.
-LARGEST_INDEX = np.iinfo(np.int32).max
+from solvers.problem.messages import warn_if_all_zero, warn_if_intercept_is_cut
+from solvers.results.codes import BestCodes, Codes, as_sparse
+from solvers.results.operations import DRIVE, EXACT, SIGNS, OperationLedger, drive_work
 
 
 class Status(IntEnum):
@@ -56,15 +58,22 @@ class SparseCodingResult(Drawn):
         The `Status` of each signal.
     n_steps : ndarray of int, shape (n_signals,)
         Spikes of the spiking solver, rounds of the active-set solver, iterations of the others.
-    work : Work or None
-        What `operations` is made of; None of a solver that does not count.
-    sparse_average_currents : scipy.sparse.csr_array, shape (n_signals, n_atoms), or None
-        Average soma currents of the neurons that fired, in units of correlations; None of a solver without
-        neurons.
-    steps : str, default "iterations"
-        What `n_steps` counts.
+    steps : str
+        The unit of `n_steps`.
+    multiply_adds : mapping of str to ndarray of int, shape (n_signals,) each
+        Multiply-adds by part of `operations`, the drive apart.
+    bound : {"exact", "at least", "at most"}
+        Whether the multiply-adds are exact, or bounds where a library hides them.
+    info : mapping
+        Figures of one method, with a row for each signal: `n_corrections` (atoms that left or entered the
+        support of the start; an atom that changed its sign counts twice), `polished` (the code is the
+        active-set method's, and not the network's), `average_currents` (a csr_array of the currents of the
+        neurons that fired, in units of correlations; negative averages are zero), `saturations` (for
+        potentials below and above, currents and messages, how often a register was too narrow) and `ran_away`
+        (the network was stopped, because potentials came to the end of their registers), with the `network`
+        of integers.
     problem : LassoProblem
-        What was solved.
+        The problem that was solved.
     """
 
     method: str
@@ -76,14 +85,16 @@ class SparseCodingResult(Drawn):
     kkt_violation: np.ndarray
     status: np.ndarray
     n_steps: np.ndarray
-    work: Work | None = None
-    sparse_average_currents: sparse.csr_array | None = None
-    steps: str = "iterations"
+    steps: str
+    multiply_adds: Mapping[str, np.ndarray]
+    bound: str
+    info: Mapping[str, Any]
     problem: LassoProblem
+    own_fields: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for value in vars(self).values():
-            # By type: a problem may take no longer than ten questions what its fields are instances of.
+        for value in (*vars(self).values(), *self.info.values(), *self.multiply_adds.values()):
+            # `isinstance` on all fields takes as long as a small problem, so compare types.
             kind = type(value)
             if kind is np.ndarray:
                 value.setflags(write=False)
@@ -97,9 +108,17 @@ class SparseCodingResult(Drawn):
         return checks.read_only(self.sparse_codes.toarray())
 
     @cached_property
-    def operations(self) -> OperationLedger | None:
-        """What each signal took, part by part; None of a solver that does not count."""
-        return None if self.work is None else ledger_of(self.work)
+    def operations(self) -> OperationLedger:
+        """The operations of each signal, part by part."""
+        drive = {DRIVE: [drive_work(self.problem)] * self.problem.n_signals}
+        parts = {
+            name: OperationCounts(multiply_adds=np.asarray(counts))
+            for name, counts in {**drive, **self.multiply_adds}.items()
+        }
+        return OperationLedger(parts | self._network_operations(), bound=self.bound)
+
+    def _network_operations(self) -> dict[str, OperationCounts]:
+        return {}
 
     @property
     def relative_gap(self) -> np.ndarray:
@@ -153,11 +172,6 @@ class SparseCodingResult(Drawn):
         CodeGradients
             With `signals`, `dictionary`, `l1`, `l2` and `feature_weights`.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If `upstream` is not such an array, a code has no derivative, or the penalty is not an elastic
-            net.
 
         References
         ----------
@@ -210,10 +224,6 @@ class SparseCodingResult(Drawn):
         ndarray, shape (n_signals, n_atoms)
             da.
 
-        Raises
-        ------
-        TypeError, ValueError
-            As `vjp`.
         """
         return self.derivatives.jvp(
             signals=signals,
@@ -227,10 +237,8 @@ class SparseCodingResult(Drawn):
     def _facts(self) -> dict[str, str]:
         n_signals, n_atoms = self.sparse_codes.shape
         n_converged = int(np.count_nonzero(self.status == Status.CONVERGED))
-        work = {}
-        if self.work is not None:
-            total = sum(int(np.sum(counts)) for counts in self.work.multiply_adds.values())
-            work = {"multiply-adds": SIGNS[self.work.bound] + number(total)}
+        total = sum(int(np.sum(counts)) for counts in self.multiply_adds.values())
+        total += n_signals * drive_work(self.problem)
         return {
             "method": self.method,
             "converged": f"{n_converged:,} of {counted(n_signals, 'signal')}, tol {self.tol:g}",
@@ -238,46 +246,8 @@ class SparseCodingResult(Drawn):
             "objective": value_range(self.objective),
             "support": f"{value_range(self.support_size)} of {counted(n_atoms, 'atom')}",
             self.steps: number(int(self.n_steps.sum())),
-            **work,
+            "multiply-adds": SIGNS[self.bound] + number(total),
         }
-
-
-def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
-    """Return the entries of each row that are not zero, in order.
-
-    Shapes: rows (n_rows, n_columns).
-    """
-    if isinstance(rows, sparse.csr_array):
-        return rows
-    if rows.size > LARGEST_INDEX:
-        return sparse.csr_array(rows)
-    return compressed_rows(rows.shape, entries_of(rows))
-
-
-def entries_of(rows: np.ndarray) -> CompressedRows:
-    """Return the entries of each row that are not zero, in order.
-
-    Shapes: rows (n_rows, n_columns).
-    """
-    pointers = np.empty(len(rows) + 1, dtype=np.int32)
-    values, columns = nonzero_entries(checks.read_only(np.ascontiguousarray(rows)), pointers)
-    return CompressedRows(pointers, columns, values)
-
-
-def compressed_rows(shape: tuple[int, int], rows: CompressedRows) -> sparse.csr_array:
-    """Return a `csr_array` of entries that are right by construction; it takes ownership of the arrays."""
-    # The constructor and its checks take nine microseconds, a tenth of a small problem.
-    matrix = sparse.csr_array.__new__(sparse.csr_array)
-    vars(matrix).update(vars(_empty_rows(shape)))
-    matrix.indptr, matrix.indices, matrix.data = rows
-    return matrix
-
-
-@lru_cache(maxsize=64)
-def _empty_rows(shape: tuple[int, int]) -> sparse.csr_array:
-    matrix = sparse.csr_array(shape)
-    matrix.has_canonical_format = True
-    return matrix
 
 
 def convergence_warning() -> type[Warning]:
@@ -285,3 +255,142 @@ def convergence_warning() -> type[Warning]:
     from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
 
     return ConvergenceWarning
+
+
+def certified_result(
+    problem: LassoProblem,
+    codes: Codes,
+    *,
+    method: str,
+    tol: float,
+    steps: str,
+    bound: str = EXACT,
+    limit: Callable[[np.ndarray | None], str] | None = None,
+    kind: type[SparseCodingResult] = SparseCodingResult,
+    **shared: Any,
+) -> Any:
+    """Return the result of codes; with a `limit`, warn of signals that missed `tol`, and if all are zero."""
+    certificate = codes.certificate
+    assert certificate is not None
+    # A gap that is not a number misses `tol`, too.
+    missed = ~(certificate.duality_gap <= tol * problem.energies)
+    info = {**codes.info, **shared}
+    stopped = info.pop("stopped", None)
+    if limit is not None:
+        warn_if_all_zero(problem, codes.values)
+        warn_if_intercept_is_cut(problem, codes.values)
+        if np.count_nonzero(missed):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                worst = np.max((certificate.duality_gap / problem.energies)[missed])
+            warn_caller(
+                f"{method}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
+                f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit(stopped)}; the worst has "
+                f"{worst:.2g}",
+                convergence_warning(),
+            )
+    return kind(
+        method=method,
+        tol=tol,
+        sparse_codes=codes.values,
+        objective=certificate.objective,
+        duality_gap=certificate.duality_gap,
+        kkt_violation=certificate.kkt_violation,
+        energies=problem.energies,
+        status=np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED)),
+        n_steps=codes.steps,
+        steps=steps,
+        multiply_adds=codes.work,
+        bound=bound,
+        problem=problem,
+        **{name: info.pop(name) for name in kind.own_fields},
+        info=info,
+    )
+
+
+def certify(
+    problem: LassoProblem, codes: ArrayLike | sparse.csr_array, *, tol: float = 1e-6
+) -> SparseCodingResult:
+    """Return the codes of any program with certificates: how far each is from the best.
+
+    The codes of a greedy pursuit, of a trained encoder or of another program get the figures of a solver's
+    codes: objective, an upper bound on the gain of the best code, and the violation of the optimality
+    conditions.  For many atoms this takes one product of the residuals with the dictionary.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    codes : array_like or sparse matrix, shape (n_signals, n_atoms)
+        One code for each signal, of SciPy in any format; not negative where the problem is `positive`.
+    tol : float, default 1e-6
+        `status` says for which signals ``duality_gap <= tol * 1/2 ||signal||^2``.
+
+    Returns
+    -------
+    SparseCodingResult
+        With `n_steps` zero, and no warning of codes that are not optimal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from solvers import LassoProblem, certify
+    >>> problem = LassoProblem(np.eye(2), [[3.0, 0.5]], 1.0)
+    >>> certify(problem, [[2.0, 0.0]]).relative_gap.round(12)
+    array([0.])
+    >>> certify(problem, [[2.2, 0.0]]).duality_gap.round(3)
+    array([0.22])
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    tol = checks.positive_number("tol", tol)
+    given = checked_codes(problem, codes).copy()
+    given.eliminate_zeros()
+    best = BestCodes(problem, tol)
+    best.put(best.active, given)
+    result: SparseCodingResult = certified_result(
+        problem, best.codes(), method="given", tol=tol, steps="steps"
+    )
+    return result
+
+
+Start: TypeAlias = ArrayLike | sparse.csr_array | SparseCodingResult | None
+"""The `start` of solvers; None is the zero code."""
+
+
+def start_codes(problem: LassoProblem, start: Start) -> Codes | None:
+    """Return the codes that the signals of a problem start from; None without a start.
+
+    Shapes: start (n_signals, n_atoms).
+    """
+    if start is None:
+        return None
+    shape = (problem.n_signals, problem.n_atoms)
+    info = {}
+    if isinstance(start, SparseCodingResult):
+        codes = start.sparse_codes
+        if "average_currents" in start.info:
+            info["average_currents"] = start.info["average_currents"]
+    elif not sparse.issparse(start):
+        codes = as_sparse(checks.real_array("start", start, shape=shape, meaning="(n_signals, n_atoms)"))
+    elif not isinstance(start, sparse.csr_array):
+        raise TypeError(
+            f"start must be an array, a csr_array or a result; got a {type(start).__name__}: "
+            "pass csr_array(start)"
+        )
+    elif start.dtype.kind not in "fiub":
+        raise TypeError(f"start must hold real numbers; got dtype {start.dtype}")
+    else:
+        codes = start.astype(np.float64)
+        checks.require_finite("start", codes.data)
+        codes.sum_duplicates()
+        codes.eliminate_zeros()
+    if codes.shape != shape:
+        raise ValueError(f"start must have shape {shape}, (n_signals, n_atoms); got shape {codes.shape}")
+    of_zero_atoms = problem.squared_norms[codes.indices] == 0.0
+    if of_zero_atoms.any():
+        # They change nothing but the penalty.
+        codes = codes.copy()
+        codes.data[of_zero_atoms] = 0.0
+        codes.eliminate_zeros()
+    if problem.positive and codes.data.min(initial=0.0) < 0.0:
+        raise ValueError(f"start must not be negative for a positive problem; got {codes.data.min()}")
+    return Codes(codes, np.zeros(len(codes.indptr) - 1, dtype=np.int64), info=info)

@@ -130,12 +130,5 @@ def signed(values: np.ndarray, *, positive: bool) -> np.ndarray:
     """
     if positive:
         return values
-    plus, minus = np.split(values, 2, axis=1)
-    return plus - minus
-
-
-def spike_rates(
-    spike_counts: np.ndarray, duration: np.ndarray, scale: np.ndarray, *, positive: bool
-) -> np.ndarray:
-    """Return the codes read out of spikes, ``scale * counts / duration``, shape (n_signals, n_atoms)."""
-    return signed(spike_counts / duration[:, np.newaxis], positive=positive) * scale[:, np.newaxis]
+    n_atoms = values.shape[1] // 2
+    return values[:, :n_atoms] - values[:, n_atoms:]

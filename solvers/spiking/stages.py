@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from snn._kernels.run_state import new_records
-from snn.run.exact import ExactRun
+from snn.base import checks
+from snn.run.exact import Exact, ExactRun
 from snn.run.run import NO_SPIKES, Run, Time
 from solvers._kernels.refinement import (
     DONE,
     FEW_SPIKES,
+    FEW_STEPS,
     GOES_ON,
     LOOK,
     STAGE_ENDED,
     Codes,
     Drives,
     Looking,
-    Pace,
     Problem,
     Work,
     look_at,
     resume,
 )
-from solvers.problem.lasso import LassoProblem
+from solvers.problem.lasso import LassoModel, LassoProblem
+from solvers.results.codes import BestCodes
 from solvers.spiking.network import LassoNetwork
+from solvers.spiking.runs import figures_of
 
-# Beside the gap wanted: what a look takes for it, so that rounding does not undo it.
+# Aim slightly below the wanted gap, so that rounding cannot undo it.
 SAFELY = 1.0 - 1e-9
+EXACT_TIME = Exact()
 
-R = TypeVar("R", bound=Run)
 
-
-class RefinedCodes(Generic[R]):
+class RefinedCodes:
     """The networks of a batch of signals, and the best codes read out of them so far.
 
     A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
@@ -69,11 +72,10 @@ class RefinedCodes(Generic[R]):
         problem: LassoProblem,
         network: LassoNetwork,
         *,
-        how: Time[R],
+        how: Time[Any] = EXACT_TIME,
         tol: float,
         max_duration: float,
-        refine: bool,
-        pace: Pace = FEW_SPIKES,
+        refine: bool = True,
         start: np.ndarray | None = None,
         record_spikes: bool = False,
     ) -> None:
@@ -88,7 +90,8 @@ class RefinedCodes(Generic[R]):
             network.gram.group_length,
         )
         self._inhibition = network.gram.weights(positive=True)
-        self._pace, self._max_duration, self._refine = pace, float(max_duration), refine
+        self._pace = FEW_SPIKES if how.time_step is None else FEW_STEPS
+        self._max_duration, self._refine = float(max_duration), refine
         self._looks = new_records(n_signals, LOOK)
         self._set_targets(problem.energies, tol)
         self._codes = Codes(*np.zeros((5, n_signals, n_atoms)))
@@ -97,13 +100,35 @@ class RefinedCodes(Generic[R]):
             network.gram.store(np.flatnonzero(start.any(axis=0)))
         self._work = Work(*np.empty((4, n_atoms)))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
-        self.run = how.start(network, self._soma_bias, window_moments=True, gives_up=True)
+        self.network = network
+        self.run: Run = how.start(network, self._soma_bias, window_moments=True, gives_up=True)
         self._drives = Drives(self._soma_bias, self.run.membrane_potential, self.run.synaptic_current)
         self.codes, self.origin, self.offset = self._codes.best, self._codes.origin, self._codes.offset
         self._records_spikes = record_spikes
         self.last_spikes = NO_SPIKES
         self.look_times = np.zeros(n_signals)
         self.active = np.arange(n_signals)
+        self._is_new = True
+
+    def renew(self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> None:
+        """Begin again in exact time, from zero, with other signals of the same model; as many."""
+        assert isinstance(self.run, ExactRun)
+        # Machine code is called with these as with those before.
+        correlations, energies = (
+            checks.read_only(np.ascontiguousarray(values, dtype=np.float64))
+            for values in (problem.correlations, problem.energies)
+        )
+        self._problem = self._problem._replace(correlations=correlations, energies=energies)
+        self._max_duration, self._refine = float(max_duration), refine
+        # All zero, as new ones: to write the fields of a record one by one takes longer.
+        self._looks.view(np.uint8).fill(0)
+        self._set_targets(problem.energies, tol)
+        self.codes.fill(0.0)
+        self._soma_bias.fill(0.0)
+        self.run.renew()
+        self.last_spikes = NO_SPIKES
+        self.look_times.fill(0.0)
+        self.active = np.arange(problem.n_signals)
         self._is_new = True
 
     def _set_targets(self, energies: np.ndarray, tol: float) -> None:
@@ -181,9 +206,43 @@ class RefinedCodes(Generic[R]):
         self._end_lost(lost, self._stops_of_lost(lost))
         self._go_on()
 
+    def search(
+        self, best: BestCodes, *, max_spikes: int | None = None, is_late: Callable[[], bool] | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, None]]:
+        """Yield codes of the active signals when the looks say that they are good enough, or at their ends.
+
+        With `max_spikes` or `is_late`, signals that have as many spikes end, and all when it is late.
+        """
+        signals = best.active
+        if self._is_new:
+            self.active = signals
+        while len(signals):
+            if max_spikes is None and is_late is None:
+                self.advance_to_ends(lambda: best.report(self.gaps))
+            while len(self.active):
+                self.advance(max_spikes=max_spikes)
+                if is_late is not None and is_late():
+                    break
+            yield signals, self.codes[signals], None
+            signals = best.missed(signals)
+            signals = signals[self.can_improve(signals)]
+            if max_spikes is not None:
+                signals = signals[self.run.spike_counts[signals].sum(axis=1) < max_spikes]
+            if is_late is not None and is_late():
+                return
+            # The certificate of a gap may differ from the gap by correlations, by rounding.
+            self.resume(signals)
+            # Where no neuron is driven, only rounding is left.
+            signals = self.active
+
     def can_improve(self, signals: np.ndarray) -> np.ndarray:
         """Return which of some signals have time left, and a network that can go on."""
         return (self.duration[signals] < self._max_duration) & ~self.run.is_lost[signals]
+
+    def figures(self, counts: sparse.csr_array | None = None) -> dict[str, Any]:
+        """Return what the networks did, as the `info` of codes; `counts` are in the order of results."""
+        figures = {"n_stages": self.n_stages.copy(), "duration": self.duration.copy(), "scale": self.scale}
+        return figures_of(self.run, self.network, counts, **figures)
 
     def _looking(self, *, refine: bool | None = None) -> Looking:
         """Return what kernels look by, with the weights as they are now."""
@@ -252,3 +311,32 @@ class RefinedCodes(Generic[R]):
                 self.run.synaptic_current[restarting] *= self.run.current_per_rate
             self.run.restart(restarting)
         self.active = self.active[status != DONE]
+
+
+class IdleCodes:
+    """Networks of single signals of a model, each lent to one thread at a time: `LassoModel.once`.
+
+    To make a network takes longer than to solve a small problem.
+    """
+
+    def __init__(self, model: LassoModel | None = None) -> None:
+        self._idle: list[RefinedCodes] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Elsewhere networks are made anew, where they are needed.
+        return IdleCodes, ()
+
+    def solve(self, problem: LassoProblem, **options: Any) -> RefinedCodes:
+        """Return the refined codes of a problem of one signal; give them back when they are read."""
+        try:
+            refined = self._idle.pop()
+        except IndexError:
+            refined = RefinedCodes(problem, LassoNetwork.of(problem), **options)
+        else:
+            refined.renew(problem, **options)
+        refined.advance_to_ends()
+        return refined
+
+    def give_back(self, refined: RefinedCodes) -> None:
+        """Take back the codes that `solve` has returned."""
+        self._idle.append(refined)

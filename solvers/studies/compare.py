@@ -10,10 +10,10 @@ from snn.base import checks
 from snn.base.caller_warnings import each_warning_once, without_warnings
 from snn.base.drawn import Drawn
 from snn.base.html import Described, grid
-from solvers.methods.registry import METHODS
+from solvers.methods.method import METHODS
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
-from solvers.results.operations import BOUNDS, CERTIFICATE, DRIVE, SIGNS
+from solvers.results.operations import CERTIFICATE, DRIVE, SIGNS
 from solvers.results.result import SparseCodingResult, Status
 
 Solver: TypeAlias = Callable[..., SparseCodingResult]
@@ -93,10 +93,9 @@ def compare(
         - ``mean_support``: non-zero entries of a code;
         - ``n_steps``: sum of spikes (spiking solver, and those that an active set starts from), rounds
           (active-set solver) or iterations (others);
-        - ``synaptic_operations``: of the spiking network, all signals together; None of a solver that does
-          not count;
+        - ``synaptic_operations``: of the spiking network, all signals together;
         - ``multiply_adds``: of all else but correlations of the signals, which every method needs, and
-          certificates; None of a solver that does not count;
+          certificates;
         - ``bound``: "exact", or whether multiply-adds are "at least" or "at most" these, of a library that
           hides them;
         - ``seconds``: wall-clock time.
@@ -202,8 +201,6 @@ def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dic
 
 def _operations(result: SparseCodingResult) -> dict[str, Any]:
     ledger = result.operations
-    if ledger is None:
-        return {"synaptic_operations": None, "multiply_adds": None, "bound": BOUNDS[0]}
     counts = ledger.without(DRIVE, CERTIFICATE).total()
     return {
         "synaptic_operations": counts.synaptic_operations,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -70,7 +69,7 @@ class PathResult(Drawn):
     @cached_property
     def operations(self) -> OperationLedger:
         """What each signal took at all multiples, part by part; arrays of shape (n_signals,)."""
-        ledgers = [result.operations for result in self.results if result.operations is not None]
+        ledgers = [result.operations for result in self.results]
         return added(ledgers, once=(DRIVE,))
 
     @property
@@ -103,7 +102,7 @@ def path(
     *,
     n_multiples: int = 100,
     smallest: float = 1e-3,
-    method: str | Method[Any] = "active_set",
+    method: str | Method = "active_set",
     tol: float = 1e-6,
     n_jobs: int | None = None,
     progress: bool = False,

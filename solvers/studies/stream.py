@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn import Exact, OperationCounts, SpikeTrain
+from snn import SpikeTrain
 from snn.base import checks
 from snn.base.html import Described, number
-from snn.base.locks import cached_property
 from snn.record.result import require_record
 from snn.weights.sparse import checked_rows
 from solvers._kernels.batch import CompressedRows
@@ -21,58 +19,17 @@ from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.penalty import ElasticNet
 from solvers.problem.signals import feature_weights
-from solvers.results.best_codes import BestCodes
-from solvers.results.operations import CERTIFICATE, NETWORK, READ_OUT, START, OperationLedger, ledger_of
-from solvers.results.result import SparseCodingResult, compressed_rows
-from solvers.results.solved import Solved, certified_result
+from solvers.results.codes import BestCodes, compressed_rows
+from solvers.results.operations import READ_OUT, START
+from solvers.results.result import certified_result
 from solvers.spiking.network import LassoNetwork
+from solvers.spiking.result import SpikingCodingResult
 from solvers.spiking.stages import RefinedCodes
 
 # Codes of so many frames before are mixed: measured by `python -m tests.benchmarks stream`.
 MEMORY = 3
 # Directions of the mixture with less than this part of the largest eigenvalue are left out: rounding.
 LEAST_SHARE = 1e-12
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class StreamResult(SparseCodingResult):
-    """As `SparseCodingResult`, of one frame; `n_steps` are the spikes that it took.
-
-    Attributes
-    ----------
-    start_duality_gap : ndarray, shape (n_signals,)
-        Duality gap, on this frame, of the code that the network started from.
-    is_carried : ndarray of bool, shape (n_signals,)
-        Whether that came from the frames before; otherwise it is zero.
-    n_stages : ndarray of int, shape (n_signals,)
-        Runs of the network, one after the other; 0 where the start was good enough.
-    duration : ndarray, shape (n_signals,)
-        Simulated time, of all stages, in synaptic time constants.
-    network_operations : OperationCounts
-        What the network did.
-    seconds_late : float
-        How long after its deadline, `max_seconds`, the frame was done; 0 without one, or where it was held.
-    """
-
-    start_duality_gap: np.ndarray
-    is_carried: np.ndarray
-    n_stages: np.ndarray
-    duration: np.ndarray
-    network_operations: OperationCounts
-    seconds_late: float
-
-    @cached_property
-    def operations(self) -> OperationLedger:
-        """What each signal of the frame took, part by part."""
-        assert self.work is not None
-        return ledger_of(self.work, **{NETWORK: self.network_operations})
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            **super()._facts(),
-            "synaptic operations": number(int(self.network_operations.total().synaptic_operations)),
-            "starts carried over": f"{int(np.count_nonzero(self.is_carried)):,} of {len(self.is_carried):,}",
-        }
 
 
 class SparseCodingStream(Described):
@@ -143,8 +100,8 @@ class SparseCodingStream(Described):
         self._n_features = self._prepared.atoms.shape[1]
         silent = self._prepared.with_signals(np.zeros((1, self._n_features)))
         # The network, and that of the last frame with a mask of its own.
-        self._network = _network_of(silent)
-        self._masked: tuple[np.ndarray, tuple[LassoNetwork, np.ndarray]] | None = None
+        self._network = LassoNetwork.of(silent)
+        self._masked: tuple[np.ndarray, LassoNetwork] | None = None
         self.reset()
         # Kernels are compiled or loaded here, so that the first frame is not late.
         squared_norms = silent.weighted_model.squared_norms
@@ -173,7 +130,7 @@ class SparseCodingStream(Described):
         max_spikes: int | None = None,
         max_seconds: float | None = None,
         max_duration: float = 10_000.0,
-    ) -> StreamResult:
+    ) -> SpikingCodingResult:
         """Return the codes of the next frame, with their certificates.
 
         Parameters
@@ -191,15 +148,18 @@ class SparseCodingStream(Described):
         max_seconds : float, optional
             Deadline: seconds for the frame.  The clock is looked at whenever codes are read out, so that a
             frame may take as much longer as one read-out and the certificate take, and every frame has one
-            read-out: `StreamResult.seconds_late` says how much longer.
+            read-out: `seconds_late` of the result says how much longer.
         max_duration : float, default 10000
             Simulated time, in synaptic time constants, after which the network is stopped.
 
         Returns
         -------
-        StreamResult
+        SpikingCodingResult
             At a deadline, the best codes so far; `status` says which signals reached `tol`.  There is no
-            warning.
+            warning.  Its `info` has `start_duality_gap`, of the code that the network started from on this
+            frame; `is_carried`, whether that came from the frames before (otherwise it is zero); and
+            `seconds_late`, the time from the deadline `max_seconds` to the result, 0 without one, or where it
+            was held.
         """
         begin = time.perf_counter()
 
@@ -216,63 +176,33 @@ class SparseCodingStream(Described):
             max_seconds = checks.positive_number("max_seconds", max_seconds)
         max_duration = checks.positive_number("max_duration", max_duration)
 
-        network, out_degree = self._network_of(problem)
-        best, is_carried, n_start_products = self._start(problem, is_late)
-        start_gap = best.optimality.duality_gap.copy()
-        refined = RefinedCodes(
-            problem,
-            network,
-            how=Exact(),
-            tol=tol,
-            max_duration=max_duration,
-            refine=True,
-            start=best.codes.toarray(),
-        )
-        signals = np.arange(problem.n_signals)[best.missed(np.arange(problem.n_signals), tol)]
-        while len(signals):
-            while len(refined.active):
-                refined.advance(max_spikes=max_spikes)
-                if is_late():
-                    break
-            best.put(signals, refined.codes[signals], if_better=True)
-            goes_on = best.missed(signals, tol) & refined.can_improve(signals)
-            if max_spikes is not None:
-                goes_on &= refined.run.spike_counts[signals].sum(axis=1) < max_spikes
-            signals = signals[goes_on] if not is_late() else signals[:0]
-            # What the signals themselves say of a gap may differ from what correlations say, by rounding.
-            refined.resume(signals)
-            # Where no neuron is driven, only rounding is left.
-            signals = refined.active
-
-        self._carry(best.codes)
+        network = self._network_of(problem)
+        best, is_carried = self._start(problem, tol, is_late)
+        start_gap = best.gaps.copy()
+        start = best.values.toarray()
+        refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, start=start)
+        deadline = None if max_seconds is None else is_late
+        for signals, codes, certificate in refined.search(best, max_spikes=max_spikes, is_late=deadline):
+            best.put(signals, codes, certificate)
+        self._carry(best.values)
         self._frame = checks.read_only(signals_now.copy())
-        n_spikes = refined.run.spike_counts.sum(axis=1)
-        network_operations = OperationCounts.of_exact_run(
-            n_neurons=network.n_neurons,
-            spikes=n_spikes,
-            synaptic_operations=refined.run.spike_counts @ out_degree,
-            duration=refined.duration,
-        )
-        work = {
-            START: n_start_products,
-            READ_OUT: refined.n_multiply_adds.copy(),
-            CERTIFICATE: best.n_multiply_adds,
-        }
-        return certified_result(
+        best.count(READ_OUT, slice(None), refined.n_multiply_adds)
+        best.steps = refined.run.spike_counts.sum(axis=1)
+        best.info = refined.figures()
+        late = 0.0 if max_seconds is None else time.perf_counter() - begin - max_seconds
+        result: SpikingCodingResult = certified_result(
             problem,
-            Solved(best.codes, n_spikes, work, best.optimality),
+            best.codes(),
             method="stream",
             tol=tol,
-            limit=None,
-            kind=StreamResult,
             steps="spikes",
+            kind=SpikingCodingResult,
+            readout="smooth",
             start_duality_gap=start_gap,
             is_carried=is_carried,
-            n_stages=refined.n_stages.copy(),
-            duration=refined.duration.copy(),
-            network_operations=network_operations,
-            seconds_late=0.0 if max_seconds is None else max(time.perf_counter() - begin - max_seconds, 0.0),
+            seconds_late=max(late, 0.0),
         )
+        return result
 
     def code_change(
         self,
@@ -284,7 +214,7 @@ class SparseCodingStream(Described):
         max_spikes: int | None = None,
         max_seconds: float | None = None,
         max_duration: float = 10_000.0,
-    ) -> StreamResult:
+    ) -> SpikingCodingResult:
         """Return the codes of the last frame as input spikes, such as those of an event camera, changed it.
 
         The frame is the last one plus ``spikes.counts() @ steps``; its codes are those of `code`, to the bit.
@@ -302,7 +232,7 @@ class SparseCodingStream(Described):
 
         Returns
         -------
-        StreamResult
+        SpikingCodingResult
 
         Raises
         ------
@@ -342,14 +272,14 @@ class SparseCodingStream(Described):
         first."""
         return self._frame
 
-    def _network_of(self, problem: LassoProblem) -> tuple[LassoNetwork, np.ndarray]:
-        """Return the network of a frame, and to how many targets spikes go."""
+    def _network_of(self, problem: LassoProblem) -> LassoNetwork:
+        """Return the network of a frame."""
         mask = problem.feature_weights
         if mask is self._prepared.feature_weights:
             return self._network
         assert mask is not None
         if self._masked is None or not np.array_equal(self._masked[0], mask):
-            self._masked = mask, _network_of(problem)
+            self._masked = mask, LassoNetwork.of(problem)
         return self._masked[1]
 
     def _checked_frame(self, frame: ArrayLike, mask: np.ndarray | None) -> np.ndarray:
@@ -376,31 +306,24 @@ class SparseCodingStream(Described):
         return rows
 
     def _start(
-        self, problem: LassoProblem, is_late: Callable[[], bool]
-    ) -> tuple[BestCodes, np.ndarray, np.ndarray]:
-        """Return the best codes to start from, certified, which of them are carried, and the multiply-adds of
-        their mixture."""
-        signals = np.arange(problem.n_signals)
-        best = BestCodes(problem)
-        best.put(signals, sparse.csr_array((problem.n_signals, problem.n_atoms)), if_better=False)
-        is_carried = np.zeros(problem.n_signals, dtype=np.bool_)
-        n_products = np.zeros(problem.n_signals, dtype=np.int64)
+        self, problem: LassoProblem, tol: float, is_late: Callable[[], bool]
+    ) -> tuple[BestCodes, np.ndarray]:
+        """Return the best codes to start from, certified, and which of them are carried."""
+        best = BestCodes(problem, tol)
+        signals = best.active
+        best.put(signals, sparse.csr_array((problem.n_signals, problem.n_atoms)))
+        zero_gap = best.gaps.copy()
+        best.count(START, signals, 0)
         if self._codes and self._codes[0].nnz:
-            is_carried |= best.put(signals, self._codes[0], if_better=True)
+            best.put(signals, self._codes[0])
             if not is_late():
-                n_products += _work_of_mixture(problem, self._codes)
-                is_carried |= best.put(signals, predicted(problem, self._codes), if_better=True)
-        return best, is_carried, n_products
+                best.count(START, signals, _work_of_mixture(problem, self._codes))
+                best.put(signals, predicted(problem, self._codes))
+        return best, best.gaps < zero_gap
 
     def _carry(self, codes: sparse.csr_array) -> None:
         self._codes = [codes, *self._codes][:MEMORY]
         self.n_frames += 1
-
-
-def _network_of(problem: LassoProblem) -> tuple[LassoNetwork, np.ndarray]:
-    """Return the network of a problem, and to how many targets the spikes of each neuron go."""
-    network = LassoNetwork.of(problem)
-    return network, network.weights.out_degrees(np.arange(network.n_neurons))
 
 
 def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> sparse.csr_array:

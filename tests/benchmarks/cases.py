@@ -199,7 +199,9 @@ def stream(small: bool) -> Work:
     calls, notes = {}, {}
     for deadline in (0.5e-3, 2e-3, 10e-3):
         frames_of = SparseCodingStream(dictionary, 0.05)
-        late = [frames_of.code(frame, tol=1e-8, max_seconds=deadline).seconds_late for frame in frames]
+        late = [
+            frames_of.code(frame, tol=1e-8, max_seconds=deadline).info["seconds_late"] for frame in frames
+        ]
         name = f"deadline of {1e3 * deadline:g} ms"
         calls[name] = partial(frames_of.code, frames[-1], tol=1e-12, max_seconds=deadline)
         notes[name] = f"late by {in_words(float(np.median(late)))}, at most {in_words(max(late))}"

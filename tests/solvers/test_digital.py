@@ -8,13 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from snn.digital import DigitalFormat, FixedPoint, simulate_digital
-from solvers import LassoProblem, Status, solve_digital
+from snn.digital import Digital, DigitalFormat, FixedPoint, simulate_digital
+from solvers import LassoProblem, Status, solve, solve_digital
 from solvers.certificate.optimality import objective
+from solvers.methods import DigitalOneWindow, DigitalRates, DigitalStages
 from tests.reference.problems import optimal_codes, random_problem, require_certified
 from tests.tiers import examples
 
 either_sign = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
+
+
+DEFAULT = DigitalFormat()
 
 
 def with_weights(bits, **options):
@@ -25,6 +29,13 @@ def quietly(*arguments, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return solve_digital(*arguments, **options)
+
+
+def in_one_run(problem, form=DEFAULT, *, readout="smooth", max_duration=10_000.0, **options):
+    method = {"smooth": DigitalOneWindow, "rate": DigitalRates}[readout]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return solve(problem, method(max_duration, Digital(0.25, form)), **options)
 
 
 FORMATS = (
@@ -54,10 +65,10 @@ def test_digital_codes_are_certified_in_any_format(form, positive, tol, is_maske
         known = np.random.default_rng(seed).random(32) < 0.8
         arguments = problem.dictionary, problem.signals, problem.penalty
         problem = LassoProblem(*arguments, positive=positive, mask=known)
-    options = {"tol": tol, "max_duration": 600.0}
+    options, call = {"tol": tol, "max_duration": 600.0}, quietly
     if alone != "refined":
-        options |= {"refine": False, "readout": alone}
-    result = quietly(problem, form, **options)
+        options["readout"], call = alone, in_one_run
+    result = call(problem, form, **options)
     require_certified(problem, result)
     is_reached = result.duality_gap <= tol * problem.energies
     np.testing.assert_array_equal(result.status == Status.CONVERGED, is_reached)
@@ -70,15 +81,15 @@ def test_digital_codes_are_certified_in_any_format(form, positive, tol, is_maske
     np.testing.assert_array_equal(network.neuron_updates, result.n_clock_steps * n_neurons)
     np.testing.assert_array_equal(result.duration, 0.25 * result.n_clock_steps)
     # A neuron reaches all others, unless the weight is rounded to zero.
-    delivered = counts @ (result.network.effective_weights != 0.0).sum(axis=1)
+    delivered = counts @ (result.info["network"].effective_weights != 0.0).sum(axis=1)
     np.testing.assert_array_equal(network.synaptic_operations, delivered)
     assert set(result.operations) == {"drive", "network", "read-out", "certificate"}
     if alone != "refined":
         assert (result.operations["read-out"].multiply_adds % n_neurons == 0).all()
         np.testing.assert_array_equal(result.n_stages, 1)
-    spread = quietly(problem, form, n_jobs=2, **options)
+    spread = call(problem, form, n_jobs=2, **options)
     np.testing.assert_array_equal(spread.codes, result.codes)
-    np.testing.assert_array_equal(spread.saturations, result.saturations)
+    np.testing.assert_array_equal(spread.info["saturations"], result.info["saturations"])
 
 
 @either_sign
@@ -92,8 +103,8 @@ def test_stages_correct_what_rounded_weights_do(positive, bits):
     assert (excess <= 1e-6 * problem.energies).all()
     assert (result.n_stages > 1).all()
     # Weights differ from the true ones: this was not a network of real numbers.
-    real = np.asarray(result.network.network.weights)
-    assert np.abs(result.network.effective_weights - real).max() > 2.0 ** -(bits + 2)
+    real = np.asarray(result.info["network"].network.weights)
+    assert np.abs(result.info["network"].effective_weights - real).max() > 2.0 ** -(bits + 2)
 
 
 @either_sign
@@ -101,14 +112,14 @@ def test_stages_correct_what_rounded_weights_do(positive, bits):
 def test_the_network_alone_solves_the_rounded_problem(positive, readout):
     """Without refinement codes tend to those of the rounded Gram matrix, and the gap falls with the bits."""
     problem = random_problem(64, 128, positive=positive, n_signals=2)
-    options = {"readout": readout, "refine": False, "tol": 1e-9, "max_duration": 4000.0}
+    options = {"readout": readout, "tol": 1e-9, "max_duration": 4000.0}
     gaps = []
     for bits in (6, 8, 10):
-        result = quietly(problem, with_weights(bits, bias=FixedPoint(bits=24)), **options)
+        result = in_one_run(problem, with_weights(bits, bias=FixedPoint(bits=24)), **options)
         gaps.append(result.relative_gap)
     assert (np.diff(gaps, axis=0) < 0.0).all()
     # The weights of the network are -(G' - diag G'), with G' rounded: the optimality conditions for G' hold.
-    rounded = np.diag(problem.gram.diagonal()) - result.network.effective_weights[:128, :128]
+    rounded = np.diag(problem.gram.diagonal()) - result.info["network"].effective_weights[:128, :128]
     left, true_left = (problem.correlations - result.codes @ gram for gram in (rounded, problem.gram))
     over, true_over = (values if positive else np.abs(values) for values in (left, true_left))
     # A run of 4000 time constants leaves errors of a few spikes, each of the scale of a code.
@@ -116,30 +127,32 @@ def test_the_network_alone_solves_the_rounded_problem(positive, readout):
     assert np.max(true_over) > np.max(over)
 
 
-@pytest.mark.parametrize("refine", [True, False])
-def test_networks_that_run_away_are_stopped_and_say_so(refine):
+@pytest.mark.parametrize("kind", [DigitalStages, DigitalOneWindow])
+def test_networks_that_run_away_are_stopped_and_say_so(kind):
     """Three bits turn small negative weights into none, and atoms excite each other."""
     problem = random_problem(64, 128, n_signals=2)
-    with pytest.warns(ConvergenceWarning, match=r"^digital.* of 2 ran away and were stopped before"):
-        result = solve_digital(problem, with_weights(3), refine=refine)
-    assert result.ran_away.all()
+    with pytest.warns(
+        ConvergenceWarning, match=r"^digital.* of 2 were stopped before, because they ran away"
+    ):
+        result = solve(problem, kind(how=Digital(0.25, with_weights(3))))
+    assert result.info["ran_away"].all()
     assert (result.duration < 1000.0).all()
-    assert (result.saturations[:, 1] > 0).all()
+    assert (result.info["saturations"][:, 1] > 0).all()
     require_certified(problem, result)
 
 
 def test_one_run_is_that_of_simulate_digital():
     """The drive of a signal at rest, run as `simulate_digital` runs it, has the rates of the read-out."""
     problem = random_problem(20, 40, positive=True, n_signals=1)
-    result = quietly(problem, refine=False, readout="rate", max_duration=300.0, tol=1e-12)
+    result = in_one_run(problem, readout="rate", max_duration=300.0, tol=1e-12)
     assert result.duration[0] == 300.0
     drive = problem.correlations[0] - problem.l1_weights
     # Driven alone, the busiest neuron fires once in two time constants.
     assert result.scale[0] == pytest.approx(2.0 * (drive / problem.squared_norms).max())
     drive = drive / result.scale[0]
     drive = np.maximum(drive, -4.0 * drive.max())
-    network = type(result.network).of(
-        result.network.network.with_soma_bias(drive), result.network.format, time_step=0.25
+    network = type(result.info["network"]).of(
+        result.info["network"].network.with_soma_bias(drive), result.info["network"].format, time_step=0.25
     )
     rates = simulate_digital(network, 1200).spike_rate * result.scale[0]
     # The solver starts at half the thresholds, and keeps the best code: rates agree to a few spikes.
@@ -151,14 +164,14 @@ def test_stochastic_weights_come_from_the_generator():
     form = DigitalFormat(weights=FixedPoint(bits=5, rounding="stochastic"))
     first, again, other = (solve_digital(problem, form, tol=1e-3, rng=rng) for rng in (1, 1, 2))
     np.testing.assert_array_equal(first.codes, again.codes)
-    assert (first.network.weights.mantissas != other.network.weights.mantissas).any()
+    assert (first.info["network"].weights.mantissas != other.info["network"].weights.mantissas).any()
 
 
-@pytest.mark.parametrize("refine", [True, False])
+@pytest.mark.parametrize("call", [quietly, in_one_run])
 @pytest.mark.parametrize("max_duration", [0.25, 0.6, 3.1])
-def test_no_network_runs_longer_than_it_may(refine, max_duration):
+def test_no_network_runs_longer_than_it_may(call, max_duration):
     problem = random_problem(20, 40, n_signals=2)
-    result = quietly(problem, tol=1e-9, max_duration=max_duration, refine=refine)
+    result = call(problem, tol=1e-9, max_duration=max_duration)
     np.testing.assert_array_equal(result.duration, 0.25 * np.floor(max_duration / 0.25))
 
 
@@ -171,9 +184,6 @@ def test_no_network_runs_longer_than_it_may(refine, max_duration):
         ({"threshold": 2**40}, ValueError, "threshold"),
         ({"max_duration": 0.0}, ValueError, "max_duration"),
         ({"max_duration": 0.2}, ValueError, "max_duration .*0.25; got 0.2"),
-        ({"readout": "current"}, ValueError, "readout"),
-        ({"readout": "rate"}, ValueError, "refine"),
-        ({"refine": 1}, TypeError, "refine"),
     ],
 )
 def test_bad_arguments(options, error, name):

@@ -96,5 +96,6 @@ def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_oth
     assert together.converged
     require_certified(problem, together)
     for signal, alone in enumerate(each):
-        for name in ("codes", "spike_counts", "duration", "duality_gap", "n_corrections"):
+        assert alone.info["n_corrections"][0] == together.info["n_corrections"][signal]
+        for name in ("codes", "spike_counts", "duration", "duality_gap"):
             np.testing.assert_array_equal(getattr(alone, name)[0], getattr(together, name)[signal])

@@ -19,7 +19,7 @@ from solvers import (
     solve_active_set,
     solve_coordinate_descent,
 )
-from solvers.methods import CoordinateDescent, Method, OneRun, Solved, Stages, Takes
+from solvers.methods import CoordinateDescent, Method, OneRun, Stages, Takes
 from tests.processes import run_python
 from tests.reference.problems import random_problem
 
@@ -99,13 +99,16 @@ class Proximal(Method):
     name = "proximal"
     takes = Takes(start=True)
 
-    def solve(self, problem, prepared, start, tol):
-        codes = np.zeros((problem.n_signals, problem.n_atoms)) if start is None else start.codes.toarray()
+    def search(self, best, prepared):
+        problem, start = best.problem, best.start
+        codes = np.zeros((problem.n_signals, problem.n_atoms)) if start is None else start.values.toarray()
         lipschitz = np.linalg.norm(problem.gram, ord=2)
-        for _ in range(3000):
+        while len(best.active) and best.steps[0] < 3000:
             points = codes + (problem.correlations - codes @ problem.gram) / lipschitz
             codes = np.sign(points) * np.maximum(np.abs(points) - problem.l1_weights / lipschitz, 0.0)
-        return Solved(codes, np.full(problem.n_signals, 3000), {})
+            best.steps += 1
+            if best.steps[0] % 100 == 0:
+                yield np.arange(problem.n_signals), codes, None
 
 
 class LateRates(OneRun):

@@ -87,18 +87,21 @@ def test_every_frame_is_certified_whatever_the_deadline(
         is_reached = result.duality_gap <= tol * problem.energies
         np.testing.assert_array_equal(result.status == Status.CONVERGED, is_reached)
         # Never worse than zero, the code before, or what it started from; which is one of these, or better.
-        assert (result.start_duality_gap <= np.minimum(zero.duality_gap, last.duality_gap) + atol).all()
-        assert (result.duality_gap <= result.start_duality_gap).all()
+        assert (
+            result.info["start_duality_gap"] <= np.minimum(zero.duality_gap, last.duality_gap) + atol
+        ).all()
+        assert (result.duality_gap <= result.info["start_duality_gap"]).all()
         np.testing.assert_array_equal(
-            result.is_carried, before.any(axis=1) & (result.start_duality_gap < zero.duality_gap - atol)
+            result.info["is_carried"],
+            before.any(axis=1) & (result.info["start_duality_gap"] < zero.duality_gap - atol),
         )
-        has_started = result.start_duality_gap > tol * problem.energies
+        has_started = result.info["start_duality_gap"] > tol * problem.energies
         if not is_curved:  # see below
             assert not result.n_steps[~has_started].any()
             np.testing.assert_array_equal(result.n_stages > 0, has_started)
         assert (result.n_steps <= deadline.get("max_spikes", np.inf)).all()
         assert (result.duration <= deadline.get("max_duration", np.inf)).all()
-        assert (result.seconds_late > 0.0) == ("max_seconds" in deadline)
+        assert (result.info["seconds_late"] > 0.0) == ("max_seconds" in deadline)
         np.testing.assert_array_equal(result.operations["network"].spikes, result.n_steps)
         np.testing.assert_array_equal(result.operations["network"].neuron_time.shape, (n_signals,))
         if "max_spikes" in deadline:
@@ -118,11 +121,6 @@ def test_every_frame_is_certified_whatever_the_deadline(
     assert stream.n_frames == len(frames)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="with an elastic net the gap that spikes aim at is larger than the certificate's, so a signal "
-    "whose start is good enough takes spikes, for nothing, where another signal of its frame is not",
-)
 def test_signals_side_by_side_take_the_spikes_of_each_alone_with_an_elastic_net():
     dictionary, frames = moving_frames(6, n_signals=3)
     streams = [SparseCodingStream(dictionary, ElasticNet(PENALTY, 0.3)) for _ in range(4)]
@@ -157,7 +155,7 @@ def test_a_frame_after_nothing_of_use_is_coded_as_if_it_were_the_first(change):
         stream.reset()
         assert (stream.n_frames, stream.frame) == (0, None)
     found = stream.code(-frames[5])
-    assert not found.is_carried[0]
+    assert not found.info["is_carried"][0]
     np.testing.assert_array_equal(found.codes, expected.codes)
     assert found.n_steps[0] == expected.n_steps[0]
 
@@ -183,7 +181,9 @@ def test_a_mixture_of_the_frames_before_takes_no_spikes(positive, shares, l2):
     result = stream.code(frame, tol=1e-6)
     problem = LassoProblem(dictionary, frame, penalty, positive=positive)
     gaps = measure(problem, mixed).duality_gap
-    np.testing.assert_allclose(result.start_duality_gap, gaps, rtol=1e-3, atol=1e-8 * problem.energies.max())
+    np.testing.assert_allclose(
+        result.info["start_duality_gap"], gaps, rtol=1e-3, atol=1e-8 * problem.energies.max()
+    )
     if l2 == 0.0:
         assert not result.n_steps.any()
         np.testing.assert_allclose(result.codes, mixed, rtol=0, atol=1e-3)
@@ -213,12 +213,12 @@ def test_late_frames_end_after_one_read_out_and_say_how_late(monkeypatch):
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
     in_time = cold(stream, frames[0], tol=1e-12, max_seconds=2.0)
     assert in_time.converged
-    assert in_time.seconds_late == 0.0
+    assert in_time.info["seconds_late"] == 0.0
     clock = chain([0.0], repeat(1.75))
     late = cold(stream, frames[0], tol=1e-12, max_seconds=1.0)
-    assert late.seconds_late == 0.75
+    assert late.info["seconds_late"] == 0.75
     assert late.status[0] == Status.LIMIT_REACHED
-    assert 0.0 < late.duality_gap[0] < late.start_duality_gap[0]
+    assert 0.0 < late.duality_gap[0] < late.info["start_duality_gap"][0]
     with pytest.warns(ConvergenceWarning):
         first = solve_spiking(LassoProblem(dictionary, frames[0], PENALTY), tol=1e-12, max_duration=12.0)
     assert late.n_steps[0] == first.n_steps[0]

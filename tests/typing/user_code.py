@@ -48,7 +48,7 @@ def solve_a_problem() -> None:
     assert_type(result.duality_gap, np.ndarray)
     assert_type(result.spike_counts, np.ndarray)
     assert_type(result.converged, bool)
-    assert_type(solve_active_set(problem, start=result).n_corrections, np.ndarray)
+    assert_type(solve_active_set(problem, start=result), SparseCodingResult)
     assert_type(solve_fista(problem, start=[[0.0, 1.0]]), SparseCodingResult)
     assert_type(lasso_network(problem), SpikingNetwork)
     along = path(problem, n_multiples=3)
@@ -58,7 +58,7 @@ def solve_a_problem() -> None:
         print(record["method"], record["seconds"])
     for mask in ([True, False], np.array([True, True])):
         assert_type(problem.with_signals([[0.5, 0.5]], mask=mask), LassoProblem)
-    assert_type(SparseCodingStream(np.eye(2), 0.1).code([1.0, 2.0]).is_carried, np.ndarray)
+    assert_type(SparseCodingStream(np.eye(2), 0.1).code([1.0, 2.0]), SpikingCodingResult)
 
 
 def use_an_estimator() -> None:

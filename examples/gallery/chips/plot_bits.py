@@ -3,9 +3,9 @@ How many bits does a chip need?
 ===============================
 
 On a chip, weights are integers of a few bits, and potentials are registers of finite
-width.  ``solve_digital`` runs the network in such integers, bit for bit, and certifies
-the answer against the true problem.  Here patches of a photograph are coded in 144
-cosine waves.
+width.  ``DigitalOneWindow`` runs the network in such integers, bit for bit, and
+certifies the answer against the true problem.  Here patches of a photograph are coded
+in 144 cosine waves.
 """
 
 import warnings
@@ -16,8 +16,9 @@ from sklearn.datasets import load_sample_image
 from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn import normalise, overcomplete_dct, random_patches, remove_mean
-from snn.digital import DigitalFormat, FixedPoint
-from solvers import LassoProblem, solve_digital
+from snn.digital import Digital, DigitalFormat, FixedPoint
+from solvers import LassoProblem, solve
+from solvers.methods import DigitalOneWindow
 
 image = load_sample_image("china.jpg").mean(axis=2) / 255.0
 patches = random_patches([image], 8, 15, rng=0, least_contrast=0.5)
@@ -36,13 +37,8 @@ for registers in (14, 18, 24):
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            result = solve_digital(
-                problem,
-                chip,
-                tol=1e-9,
-                time_step=1 / 8,
-                max_duration=500.0,
-                refine=False,
+            result = solve(
+                problem, DigitalOneWindow(500.0, Digital(1 / 8, chip)), tol=1e-9
             )
         gaps.append(np.median(result.relative_gap))
     ax.semilogy(bits, gaps, "o-", label=f"registers of {registers} bits")

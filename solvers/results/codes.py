@@ -1,0 +1,223 @@
+"""Codes of some signals, with their certificates: what methods search for, and what results are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from snn.base import checks
+from solvers._kernels.batch import CompressedRows, nonzero_entries
+from solvers.certificate.compiled import certify
+from solvers.certificate.optimality import Optimality
+from solvers.problem.lasso import LassoProblem
+from solvers.results.operations import CERTIFICATE, certificate_work
+from solvers.workers.progress import is_shown, report, share_of_decades
+
+# The largest of the 32-bit indices of sparse matrices.
+LARGEST_INDEX = np.iinfo(np.int32).max
+FIGURES = tuple(figure.name for figure in fields(Optimality))
+SMALLEST = np.finfo(np.float64).tiny
+
+
+@dataclass(eq=False)
+class Codes:
+    """Codes of some signals: one row, or entry, for each.
+
+    Attributes
+    ----------
+    values : scipy.sparse.csr_array, shape (n_signals, n_atoms)
+        The entries that are not zero, in order.
+    steps : ndarray of int, shape (n_signals,)
+        The number of `Method.steps`.
+    certificate : Optimality, optional
+        Objective, duality gap and KKT violation; None of codes to start from.
+    work : dict of str to ndarray of int, shape (n_signals,) each
+        Multiply-adds by part of an `OperationLedger`.
+    info : dict of str to (ndarray or csr_array)
+        Further figures, a row for each signal.
+    """
+
+    values: sparse.csr_array
+    steps: np.ndarray
+    certificate: Optimality | None = None
+    work: dict[str, np.ndarray] = field(default_factory=dict)
+    info: dict[str, Any] = field(default_factory=dict)
+
+    def at(self, signals: np.ndarray | slice) -> Codes:
+        """Return the codes of some signals, in their order.
+
+        Parameters
+        ----------
+        signals : ndarray of int, or slice
+            The signals.
+        """
+        chosen: Codes = _combined(lambda values: values[0][signals], [self])
+        return chosen
+
+
+def joined(batches: Sequence[Codes]) -> Codes:
+    """Return the codes of several batches as those of one."""
+    return batches[0] if len(batches) == 1 else _combined(_stacked, batches)
+
+
+def _combined(combine: Callable[[list[Any]], Any], parts: Sequence[Any]) -> Any:
+    """Return a record of `combine` applied to each array of several records of one form."""
+    first = parts[0]
+    if isinstance(first, dict):
+        return {name: _combined(combine, [part[name] for part in parts]) for name in first}
+    if isinstance(first, (Codes, Optimality)):
+        return type(first)(**_combined(combine, [vars(part) for part in parts]))
+    return None if first is None else combine(list(parts))
+
+
+def _stacked(values: list[Any]) -> Any:
+    return sparse.vstack(values, format="csr") if sparse.issparse(values[0]) else np.concatenate(values)
+
+
+class BestCodes:
+    """The best codes of a batch so far: a method adds to them, signal by signal, until `active` is empty.
+
+    Attributes
+    ----------
+    problem : LassoProblem
+        The problem of these signals.
+    tol : float
+        A signal is done if ``duality_gap <= tol * 1/2 ||signal||^2``.
+    start : Codes or None
+        Where these signals start.
+    active : ndarray of int
+        Signals that are not done.
+    kept : ndarray of bool
+        Whether each of the last codes was kept.
+    steps : ndarray of int, shape (n_signals,)
+        The number of `Method.steps` so far.
+    info : dict of str to (ndarray or csr_array)
+        Further figures of the result.
+    """
+
+    def __init__(self, problem: LassoProblem, tol: float, start: Codes | None = None) -> None:
+        n_signals = problem.n_signals
+        self.problem, self.tol, self.start = problem, tol, start
+        self.active = np.arange(n_signals)
+        self.kept = np.zeros(0, dtype=np.bool_)
+        self.steps = np.zeros(n_signals, dtype=np.int64)
+        self.info: dict[str, Any] = {}
+        self._work: dict[str, np.ndarray] = {}
+        self._certificate = Optimality(**{name: np.full(n_signals, np.inf) for name in FIGURES})
+        # Codes that were kept, one after the other, and the row of the best of each signal.
+        self._kept: list[sparse.csr_array] = []
+        self._rows = np.zeros(n_signals, dtype=np.int64)
+        self._all_rows = self.active
+        self._has_fallen_back = False
+
+    def put(
+        self,
+        signals: np.ndarray,
+        codes: np.ndarray | sparse.csr_array,
+        certificate: Optimality | None = None,
+    ) -> None:
+        """Certify codes of some signals, and keep those that are better.
+
+        Shapes: signals (n_put,); codes (n_put, n_atoms).
+        """
+        codes, is_all = as_sparse(codes), len(signals) == self.problem.n_signals
+        if certificate is None:
+            certificate = certify(self.problem if is_all else self.problem.subset(signals), codes)
+        self.count(CERTIFICATE, signals, certificate_work(self.problem, np.diff(codes.indptr)))
+        before = self.gaps[signals]
+        # Any code is better than none, and than one without a gap.
+        kept = (certificate.duality_gap < before) | ~(before < np.inf)
+        if is_all and kept.all():
+            self._kept, self._rows, self._certificate = [codes], self._all_rows, certificate
+        elif kept.any():
+            chosen, self._rows = signals[kept], self._rows.copy()
+            self._rows[chosen] = sum(part.shape[0] for part in self._kept) + np.flatnonzero(kept)
+            self._kept.append(codes)
+            for name in FIGURES:
+                getattr(self._certificate, name)[chosen] = getattr(certificate, name)[kept]
+        self.active, self.kept = self.missed(self.active), kept
+
+    def fall_back(self) -> None:
+        """Try the start and the zero code for signals that are not done; no code is worse."""
+        if len(self.active) and not self._has_fallen_back:
+            self._has_fallen_back, signals = True, self.active
+            if self.start is not None:
+                self.put(signals, self.start.values[signals])
+            self.put(signals, sparse.csr_array((len(signals), self.problem.n_atoms)))
+
+    def count(self, part: str, signals: np.ndarray | slice, n_multiply_adds: int | np.ndarray) -> None:
+        """Add multiply-adds of some signals to a part of the ledger."""
+        if part not in self._work:
+            self._work[part] = np.zeros(self.problem.n_signals, dtype=np.int64)
+        self._work[part][signals] += n_multiply_adds
+
+    def missed(self, signals: np.ndarray) -> np.ndarray:
+        """Return those of some signals whose gaps are above `tol`."""
+        return signals[~(self.gaps[signals] <= self.tol * self.problem.energies[signals])]
+
+    @property
+    def gaps(self) -> np.ndarray:
+        """Duality gap of the best code of each signal, infinite before there is one."""
+        return self._certificate.duality_gap
+
+    @property
+    def values(self) -> sparse.csr_array:
+        """The best codes, shape (n_signals, n_atoms)."""
+        if self._rows is self._all_rows:
+            return self._kept[0]
+        return sparse.vstack(self._kept, format="csr")[self._rows]
+
+    def report(self, gaps: np.ndarray | None = None) -> None:
+        """Show on a progress bar how far gaps, by default of the best codes, have come to those wanted."""
+        if not is_shown():
+            return
+        gaps = (self.gaps if gaps is None else gaps) / np.maximum(self.problem.energies, SMALLEST)
+        shares = [share_of_decades(gap, 1.0, self.tol) for gap in gaps.tolist()]
+        report(0.99 * float(np.mean(shares)), f"gap {gaps.max():.1e}")
+
+    def codes(self) -> Codes:
+        """Return the best codes as a record."""
+        return Codes(self.values, self.steps, self._certificate, self._work, self.info)
+
+
+def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
+    """Return the entries of each row that are not zero, in order.
+
+    Shapes: rows (n_rows, n_columns).
+    """
+    if isinstance(rows, sparse.csr_array):
+        return rows
+    if rows.size > LARGEST_INDEX:
+        return sparse.csr_array(rows)
+    return compressed_rows(rows.shape, entries_of(rows))
+
+
+def entries_of(rows: np.ndarray) -> CompressedRows:
+    """Return the entries of each row that are not zero, in order.
+
+    Shapes: rows (n_rows, n_columns).
+    """
+    pointers = np.empty(len(rows) + 1, dtype=np.int32)
+    values, columns = nonzero_entries(checks.read_only(np.ascontiguousarray(rows)), pointers)
+    return CompressedRows(pointers, columns, values)
+
+
+def compressed_rows(shape: tuple[int, int], rows: CompressedRows) -> sparse.csr_array:
+    """Return a `csr_array` of entries that are right by construction; it takes ownership of the arrays."""
+    # The constructor and its checks take nine microseconds, a tenth of a small problem.
+    matrix = sparse.csr_array.__new__(sparse.csr_array)
+    vars(matrix).update(vars(_empty_rows(shape)))
+    matrix.indptr, matrix.indices, matrix.data = rows
+    return matrix
+
+
+@lru_cache(maxsize=64)
+def _empty_rows(shape: tuple[int, int]) -> sparse.csr_array:
+    matrix = sparse.csr_array(shape)
+    matrix.has_canonical_format = True
+    return matrix

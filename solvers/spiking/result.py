@@ -1,0 +1,95 @@
+"""The result of solvers by spikes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from snn import OperationCounts
+from snn.base import checks
+from snn.base.html import value_range
+from snn.base.locks import cached_property
+from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
+from solvers.results.operations import NETWORK
+from solvers.results.result import SparseCodingResult
+from solvers.spiking.network import LassoNetwork
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SpikingCodingResult(SparseCodingResult):
+    """As `SparseCodingResult`, with the activity of the networks, in exact time, on a clock or in integers.
+
+    Attributes
+    ----------
+    readout : str
+        The read-out of codes from spikes.
+    n_stages : ndarray of int, shape (n_signals,)
+        Runs of the network, one after the other: 1 unless codes were refined, and 0 where the start, or zero,
+        was good enough.
+    sparse_spike_counts : scipy.sparse.csr_array of int, shape (n_signals, n_neurons)
+        Spikes of each neuron.  Where codes may be negative, all positive neurons come before all negative
+        ones.
+    duration : ndarray, shape (n_signals,)
+        Simulated time, of all stages, in synaptic time constants.
+    scale : ndarray, shape (n_signals,)
+        The value of a code for one unit of spike rate, in the last stage: the network ran on the signal
+        divided by this.
+    n_clock_steps : ndarray of int, shape (n_signals,), or None
+        Steps of the clock, of all stages; None of exact runs.
+    """
+
+    readout: str
+    n_stages: np.ndarray
+    sparse_spike_counts: sparse.csr_array
+    duration: np.ndarray
+    scale: np.ndarray
+    n_clock_steps: np.ndarray | None
+    own_fields = ("readout", "n_stages", "sparse_spike_counts", "duration", "scale", "n_clock_steps")
+
+    @cached_property
+    def spike_counts(self) -> np.ndarray:
+        """The spike counts as a dense array, shape (n_signals, n_neurons)."""
+        return checks.read_only(self.sparse_spike_counts.toarray())
+
+    def _network_operations(self) -> dict[str, OperationCounts]:
+        counts = self.sparse_spike_counts
+        common: dict[str, Any] = {
+            "n_neurons": counts.shape[1],
+            "spikes": self.n_steps,
+            "synaptic_operations": _synaptic_operations(self.problem, counts, self.info.get("network")),
+        }
+        if self.n_clock_steps is None:
+            return {NETWORK: OperationCounts.of_exact_run(**common, duration=self.duration)}
+        return {NETWORK: OperationCounts.of_clock(**common, n_steps=self.n_clock_steps)}
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            **super()._facts(),
+            "read-out": self.readout,
+            "duration": f"{value_range(self.duration)} synaptic time constants",
+        }
+
+
+def _synaptic_operations(
+    problem: LassoProblem, spike_counts: sparse.csr_array, integers: Any = None
+) -> np.ndarray:
+    """Return how many times a spike reached a target, shape (n_signals,).
+
+    integers : the network of integers, where no message is delivered by a weight that is rounded to zero
+    """
+    if problem.has_own_weights:
+        operations = np.empty(problem.n_signals, dtype=np.int64)
+        for group in groups_of(problem):
+            shared = with_shared_mask(problem.subset(group))
+            operations[group] = _synaptic_operations(shared, spike_counts[group])
+        return operations
+    network = LassoNetwork.of(problem, on_demand=integers is None)
+    if integers is not None:
+        return spike_counts @ integers.out_degree[network.in_result_order(np.arange(network.n_neurons))]
+    fired = np.unique(spike_counts.indices)
+    degrees = np.zeros(network.n_neurons, dtype=np.int64)
+    degrees[fired] = network.out_degrees(fired)
+    return spike_counts @ degrees

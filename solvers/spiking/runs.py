@@ -1,0 +1,161 @@
+"""One run of the networks of a batch of signals, and the codes read out of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from snn.digital.run import DigitalRun
+from snn.record.windows import smooth_rate_of_moments
+from snn.run.run import Run, Time
+from solvers._kernels.batch import CompressedRows, average_currents, scaled_drive
+from solvers.problem.lasso import LassoProblem
+from solvers.results.codes import compressed_rows, entries_of
+from solvers.spiking.network import LassoNetwork, signed
+
+
+class BatchRun:
+    """The networks of a batch of signals, from potentials at a share of their thresholds.
+
+    Attributes
+    ----------
+    scale : ndarray, shape (n_signals,)
+        The value of a code for one unit of spike rate; the busiest neuron, driven alone, has the given rate.
+    run : Run
+        The networks.
+    """
+
+    def __init__(
+        self,
+        problem: LassoProblem,
+        network: LassoNetwork,
+        how: Time[Any],
+        *,
+        rate: float = 1.0,
+        head_start: float = 0.0,
+        window_moments: bool = False,
+    ) -> None:
+        self.problem = problem
+        self.network = network
+        soma_bias = np.empty((problem.n_signals, network.n_neurons))
+        self.scale = np.empty(problem.n_signals)
+        scaled_drive(
+            problem.correlations,
+            problem.l1_weights,
+            network.gram.diagonal,
+            problem.positive,
+            soma_bias,
+            self.scale,
+        )
+        if rate != 1.0:
+            self.scale /= rate
+            soma_bias *= rate
+        self.run: Run = how.start(
+            network, network.in_network_order(soma_bias), window_moments=window_moments, gives_up=True
+        )
+        if head_start > 0.0:
+            self.run.membrane_potential[:] = head_start * network.firing_threshold
+            self.run.restart(np.arange(problem.n_signals))
+        # Rounding leaves potentials where atoms are zero, which are no code.
+        self._zero_atoms = np.flatnonzero(problem.weighted_model.squared_norms == 0.0)
+
+    @property
+    def duration(self) -> np.ndarray:
+        """Simulated time of each signal."""
+        return self.run.time
+
+    def advance(self, signals: np.ndarray, time: float) -> None:
+        """Advance the networks of some signals, all of which are at the same time.
+
+        Lost networks stay behind.
+        """
+        self.run.advance(time, active=signals)
+
+    def codes_of(self, rates: np.ndarray, signals: np.ndarray) -> np.ndarray:
+        """Return the codes of some signals from the rates of their neurons.
+
+        Shapes: rates (len(signals), n_neurons).
+        """
+        rates = self.network.in_result_order(rates)
+        return signed(rates, positive=self.network.positive) * self.scale[signals, np.newaxis]
+
+    def rates(self, signals: np.ndarray) -> np.ndarray:
+        """Return spikes per unit of time since the start as codes; graded spikes count by their messages."""
+        counts = self.run.spike_counts[signals]
+        if isinstance(self.run, DigitalRun):
+            counts = self.run.messages[signals] * self.run.integers.message_value
+        return self.codes_of(counts / self.duration[signals, np.newaxis], signals)
+
+    def smooth_rates(self, signals: np.ndarray) -> np.ndarray:
+        """Return rates through the smooth window over the run as codes."""
+        rates = smooth_rate_of_moments(self.run.window_moments[signals], self.duration[signals])
+        return self.codes_of(rates, signals)
+
+    def charge(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the times of all signals, and the integrals of all soma currents until then.
+
+        See docs/theory.md, equation 4.
+        """
+        thresholds = self.network.firing_threshold
+        return self.duration.copy(), thresholds * self.run.spike_counts + self.run.membrane_potential
+
+    def codes_between(
+        self,
+        begin: tuple[np.ndarray, np.ndarray],
+        end: tuple[np.ndarray, np.ndarray],
+        signals: np.ndarray,
+    ) -> np.ndarray:
+        """Return the thresholded average currents between two times as codes."""
+        average = np.zeros((len(signals), end[1].shape[1]))
+        # No time has passed where a network was lost right at the start of the interval.
+        elapsed = (end[0] - begin[0])[signals, np.newaxis]
+        np.divide(end[1][signals] - begin[1][signals], elapsed, out=average, where=elapsed > 0.0)
+        codes = self.codes_of(np.maximum(average, 0.0) / self.network.firing_threshold, signals)
+        codes[:, self._zero_atoms] = 0.0
+        return codes
+
+    def figures(self) -> dict[str, Any]:
+        """Return what the networks did, as the `info` of codes."""
+        figures = {"n_stages": np.ones_like(self.scale, dtype=np.int64), "scale": self.scale}
+        return figures_of(self.run, self.network, duration=self.duration.copy(), **figures)
+
+    def sparse_currents(self, currents: CompressedRows) -> sparse.csr_array:
+        """Return average currents as a matrix, shape (n_signals, n_atoms)."""
+        return compressed_rows((self.problem.n_signals, self.problem.n_atoms), currents)
+
+    def average_currents(self) -> CompressedRows:
+        """Return the average currents of the atoms that fired for each signal, in units of correlations."""
+        rows = average_currents(
+            self.run.spike_counts,
+            self.run.membrane_potential,
+            self.network.firing_threshold,
+            self.scale / self.duration,
+            self.network.gram.group_length,
+            self.network.positive,
+        )
+        return CompressedRows(*rows)
+
+
+def figures_of(
+    run: Run, network: LassoNetwork, counts: sparse.csr_array | None = None, **figures: Any
+) -> dict[str, Any]:
+    """Return the figures of the networks of a batch, as the `info` of codes.
+
+    counts : spikes in the order of results, if they are at hand
+    """
+    if counts is None:
+        ordered = network.in_result_order(run.spike_counts)
+        counts = compressed_rows(ordered.shape, entries_of(ordered))
+    steps = run.total_steps
+    figures |= {
+        "sparse_spike_counts": counts,
+        "stopped": run.is_lost.copy(),
+        "n_clock_steps": None if steps is None else steps.copy(),
+    }
+    if isinstance(run, DigitalRun) and steps is not None:
+        figures["duration"] = steps * run.time_step
+        figures["saturations"] = run.overflows.sum(axis=1)
+        figures["ran_away"] = figures["stopped"]
+    return figures
