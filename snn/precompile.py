@@ -26,7 +26,7 @@ from snn.record.stimulus import Stimulus
 from snn.run.imperfect import Imperfections
 from snn.run.simulate import simulate, simulate_clocked
 from snn.state import NetworkState
-from snn.weights import Block, BlockWeights, DenseWeights, SparseWeights, examples
+from snn.weights import Block, DenseRows, Segments, SparseWeights, examples
 
 Tasks: TypeAlias = Mapping[str, Callable[[], object]]
 """Small runs by name: together they call every kernel as users' runs do."""
@@ -146,10 +146,9 @@ def tasks() -> Tasks:
     # Larger ones have an active set: one for each record of weights that kernels know.
     n_neurons = FEWEST_SCREENED
     inhibition = -0.01 * (1.0 - np.eye(n_neurons))
-    block = Block(first_source=0, first_target=0, values=inhibition)
     for weights in (
-        DenseWeights(inhibition),
-        BlockWeights(n_neurons, (block,)),
+        DenseRows(inhibition),
+        Segments.of_blocks(n_neurons, (Block(0, 0, inhibition),)),
         SparseWeights(csr_array(inhibition)),
     ):
         network = SpikingNetwork(weights, np.full(n_neurons, 0.7), np.ones(n_neurons))

@@ -92,7 +92,6 @@ def make_things():
         snn.Stimulus(drive_times=[1.0], drive=network.soma_bias[np.newaxis]),
         flow,
         *snn.weights.examples(),
-        *snn.weights.examples()[4].blocks,
         digital,
         digital.weights,
         snn.digital.simulate_digital(digital, 100),
@@ -237,7 +236,7 @@ def test_a_description_reads_no_weights_and_computes_no_products(monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("a description must be cheap")
 
-    network = snn.SpikingNetwork(snn.InhibitionOnDemand(10**6, refuse), np.zeros(10**6))
+    network = snn.SpikingNetwork(snn.DenseRows.on_demand(10**6, refuse), np.zeros(10**6))
     dictionary = solvers.ConvolutionalDictionary(np.ones((4, 8, 8)), (1000, 1000), 1)
     problem = solvers.LassoProblem(dictionary, np.ones((1, 10**6)), 1.0)
     for name in ("correlate", "gram_rows", "toarray"):

@@ -74,15 +74,15 @@ rng = np.random.default_rng(0)
 for n_neurons in (2, 90):
     inhibition = -rng.uniform(0.0, 0.2, (n_neurons, n_neurons))
     np.fill_diagonal(inhibition, 0.0)
-    lateral = snn.LateralInhibition(-inhibition)
+    lateral = snn.DenseRows(-inhibition, -1.0)
     wide = sparse.csr_array(inhibition)
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-    block = snn.Block(first_source=0, first_target=0, values=inhibition)
+    block = snn.Block(0, 0, inhibition)
     for weights in (
         inhibition, np.asfortranarray(inhibition), lateral,
-        snn.SignPairWeights(inhibition, np.ones(n_neurons)),
-        snn.SignPairWeights(lateral, np.ones(n_neurons)), sparse.csc_array(inhibition), wide,
-        snn.BlockWeights(n_neurons, (block, block)), snn.BlockWeights(n_neurons, ()),
+        snn.DenseRows(inhibition).sign_pairs(np.ones(n_neurons)),
+        lateral.sign_pairs(np.ones(n_neurons)), sparse.csc_array(inhibition), wide,
+        snn.Segments.of_blocks(n_neurons, (block, block)), snn.Segments.of_blocks(n_neurons, ()),
     ):
         drive = rng.uniform(0.0, 1.0, weights.shape[0])
         network = snn.SpikingNetwork(weights, drive, np.ones(len(drive)))

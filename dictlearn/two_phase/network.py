@@ -15,8 +15,8 @@ from dictlearn.signals import checked_known_signals
 from dictlearn.two_phase.layers import Layers, Population, Signs, difference
 from dictlearn.two_phase.phases import Phase, forget_debt, run_phases, thread_count
 from dictlearn.two_phase.settings import checked_phases, share
-from dictlearn.two_phase.synapses import Synapses, blocks, checked_format
-from snn import BlockWeights, Exact, NetworkState, SpikeTrain, SpikingNetwork, simulate
+from dictlearn.two_phase.synapses import Synapses, checked_format
+from snn import Exact, NetworkState, SpikeTrain, SpikingNetwork, simulate
 from snn.base import checks
 from snn.base.html import Described, memory, number, value_range
 from snn.digital import FixedPoint
@@ -235,7 +235,7 @@ class TwoPhaseNetwork(Described):
             feedback, gain = np.where(known[0], gamma, 1.0)[:, np.newaxis] * feedback, 1.0
         layers = self.layers
         return SpikingNetwork(
-            BlockWeights(layers.n_neurons, blocks(layers, feedforward, feedback, lateral, gamma=gain)),
+            Synapses(feedforward, feedback, lateral, layers.signs).weights(gain),
             layers.drives((1.0 - gamma) * signals, (gamma - 1.0) * inhibition)[0],
             layers.thresholds(lateral),
         )

@@ -27,7 +27,7 @@ from snn.base.drawn import Drawn
 from snn.base.html import number, value_range
 from snn.run.run import Run, Time
 from snn.state import NetworkState
-from snn.weights import SegmentedWeights
+from snn.weights import Segments
 
 Result = TypeVar("Result")
 
@@ -94,7 +94,7 @@ class Phase(Drawn):
 class _Network(NamedTuple):
     """The part of a `SpikingNetwork` that a run needs."""
 
-    weights: SegmentedWeights
+    weights: Segments
     firing_threshold: np.ndarray
 
     @property

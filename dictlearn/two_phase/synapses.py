@@ -12,27 +12,14 @@ from typing import Any
 import numpy as np
 
 from dictlearn.two_phase.layers import Layers, Signs
-from snn import Block
 from snn.base import checks
 from snn.digital import FixedPoint
-from snn.weights import SegmentedWeights
-from snn.weights.blocks import segments_of
+from snn.weights import Segments
 
 # In units of the target, 1: a threshold at zero would mean endless spikes.
 LEAST_THRESHOLD = 0.05
 # Largest F and B, and H, as powers of two.
 LARGEST_FEEDFORWARD, LARGEST_LATERAL = 0, 1
-
-
-def blocks(
-    layers: Layers, feedforward: np.ndarray, feedback: np.ndarray, lateral: np.ndarray, *, gamma: float
-) -> tuple[Block, ...]:
-    """Return F, H and, unless gamma is 0, gamma B as blocks of a network."""
-    rows = [np.ascontiguousarray(matrix.T) for matrix in (feedforward, lateral, feedback)]
-    return tuple(
-        Block(first_source=source.first, first_target=target.first, values=rows[matrix], factor=factor)
-        for matrix, source, target, factor in layers.connections(gamma)
-    )
 
 
 class Synapses:
@@ -62,7 +49,7 @@ class Synapses:
         self.feedback_rows = self.values[third:].reshape(n_atoms, n_inputs)
         self.feedforward, self.lateral = self.feedforward_rows.T, self.lateral_rows.T
         self.feedback = self.feedback_rows.T
-        self._weights: dict[tuple[float, bool], SegmentedWeights] = {}
+        self._weights: dict[tuple[float, bool], Segments] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The rows are views of one array, which a copy or a pickle would tear apart.
@@ -84,7 +71,7 @@ class Synapses:
         """Return the populations of the network; those that carry predictions if they are asked for."""
         return Layers(self.n_inputs, self.n_atoms, self.signs, predicted)
 
-    def weights(self, gamma: float, *, predicted: bool = False) -> SegmentedWeights:
+    def weights(self, gamma: float, *, predicted: bool = False) -> Segments:
         """Return the weights with feedback of strength gamma; they follow what learning changes.
 
         If `predicted`, as many neurons as those of the inputs follow those of the network, with the same
@@ -94,7 +81,7 @@ class Synapses:
         if key not in self._weights:
             layers = self.layers(predicted=predicted)
             connections = layers.connections_in(gamma, self._offsets)
-            self._weights[key] = segments_of(layers.n_neurons, connections, self.values)
+            self._weights[key] = Segments.of_connections(layers.n_neurons, connections, self.values)
         return self._weights[key]
 
     def round(self, weight_format: FixedPoint, rng: np.random.Generator) -> int:

@@ -20,7 +20,7 @@ from snn.exchange.nir_linear import Convolution, Wire
 from snn.exchange.nir_signals import Drive, inflow, require_known_kinds, signal_of, written_out
 from snn.network import SpikingNetwork
 from snn.record.result import SpikeTrain, require_record
-from snn.weights import Block, BlockWeights, StencilWeights
+from snn.weights import Block, Segments, StencilWeights
 
 if TYPE_CHECKING:
     import nir
@@ -199,7 +199,7 @@ def _numbers(shape: tuple[int, ...], first: int) -> np.ndarray:
 
 def _weights(
     populations: dict[str, np.ndarray], drives: Mapping[str, Drive]
-) -> np.ndarray | sparse.csr_array | BlockWeights | StencilWeights:
+) -> np.ndarray | sparse.csr_array | Segments | StencilWeights:
     """Return the weights, in a form that is as near to the graph as possible."""
     if len(populations) == 1:
         ((name, neurons),) = populations.items()
@@ -220,12 +220,9 @@ def _weights(
         if len(populations) == 1:
             return np.ascontiguousarray(*blocks.values())
         firsts = {name: int(neurons.min()) for name, neurons in populations.items()}
-        return BlockWeights(
+        return Segments.of_blocks(
             sum(size.values()),
-            [
-                Block(first_source=firsts[source], first_target=firsts[target], values=values)
-                for (source, target), values in blocks.items()
-            ],
+            [Block(firsts[source], firsts[target], values) for (source, target), values in blocks.items()],
         )
     return sparse.block_array(
         [

@@ -33,12 +33,6 @@ class StencilWeights(Weights):
         Weights [source channel, row offset, column offset, target channel]; zero from a neuron to itself.
     grid_shape : (int, int)
         (rows, columns) of the grid of positions.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `values` does not hold finite real numbers, has a wrong shape, or connects a neuron to itself,
-        or `grid_shape` is not a pair of positive integers.
     """
 
     values: np.ndarray
@@ -151,6 +145,14 @@ class StencilWeights(Weights):
     def largest_magnitudes(self) -> np.ndarray:
         # Offsets beyond the grid are included.
         return np.tile(np.abs(self.values).max(axis=(0, 1, 2)), self.grid_shape[0] * self.grid_shape[1])
+
+    def column(self, target: int, sources: np.ndarray) -> np.ndarray:
+        row, column, channel = np.unravel_index(sources, self.layout)
+        place = np.unravel_index(target, self.layout)
+        i, j = place[0] - row + self.reach[0], place[1] - column + self.reach[1]
+        n_rows, n_columns = self.values.shape[1:3]
+        inside = (i >= 0) & (i < n_rows) & (j >= 0) & (j < n_columns)
+        return np.where(inside, self.values[channel, i % n_rows, j % n_columns, place[2]], 0.0)
 
     def _offsets(self) -> Iterator[tuple[int, int, tuple[slice, ...], tuple[slice, ...]]]:
         """Yield the indices of each offset in `values`, its sources, and their targets on the grid."""

@@ -1,169 +1,276 @@
-"""Weights with a dense row for every source."""
+"""Weights with a dense row for every source, which may be computed later, and sign pairs that share rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snn._kernels.forms import Rows
 from snn.base import checks
-from snn.weights.protocol import Weights, kept, same_type
+from snn.base.locks import ForkSafeLock
+from snn.weights.protocol import Weights, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))
 ROWS_AT_ONCE = 64
 """Rows compared together, so that they stay in the cache."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class DenseWeights(Weights):
-    """Weights of any kind, in one array.
+class DenseRows(Weights):
+    """Weights with a dense row for every source: a factor times strengths S, without their diagonal::
+
+        W[j, i] = factor S[j, i]    i != j
+
+    With ``factor=-1`` a Gram matrix is lateral inhibition as it is; nothing is copied.  `on_demand` makes
+    weights whose rows are computed when their neurons fire, and `sign_pairs` those of pairs of neurons.
 
     Parameters
     ----------
-    values : array_like, shape (n_neurons, n_neurons)
-        W: ``values[source, target]``, with a zero diagonal.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `values` does not hold finite real numbers, is not square, or has a non-zero diagonal.
+    strengths : array_like, shape (n_neurons, n_neurons)
+        S: ``strengths[source, target]``; the diagonal is ignored.
+    factor : float, default 1.0
+        Multiplies the strengths: -1 if a positive strength inhibits.
     """
 
-    values: np.ndarray
-
-    if TYPE_CHECKING:  # what is accepted is more than what is kept
-
-        def __init__(self, values: ArrayLike) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", _checked("values", self.values))
+    def __init__(self, strengths: ArrayLike, factor: float = 1.0) -> None:
+        array = checks.real_array("strengths", strengths, shape=(None, None), meaning="(source, target)")
+        require_square("strengths", array.shape)
+        self._rows = _Rows(checks.read_only(array), checks.read_only(np.arange(len(array))))
+        self.factor = checks.real_number("factor", factor)
+        self.cross = NO_CROSS
 
     @classmethod
-    def from_argument(cls, name: str, value: Any) -> DenseWeights:
-        """Return the weights of an array; messages call it `name`."""
+    def on_demand(
+        cls, n_neurons: int, compute_rows: Callable[[np.ndarray], np.ndarray], factor: float = 1.0
+    ) -> DenseRows:
+        """Return weights whose rows are computed when they are needed, for large S of which few neurons fire.
+
+        A row is computed when its neuron fires for the first time, and kept; rows of neurons that will fire
+        soon are computed with it.  Several runs may share one object, also in threads.  They agree to
+        rounding: which rows are computed together depends on the run that needs them first.
+
+        Parameters
+        ----------
+        n_neurons : int
+            Number of neurons.
+        compute_rows : callable
+            Takes indices, an array of int of shape (n_sources,), and returns those rows of S, an array of
+            shape (n_sources, n_neurons).  It must not use this object.
+        factor : float, default 1.0
+            Multiplies the strengths: -1 if a positive strength inhibits.
+        """
+        n_neurons = checks.positive_integer("n_neurons", n_neurons)
+        if not callable(compute_rows):
+            raise TypeError(f"compute_rows must be callable; got {type(compute_rows).__name__}")
+        rows = _Rows(np.zeros((1, n_neurons)), np.full(n_neurons, -1), compute_rows)
+        return cls._made(rows, checks.real_number("factor", factor), NO_CROSS)
+
+    def sign_pairs(self, cross: ArrayLike) -> DenseRows:
+        """Return the weights of sign pairs, two neurons that receive one current with opposite signs.
+
+        Neuron i < n is the positive neuron of pair i, neuron n + i its negative neuron.  With L these weights
+        and X the diagonal matrix of the cross weights, the 2n x 2n weights are::
+
+            [[  L,  X - L ],
+             [ X - L,  L  ]]
+
+        They are never built: a spike reads one row of L, which both objects share.
+
+        Parameters
+        ----------
+        cross : array_like, shape (n,)
+            X: weight from either neuron of a pair to the other.
+        """
+        if len(self.cross):
+            raise TypeError("sign_pairs must be made of weights of single neurons; got those of sign pairs")
+        n_pairs = self._rows.n_rows
+        cross = checks.real_array("cross", cross, shape=(n_pairs,), meaning="one weight for each pair")
+        return self._made(self._rows, self.factor, checks.read_only(cross))
+
+    @classmethod
+    def _made(cls, rows: _Rows, factor: float, cross: np.ndarray) -> DenseRows:
         weights = object.__new__(cls)
-        object.__setattr__(weights, "values", _checked(name, value))
+        weights._rows, weights.factor, weights.cross = rows, factor, cross
         return weights
 
-    @property
-    def layout(self) -> tuple[int]:
-        return (len(self.values),)
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_rows": self._rows, "factor": self.factor, "cross": self.cross}
 
-    @kept
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """(n_neurons,), or (2, n_pairs): all positive neurons, then all negative ones."""
+        return (2, len(self.cross)) if len(self.cross) else (self._rows.n_rows,)
+
+    @property
+    def n_stored(self) -> int:
+        """Number of rows computed so far."""
+        return self._rows.n_stored
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * self._rows.n_rows * self.n_stored + self.cross.nbytes
+
+    def stored_facts(self) -> dict[str, str]:
+        n_rows = self._rows.n_rows
+        facts = {"rows computed": f"{self.n_stored:,} of {n_rows:,}"} if self.n_stored < n_rows else {}
+        return facts | super().stored_facts()
+
     def kernel_form(self) -> Rows:
-        return rows_of_matrix(self.values, 1.0)
+        # Rows that are computed later are not added to this record.
+        return Rows(*self._rows.flat, self.factor, self.cross)
 
     def toarray(self) -> np.ndarray:
-        """Return the array itself, which is read-only."""
-        return self.values
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.values if dtype is None else self.values.astype(dtype, copy=False)
-        return array.copy() if copy else array
+        """Return the weights as a dense array, read-only where it is the array that they were made of."""
+        strengths = self._rows.of(np.arange(self._rows.n_rows))
+        lateral = strengths
+        if self.factor != 1.0 or strengths.diagonal().any():
+            lateral = self.factor * strengths
+            np.fill_diagonal(lateral, 0.0)
+        if not len(self.cross):
+            return lateral
+        opposite = np.diag(self.cross) - lateral
+        return np.block([[lateral, opposite], [opposite, lateral]])
 
     def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
-        return amounts @ self.values
+        if not len(self.cross):
+            return self._lateral_product(amounts)
+        positive, negative = np.split(amounts, 2, axis=-1)
+        lateral = self._lateral_product(positive - negative)
+        return np.concatenate([lateral + self.cross * negative, self.cross * positive - lateral], axis=-1)
+
+    def _lateral_product(self, amounts: np.ndarray) -> np.ndarray:
+        n = self._rows.n_rows
+        sources = np.arange(n)
+        if self._rows.n_stored < n:
+            sources = np.flatnonzero(amounts.reshape(-1, n).any(axis=0))
+            amounts = amounts[..., sources]
+        strengths = self._rows.of(sources)
+        received = amounts @ strengths
+        received[..., sources] -= amounts * strengths[np.arange(len(sources)), sources]
+        return self.factor * received
 
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        return np.count_nonzero(self.values[sources], axis=1)
+        rows = sources % self._rows.n_rows
+        strengths = self._rows.of(rows)
+        own = strengths[np.arange(len(rows)), rows] != 0.0
+        degrees = np.count_nonzero(strengths, axis=1) - own if self.factor else np.zeros(len(rows), dtype=int)
+        return 2 * degrees + (self.cross[rows] != 0.0) if len(self.cross) else degrees
 
-    @kept
     def largest_magnitudes(self) -> np.ndarray:
-        return largest_off_diagonal(self.values)
+        largest = abs(self.factor) * self._rows.largest()
+        return np.tile(np.maximum(largest, np.abs(self.cross)), 2) if len(self.cross) else largest
 
     def column(self, target: int, sources: np.ndarray) -> np.ndarray:
-        return self.values[sources, target]
+        n_rows = self._rows.n_rows
+        row, place = sources % n_rows, target % n_rows
+        weights = self.factor * self._rows.of(row, place)
+        weights[row == place] = 0.0
+        if not len(self.cross):
+            return weights
+        is_same_sign = (sources < n_rows) == (target < n_rows)
+        return np.where(is_same_sign, weights, np.where(row == place, self.cross[place], 0.0) - weights)
+
+    def prepare(
+        self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
+    ) -> None:
+        if len(self.cross):
+            sources = np.unique(sources % len(self.cross))
+            if priority is not None:
+                priority = priority.reshape(self.layout).max(axis=0)
+        self._rows.prepare(sources, at_most, priority)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LateralInhibition(Weights):
-    """Weights minus a matrix of strengths, without its diagonal: W = -(S - diag S).
+class _Rows:
+    """Rows of strengths, all of them or those computed so far; threads and sign pairs share one object."""
 
-    A Gram matrix can be used as it is; nothing is copied.
+    def __init__(
+        self,
+        stored: np.ndarray,
+        row_of: np.ndarray,
+        compute_rows: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> None:
+        self.n_rows = len(row_of)
+        self.n_stored = self.n_rows if compute_rows is None else 0
+        self._largest, self._n_bounded = np.zeros(self.n_rows), 0
+        self._compute_rows, self._lock = compute_rows, ForkSafeLock()
+        self._place(stored, row_of)
 
-    Parameters
-    ----------
-    strength : array_like, shape (n_neurons, n_neurons)
-        S: ``strength[source, target]``; a positive strength inhibits; the diagonal is ignored.
+    def _place(self, stored: np.ndarray, row_of: np.ndarray) -> None:
+        """Set the rows: `stored` has room for more, and `row_of` says where each is, -1 if nowhere."""
+        self._stored = stored
+        # One assignment, because other threads read both; rows that an older pair knows never change.
+        self.flat = same_type(stored, np.float64), same_type(row_of, np.int64)
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `strength` does not hold finite real numbers, or is not square.
-    """
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            state = {name: value for name, value in vars(self).items() if name not in ("_lock", "flat")}
+            # A copy needs rows of its own: both may store more at the same place.
+            return state | {"_stored": self._stored[: max(self.n_stored, 1)], "_row_of": self.flat[1]}
 
-    strength: np.ndarray
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        row_of = state.pop("_row_of")
+        vars(self).update(state, _lock=ForkSafeLock())
+        self._place(self._stored, row_of)
 
-    if TYPE_CHECKING:  # what is accepted is more than what is kept
+    def of(self, sources: np.ndarray, target: int | None = None) -> np.ndarray:
+        """Return rows, shape (n_sources, n_rows), or their entries at one target; compute missing ones."""
+        self.prepare(np.unique(sources))
+        values, row_of = self.flat
+        rows = values.reshape(-1, self.n_rows)
+        if target is not None:
+            return rows[row_of[sources], target]
+        is_whole = self._compute_rows is None and len(sources) == self.n_rows
+        return rows if is_whole and (sources == row_of).all() else rows[row_of[sources]]
 
-        def __init__(self, strength: ArrayLike) -> None: ...
+    def prepare(
+        self, sources: np.ndarray, at_most: int | None = None, priority: np.ndarray | None = None
+    ) -> None:
+        """Compute rows that are missing, at most so many of them, those with the largest priority."""
+        if self._compute_rows is None:
+            return
+        with self._lock:
+            missing = sources[self.flat[1][sources] < 0]
+            if at_most is not None and len(missing) > at_most:
+                if priority is not None:
+                    missing = missing[np.argsort(-priority[missing], kind="stable")]
+                missing = missing[:at_most]
+            if len(missing):
+                self._store(missing)
 
-    def __post_init__(self) -> None:
-        strength = checks.real_array(
-            "strength", self.strength, shape=(None, None), meaning="(source, target)"
+    def _store(self, missing: np.ndarray) -> None:
+        assert self._compute_rows is not None
+        rows = checks.real_array(
+            "compute_rows(sources)",
+            self._compute_rows(missing),
+            shape=(len(missing), self.n_rows),
+            meaning="one row for each source",
         )
-        require_square("strength", strength.shape)
-        object.__setattr__(self, "strength", checks.read_only(strength))
+        stored, n_stored = self._stored, self.n_stored + len(missing)
+        if n_stored > len(stored):
+            # Other runs may be reading: they keep the array that they have.  Memory takes room when it is
+            # written.
+            stored = np.empty((2 * n_stored, self.n_rows))
+            stored[: self.n_stored] = self._stored[: self.n_stored]
+        stored[self.n_stored : n_stored] = rows
+        row_of = self.flat[1].copy()
+        row_of[missing] = np.arange(self.n_stored, n_stored)
+        self.n_stored = n_stored
+        self._place(stored, row_of)
 
-    @classmethod
-    def unchecked(cls, strength: np.ndarray) -> LateralInhibition:
-        """Return the weights of a square float64 array in C order, without validation."""
-        weights = object.__new__(cls)
-        object.__setattr__(weights, "strength", checks.read_only(strength))
-        return weights
-
-    @property
-    def layout(self) -> tuple[int]:
-        return (len(self.strength),)
-
-    @kept
-    def kernel_form(self) -> Rows:
-        return rows_of_matrix(self.strength, -1.0)
-
-    def toarray(self) -> np.ndarray:
-        """Return the weights as a dense array."""
-        array = -self.strength
-        np.fill_diagonal(array, 0.0)
-        return array
-
-    def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
-        return amounts * np.diagonal(self.strength) - amounts @ self.strength
-
-    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        own = self.strength[sources, sources] != 0.0
-        return np.count_nonzero(self.strength[sources], axis=1) - own
-
-    @kept
-    def largest_magnitudes(self) -> np.ndarray:
-        return largest_off_diagonal(self.strength)
-
-    def column(self, target: int, sources: np.ndarray) -> np.ndarray:
-        return np.where(sources == target, 0.0, -self.strength[sources, target])
-
-
-def rows_of_matrix(matrix: np.ndarray, factor: float) -> Rows:
-    """Return the record of a matrix whose rows are all there."""
-    return Rows(same_type(matrix, np.float64), _consecutive(len(matrix)), factor, NO_CROSS)
-
-
-def largest_off_diagonal(values: np.ndarray, *, first_source: int = 0, first_target: int = 0) -> np.ndarray:
-    """Return the largest absolute weight to each target, without those from a neuron to itself.
-
-    The weights are between two ranges of neurons, which begin at `first_source` and `first_target`.
-    """
-    n_sources, n_targets = values.shape
-    largest = np.zeros(n_targets)
-    for first in range(0, n_sources, ROWS_AT_ONCE):
-        rows = np.abs(values[first : first + ROWS_AT_ONCE])
-        own = np.arange(first, first + len(rows)) + first_source - first_target
-        inside = (own >= 0) & (own < n_targets)
-        rows[inside, own[inside]] = 0.0
-        np.maximum(largest, rows.max(axis=0), out=largest)
-    return largest
+    def largest(self) -> np.ndarray:
+        """Return the largest absolute strength to each target in the rows known so far, own ones left out."""
+        with self._lock:
+            values, row_of = self.flat
+            sources = np.flatnonzero(row_of >= self._n_bounded)
+            for first in range(0, len(sources), ROWS_AT_ONCE):
+                some = sources[first : first + ROWS_AT_ONCE]
+                rows = np.abs(values.reshape(-1, self.n_rows)[row_of[some]])
+                rows[np.arange(len(some)), some] = 0.0
+                self._largest = np.maximum(self._largest, rows.max(axis=0))
+            self._n_bounded = self.n_stored
+            return self._largest
 
 
 def require_square(name: str, shape: tuple[int, ...]) -> None:
@@ -180,15 +287,3 @@ def require_zero_diagonal(name: str, diagonal: np.ndarray) -> None:
             f"{name} must have a zero diagonal (no neuron connects to itself); "
             f"got {diagonal[neuron]} at [{neuron}, {neuron}]: set the diagonal to exactly 0"
         )
-
-
-def _checked(name: str, value: Any) -> np.ndarray:
-    array = checks.real_array(name, value, shape=(None, None), meaning="(source, target)")
-    require_square(name, array.shape)
-    require_zero_diagonal(name, np.diagonal(array))
-    return checks.read_only(array)
-
-
-@lru_cache(maxsize=16)
-def _consecutive(n_rows: int) -> np.ndarray:
-    return checks.read_only(np.arange(n_rows))

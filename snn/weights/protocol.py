@@ -18,9 +18,6 @@ from snn.base.unchanging import Unchanging
 
 KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
 
-SOURCES_AT_ONCE = 64
-"""Sources whose weights to one target are computed together."""
-
 Result = TypeVar("Result")
 
 
@@ -41,10 +38,9 @@ def kept(method: Callable[[Any], Result]) -> Callable[[Any], Result]:
 class Weights(Unchanging, Described, ABC):
     """Weights of a network: ``weights[source, target]``; a positive weight excites.
 
-    A form of weights is a subclass: a frozen dataclass that defines `layout`, `kernel_form` and `toarray`,
+    A form of weights is a subclass that defines `layout`, `kernel_form` and `toarray`,
     and whatever else its structure makes cheaper.  It is immutable, and several runs may use one object at
-    the same time.
-    Objects convert to arrays: ``numpy.asarray(weights)``.
+    the same time.  Objects convert to arrays: ``numpy.asarray(weights)``.
     """
 
     @property
@@ -99,13 +95,7 @@ class Weights(Unchanging, Described, ABC):
 
     def column(self, target: int, sources: np.ndarray) -> np.ndarray:
         """Return the weights from `sources` to one target, shape (n_sources,)."""
-        column = np.empty(len(sources))
-        for first in range(0, len(sources), SOURCES_AT_ONCE):
-            some = sources[first : first + SOURCES_AT_ONCE]
-            amounts = np.zeros((len(some), self.shape[0]))
-            amounts[np.arange(len(some)), some] = 1.0
-            column[first : first + len(some)] = self.transpose_product(amounts)[:, target]
-        return column
+        return self.tocsr()[:, [target]].toarray().reshape(-1)[sources]
 
     def prepare(
         self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
@@ -142,7 +132,8 @@ class Weights(Unchanging, Described, ABC):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError(f"copy must not be False; the array of a {type(self).__name__} is computed")
-        return np.asarray(self.toarray(), dtype=dtype)
+        array = np.asarray(self.toarray(), dtype=dtype)
+        return array.copy() if copy else array
 
     def __getstate__(self) -> dict[str, Any]:
         # The fields of the dataclass alone: what is kept beside them is computed again where it is needed.

@@ -20,25 +20,15 @@ class SparseWeights(Weights):
     ----------
     matrix : scipy.sparse matrix or array, shape (n_neurons, n_neurons)
         W: ``matrix[source, target]``, with a zero diagonal; copied.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `matrix` does not hold finite real numbers, is not square, has indices outside its shape, or has
-        a non-zero diagonal.
     """
 
     matrix: sparse.csr_array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "matrix", _checked("matrix", self.matrix))
-
-    @classmethod
-    def from_argument(cls, name: str, value: sparse.spmatrix | sparse.sparray) -> SparseWeights:
-        """Return the weights of a SciPy matrix; messages call it `name`."""
-        weights = object.__new__(cls)
-        object.__setattr__(weights, "matrix", _checked(name, value))
-        return weights
+        matrix = checked_rows("matrix", self.matrix)
+        require_square("matrix", matrix.shape)
+        require_zero_diagonal("matrix", matrix.diagonal())
+        object.__setattr__(self, "matrix", matrix)
 
     @property
     def layout(self) -> tuple[int]:
@@ -70,16 +60,6 @@ class SparseWeights(Weights):
     @kept
     def largest_magnitudes(self) -> np.ndarray:
         return super().largest_magnitudes()
-
-    def column(self, target: int, sources: np.ndarray) -> np.ndarray:
-        return self.matrix[:, [target]].toarray().reshape(-1)[sources]
-
-
-def _checked(name: str, value: sparse.spmatrix | sparse.sparray) -> sparse.csr_array:
-    matrix = checked_rows(name, value)
-    require_square(name, matrix.shape)
-    require_zero_diagonal(name, matrix.diagonal())
-    return matrix
 
 
 def checked_rows(name: str, value: sparse.spmatrix | sparse.sparray) -> sparse.csr_array:

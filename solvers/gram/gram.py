@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from snn import InhibitionOnDemand, LateralInhibition, SignPairWeights, StencilWeights
+from snn import DenseRows, StencilWeights
 from snn.base import checks
 from snn.base.html import memory
 from snn.base.locks import cached_property
@@ -116,12 +116,12 @@ class FullGram:
         vars(self).update(state, **frozen)
 
     @cached_property
-    def _inhibition(self) -> LateralInhibition:
-        return LateralInhibition.unchecked(self._gram)
+    def _inhibition(self) -> DenseRows:
+        return DenseRows(self._gram, -1.0)
 
     def weights(self, *, positive: bool) -> Weights:
         """Return lateral inhibition."""
-        return self._inhibition if positive else SignPairWeights(self._inhibition, self._squared_norms)
+        return self._inhibition if positive else self._inhibition.sign_pairs(self._squared_norms)
 
     def store(self, atoms: np.ndarray) -> None:
         """Do nothing: all rows are there."""
@@ -140,7 +140,7 @@ class GramOnDemand:
 
     def __init__(self, model: LassoModel) -> None:
         self._atoms = model.atoms
-        self._inhibition = InhibitionOnDemand(model.n_atoms, model.atoms.gram_rows)
+        self._inhibition = DenseRows.on_demand(model.n_atoms, model.atoms.gram_rows, -1.0)
         self.diagonal = model.atoms.positive_squared_norms + model.curvatures
         self.group_length = model.n_atoms
 
@@ -151,7 +151,7 @@ class GramOnDemand:
 
     def weights(self, *, positive: bool) -> Weights:
         """Return lateral inhibition whose rows are computed when they are used."""
-        return self._inhibition if positive else SignPairWeights(self._inhibition, self._atoms.squared_norms)
+        return self._inhibition if positive else self._inhibition.sign_pairs(self._atoms.squared_norms)
 
     def store(self, atoms: np.ndarray) -> None:
         """Compute the rows of some atoms, unless they are stored."""
@@ -204,8 +204,8 @@ class SharedProducts:
         return other
 
     @cached_property
-    def _inhibition(self) -> InhibitionOnDemand:
-        return InhibitionOnDemand(self.group_length, self._rows)
+    def _inhibition(self) -> DenseRows:
+        return DenseRows.on_demand(self.group_length, self._rows, -1.0)
 
     def _rows(self, atoms: np.ndarray) -> np.ndarray:
         """Return rows of the Gram matrix, as long as all of them are within the limit."""
@@ -226,7 +226,7 @@ class SharedProducts:
         if positive:
             return self._inhibition
         assert self._of_network is not None
-        return SignPairWeights(self._inhibition, self._of_network.squared_norms)
+        return self._inhibition.sign_pairs(self._of_network.squared_norms)
 
     def store(self, atoms: np.ndarray) -> None:
         """Compute the rows of some atoms, unless they are stored."""

@@ -20,8 +20,8 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
         W = -(G - diag G)        beta = (b - lambda) / scale        theta = diag G + gamma
 
     The LASSO has two neurons for each atom, a positive and a negative one: the same network for the
-    dictionary [D, -D].  Both neurons see one lateral current with opposite signs (`SignPairWeights`).  Neuron
-    i < n_atoms is the positive neuron of atom i, and neuron n_atoms + i its negative neuron.
+    dictionary [D, -D].  Both neurons see one lateral current with opposite signs (`DenseRows.sign_pairs`).
+    Neuron i < n_atoms is the positive neuron of atom i, and neuron n_atoms + i its negative neuron.
 
     The weights of a convolutional dictionary are the same at every position (`StencilWeights`), and its
     neurons are in the order of its atoms: at each position the positive neurons of its kernels, then, unless

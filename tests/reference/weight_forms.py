@@ -15,10 +15,8 @@ from scipy import sparse
 
 from snn import (
     Block,
-    BlockWeights,
-    InhibitionOnDemand,
-    LateralInhibition,
-    SignPairWeights,
+    DenseRows,
+    Segments,
     SpikingNetwork,
     StencilWeights,
     Weights,
@@ -74,35 +72,31 @@ def strength_of(weights: np.ndarray) -> np.ndarray:
     return NOT_LOOKED_AT * np.eye(len(weights)) - weights
 
 
-def on_demand(weights: np.ndarray) -> InhibitionOnDemand:
+def on_demand(weights: np.ndarray) -> DenseRows:
     strength = strength_of(weights)
-    return InhibitionOnDemand(len(weights), lambda sources: strength[sources])
+    return DenseRows.on_demand(len(weights), lambda sources: strength[sources], -1.0)
 
 
-def overlapping_blocks(weights: np.ndarray) -> BlockWeights:
+def overlapping_blocks(weights: np.ndarray) -> Segments:
     """Return quarters, which the diagonal cuts, and over their middle a block with half of its weights."""
     n, half, quarter = len(weights), len(weights) // 2, len(weights) // 4
     middle = slice(quarter, n - quarter)
     outer = strength_of(weights)
     outer[middle, middle] *= 0.5
     ranges = [(0, half), (half, n)] if half else [(0, n)]
-    blocks = [
-        Block(first_source=i, first_target=k, values=2.0 * outer[i:j, k:m], factor=-0.5)
-        for i, j in ranges
-        for k, m in ranges
-    ]
+    blocks = [Block(i, k, 2.0 * outer[i:j, k:m], -0.5) for i, j in ranges for k, m in ranges]
     inner = 0.5 * strength_of(weights)[middle, middle]
-    blocks.append(Block(first_source=quarter, first_target=quarter, values=-inner))
-    return BlockWeights(n, blocks)
+    blocks.append(Block(quarter, quarter, -inner))
+    return Segments.of_blocks(n, blocks)
 
 
-def sign_pairs(store_lateral: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray], SignPairWeights]:
+def sign_pairs(store_lateral: Callable[[np.ndarray], DenseRows]) -> Callable[[np.ndarray], DenseRows]:
     """Return what stores [[L, X - L], [X - L, L]], L by `store_lateral`."""
 
-    def store(weights: np.ndarray) -> SignPairWeights:
+    def store(weights: np.ndarray) -> DenseRows:
         n_pairs = len(weights) // 2
         cross = weights[:n_pairs, n_pairs:].diagonal()
-        return SignPairWeights(lateral=store_lateral(weights[:n_pairs, :n_pairs]), cross=cross)
+        return store_lateral(weights[:n_pairs, :n_pairs]).sign_pairs(cross)
 
     return store
 
@@ -168,8 +162,8 @@ def one_position(weights: np.ndarray) -> StencilWeights:
     return StencilWeights(weights[:, np.newaxis, np.newaxis, :], (1, 1))
 
 
-def lateral_inhibition(weights: np.ndarray) -> LateralInhibition:
-    return LateralInhibition(strength_of(weights))
+def lateral_inhibition(weights: np.ndarray) -> DenseRows:
+    return DenseRows(strength_of(weights), -1.0)
 
 
 FORMS = {
@@ -177,11 +171,10 @@ FORMS = {
     "sparse": WeightForm(sparse.csr_array, screened=False),
     "lateral inhibition": WeightForm(lateral_inhibition),
     "on demand": WeightForm(on_demand),
-    "sign pairs": WeightForm(sign_pairs(np.copy), nearest_sign_pairs, 2, True),
+    "sign pairs": WeightForm(sign_pairs(DenseRows), nearest_sign_pairs, 2, True),
     "sign pairs, lateral inhibition": WeightForm(sign_pairs(lateral_inhibition), nearest_sign_pairs, 2, True),
     "sign pairs, on demand": WeightForm(sign_pairs(on_demand), nearest_sign_pairs, 2, True),
     "blocks": WeightForm(overlapping_blocks),
-    "segments": WeightForm(lambda weights: overlapping_blocks(weights).segments),
     "grid": WeightForm(
         grid, nearest_on_grid, GRID_SHAPE[0] * GRID_SHAPE[1], screened=False, atoms=grid_atoms
     ),

@@ -10,12 +10,11 @@ import pytest
 from scipy import sparse
 
 from snn import (
+    DenseRows,
     ImperfectClock,
     Imperfections,
-    LateralInhibition,
     NetworkState,
     OperationCounts,
-    SignPairWeights,
     Simulator,
     SpikeTrain,
     SpikingNetwork,
@@ -117,9 +116,8 @@ CASES = [
     *table(network, VALUE, weights=BAD_WEIGHTS, soma_bias=[[0, 0, 0], [0, INF]],
            firing_threshold=[0.0, [1.0, -1.0], NAN, [1.0]]),
     *table(NETWORK.with_soma_bias, VALUE, soma_bias=[[1.0]]),
-    *table(lambda lateral=SQUARE, cross=(1.0, 1.0): SignPairWeights(lateral, cross), VALUE,
-           lateral=[np.eye(2), np.zeros((2, 3))], cross=[[1.0], [NAN, 1.0]]),
-    *table(LateralInhibition, VALUE, strength=[np.zeros((2, 3)), [[1.0, NAN], [0.0, 1.0]]]),
+    *table(DenseRows(SQUARE).sign_pairs, VALUE, cross=[[1.0], [NAN, 1.0]]),
+    *table(DenseRows, VALUE, strengths=[np.zeros((2, 3)), [[1.0, NAN], [0.0, 1.0]]]),
     *table(state, VALUE, membrane_potential=[[NAN, 0.0], [[0.0, 0.0]]], synaptic_current=[[0.0]], time=[INF]),
     *table(state, TYPE, time=["now"]),
     *table(NetworkState.at_rest, VALUE, n_neurons=[0]), *table(NetworkState.at_rest, TYPE, n_neurons=[2.5]),

@@ -14,19 +14,16 @@ from scipy import sparse
 
 from snn import (
     Block,
-    BlockWeights,
-    DenseWeights,
-    InhibitionOnDemand,
-    LateralInhibition,
+    DenseRows,
     NetworkState,
-    SignPairWeights,
+    Segments,
     SparseWeights,
     SpikingNetwork,
     StencilWeights,
     simulate,
     simulate_clocked,
 )
-from snn.weights import SegmentedWeights, Weights, examples
+from snn.weights import Weights, examples
 from tests.reference.exact_spikes import judge
 from tests.reference.networks import LARGEST_RATIO, moderate_state
 from tests.reference.weight_forms import random_dictionary, require_sums
@@ -54,7 +51,7 @@ class Chain(Weights):
         return np.diag(np.full(self.n_neurons - 1, self.weight), 1)
 
     def kernel_form(self):
-        return DenseWeights(self.toarray()).kernel_form()
+        return DenseRows(self.toarray()).kernel_form()
 
 
 @pytest.mark.parametrize("weights", [*examples(), Chain(0.5, 3)], ids=lambda weights: type(weights).__name__)
@@ -69,9 +66,7 @@ def test_every_form_says_the_same_as_its_array(weights):
     for target in range(n):
         column = weights.column(target, np.arange(n)[::-1])
         np.testing.assert_allclose(column, array[::-1, target], atol=1e-15)
-    copies = [weights, copy.copy(weights), copy.deepcopy(weights)]
-    if not isinstance(weights, InhibitionOnDemand):  # a function of this test cannot be pickled
-        copies.append(pickle.loads(pickle.dumps(weights)))
+    copies = [weights, copy.copy(weights), copy.deepcopy(weights), pickle.loads(pickle.dumps(weights))]
     for other in copies:
         np.testing.assert_array_equal(other.toarray(), array)
 
@@ -101,10 +96,8 @@ def random_blocks(rng):
         values[rng.uniform(size=values.shape) > rng.choice([0.3, 1.0])] = 0.0
         excitation = np.maximum(values, 0.0).sum(axis=1).max()
         factor = min(rng.uniform(0.0, 3.0), 0.16 / max(excitation, 1e-300))
-        blocks.append(
-            Block(first_source=int(source[0]), first_target=int(target[0]), values=values, factor=factor)
-        )
-    return BlockWeights(n_neurons, blocks), added_up(blocks, n_neurons)
+        blocks.append(Block(int(source[0]), int(target[0]), values, factor))
+    return Segments.of_blocks(n_neurons, blocks), added_up(blocks, n_neurons)
 
 
 def random_stencil(rng):
@@ -138,8 +131,6 @@ def test_blocks_and_grids_of_any_shape(made, seed):
     np.testing.assert_allclose(weights.toarray(), array, rtol=0, atol=1e-15)
     array = weights.toarray()
     require_sums(weights, array)
-    if made is random_blocks:
-        require_sums(weights.segments, array)
     threshold = rng.uniform(1.0, 2.0, n)
     network = SpikingNetwork(weights, rng.uniform(-0.5, 1.5, n), threshold)
     state = moderate_state(rng, threshold) if seed % 2 else None
@@ -208,7 +199,7 @@ def coding_problem(rng, n_atoms, n_features=40, support=6):
 def test_only_rows_that_are_needed_are_computed_and_once():
     gram, bias = coding_problem(np.random.default_rng(3), 400)
     rows = CountedRows(gram)
-    network = SpikingNetwork(InhibitionOnDemand(400, rows), bias)
+    network = SpikingNetwork(DenseRows.on_demand(400, rows, -1.0), bias)
     first = simulate(network, 60.0)
     assert first.n_spikes > 50
     assert set(np.flatnonzero(first.spike_counts)) <= set(rows.asked)
@@ -216,18 +207,18 @@ def test_only_rows_that_are_needed_are_computed_and_once():
     second = simulate(network, 60.0)
     np.testing.assert_array_equal(first.spike_counts, second.spike_counts)
     assert len(rows.asked) == network.weights.n_stored
-    other = copy.copy(network.weights)  # it stores rows of its own
+    other = copy.deepcopy(network.weights)  # it stores rows of its own
     missing = np.setdiff1d(np.arange(400), rows.asked)[:2]
     other.prepare(missing[:1])
-    np.testing.assert_array_equal(other.strength_of(missing[:1]), gram[missing[:1]])
-    assert network.weights.n_stored == len(set(rows.asked)) - 1
+    np.testing.assert_array_equal(other.column(missing[1], missing[:1]), -gram[missing[1], missing[:1]])
+    assert other.n_stored == network.weights.n_stored + 1
 
 
 def test_threads_and_clocks_may_share_the_rows():
     gram, bias = coding_problem(np.random.default_rng(8), 300)
     network, whole = (
         SpikingNetwork(weights, bias)
-        for weights in (InhibitionOnDemand(300, CountedRows(gram)), LateralInhibition(gram))
+        for weights in (DenseRows.on_demand(300, CountedRows(gram), -1.0), DenseRows(gram, -1.0))
     )
     drives = bias * np.linspace(0.3, 1.0, 12)[:, np.newaxis]
     with ThreadPoolExecutor(4) as pool:
@@ -249,18 +240,17 @@ def segmented(**changes):
         "n_neurons": 3, "starts": [0, 1, 2, 2], "targets": [1, 2], "lengths": [2, 1], "offsets": [0, 2],
         "factors": [1.0, -2.0], "values": np.array([0.1, 0.2, 0.3]),
     }  # fmt: skip
-    return SegmentedWeights(**(arguments | changes))
+    return Segments(**(arguments | changes))
 
 
-def block(first_source, first_target, **changes):
-    return Block(
-        first_source=first_source, first_target=first_target, **{"values": np.ones((2, 2)), **changes}
-    )
+def block(n_neurons, first_source, first_target, **changes):
+    blocks = [Block(first_source, first_target, **{"values": np.ones((2, 2)), **changes})]
+    return Segments.of_blocks(n_neurons, blocks)
 
 
 def asked(rows):
     return simulate(
-        SpikingNetwork(InhibitionOnDemand(3, lambda sources: np.ones((3, 3))[sources] * rows), np.ones(3)),
+        SpikingNetwork(DenseRows.on_demand(3, lambda sources: np.ones((3, 3))[sources] * rows), np.ones(3)),
         5.0,
     )
 
@@ -277,18 +267,17 @@ def wrong(make, error, **arguments):
 
 HUGE = 2**62
 REFUSED = [
-    (lambda: BlockWeights(2, [block(1, 0)]), ValueError, "blocks"),
-    (lambda: BlockWeights(2, [np.ones((2, 2))]), TypeError, "blocks"),
-    (lambda: BlockWeights(2, 5), TypeError, "blocks"),
-    *((lambda k=k: BlockWeights(4, [block(k, 0)]), ValueError, "blocks") for k in (HUGE, 3)),
-    *((lambda k=k: BlockWeights(4, [block(0, k)]), ValueError, "blocks") for k in (HUGE, 3)),
-    (lambda: block(-1, 0), ValueError, "first_source"),
-    (lambda: block(0, -5), ValueError, "first_target"),
-    (lambda: block(0, 0, values=[[np.nan]]), ValueError, "values"),
-    (lambda: SignPairWeights(LateralInhibition(np.eye(3)), np.ones(4)), ValueError, "cross"),
-    (lambda: SignPairWeights(InhibitionOnDemand(3, np.eye(3).__getitem__), np.ones(4)), ValueError, "cross"),
-    (lambda: SignPairWeights(SparseWeights(sparse.csr_array((2, 2))), np.ones(2)), TypeError, "lateral"),
-    (lambda: SignPairWeights(SignPairWeights(np.zeros((1, 1)), [1.0]), np.ones(2)), TypeError, "lateral"),
+    (lambda: block(2, 1, 0), ValueError, "blocks"),
+    (lambda: Segments.of_blocks(2, [np.ones((2, 2))]), TypeError, "blocks"),
+    (lambda: Segments.of_blocks(2, 5), TypeError, "blocks"),
+    *((lambda k=k: block(4, k, 0), ValueError, "blocks") for k in (HUGE, 3)),
+    *((lambda k=k: block(4, 0, k), ValueError, "blocks") for k in (HUGE, 3)),
+    (lambda: block(4, -1, 0), ValueError, "first_source"),
+    (lambda: block(4, 0, -5), ValueError, "first_target"),
+    (lambda: block(4, 0, 0, values=[[np.nan]]), ValueError, "values"),
+    (lambda: DenseRows(np.eye(3)).sign_pairs(np.ones(4)), ValueError, "cross"),
+    (lambda: DenseRows.on_demand(3, np.eye(3).__getitem__).sign_pairs(np.ones(4)), ValueError, "cross"),
+    (lambda: DenseRows(np.zeros((1, 1))).sign_pairs([1.0]).sign_pairs(np.ones(2)), TypeError, "sign_pairs"),
     *wrong(segmented, ValueError, targets=([1, 3], [-1, 2]), lengths=([-1, 1], [1], [HUGE, 1])),
     *wrong(segmented, ValueError, offsets=([0, 3], [-1, 2]), factors=([1.0], [1.0, np.nan])),
     *wrong(segmented, ValueError, starts=([0, 2, 1, 2], [0, 1, 2, 3], [0, 1, 2])),
@@ -301,8 +290,8 @@ REFUSED = [
     (lambda: stencil(values=np.zeros((2, 1, 1, 3))), ValueError, "channels"),
     (lambda: stencil(values=np.zeros((2, 1, 2, 2))), ValueError, "offsets"),
     (lambda: stencil(values=np.ones((1, 1, 3, 1))), ValueError, "itself"),
-    (lambda: InhibitionOnDemand(3, 1), TypeError, "compute_rows"),
-    (lambda: InhibitionOnDemand(0, CountedRows(np.eye(3))), ValueError, "n_neurons"),
+    (lambda: DenseRows.on_demand(3, 1), TypeError, "compute_rows"),
+    (lambda: DenseRows.on_demand(0, CountedRows(np.eye(3))), ValueError, "n_neurons"),
     (lambda: asked(np.ones((1, 3, 3))), ValueError, "compute_rows"),
     (lambda: asked(np.inf), ValueError, "compute_rows"),
 ]  # fmt: skip
@@ -362,13 +351,12 @@ def test_sparse_weights_of_every_type_are_the_matrix_they_add_up_to():
 # -- what drowns the threshold --
 
 STRONG = {
-    "dense": DenseWeights,
-    "lateral inhibition": lambda array: LateralInhibition(np.diag([1e300, 1e300, 1.0]) - array),
+    "dense": DenseRows,
+    "lateral inhibition": lambda array: DenseRows(np.diag([1e300, 1e300, 1.0]) - array, -1.0),
     "sparse": lambda array: SparseWeights(sparse.csr_array(array)),
-    "blocks": lambda array: BlockWeights(3, [Block(first_source=0, first_target=0, values=array)]),
-    "segments": lambda array: BlockWeights(3, [Block(first_source=0, first_target=0, values=array)]).segments,
-    "sign pairs": lambda array: SignPairWeights(array, np.ones(3)),
-    "cross-inhibition": lambda array: SignPairWeights(np.zeros((3, 3)), [0.0, array[0, 1], 0.0]),
+    "segments": lambda array: Segments.of_blocks(3, [Block(0, 0, array)]),
+    "sign pairs": lambda array: DenseRows(array).sign_pairs(np.ones(3)),
+    "cross-inhibition": lambda array: DenseRows(np.zeros((3, 3))).sign_pairs([0.0, array[0, 1], 0.0]),
     "stencil": lambda array: StencilWeights(array[:, np.newaxis, np.newaxis], (1, 1)),
 }
 
@@ -393,7 +381,7 @@ def test_weights_far_beyond_the_threshold_of_their_target_are_refused(form, sign
 
 @clocked
 def test_rows_biases_and_currents_far_beyond_the_threshold_are_refused(run):
-    rows = InhibitionOnDemand(3, lambda sources: -one_weight(-1e100)[sources])
+    rows = DenseRows.on_demand(3, lambda sources: -one_weight(-1e100)[sources])
     with pytest.raises(ValueError, match="weights"):
         run(SpikingNetwork(rows, np.ones(3)), 5.0)
     network = SpikingNetwork(np.zeros((2, 2)), [0.0, -LARGEST_RATIO], 1.0)

@@ -12,7 +12,7 @@ pytest.importorskip("nir", reason="NIR is an extra: pip install 'sparsespike[nir
 import nir
 
 from snn import (
-    DenseWeights,
+    DenseRows,
     NetworkState,
     RunawayError,
     SpikeTrain,
@@ -71,7 +71,7 @@ def test_there_and_back(form, data, tmp_path_factory):
     for name, first, last in zip(names, cuts[:-1], cuts[1:], strict=True):
         np.testing.assert_array_equal(came.populations[name].ravel(), np.arange(first, last))
     dense = SpikingNetwork(this.weights, came.network.soma_bias, network.firing_threshold)
-    atol = 0.0 if isinstance(came.network.weights, DenseWeights) else 1e-9
+    atol = 0.0 if isinstance(came.network.weights, DenseRows) else 1e-9
     try:
         spikes = require_equal_spikes(
             dense, came.network, duration=this.duration, atol=atol * max(this.duration, 1.0)
