@@ -21,7 +21,6 @@ from solvers.gram.gram import (
     SharedProducts,
     gram_of,
     shares_products,
-    uses_full_gram,
 )
 from solvers.gram.protocol import ActiveSets, Gram
 from solvers.methods.fista import Iterates, gradient_step
@@ -149,18 +148,13 @@ class ActiveSet(Method):
 
         Code and certificate are those of `solve`.  The time of a small problem is otherwise that of calls.
         """
-        rows = problem.atoms.rows
-        if rows is None or problem.feature_weights is not None or problem.penalty.has_zeros:
-            return None
-        if not uses_full_gram(problem) or not (problem.has_gram or problem.model.gram_fits):
-            return None
         # All that is left to BLAS.
         with nullcontext() if problem.has_gram and problem.has_correlations else one_blas_thread():
             gram, correlations = problem.gram, problem.correlations
         currents = _currents(problem, start)
         report = np.empty(N_REPORTED)
         atoms, values = solve_and_certify(
-            rows,
+            problem.atoms.rows,
             gram,
             problem.atoms.norms,
             problem.l1_weights,

@@ -16,7 +16,6 @@ from solvers.problem.matrix import sparse_product
 from solvers.problem.signals import SMALLEST_WEIGHT
 from solvers.results.codes import BestCodes
 from solvers.results.operations import METHOD
-from solvers.workers.progress import is_shown, report, share_of_decades
 
 # Iterations from one look at the duality gap to the next, and as a part of those done so far: a look costs
 # less than an iteration, and at most about a tenth of the iterations is wasted.
@@ -98,11 +97,12 @@ class Fista(Method):
         step = gradient_step(problem) if prepared is None else prepared
         codes = np.zeros((problem.n_signals, problem.n_atoms))
         iterates = Iterates(problem, step, codes if best.start is None else best.start.values.toarray())
-        signals, iteration = best.active, 0
+        signals, iteration, all_gaps = best.active, 0, np.zeros(problem.n_signals)
         while len(signals):
             is_last = iteration == self.max_iter
             gaps = iterates.relative_gap()
-            _report(gaps, problem.n_signals, best.tol)
+            all_gaps[signals] = gaps * problem.energies[signals]
+            best.report(all_gaps)
             best.steps[signals] = iteration
             done = (gaps <= best.tol) | is_last
             if done.any():
@@ -115,12 +115,6 @@ class Fista(Method):
             for _ in range(n_more if len(signals) else 0):
                 iterates.advance()
             iteration += n_more
-
-
-def _report(gaps: np.ndarray, n_signals: int, tol: float) -> None:
-    if is_shown():
-        share = share_of_decades(gaps.max(), 1.0, tol)
-        report(1.0 - (1.0 - share) * len(gaps) / n_signals, f"gap {gaps.max():.1e}")
 
 
 def _has_own_step(problem: LassoProblem) -> bool:
@@ -264,7 +258,7 @@ class Iterates:
         self.codes = codes * step.norms
         self.stepped, self.next_codes, self.change, self.next_change = np.zeros((4, *codes.shape))
         self.n_active = np.zeros(len(codes), dtype=np.int64)
-        self.n_steps = self.n_iterations = self.n_looks = self._n_active_alone = 0
+        self.n_steps = self.n_iterations = self.n_looks = 0
         if self.codes.any():
             self._count_step()
             step(self.codes, self.scaled_correlations, self.stepped, self.weights)
@@ -328,8 +322,7 @@ class Iterates:
     def _count_step(self) -> None:
         self.n_steps += 1
         if len(self.codes) == 1:
-            # A number takes a third of the time of an array of one entry.
-            self._n_active_alone += int(np.count_nonzero(self.codes))
+            self.n_active += np.count_nonzero(self.codes)
         else:
             # A third of the time of `count_nonzero` along an axis.
             self.n_active += (self.codes != 0.0).view(np.uint8).sum(axis=1, dtype=np.uint32)
@@ -338,8 +331,7 @@ class Iterates:
     def n_products(self) -> np.ndarray:
         """Multiply-adds of each signal so far."""
         n_sums = PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_GAP * self.n_looks
-        n_active = self.n_active + self._n_active_alone
-        return self.step.n_products(n_active, self.n_steps) + n_sums * self.codes.shape[1]
+        return self.step.n_products(self.n_active, self.n_steps) + n_sums * self.codes.shape[1]
 
     def drop(self, rows: np.ndarray) -> None:
         """Forget some rows."""

@@ -20,6 +20,7 @@ from scipy import sparse
 from snn.base import checks
 from solvers.certificate.corrected import signal_of_dependent_atoms
 from solvers.certificate.optimality import Optimality
+from solvers.gram.gram import uses_full_gram
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
 from solvers.problem.messages import warn_if_ill_posed
 from solvers.results.codes import BestCodes, Codes, joined
@@ -81,7 +82,7 @@ class Method(ABC):
         The default tolerance.
     finest_tol : float, default 1e-8
         The finest tolerance that it reaches in reasonable time, where atoms do not depend on each other.
-    bound : {"exact", "at least", "at most"}, default "exact"
+    bound : {"exact", "at most"}, default "exact"
         Whether its multiply-adds are exact, or bounds where a library hides them.
     workers : {"threads", "processes"}, default "threads"
         The kind of workers it is best spread over.
@@ -105,10 +106,7 @@ class Method(ABC):
     def prepare(self, problem: LassoProblem) -> Any:
         """Return the parts that all batches of a problem share: a Gram matrix, a network or a step length.
 
-        Parameters
-        ----------
-        problem : LassoProblem
-            The problem; its signals have different masks only if `Takes.own_weights` is "together".
+        The signals of the problem have different masks only if `Takes.own_weights` is "together".
         """
         return None
 
@@ -117,25 +115,13 @@ class Method(ABC):
         """Yield codes of signals, until none is active or the method is at its limit.
 
         Each item is a tuple: signals, an ndarray of int; their codes, an ndarray or csr_array with a row for
-        each; and the certificates of these codes if they were measured, else None.
-
-        Parameters
-        ----------
-        best : BestCodes
-            The best codes so far: problem, tolerance, start, and the signals that are not done.  The method
-            writes `steps` and `info`, and counts its multiply-adds there.
-        prepared : object
-            From `prepare`.
+        each; and the certificates of these codes if they were measured, else None.  `best` has the problem,
+        the tolerance, the start, and the signals that are not done.  The method writes `steps` and `info`
+        there, and counts its multiply-adds; `prepared` is from `prepare`.
         """
 
     def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the limit of signals that did not reach `tol`, for the warning.
-
-        Parameters
-        ----------
-        stopped : ndarray of bool, or None
-            Signals that stopped before the limit: ``info["stopped"]`` of all.
-        """
+        """Return the limit of signals that missed `tol`, for the warning; `stopped` are some before it."""
         return "its limit"
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
@@ -143,7 +129,7 @@ class Method(ABC):
         return batch_slices(problem.n_signals, problem.n_atoms, n_workers)
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
-        """Return the certified code of a single signal if there is a shorter way for it.
+        """Return the certified code of a single signal by kernels, where there are atoms and a Gram matrix.
 
         It returns None where the code does not reach `tol` and could be better; then `search` is called.
         """
@@ -226,7 +212,7 @@ def solve(
     _require_taken(problem, method, codes)
     warn_if_ill_posed(problem)
     prepared, solved = None, None
-    if problem.n_signals == 1 and not progress:
+    if problem.n_signals == 1 and not progress and _has_kernel(problem):
         solved = method.solve_alone(problem, codes, tol)
     if solved is None:
         prepared, solved = _solved(problem, method, codes, tol, n_jobs, progress)
@@ -240,6 +226,17 @@ def solve(
         bound=method.bound,
         steps=method.steps,
         **method.shared_info(prepared),
+    )
+
+
+def _has_kernel(problem: LassoProblem) -> bool:
+    """Return whether kernels solve single signals: an array of atoms with a Gram matrix, without weights."""
+    return (
+        problem.atoms.rows is not None
+        and problem.feature_weights is None
+        and not problem.penalty.has_zeros
+        and uses_full_gram(problem)
+        and (problem.has_gram or problem.model.gram_fits)
     )
 
 

@@ -19,7 +19,6 @@ from solvers._kernels.batch import CompressedRows
 from solvers._kernels.one_signal import read_and_certify
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.certificate.compiled import optimality_of
-from solvers.gram.gram import uses_full_gram
 from solvers.methods.method import NOT_NEGATIVE, REFUSED, Found, Method, Takes
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import BestCodes, Codes, compressed_rows
@@ -217,10 +216,6 @@ class Stages(SpikingMethod):
         """
         if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
             return None
-        if problem.atoms.rows is None or problem.feature_weights is not None or problem.penalty.has_zeros:
-            return None
-        if not uses_full_gram(problem) or not (problem.has_gram or problem.model.gram_fits):
-            return None
         idle = problem.model.once(IdleCodes)
         refined = idle.solve(problem, tol=tol, max_duration=self.max_duration, refine=self.refine)
         figures = np.empty((3, 1))
@@ -315,17 +310,7 @@ class OneRun(SpikingMethod):
 
     @abstractmethod
     def read(self, batch: BatchRun, signals: np.ndarray, memory: Any) -> np.ndarray:
-        """Return the codes of some signals now, shape (len(signals), n_atoms).
-
-        Parameters
-        ----------
-        batch : BatchRun
-            The networks.
-        signals : ndarray of int
-            The signals.
-        memory : object
-            From `begin`.
-        """
+        """Return the codes of some signals now, shape (len(signals), n_atoms); `memory` is from `begin`."""
 
     def search(self, best: BestCodes, prepared: Prepared) -> Iterator[Found]:
         """Yield codes read out of the network as time goes on."""

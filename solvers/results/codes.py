@@ -49,13 +49,7 @@ class Codes:
     info: dict[str, Any] = field(default_factory=dict)
 
     def at(self, signals: np.ndarray | slice) -> Codes:
-        """Return the codes of some signals, in their order.
-
-        Parameters
-        ----------
-        signals : ndarray of int, or slice
-            The signals.
-        """
+        """Return the codes of some signals, in their order."""
         chosen: Codes = _combined(lambda values: values[0][signals], [self])
         return chosen
 
@@ -186,10 +180,7 @@ class BestCodes:
 
 
 def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
-    """Return the entries of each row that are not zero, in order.
-
-    Shapes: rows (n_rows, n_columns).
-    """
+    """Return the entries of each row that are not zero, in order."""
     if isinstance(rows, sparse.csr_array):
         return rows
     if rows.size > LARGEST_INDEX:
@@ -198,10 +189,7 @@ def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
 
 
 def entries_of(rows: np.ndarray) -> CompressedRows:
-    """Return the entries of each row that are not zero, in order.
-
-    Shapes: rows (n_rows, n_columns).
-    """
+    """Return the entries of each row that are not zero, in order."""
     pointers = np.empty(len(rows) + 1, dtype=np.int32)
     values, columns = nonzero_entries(checks.read_only(np.ascontiguousarray(rows)), pointers)
     return CompressedRows(pointers, columns, values)

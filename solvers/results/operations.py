@@ -24,8 +24,8 @@ DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
 )
 """The purposes of operations; docs/operations.md says what is counted in each part."""
 
-EXACT, AT_LEAST, AT_MOST = BOUNDS = ("exact", "at least", "at most")
-SIGNS = {EXACT: "", AT_LEAST: ">= ", AT_MOST: "<= "}
+EXACT, AT_MOST = BOUNDS = ("exact", "at most")
+SIGNS = {EXACT: "", AT_MOST: "<= "}
 
 
 class OperationLedger(Drawn, Mapping[str, OperationCounts]):
@@ -41,7 +41,7 @@ class OperationLedger(Drawn, Mapping[str, OperationCounts]):
         Gram matrix computed for one signal alone), "network" (the spiking network), "read-out" (codes read
         from spikes, their gaps, and the drives of later stages), "method" (any other solver), "polish" (the
         active-set method after spikes), "start" (the start of a stream), "certificate".
-    bound : {"exact", "at least", "at most"}, default "exact"
+    bound : {"exact", "at most"}, default "exact"
         Whether counts of the method are exact, or bounds where a library hides them.
     """
 

@@ -62,7 +62,7 @@ class SparseCodingResult(Drawn):
         The unit of `n_steps`.
     multiply_adds : mapping of str to ndarray of int, shape (n_signals,) each
         Multiply-adds by part of `operations`, the drive apart.
-    bound : {"exact", "at least", "at most"}
+    bound : {"exact", "at most"}
         Whether the multiply-adds are exact, or bounds where a library hides them.
     info : mapping
         Figures of one method, with a row for each signal: `n_corrections` (atoms that left or entered the
@@ -357,10 +357,7 @@ Start: TypeAlias = ArrayLike | sparse.csr_array | SparseCodingResult | None
 
 
 def start_codes(problem: LassoProblem, start: Start) -> Codes | None:
-    """Return the codes that the signals of a problem start from; None without a start.
-
-    Shapes: start (n_signals, n_atoms).
-    """
+    """Return the codes that the signals of a problem start from; None without a start."""
     if start is None:
         return None
     shape = (problem.n_signals, problem.n_atoms)

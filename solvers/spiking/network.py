@@ -53,15 +53,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 
 
 class LassoNetwork:
-    """What the networks of all signals of a problem have in common: all but the drive.
-
-    Attributes
-    ----------
-    weights : Weights
-        Synaptic weights.
-    firing_threshold : ndarray, shape (n_neurons,)
-        Thresholds, in the order of the network.
-    """
+    """The network of all signals of a problem, without their drives; neurons in the order of the network."""
 
     def __init__(self, gram: NetworkGram, *, positive: bool) -> None:
         self.gram = gram
@@ -96,38 +88,26 @@ class LassoNetwork:
         return SpikingNetwork(self.weights, self.in_network_order(bias) / scale, self.firing_threshold)
 
     def in_network_order(self, values: np.ndarray) -> np.ndarray:
-        """Return values of all positive, then all negative neurons in the order of the network.
-
-        Shapes: values (..., n_neurons).
-        """
+        """Return values of all positive, then all negative neurons in the order of the network."""
         if self._orders_agree:
             return values
         signs_first = values.reshape(*values.shape[:-1], 2, -1, self.gram.group_length)
         return np.swapaxes(signs_first, -3, -2).reshape(values.shape)
 
     def in_result_order(self, values: np.ndarray) -> np.ndarray:
-        """Return values in the order of the network as those of all positive, then all negative neurons.
-
-        Shapes: values (..., n_neurons).
-        """
+        """Return values in the order of the network as those of all positive, then all negative neurons."""
         if self._orders_agree:
             return values
         groups_first = values.reshape(*values.shape[:-1], -1, 2, self.gram.group_length)
         return np.swapaxes(groups_first, -3, -2).reshape(values.shape)
 
     def out_degrees(self, neurons: np.ndarray) -> np.ndarray:
-        """Return to how many targets the spikes of some neurons, counted as in results, go.
-
-        Shapes: neurons (n_chosen,).
-        """
+        """Return the number of targets of some neurons, which are in the order of results."""
         return self.weights.out_degrees(self.in_result_order(np.arange(self.n_neurons))[neurons])
 
 
 def signed(values: np.ndarray, *, positive: bool) -> np.ndarray:
-    """Return a = a+ - a-, one value an atom, from values of neurons in the order of results.
-
-    Shapes: values (n_signals, n_neurons).
-    """
+    """Return a = a+ - a-, one value an atom, from values of neurons in the order of results."""
     if positive:
         return values
     n_atoms = values.shape[1] // 2

@@ -76,10 +76,7 @@ class SpikingCodingResult(SparseCodingResult):
 def _synaptic_operations(
     problem: LassoProblem, spike_counts: sparse.csr_array, integers: Any = None
 ) -> np.ndarray:
-    """Return how many times a spike reached a target, shape (n_signals,).
-
-    integers : the network of integers, where no message is delivered by a weight that is rounded to zero
-    """
+    """Return how many times a spike reached a target; weights that are rounded to zero deliver none."""
     if problem.has_own_weights:
         operations = np.empty(problem.n_signals, dtype=np.int64)
         for group in groups_of(problem):

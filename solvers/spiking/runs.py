@@ -17,15 +17,7 @@ from solvers.spiking.network import LassoNetwork, signed
 
 
 class BatchRun:
-    """The networks of a batch of signals, from potentials at a share of their thresholds.
-
-    Attributes
-    ----------
-    scale : ndarray, shape (n_signals,)
-        The value of a code for one unit of spike rate; the busiest neuron, driven alone, has the given rate.
-    run : Run
-        The networks.
-    """
+    """The networks of a batch of signals, from potentials at a share of their thresholds."""
 
     def __init__(
         self,
@@ -40,6 +32,7 @@ class BatchRun:
         self.problem = problem
         self.network = network
         soma_bias = np.empty((problem.n_signals, network.n_neurons))
+        # The value of a code for one unit of spike rate; the busiest neuron, driven alone, has the `rate`.
         self.scale = np.empty(problem.n_signals)
         scaled_drive(
             problem.correlations,
@@ -67,17 +60,11 @@ class BatchRun:
         return self.run.time
 
     def advance(self, signals: np.ndarray, time: float) -> None:
-        """Advance the networks of some signals, all of which are at the same time.
-
-        Lost networks stay behind.
-        """
+        """Advance the networks of some signals, all of which are at the same time; lost ones stay behind."""
         self.run.advance(time, active=signals)
 
     def codes_of(self, rates: np.ndarray, signals: np.ndarray) -> np.ndarray:
-        """Return the codes of some signals from the rates of their neurons.
-
-        Shapes: rates (len(signals), n_neurons).
-        """
+        """Return the codes of some signals from the rates of their neurons."""
         rates = self.network.in_result_order(rates)
         return signed(rates, positive=self.network.positive) * self.scale[signals, np.newaxis]
 
@@ -94,10 +81,7 @@ class BatchRun:
         return self.codes_of(rates, signals)
 
     def charge(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the times of all signals, and the integrals of all soma currents until then.
-
-        See docs/theory.md, equation 4.
-        """
+        """Return the times of all signals, and the integrals of all soma currents until then (eq 4)."""
         thresholds = self.network.firing_threshold
         return self.duration.copy(), thresholds * self.run.spike_counts + self.run.membrane_potential
 
@@ -141,10 +125,7 @@ class BatchRun:
 def figures_of(
     run: Run, network: LassoNetwork, counts: sparse.csr_array | None = None, **figures: Any
 ) -> dict[str, Any]:
-    """Return the figures of the networks of a batch, as the `info` of codes.
-
-    counts : spikes in the order of results, if they are at hand
-    """
+    """Return the figures of the networks of a batch, as the `info` of codes; `counts` if they are at hand."""
     if counts is None:
         ordered = network.in_result_order(run.spike_counts)
         counts = compressed_rows(ordered.shape, entries_of(ordered))

@@ -38,34 +38,14 @@ EXACT_TIME = Exact()
 
 
 class RefinedCodes:
-    """The networks of a batch of signals, and the best codes read out of them so far.
+    """The networks of a batch of signals, and the best codes read out of them so far."""
 
-    A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
-    refined, a stage ends when the gap has fallen as far as the pace says, or after a while.  The next one is
-    driven by what an offset, its code drawn a little towards zero, leaves of the signal, and its spikes are
-    worth as much less.  It starts with the synaptic currents of the rates that the offset lacks, and so goes
-    on where the one before ended.  Where the gap falls slowly, it starts further on in the direction of the
-    move: with the momentum of the accelerated gradient method (docs/theory.md, section 4.2).
-
-    Shapes: start (n_signals, n_atoms).
-
-    Attributes
-    ----------
-    codes : ndarray, shape (n_signals, n_atoms)
-        The best codes so far.
-    origin : ndarray, shape (n_signals, n_atoms)
-        What this stage started with: from rest where it is the offset.
-    offset : ndarray, shape (n_signals, n_atoms)
-        What the network of this stage does not code.
-    last_spikes : Spikes
-        Those of the last `advance`, of all signals, at times since their stages began.
-    look_times : ndarray, shape (n_signals,)
-        When the network of each signal was looked at last, since its stage began.
-    active : ndarray of int
-        Signals that are not done.
-    run : Run
-        The networks.
-    """
+    # A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
+    # refined, a stage ends when the gap has fallen as far as the pace says, or after a while.  The offset of
+    # the next one is the code drawn a little towards zero; the rest of the signal drives the network, and
+    # spikes are worth as much less.  It starts with the synaptic currents of the rates that the offset lacks,
+    # and so goes on where the one before ended.  Where the gap falls slowly, it starts further on in the
+    # direction of the move: with the momentum of the accelerated gradient method (docs/theory.md, 4.2).
 
     def __init__(
         self,
@@ -76,65 +56,60 @@ class RefinedCodes:
         tol: float,
         max_duration: float,
         refine: bool = True,
-        start: np.ndarray | None = None,
+        start: np.ndarray | None = None,  # (n_signals, n_atoms)
         record_spikes: bool = False,
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
-        self._problem = Problem(
-            problem.correlations,
-            problem.l1_weights,
-            network.gram.diagonal,
-            problem.energies,
-            problem.positive,
-            problem.penalty.has_zeros,
-            network.gram.group_length,
-        )
-        self._inhibition = network.gram.weights(positive=True)
+        self.network, self._inhibition = network, network.gram.weights(positive=True)
         self._pace = FEW_SPIKES if how.time_step is None else FEW_STEPS
-        self._max_duration, self._refine = float(max_duration), refine
         self._looks = new_records(n_signals, LOOK)
-        self._set_targets(problem.energies, tol)
         self._codes = Codes(*np.zeros((5, n_signals, n_atoms)))
+        # The best codes; where this stage started; the part of it that its network does not code.
+        self.codes, self.origin, self.offset = self._codes.best, self._codes.origin, self._codes.offset
         if start is not None:
-            self._codes.best[:] = start
+            self.codes[:] = start
             network.gram.store(np.flatnonzero(start.any(axis=0)))
         self._work = Work(*np.empty((4, n_atoms)))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
-        self.network = network
         self.run: Run = how.start(network, self._soma_bias, window_moments=True, gives_up=True)
         self._drives = Drives(self._soma_bias, self.run.membrane_potential, self.run.synaptic_current)
-        self.codes, self.origin, self.offset = self._codes.best, self._codes.origin, self._codes.offset
         self._records_spikes = record_spikes
-        self.last_spikes = NO_SPIKES
-        self.look_times = np.zeros(n_signals)
-        self.active = np.arange(n_signals)
-        self._is_new = True
+        self._set(problem, tol, max_duration, refine)
 
     def renew(self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> None:
         """Begin again in exact time, from zero, with other signals of the same model; as many."""
         assert isinstance(self.run, ExactRun)
-        # Machine code is called with these as with those before.
+        # All zero, as new ones: to write the fields of a record one by one takes longer.
+        self._looks.view(np.uint8).fill(0)
+        self.codes.fill(0.0)
+        self._soma_bias.fill(0.0)
+        self.run.renew()
+        self._set(problem, tol, max_duration, refine)
+
+    def _set(self, problem: LassoProblem, tol: float, max_duration: float, refine: bool) -> None:
+        # Machine code is called again with these: arrays are always of one type.
         correlations, energies = (
             checks.read_only(np.ascontiguousarray(values, dtype=np.float64))
             for values in (problem.correlations, problem.energies)
         )
-        self._problem = self._problem._replace(correlations=correlations, energies=energies)
+        self._problem = Problem(
+            correlations,
+            problem.l1_weights,
+            self.network.gram.diagonal,
+            energies,
+            problem.positive,
+            problem.penalty.has_zeros,
+            self.network.gram.group_length,
+        )
         self._max_duration, self._refine = float(max_duration), refine
-        # All zero, as new ones: to write the fields of a record one by one takes longer.
-        self._looks.view(np.uint8).fill(0)
-        self._set_targets(problem.energies, tol)
-        self.codes.fill(0.0)
-        self._soma_bias.fill(0.0)
-        self.run.renew()
-        self.last_spikes = NO_SPIKES
-        self.look_times.fill(0.0)
-        self.active = np.arange(problem.n_signals)
-        self._is_new = True
-
-    def _set_targets(self, energies: np.ndarray, tol: float) -> None:
-        """Set the gaps wanted, and gaps until they are measured."""
         self._looks["target"] = SAFELY * tol * energies
+        # Until gaps are measured.
         self._looks["gap"] = energies
+        # Spikes of the last `advance`, and the times of the last looks, since stages began.
+        self.last_spikes, self.look_times = NO_SPIKES, np.zeros(len(energies))
+        # Signals that are not done.
+        self.active = np.arange(len(energies))
+        self._is_new = True
 
     @property
     def duration(self) -> np.ndarray:

@@ -96,8 +96,7 @@ def compare(
         - ``synaptic_operations``: of the spiking network, all signals together;
         - ``multiply_adds``: of all else but correlations of the signals, which every method needs, and
           certificates;
-        - ``bound``: "exact", or whether multiply-adds are "at least" or "at most" these, of a library that
-          hides them;
+        - ``bound``: "exact", or "at most" where a library hides its multiply-adds;
         - ``seconds``: wall-clock time.
 
     Warns
