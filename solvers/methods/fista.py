@@ -25,8 +25,6 @@ CHECK_PART = 10
 BLOCK_ENTRIES = 2**18
 # Codes of many atoms worked on together: to read the dictionary costs more than to leave the cache.
 LEAST_TOGETHER = 32
-# Entries of each code worked on together, so that those buffers stay in cache where one code is larger.
-ENTRIES_PER_PASS = 2**15
 # Multiply-adds for each atom, besides the product with the Gram matrix: of an iteration those of the momentum
 # and of the two inner products of the restart, of a look at the gap the terms of four sums.
 PRODUCTS_OF_ITERATION, PRODUCTS_OF_GAP = 3, 4
@@ -123,42 +121,22 @@ def _has_own_step(problem: LassoProblem) -> bool:
     return weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
 
 
-class ScaledAtoms(NamedTuple):
-    """Atoms times factors, for dictionaries that are not copied: above the memory limit."""
-
-    atoms: Dictionary
-    factors: np.ndarray
-
-    @property
-    def features_of_atom(self) -> int:
-        """See `Dictionary`."""
-        return self.atoms.features_of_atom
-
-    def normal_product(
-        self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
-    ) -> None:
-        """See `Dictionary`."""
-        self.atoms.normal_product(codes * self.factors, out=out, weights=weights)
-        out *= self.factors
-
-
 class GradientStep(NamedTuple):
     """The gradient step a -> a + (b - G a) / L, for atoms of norm one."""
 
     norms: np.ndarray
     largest_eigenvalue: float
     """L."""
-    matrix: np.ndarray | None
+    atoms: Dictionary
+    matrix: np.ndarray | None = None
     """1 - G / L, or None if products go through the dictionary."""
-    atoms: Dictionary | ScaledAtoms | None
-    """The atoms at norm 1 / sqrt(L), or None if products go through `matrix`."""
     has_weights: bool = False
     """Whether products with atoms have the weights of features in between."""
 
     def n_products(self, n_active: np.ndarray, n_steps: int) -> np.ndarray:
         """Return the multiply-adds of so many steps, from codes of so many non-zero entries in all."""
         n_atoms = len(self.norms)
-        if self.atoms is None:
+        if self.matrix is not None:
             return n_active * n_atoms
         return (n_active + n_steps * n_atoms) * self.atoms.features_of_atom
 
@@ -167,23 +145,21 @@ class GradientStep(NamedTuple):
         codes: np.ndarray,
         scaled_correlations: np.ndarray,
         out: np.ndarray,
-        weights: np.ndarray | None = None,
+        scratch: np.ndarray,
+        weights: np.ndarray,
     ) -> None:
         """Write the step from `codes` to `out`; `scaled_correlations` are b / L."""
         if self.matrix is not None:
             sparse_product(codes, self.matrix, out)
             out += scaled_correlations
             return
-        assert self.atoms is not None
-        self.atoms.normal_product(codes, out=out, weights=weights if self.has_weights else None)
-        for part in _parts(codes.shape[1]):
-            np.subtract(codes[:, part], out[:, part], out=out[:, part])
-            out[:, part] += scaled_correlations[:, part]
-
-
-def _parts(n_atoms: int) -> list[slice]:
-    """Return the slices of a code that are worked on one after the other."""
-    return [slice(start, start + ENTRIES_PER_PASS) for start in range(0, n_atoms, ENTRIES_PER_PASS)]
+        # Atoms of norm 1 / sqrt(L).
+        factors = 1.0 / (self.norms * np.sqrt(self.largest_eigenvalue))
+        np.multiply(codes, factors, out=scratch)
+        self.atoms.normal_product(scratch, out=out, weights=weights if self.has_weights else None)
+        out *= -factors
+        out += codes
+        out += scaled_correlations
 
 
 def gradient_step(problem: LassoProblem) -> GradientStep:
@@ -202,16 +178,11 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     n_products = EXPECTED_ITERATIONS * problem.n_signals
     has_room = problem.has_gram or model.gram_fits
     if has_weights or not has_room or not model.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
-        atoms: Dictionary | ScaledAtoms
-        if model.atoms.rows is None or model.fits(model.atoms.rows.nbytes):
-            atoms = model.atoms.normalised(np.sqrt(largest_eigenvalue))
-        else:
-            atoms = ScaledAtoms(model.atoms, 1.0 / (norms * np.sqrt(largest_eigenvalue)))
-        return GradientStep(norms, largest_eigenvalue, None, atoms, has_weights)
+        return GradientStep(norms, largest_eigenvalue, model.atoms, has_weights=has_weights)
     matrix = problem.gram / (-largest_eigenvalue * norms)
     matrix /= norms[:, np.newaxis]
     matrix[np.diag_indices_from(matrix)] += 1.0
-    return GradientStep(norms, largest_eigenvalue, matrix=matrix, atoms=None)
+    return GradientStep(norms, largest_eigenvalue, model.atoms, matrix)
 
 
 def _largest_eigenvalue(model: LassoModel) -> float:
@@ -246,9 +217,6 @@ class Iterates:
         self.step = step
         self.positive = problem.positive
         self.penalty = problem.penalty.rescaled(step.norms, step.largest_eigenvalue)
-        self.parts = [
-            (part, self.penalty.at(np.arange(problem.n_atoms)[part])) for part in _parts(problem.n_atoms)
-        ]
         self.energies = problem.energies / step.largest_eigenvalue
         self.scaled_correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
         # Without weights in the products, rows of nothing.
@@ -261,7 +229,7 @@ class Iterates:
         self.n_steps = self.n_iterations = self.n_looks = 0
         if self.codes.any():
             self._count_step()
-            step(self.codes, self.scaled_correlations, self.stepped, self.weights)
+            step(self.codes, self.scaled_correlations, self.stepped, self.next_codes, self.weights)
         else:
             self.stepped[:] = self.scaled_correlations
         self.previous_stepped = self.stepped.copy()
@@ -273,23 +241,20 @@ class Iterates:
         momentum = (self.t - 1.0) / next_t
 
         # Restart where (y_k - a_k+1).(a_k+1 - a_k) > 0.
-        along, forward = np.zeros((2, len(self.codes)))
-        for part, penalty in self.parts:
-            stepped, extrapolated = self.stepped[:, part], self.previous_stepped[:, part]
-            next_codes, next_change = self.next_codes[:, part], self.next_change[:, part]
-            np.subtract(stepped, extrapolated, out=extrapolated)
-            extrapolated *= momentum[:, np.newaxis]
-            extrapolated += stepped
-            penalty.proximal_step(extrapolated, positive=self.positive, out=next_codes)
-            np.subtract(next_codes, self.codes[:, part], out=next_change)
-            along += np.einsum("ij,ij->i", self.change[:, part], next_change)
-            forward += np.einsum("ij,ij->i", next_change, next_change)
+        extrapolated, next_change = self.previous_stepped, self.next_change
+        np.subtract(self.stepped, extrapolated, out=extrapolated)
+        extrapolated *= momentum[:, np.newaxis]
+        extrapolated += self.stepped
+        self.penalty.proximal_step(extrapolated, positive=self.positive, out=self.next_codes)
+        np.subtract(self.next_codes, self.codes, out=next_change)
+        along = np.einsum("ij,ij->i", self.change, next_change)
+        forward = np.einsum("ij,ij->i", next_change, next_change)
         self.t = np.where(momentum * along > forward, 1.0, next_t)
 
         self.codes, self.next_codes = self.next_codes, self.codes
         self.change, self.next_change = self.next_change, self.change
         self.stepped, self.previous_stepped = self.previous_stepped, self.stepped
-        self.step(self.codes, self.scaled_correlations, self.stepped, self.weights)
+        self.step(self.codes, self.scaled_correlations, self.stepped, self.next_codes, self.weights)
         self._count_step()
         self.n_iterations += 1
 

@@ -176,12 +176,6 @@ class ConvolutionalDictionary(Dictionary):
         """Raise ValueError if floating point cannot hold the squared norm of a kernel; one is not zero."""
         checked_squared_norms("dictionary", "kernel", self.kernel_rows)
 
-    def normalised(self, scale: float) -> ConvolutionalDictionary:
-        """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
-        norms = np.sqrt(self.positive_squared_norms[: self.n_kernels]) * scale
-        kernels = (self.kernels.T / norms).T
-        return ConvolutionalDictionary(kernels, self.image_shape, self.stride)
-
     def weighted_squared_norms(
         self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
     ) -> np.ndarray:

@@ -119,10 +119,6 @@ class Dictionary(Unchanging, Described, ABC):
         # Shapes: weights (n_features,) or (n_signals, n_features); the others (n_pairs,).
 
     @abstractmethod
-    def normalised(self, scale: float) -> Dictionary:
-        """Return the dictionary of the atoms d_i / (||d_i|| scale); an atom of norm zero stays zero."""
-
-    @abstractmethod
     def toarray(self) -> np.ndarray:
         """Return the atoms in full, shape (n_atoms, n_features)."""
 

@@ -292,15 +292,6 @@ class MatrixDictionary(Dictionary):
         values[lost if self.rows is not None else lost.repeat(np.diff(matrix.indptr))] = 0.0
         return MatrixDictionary(matrix)
 
-    def normalised(self, scale: float) -> MatrixDictionary:
-        """Return the dictionary of the atoms d_i / (||d_i|| scale)."""
-        lengths = np.sqrt(self.positive_squared_norms) * scale
-        if self.rows is not None:
-            return MatrixDictionary(self.rows / lengths[:, np.newaxis])
-        matrix = self.matrix.copy()
-        matrix.data = matrix.data / lengths.repeat(np.diff(matrix.indptr))
-        return MatrixDictionary(matrix)
-
     def _normal_step(self, signal: np.ndarray) -> np.ndarray:
         return self.matrix.T @ ((self.matrix @ signal) / self.positive_squared_norms)
 

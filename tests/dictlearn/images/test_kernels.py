@@ -79,7 +79,10 @@ def test_statistics_are_the_normal_equations(geometry):
 def test_sweeps_end_where_projected_gradients_do(geometry):
     """The oracle is a dense matrix and a method of its own."""
     dictionary, signals, codes, statistics = coded(geometry, n_signals=4)
-    matrix, kernels = design_matrix(dictionary, codes), dictionary.normalised(1.0).kernels
+    matrix, kernels = design_matrix(dictionary, codes), dictionary.kernels
+    kernels = kernels / np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1).reshape(
+        -1, *[1] * (kernels.ndim - 1)
+    )
     pixels = as_pixels_of(kernels.copy(), dictionary)
     objectives = [statistics.objective(pixels)]
     twice = pixels.copy()
