@@ -7,11 +7,9 @@ A bar counts what is done: batches, or signals.  Code that works on one of them 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Lock
 
 from tqdm import tqdm
 
@@ -21,37 +19,28 @@ _SHOWN: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 
 class Progress:
-    """A bar."""
+    """A bar that the caller's thread moves."""
 
     def __init__(self, bar: tqdm, per_batch: int = 1) -> None:
         self._bar = bar
         self._per_batch = per_batch
         self._done = 0
-        self._drawn = 0.0
-        self._lock = Lock()
 
     def update(self, count: int = 1) -> None:
         """Count what has been done as a whole."""
-        # Threads that update the bar at the same time would lose counts.
-        with self._lock:
-            self._done += count
-            self._show(0.0)
+        self._done += count
+        self._show(self._done)
 
     def within(self, share: float, text: str) -> None:
         """Show how much of the present batch is done."""
-        with self._lock:
-            self._bar.set_postfix_str(text, refresh=False)
-            self._show(share * self._per_batch)
+        self._bar.set_postfix_str(text, refresh=False)
+        self._show(self._done + share * self._per_batch)
 
-    def _show(self, share: float) -> None:
-        shown = min(round(self._done + share, 2), self._bar.total)
+    def _show(self, done: float) -> None:
         # A bar does not go back, and counts whole ones as whole numbers.
-        shown = max(shown, self._bar.n)
+        shown = max(min(round(done, 2), self._bar.total), self._bar.n)
         self._bar.n = int(shown) if shown == int(shown) else shown
-        now = time.monotonic()
-        if self._bar.n == self._bar.total or now - self._drawn > SECONDS_BETWEEN:
-            self._drawn = now
-            self._bar.refresh()
+        self._bar.update(0)
 
 
 @contextmanager
@@ -62,7 +51,7 @@ def progress_bar(
     if not shown:
         yield None
         return
-    with tqdm(total=total, unit=unit, desc=description) as bar:
+    with tqdm(total=total, unit=unit, desc=description, mininterval=SECONDS_BETWEEN, miniters=0) as bar:
         progress = Progress(bar, per_batch)
         token = _SHOWN.set(progress)
         try:

@@ -1,35 +1,30 @@
-"""Batches of signals, spread over workers."""
+"""Batches of signals, spread over threads, or over the processes and clusters of joblib."""
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from solvers.workers.blas import one_blas_thread
-from solvers.workers.cluster import run_on_cluster
 from solvers.workers.progress import Progress
-from solvers.workers.transport import Shared, Task, opened
+from solvers.workers.shared import Shared
 
 if TYPE_CHECKING:
-    from distributed import Client
     from joblib.parallel import ParallelBackendBase
 
 Batch = TypeVar("Batch")
 Outcome = TypeVar("Outcome")
 
-# Numbers of one kind in a batch, 8 MB, and signals: so that a batch stays in cache and Ctrl-C is quick.
+# Values in a batch, 8 MB, and signals: a batch stays in cache, and Ctrl-C is quick.
 # Measured by `python -m tests.benchmarks patches`.
 VALUES_PER_BATCH = 1_000_000
 LARGEST_BATCH = 256
 # Batches of each worker, at least, so that workers end together: `python -m tests.benchmarks threads`.
 BATCHES_PER_WORKER = 2
-# Bytes from which on joblib writes what batches share to a file, which all its processes map.
+# Bytes from which on joblib writes an array to a file, which all its processes map.
 SMALLEST_MAPPED = 4096
 
 
@@ -51,87 +46,69 @@ def spread(
     *,
     common: Any = None,
     prefer: str = "threads",
-    count: Callable[[Outcome], int] | None = None,
+    count: Callable[[Outcome], int] = lambda outcome: 1,
     blas_threads: bool = False,
 ) -> list[Outcome]:
     """Solve batches on workers of the kind that a `joblib.parallel_config` says, or of the kind preferred.
 
-    What batches have in common goes to other processes once, and not with each batch.  BLAS has one thread in
-    all workers, the caller among them: it rounds products of matrices differently with their number, and
-    results must not depend on workers.  With `blas_threads` a single worker leaves BLAS as it is.
+    Other processes get the arrays of `solve` and of `common`, to which batches may refer, once.  BLAS has one
+    thread in all workers: it rounds products of matrices differently with their number, and results must not
+    depend on workers.  With `blas_threads` a single worker leaves BLAS as it is.
     """
-
-    def counted(outcome: Outcome) -> Outcome:
-        if bar is not None:
-            bar.update(1 if count is None else count(outcome))
-        return outcome
-
-    is_serial = len(batches) == 1
-    if not is_serial:  # to ask for the backend takes as long as some problems, and to import it longer
-        from joblib.parallel import ThreadingBackend, get_active_backend
-
-        backend, _ = get_active_backend(prefer=prefer)
-        client = _cluster_of(backend)
-        is_serial = n_workers == 1 and client is None
+    is_serial = len(batches) == 1 or n_workers == 1
     with nullcontext() if is_serial and blas_threads else one_blas_thread():
         if is_serial:
-            return [counted(solve(batch)) for batch in batches]
-        if isinstance(backend, ThreadingBackend):
-            return _spread_over_threads(solve, batches, n_workers, counted)
-        shared = Shared((solve, common), maps_by_name=client is None)
-        if client is None:
-            return _spread_over_processes(shared, batches, backend, n_jobs, counted)
-        # Within a task of the cluster, others may have its thread meanwhile, as with joblib.
-        with backend.retrieval_context():
-            return run_on_cluster(
-                client,
-                _solve_task,
-                shared,
-                lambda k: tuple(shared.task(batches[k])),
-                len(batches),
-                counted,
-                **backend.submit_kwargs,
-            )
+            done = ((k, solve(batch)) for k, batch in enumerate(batches))
+        else:  # to ask for the backend takes as long as some problems, and to import it longer
+            from joblib.parallel import ThreadingBackend, get_active_backend
+
+            backend, _ = get_active_backend(prefer=prefer)
+            if isinstance(backend, ThreadingBackend):
+                done = _by_threads(solve, batches, n_workers)
+            else:
+                done = _by_joblib(solve, batches, n_jobs, common, backend)
+        outcomes: list[Any] = [None] * len(batches)
+        for k, outcome in done:
+            outcomes[k] = outcome
+            if bar is not None:
+                bar.update(count(outcome))
+    return outcomes
 
 
-def _cluster_of(backend: ParallelBackendBase) -> Client | None:
-    """Return the client of the Dask cluster that a backend of joblib is for, if it is."""
-    distributed = sys.modules.get("distributed")
-    client = getattr(backend, "client", None)
-    return client if distributed is not None and isinstance(client, distributed.Client) else None
+def _by_threads(
+    solve: Callable[[Batch], Outcome], batches: Sequence[Batch], n_workers: int
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield numbers and outcomes of batches in order; threads of joblib would take 10 milliseconds more."""
+    pool = ThreadPoolExecutor(min(n_workers, len(batches)))
+    try:
+        futures = [pool.submit(_numbered, k, solve, batch) for k, batch in enumerate(batches)]
+        for future in futures:
+            yield future.result()
+    finally:
+        # After an error, or Ctrl-C, no thread begins another batch, and the caller does not wait for them.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _solve_task(key: str, packed: np.ndarray, pickled: bytes, positions: list[int]) -> Any:
-    """Solve a batch in another process."""
-    shared = opened(key, packed)
-    solve, _ = shared.content
-    with one_blas_thread():
-        return solve(shared.task(Task(pickled, positions)))
-
-
-def _solve_numbered(number: int, *task: Any) -> tuple[int, Any]:
-    return number, _solve_task(*task)
-
-
-def _spread_over_processes(
-    shared: Shared,
+def _by_joblib(
+    solve: Callable[[Batch], Outcome],
     batches: Sequence[Batch],
-    backend: ParallelBackendBase,
     n_jobs: int | None,
-    counted: Callable[[Outcome], Outcome],
-) -> list[Outcome]:
+    common: Any,
+    backend: ParallelBackendBase,
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield numbers and outcomes of batches as other processes finish them."""
     from joblib import Parallel, delayed
 
+    if hasattr(backend, "client"):  # Dask would send every array with every batch
+        shared = Shared.of((solve, common))
+        sent = shared.on(backend.client)
+        tasks = (delayed(_on_cluster)(k, sent, *shared.without(batch)) for k, batch in enumerate(batches))
+    else:
+        tasks = (delayed(_numbered)(k, solve, batch) for k, batch in enumerate(batches))
     return_as = "generator_unordered" if backend.supports_return_generator else "list"
     workers = Parallel(n_jobs=n_jobs, batch_size=1, return_as=return_as, max_nbytes=SMALLEST_MAPPED)
-    tasks = (
-        delayed(_solve_numbered)(k, shared.key, shared.packed, *shared.task(batch))
-        for k, batch in enumerate(batches)
-    )
-    outcomes: list[Any] = [None] * len(batches)
     try:
-        for k, outcome in workers(tasks):
-            outcomes[k] = counted(outcome)
+        yield from workers(tasks)
     except BrokenExecutor as error:
         if type(error).__name__ != "TerminatedWorkerError":
             raise  # not a death: a task could not be read, say, of a class that the process does not have
@@ -139,40 +116,13 @@ def _spread_over_processes(
             "a worker process died before its batch was solved, most often because memory ran out: use fewer "
             "workers, or threads, which share their memory"
         ) from error
-    return outcomes
 
 
-def _spread_over_threads(
-    solve: Callable[[Batch], Outcome],
-    batches: Sequence[Batch],
-    n_workers: int,
-    counted: Callable[[Outcome], Outcome],
-) -> list[Outcome]:
-    # The caller works too, and takes the next batch at once: joblib would look every 10 milliseconds.
-    outcomes: list[Any] = [None] * len(batches)
-    pending = iter(range(len(batches)))
+def _numbered(number: int, solve: Callable[[Batch], Outcome], batch: Batch) -> tuple[int, Outcome]:
+    with one_blas_thread():
+        return number, solve(batch)
 
-    def work() -> None:
-        try:
-            for k in pending:
-                outcomes[k] = counted(solve(batches[k]))
-        finally:
-            drop_pending()
 
-    def drop_pending() -> None:
-        for _ in pending:
-            pass
-
-    n_helpers = min(n_workers, len(batches)) - 1
-    pool = ThreadPoolExecutor(n_helpers)
-    try:
-        helpers = [pool.submit(work) for _ in range(n_helpers)]
-        work()
-        for helper in helpers:
-            helper.result()
-    finally:
-        # After an error, or Ctrl-C, no thread takes another batch, and the caller does not wait for the
-        # others.
-        drop_pending()
-        pool.shutdown(wait=False)
-    return outcomes
+def _on_cluster(number: int, shared: Shared, *task: Any) -> tuple[int, Any]:
+    solve, _ = shared.content
+    return _numbered(number, solve, shared.whole(*task))

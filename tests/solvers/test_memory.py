@@ -1,5 +1,6 @@
 """Little room: problems without a Gram matrix, memory maps, groups of masks, and what is not formed twice."""
 
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -22,7 +23,8 @@ from solvers.gram import shared_products
 from solvers.problem import matrix, screening
 from solvers.problem.matrix import UnitAtoms
 from solvers.problem.screening import largest_ratios
-from solvers.workers.transport import Shared, file_map, opened
+from solvers.workers.shared import Shared
+from solvers.workers.spread import spread
 from tests.reference.solved import METHODS as SHORTENED
 from tests.reference.solved import problems_for, solved
 from tests.tiers import examples
@@ -178,34 +180,36 @@ def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
     assert not problem.model.once(UnitAtoms, whatever_penalty=True).is_kept
 
 
-def test_processes_map_the_file_themselves(tmp_path):
-    """Other machines may not have it: they are sent the numbers."""
+def test_processes_map_the_file_themselves(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "atoms.npy", rng.standard_normal((3000, 40)))
     mapped = np.load(tmp_path / "atoms.npy", mmap_mode="r")
     problem = limited(mapped, rng.standard_normal((40, 40)), 5.0)
-    for name, least, most in ((True, 0, 0.1), (False, 1.0, 1.1)):
-        shared = Shared((None, problem.model), maps_by_name=name)
-        assert least * mapped.nbytes <= shared.packed.nbytes <= most * mapped.nbytes
-        _, model = opened(shared.key, shared.packed).content
-        np.testing.assert_array_equal(model.atoms.array, mapped)
-        assert not model.atoms.array.flags.writeable
     expected = solve_active_set(problem)
     with parallel_config(backend="loky", n_jobs=2):
         found = solve_active_set(problem)
+        assert spread(file_of_atoms, [problem, problem], None, 2, None) == [mapped.filename] * 2
     np.testing.assert_array_equal(found.codes, expected.codes)
 
 
-def test_only_what_a_file_says_is_known_by_its_name(tmp_path):
-    np.save(tmp_path / "atoms.npy", np.arange(24.0).reshape(6, 4))
-    mapped = np.load(tmp_path / "atoms.npy", mmap_mode="r+")
-    for part in (mapped, mapped[2:], np.asarray(mapped)[1:3], mapped.reshape(4, 6), mapped[0]):
-        found = file_map(part)
-        np.testing.assert_array_equal(found.array(), part)
-        assert type(found.array()) is np.ndarray
-    private = np.load(tmp_path / "atoms.npy", mmap_mode="c")
-    for part in (mapped[:, 1:], mapped.T, mapped + 1.0, private, np.arange(3.0)):
-        assert file_map(part) is None
+def file_of_atoms(problem):
+    array = problem.dictionary
+    while array.base is not None and not isinstance(array, np.memmap):
+        array = array.base
+    return array.filename
+
+
+def test_other_machines_are_sent_the_numbers_once():
+    rng = np.random.default_rng(0)
+    problem = LassoProblem(rng.standard_normal((300, 40)), rng.standard_normal((4, 40)), 5.0)
+    shared = Shared.of(problem.model)
+    part = shared.without(problem.subset([1]))
+    shared = pickle.loads(pickle.dumps(shared))
+    assert len(part[0]) < problem.dictionary.nbytes / 10
+    received = shared.whole(*part)
+    assert np.shares_memory(received.dictionary, shared.content.atoms.array)
+    np.testing.assert_array_equal(received.dictionary, problem.dictionary)
+    assert not received.dictionary.flags.writeable
 
 
 @SIGNS

@@ -1,0 +1,80 @@
+"""What tasks on a Dask cluster have in common, which each of its processes gets once."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+import numpy as np
+
+from snn.base.locks import cached_property
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+# Kernels are compiled for arrays that begin at a multiple of this many bytes.
+ALIGNMENT = 16
+
+
+class Shared:
+    """An object for many tasks: its pickle and, apart, its arrays, which are read-only where they arrive."""
+
+    def __init__(self, pickled: bytes, arrays: Sequence[np.ndarray]) -> None:
+        self._pickled = pickled
+        self._arrays = [a if a.ctypes.data % ALIGNMENT == 0 else a.copy() for a in arrays]
+        self._numbers = {_place(array): k for k, array in enumerate(self._arrays) if array.nbytes}
+
+    @classmethod
+    def of(cls, content: Any) -> Shared:
+        """Return an object for many tasks, with classes that the caller's program defines."""
+        buffers: list[pickle.PickleBuffer] = []
+        pickled = cloudpickle.dumps(content, protocol=5, buffer_callback=buffers.append)
+        return cls(pickled, [_as_bytes(buffer) for buffer in buffers])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shared, (self._pickled, self._arrays)
+
+    @cached_property
+    def content(self) -> Any:
+        """The object, which schedulers need not be able to unpickle."""
+        return self.whole(self._pickled, range(len(self._arrays)))
+
+    def without(self, task: Any) -> tuple[bytes, list[int]]:
+        """Return the pickle of a task without the arrays that are here, and the numbers of these."""
+        numbers: list[int] = []
+
+        def stays(buffer: pickle.PickleBuffer) -> bool:
+            number = self._numbers.get(_place(_as_bytes(buffer)))
+            if number is not None:
+                numbers.append(number)
+            return number is None
+
+        return cloudpickle.dumps(task, protocol=5, buffer_callback=stays), numbers
+
+    def whole(self, pickled: bytes, numbers: Sequence[int]) -> Any:
+        """Return what was pickled apart from the arrays with these numbers."""
+        return pickle.loads(pickled, buffers=[self._arrays[k].data.toreadonly() for k in numbers])
+
+    def on(self, client: Client) -> Future:
+        """Return the future of this on a cluster, whose workers fetch it from each other.
+
+        It is the result of a task, which Dask does again if all workers die that have it.
+        """
+        import dask
+
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+            return client.submit(_itself, self, pure=False)
+
+
+def _itself(shared: Shared) -> Shared:
+    return shared
+
+
+def _as_bytes(buffer: pickle.PickleBuffer) -> np.ndarray:
+    return np.frombuffer(buffer.raw(), dtype=np.uint8)
+
+
+def _place(array: np.ndarray) -> tuple[int, int]:
+    return array.ctypes.data, array.nbytes
