@@ -87,8 +87,6 @@ PACKAGES = (
     "snn.exchange",
     "snn.hardware",
     "snn.pictures",
-    "snn.record.rates",
-    "snn.record.traces",
     "solvers",
     "dictlearn",
     "dictlearn.distributed",

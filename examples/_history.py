@@ -11,7 +11,6 @@ import numpy as np
 from snn import SpikeTrain, simulate
 from snn.base import checks
 from snn.base.html import Described, counted, number
-from snn.record.rates import smooth_rate, spike_rate
 from snn.run.run import Spikes
 from solvers.certificate.optimality import measure
 from solvers.methods.method import solve
@@ -22,7 +21,7 @@ from solvers.results.codes import BestCodes
 from solvers.spiking.network import LassoNetwork, signed
 from solvers.spiking.stages import RefinedCodes
 
-RATES_BY_READOUT = {"smooth": smooth_rate, "rate": spike_rate}
+RATES_BY_READOUT = {"smooth": SpikeTrain.smooth_rate, "rate": SpikeTrain.rate}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -29,7 +29,7 @@ from dictlearn import (
 from dictlearn.pictures import plot_atoms
 from examples._common import parser, photograph, save
 from examples.three_neurons import three_neuron_network
-from snn import explain, simulate, simulate_analog
+from snn import simulate, simulate_analog
 from solvers import LassoProblem, compare, path, solve_spiking
 
 PATCH_SIDE = 8
@@ -47,7 +47,7 @@ def runs() -> Panels:
     """Return the pictures of the three neurons of `examples.three_neurons`."""
     network, _ = three_neuron_network()
     recorded = simulate(network, 15.0, record_spikes=True)
-    explanation = explain(network, recorded.spikes, len(recorded.spikes) - 1)
+    explanation = recorded.record.explain(-1)
     weights = np.asarray(network.weights)
     flow = simulate_analog(weights, network.soma_bias + PENALTY, activation_threshold=PENALTY, duration=10.0)
     counted = simulate(network, 1000.0)

@@ -14,8 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, table
-from snn import SimulationResult, SpikingNetwork, pictures, simulate
-from snn.record import rates
+from snn import Record, SimulationResult, SpikingNetwork, pictures, simulate
 
 # The numbers of the paper; its atoms are columns, and of unit norm but for the rounding in print.
 PRINTED_ATOMS = [[0.3313, 0.8148, 0.4364], [0.8835, 0.3621, 0.2182], [0.3313, 0.4527, 0.8729]]
@@ -59,7 +58,7 @@ def draw(network: SpikingNetwork, run: SimulationResult, optimum: np.ndarray) ->
     spiking.set(title="Spikes", xlabel="")
 
     potentials.set_prop_cycle(color=COLOURS)
-    pictures.potentials(network, early, neurons=[0, 1, 2], ax=potentials)
+    Record(network, early).plot(neurons=[0, 1, 2], ax=potentials)
     potentials.axhline(1.0, color=GREY, linestyle=":", linewidth=1.0, label="threshold")
     potentials.set(title="Membrane potentials: neuron 1 is inhibited for good")
     potentials.legend(loc="lower left", fontsize="small")
@@ -71,7 +70,7 @@ def draw(network: SpikingNetwork, run: SimulationResult, optimum: np.ndarray) ->
     rate.legend(loc="upper right", fontsize="small", ncols=3)
 
     times = np.geomspace(1.0, run.duration, 1500)
-    distance = np.abs(rates.rate_curve(run.spikes, times) - optimum).max(axis=1)
+    distance = np.abs(run.spikes.rate_curve(times) - optimum).max(axis=1)
     error.loglog(times, distance, color=BLUE, linewidth=0.9, label="spike rates since 0")
     error.loglog(times, 1.0 / times, color=GREY, linestyle="--", label="1 / t")
     error.set(
@@ -92,9 +91,9 @@ def error_table(
     rows = []
     for time in np.geomspace(min(10.0, run.duration / 10.0), run.duration, 4):
         read = (
-            rates.spike_rate(run.spikes, stop=time),
-            rates.spike_rate(run.spikes, start=time / 2.0, stop=time),
-            rates.thresholded_average_current(simulate(network, time)),
+            run.spikes.rate(stop=time),
+            run.spikes.rate(start=time / 2.0, stop=time),
+            simulate(network, time).thresholded_current,
         )
         rows.append((time, *(float(np.abs(code - optimum).max()) for code in read)))
     return rows

@@ -23,7 +23,6 @@ from sklearn.linear_model import Lasso
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, parser, save, table
 from snn import SimulationResult, SpikeTrain, SpikingNetwork, simulate, simulate_clocked
 from snn.pictures import TIME_LABEL
-from snn.record import rates, traces
 from solvers import LassoProblem, lasso_network
 from solvers.certificate.optimality import duality_gap, objective, penalty_max
 
@@ -87,19 +86,19 @@ def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]
     spikes = run.spikes
     late = times > 1.5 * LATE_START
     since_late_start = np.full((len(times), spikes.n_neurons), np.nan)
-    since_late_start[late] = rates.rate_curve(spikes, times[late], start=LATE_START)
-    currents = traces.average_soma_current(run.network, spikes, times)
+    since_late_start[late] = spikes.rate_curve(times[late], start=LATE_START)
+    currents = run.record.average_current(times)
     # The mean over [t/2, t] from the means over [0, t] and [0, t/2].
-    late_currents = 2.0 * currents - traces.average_soma_current(run.network, spikes, times / 2.0)
+    late_currents = 2.0 * currents - run.record.average_current(times / 2.0)
     threshold = run.network.firing_threshold
-    fading = [rates.exponential_rate(spikes, time_constant=MEMORY, stop=time) for time in times]
+    fading = [spikes.exponential_rate(time_constant=MEMORY, stop=time) for time in times]
     return {
-        "spike rate since 0": rates.rate_curve(spikes, times),
+        "spike rate since 0": spikes.rate_curve(times),
         f"spike rate since {LATE_START:g}": since_late_start,
         "thresholded average current": np.maximum(currents, 0.0) / threshold,
         "the same since t/2": np.maximum(late_currents, 0.0) / threshold,
         f"exponentially weighted rate (memory {MEMORY:g})": np.array(fading),
-        "rate through a smooth window": np.array([rates.smooth_rate(spikes, stop=time) for time in times]),
+        "rate through a smooth window": np.array([spikes.smooth_rate(stop=time) for time in times]),
     }
 
 
@@ -115,7 +114,7 @@ def measure(problem: LassoProblem, duration: float, times: np.ndarray) -> dict[s
         for time_step in TIME_STEPS:
             for clock, options in CLOCKS.items():
                 run = simulate_clocked(network, duration, time_step=time_step, record_spikes=True, **options)
-                curve = error(rates.rate_curve(run.spikes, times))
+                curve = error(run.spikes.rate_curve(times))
                 errors.setdefault((time_step, clock), []).append(curve)
         exact = simulate(network, duration, record_spikes=True)
         for name, codes in read_outs(exact, times).items():
@@ -134,7 +133,7 @@ def certified_gaps(
     The code is the better one of two: the smooth rates, and the code max(u, 0) / theta of the currents u that
     these rates cause.
     """
-    smooth = np.array([rates.smooth_rate(spikes, stop=time) for time in times])
+    smooth = np.array([spikes.smooth_rate(stop=time) for time in times])
     currents = network.soma_bias + np.array([network.weights.transpose_product(rate) for rate in smooth])
     codes = np.concatenate([smooth, np.maximum(currents, 0.0) / network.firing_threshold])
     gaps = duality_gap(problem.subset(np.zeros(len(codes), dtype=int)), codes)

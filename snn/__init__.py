@@ -1,19 +1,25 @@
 """Spiking neural networks, simulated exactly: neurons, weights, spikes, time."""
 
 from snn.analog import AnalogResult, simulate_analog
-from snn.network import SpikingNetwork
+from snn.network import NetworkState, SpikingNetwork
 from snn.precompile import warm_up
-from snn.record.energy import ARITHMETIC_45NM, LOIHI, energy_estimate
-from snn.record.explain import SpikeExplanation, explain
-from snn.record.operations import OperationCounts, connection_sparsity, footprint
-from snn.record.result import RunawayError, SimulationResult, SpikeTrain
+from snn.record.operations import (
+    ARITHMETIC_45NM,
+    LOIHI,
+    OperationCounts,
+    connection_sparsity,
+    energy_estimate,
+    footprint,
+)
+from snn.record.record import Record, SpikeExplanation
+from snn.record.result import RunawayError, SimulationResult
+from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
 from snn.run.clocked import Clock
 from snn.run.exact import Exact
 from snn.run.imperfect import ImperfectClock, Imperfections
 from snn.run.simulate import simulate, simulate_clocked
 from snn.run.simulator import Simulator
-from snn.state import NetworkState
 from snn.weights import (
     Block,
     DenseRows,
@@ -38,6 +44,7 @@ __all__ = [
     "Imperfections",
     "NetworkState",
     "OperationCounts",
+    "Record",
     "RunawayError",
     "Segments",
     "SimulationResult",
@@ -51,7 +58,6 @@ __all__ = [
     "Weights",
     "connection_sparsity",
     "energy_estimate",
-    "explain",
     "footprint",
     "simulate",
     "simulate_analog",

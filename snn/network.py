@@ -1,18 +1,18 @@
-"""A spiking network: weights, drive and thresholds."""
+"""A spiking network: weights, drive and thresholds; and its state between two runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
+from snn.base.archive import Entry, Saved
 from snn.base.html import Described, number, value_range
 from snn.base.locks import cached_property
 from snn.base.unchanging import Unchanging
-from snn.state import NetworkState
 from snn.weights import Weights, as_weights
 
 if TYPE_CHECKING:
@@ -41,14 +41,6 @@ class SpikingNetwork(Unchanging, Described):
         beta, the constant drive.
     firing_threshold : float or array_like, shape (n_neurons,), default 1.0
         theta, positive.
-
-    Raises
-    ------
-    TypeError
-        If an argument does not hold real numbers.
-    ValueError
-        If shapes differ, a number is not finite, a threshold is not positive, a neuron is connected to
-        itself, or a weight or bias is more than 2^40 times the threshold of the neuron it acts on.
 
     Notes
     -----
@@ -80,9 +72,8 @@ class SpikingNetwork(Unchanging, Described):
             "firing_threshold", self.firing_threshold, n_neurons, meaning="one threshold a neuron"
         )
         require_moderate_weights(weights, threshold)
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "soma_bias", _soma_bias(self.soma_bias, threshold))
-        object.__setattr__(self, "firing_threshold", checks.read_only(threshold))
+        soma_bias = _soma_bias(self.soma_bias, threshold)
+        vars(self).update(weights=weights, soma_bias=soma_bias, firing_threshold=checks.read_only(threshold))
 
     @property
     def n_neurons(self) -> int:
@@ -97,9 +88,11 @@ class SpikingNetwork(Unchanging, Described):
     def with_soma_bias(self, soma_bias: ArrayLike) -> SpikingNetwork:
         """Return the network with another drive; its weights are shared, and not checked again."""
         network = object.__new__(SpikingNetwork)
-        object.__setattr__(network, "weights", self.weights)
-        object.__setattr__(network, "soma_bias", _soma_bias(soma_bias, self.firing_threshold))
-        object.__setattr__(network, "firing_threshold", self.firing_threshold)
+        vars(network).update(
+            weights=self.weights,
+            soma_bias=_soma_bias(soma_bias, self.firing_threshold),
+            firing_threshold=self.firing_threshold,
+        )
         return network
 
     def _facts(self) -> dict[str, str]:
@@ -112,8 +105,81 @@ class SpikingNetwork(Unchanging, Described):
         }
 
 
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class NetworkState(Unchanging, Saved, Described):
+    """What a run continues from: potentials, synaptic currents, and the time.
+
+    Parameters
+    ----------
+    membrane_potential : array_like, shape (n_neurons,)
+        v, at most the firing threshold (a neuron at its threshold fires at once).
+    synaptic_current : array_like, shape (n_neurons,)
+        The part of the soma current that spikes caused, mu - beta.
+    time : float, default 0.0
+        In synaptic time constants.
+    """
+
+    membrane_potential: np.ndarray
+    synaptic_current: np.ndarray
+    time: float = 0.0
+
+    _schema: ClassVar = {
+        "membrane_potential": Entry("f", ("neurons",)),
+        "synaptic_current": Entry("f", ("neurons",)),
+        "time": Entry("f", ()),
+    }
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self, *, membrane_potential: ArrayLike, synaptic_current: ArrayLike, time: float = 0.0
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        potential = checks.real_array(
+            "membrane_potential", self.membrane_potential, shape=(None,), meaning="one potential a neuron"
+        )
+        current = checks.real_array(
+            "synaptic_current", self.synaptic_current, shape=potential.shape, meaning="one current a neuron"
+        )
+        time = checks.real_number("time", self.time)
+        vars(self).update(vars(self.unchecked(potential, current, time)))
+
+    @classmethod
+    def at_rest(cls, n_neurons: int) -> NetworkState:
+        """Return the state of `n_neurons` neurons at time 0, all potentials and currents zero."""
+        n_neurons = checks.positive_integer("n_neurons", n_neurons)
+        return cls.unchecked(np.zeros(n_neurons), np.zeros(n_neurons), 0.0)
+
+    @classmethod
+    def unchecked(
+        cls, membrane_potential: np.ndarray, synaptic_current: np.ndarray, time: float
+    ) -> NetworkState:
+        """Build without validation from finite float64 arrays of one length; takes ownership of both."""
+        state = object.__new__(cls)
+        vars(state).update(
+            membrane_potential=checks.read_only(membrane_potential),
+            synaptic_current=checks.read_only(synaptic_current),
+            time=time,
+        )
+        return state
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of neurons."""
+        return len(self.membrane_potential)
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "neurons": number(self.n_neurons),
+            "time": f"{self.time:.6g}",
+            "potentials": value_range(self.membrane_potential),
+            "synaptic currents": value_range(self.synaptic_current),
+        }
+
+
 class RunnableNetwork(Protocol):
-    """What a run of many copies asks of a network: all but its drive."""
+    """The parts of a network that a run of many copies needs: all but its drive."""
 
     @property
     def weights(self) -> Weights:
@@ -141,7 +207,7 @@ def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> 
 def starting_state(network: SpikingNetwork, state: NetworkState | None) -> NetworkState:
     """Return `state`, or rest when it is None, having checked that the network can be in it."""
     if state is None:
-        return NetworkState.unchecked(np.zeros(network.n_neurons), np.zeros(network.n_neurons), 0.0)
+        return NetworkState.at_rest(network.n_neurons)
     checks.instance_of("state", state, NetworkState)
     if state.n_neurons != network.n_neurons:
         raise ValueError(f"state has {state.n_neurons} neurons but the network has {network.n_neurons}")

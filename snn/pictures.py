@@ -24,16 +24,12 @@ from snn.base import checks
 from snn.base.drawn import plot
 from snn.base.html import counted, number
 from snn.digital import DigitalResult
-from snn.network import SpikingNetwork
-from snn.record import rates as read_outs
-from snn.record import traces
-from snn.record.explain import SpikeExplanation
 from snn.record.operations import OperationCounts
-from snn.record.result import SimulationResult, SpikeTrain, require_record
-from snn.record.stimulus import Stimulus
-from snn.state import NetworkState
+from snn.record.record import Record, SpikeExplanation
+from snn.record.result import SimulationResult
+from snn.record.spikes import SpikeTrain, require_record
 
-__all__ = ["potentials", "rates_against_time"]
+__all__ = ["rates_against_time"]
 
 TIME_LABEL = "time (synaptic time constants)"
 # Lines with a colour and a name; all others are grey, with one name for all.
@@ -150,13 +146,11 @@ def operations(counts: OperationCounts, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@plot.register
 def potentials(
-    network: SpikingNetwork,
-    spikes: SpikeTrain,
+    record: Record,
     *,
-    neurons: Sequence[int],
-    initial_state: NetworkState | None = None,
-    stimulus: Stimulus | None = None,
+    neurons: Sequence[int] | None = None,
     n_times: int = 1000,
     ax: Axes | None = None,
 ) -> Axes:
@@ -164,40 +158,34 @@ def potentials(
 
     Parameters
     ----------
-    network : SpikingNetwork
-        The network that ran.
-    spikes : SpikeTrain
-        Its recorded spikes.
-    neurons : sequence of int
-        Which neurons.
-    initial_state : NetworkState, optional
-        The state at the start of the record; by default the network is at rest.
-    stimulus : Stimulus, optional
-        What reached the network from outside: that of the run.
+    record : Record
+        The network and its recorded spikes, such as ``run.record``.
+    neurons : sequence of int, optional
+        Which neurons; by default the three with most spikes.
     n_times : int, default 1000
         Number of times at which a potential is computed, besides its own spikes.
     ax : Axes, optional
         Where to draw; by default the current axes.
     """
-    checks.instance_of("network", network, SpikingNetwork)
-    require_record(spikes)
-    chosen = _chosen(neurons, spikes.n_neurons)
+    checks.instance_of("record", record, Record, hint=": pass run.record")
+    spikes = record.spikes
+    if neurons is None:
+        neurons = np.argsort(-spikes.counts(), kind="stable")[:3].tolist()
     n_times = checks.positive_integer("n_times", n_times)
+    chosen = _chosen(neurons, spikes.n_neurons)
     ax = current_axes(ax)
     grid = np.linspace(spikes.start, spikes.stop, n_times)
     for neuron in chosen:
         # At each spike of its own: the threshold just before it, the reset just after.
         own = spikes.of(neuron)
         times = np.unique(np.concatenate([grid, own]))
-        values = traces.membrane_potential(
-            network, spikes, times, initial_state=initial_state, stimulus=stimulus
-        )[:, neuron]
+        values = record.potential(times)[:, neuron]
         after = np.searchsorted(times, own)
         times = np.insert(times, after, own)
-        values = np.insert(values, after, network.firing_threshold[neuron])
+        values = np.insert(values, after, record.network.firing_threshold[neuron])
         ax.plot(times, values, label=f"neuron {neuron}", linewidth=1.0)
     _label_time(ax, spikes)
-    ax.set_ylabel("membrane potential")
+    ax.set(ylabel="membrane potential", title="membrane potentials")
     ax.legend(loc="best", fontsize="small")
     return ax
 
@@ -238,7 +226,7 @@ def rates_against_time(
         )
     ax = current_axes(ax)
     times = np.linspace(spikes.start, spikes.stop, n_times + 1)[1:]
-    curves = read_outs.rate_curve(spikes, times)
+    curves = spikes.rate_curve(times)
     if len(chosen) > N_NAMED:
         chosen = chosen[np.argsort(-curves[-1, chosen], kind="stable")]
     lines = named_lines(

@@ -20,12 +20,11 @@ from snn._kernels.compile_notice import NOTICE
 from snn._kernels.compiling import is_kept_on_disk
 from snn.base import checks
 from snn.digital import DigitalFormat, DigitalNetwork, ImperfectDigital, simulate_digital
-from snn.network import SpikingNetwork
-from snn.record.result import SpikeTrain
+from snn.network import NetworkState, SpikingNetwork
+from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
 from snn.run.imperfect import Imperfections
 from snn.run.simulate import simulate, simulate_clocked
-from snn.state import NetworkState
 from snn.weights import Block, DenseRows, Segments, SparseWeights, examples
 
 Tasks: TypeAlias = Mapping[str, Callable[[], object]]

@@ -25,8 +25,8 @@ from dictlearn.two_phase.synapses import Synapses
 from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import number, value_range
+from snn.network import NetworkState
 from snn.run.run import Run, Time
-from snn.state import NetworkState
 from snn.weights import Segments
 
 Result = TypeVar("Result")

@@ -163,7 +163,7 @@ def filter_spike(trace, last_spike, now):
 @inlined
 def add_to_moments(moments, k, neuron, now):
     """Add the time of a spike to the moments of a neuron, from which any smooth window is read
-    (`snn.record.rates.smooth_rate_of_moments`)."""
+    (`snn.record.spikes.smooth_rate_of_moments`)."""
     square = now * now
     moments[k, neuron, 0] += square
     moments[k, neuron, 1] += square * now

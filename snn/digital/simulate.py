@@ -13,13 +13,13 @@ from snn.base.html import number
 from snn.digital.network import DigitalNetwork
 from snn.digital.run import Integers
 from snn.digital.state import DigitalState
+from snn.network import NetworkState
 from snn.record.operations import OperationCounts
-from snn.record.result import SpikeTrain, run_facts, runaway_error
+from snn.record.result import run_facts, runaway_error
+from snn.record.spikes import SpikeTrain, smooth_rate_of_moments
 from snn.record.stimulus import Stimulus
-from snn.record.windows import smooth_rate_of_moments
 from snn.run.changes import Changes
 from snn.run.simulate import MOST_RECORDED, require_fitting_stimulus, spikes_by_drive
-from snn.state import NetworkState
 
 # Sums of messages stay below 2^62.
 LARGEST_SUM_OF_MESSAGES = 2**62
@@ -221,6 +221,7 @@ def simulate_digital(
             n_neurons=network.n_neurons,
             start=0.0,
             stop=n_steps * network.time_step,
+            departures="registers of few bits",
         )
     result = DigitalResult(
         network=network,

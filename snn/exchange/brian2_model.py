@@ -10,9 +10,8 @@ import numpy as np
 from snn.base import checks
 from snn.base.extras import require
 from snn.base.html import Described, number
-from snn.network import SpikingNetwork, starting_state
-from snn.record.result import SpikeTrain
-from snn.state import NetworkState
+from snn.network import NetworkState, SpikingNetwork, starting_state
+from snn.record.spikes import SpikeTrain
 
 if TYPE_CHECKING:
     import brian2

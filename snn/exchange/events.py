@@ -9,7 +9,7 @@ import numpy as np
 from snn.base import checks
 from snn.base.extras import require
 from snn.exchange.nir_graph import kind_of
-from snn.record.result import SpikeTrain, require_record
+from snn.record.spikes import SpikeTrain, require_record
 
 if TYPE_CHECKING:
     import nir

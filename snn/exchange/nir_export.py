@@ -11,8 +11,7 @@ import numpy as np
 from snn.base import checks
 from snn.base.extras import require
 from snn.base.html import Described, number, size
-from snn.network import SpikingNetwork, starting_state
-from snn.state import NetworkState
+from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.weights import StencilWeights
 
 if TYPE_CHECKING:

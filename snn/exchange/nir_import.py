@@ -19,7 +19,7 @@ from snn.exchange.nir_graph import FlatGraph, flat_graph, kind_of
 from snn.exchange.nir_linear import Convolution, Wire
 from snn.exchange.nir_signals import Drive, inflow, require_known_kinds, signal_of, written_out
 from snn.network import SpikingNetwork
-from snn.record.result import SpikeTrain, require_record
+from snn.record.spikes import SpikeTrain, require_record
 from snn.weights import Block, Segments, StencilWeights
 
 if TYPE_CHECKING:

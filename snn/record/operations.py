@@ -1,9 +1,9 @@
-"""What a run costs in operations, by the names of NeuroBench, whatever machine it runs on."""
+"""Operations that a run costs, by the names of NeuroBench, and an estimate of their energy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,14 +14,21 @@ from snn.base.html import counted, number
 
 if TYPE_CHECKING:
     from snn.network import SpikingNetwork
-    from snn.weights import Weights
 
 Count: TypeAlias = int | np.ndarray
 
-# Counts are integers of 64 bits.
 LARGEST_COUNT = 2**63 - 1
-# Less than this part of a step too long is rounding, and not another step.
+"""Counts are integers of 64 bits."""
 ROUNDING = 1e-12
+"""Less than this part of a step too long is rounding, and not another step."""
+
+LOIHI = {"synaptic_operations": 23.6, "neuron_updates": 81.0}
+"""Picojoules, Davies et al. (2018), IEEE Micro 38(1), Table 2: a synaptic operation at least, and the update
+of an active neuron, at 0.75 V in 14 nm.  Left out: routing of spikes, static power, input and output."""
+ARITHMETIC_45NM = {"multiply_adds": 4.6}
+"""Picojoules, Horowitz (2014), IEEE ISSCC, Figure 1.1.9: a product and a sum of 32-bit floating-point
+numbers.  Left out: memory, which may take a hundred times as much, instructions, static power."""
+PRICED = ("synaptic_operations", "neuron_updates", "multiply_adds")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -68,25 +75,25 @@ class OperationCounts(Drawn):
     synapse_time: float | np.ndarray = 0.0
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            is_time = field.name.endswith("_time")
-            object.__setattr__(
-                self, field.name, _checked(field.name, getattr(self, field.name), is_time=is_time)
-            )
+        for name, value in vars(self).items():
+            array, is_time = np.asarray(value), name.endswith("_time")
+            if array.dtype.kind not in ("fiu" if is_time else "iu"):
+                kind = "real numbers" if is_time else "integers"
+                raise TypeError(f"{name} must be made of {kind}; got {value!r}")
+            if not (array >= 0).all():
+                raise ValueError(f"{name} must not be negative; got {array.min()}")
+            array = array.astype(np.float64 if is_time else np.int64)
+            object.__setattr__(self, name, checks.read_only(array) if array.ndim else array.item())
 
     @classmethod
     def of_exact_run(
         cls, *, n_neurons: int, spikes: Count, synaptic_operations: Count, duration: float | np.ndarray
     ) -> OperationCounts:
-        """Return the counts of exact runs of so many neurons."""
+        """Return the counts of exact runs of a network with this number of neurons."""
         return cls(
             spikes=spikes,
             synaptic_operations=synaptic_operations,
-            membrane_updates=_added(
-                "membrane_updates",
-                _checked("spikes", spikes),
-                _checked("synaptic_operations", synaptic_operations),
-            ),
+            membrane_updates=spikes + synaptic_operations,
             neuron_time=n_neurons * duration,
             synapse_time=n_neurons * n_neurons * duration,
         )
@@ -95,63 +102,46 @@ class OperationCounts(Drawn):
     def of_clock(
         cls, *, n_neurons: int, spikes: Count, synaptic_operations: Count, n_steps: Count
     ) -> OperationCounts:
-        """Return the counts of runs of so many neurons on a clock."""
-        n_neurons, n_steps = checks.integer("n_neurons", n_neurons), _checked("n_steps", n_steps)
-        updates = _product("neuron_updates", n_neurons, n_steps)
+        """Return the counts of runs on a clock of a network with this number of neurons."""
         return cls(
             spikes=spikes,
             synaptic_operations=synaptic_operations,
-            membrane_updates=updates,
-            neuron_updates=updates,
-            dense_synaptic_operations=_product("dense_synaptic_operations", n_neurons**2, n_steps),
+            membrane_updates=n_neurons * n_steps,
+            neuron_updates=n_neurons * n_steps,
+            dense_synaptic_operations=n_neurons * n_neurons * n_steps,
         )
 
     def __add__(self, other: OperationCounts) -> OperationCounts:
         if not isinstance(other, OperationCounts):
             return NotImplemented
-        names = (field.name for field in fields(self))
-        return OperationCounts(
-            **{name: _added(name, getattr(self, name), getattr(other, name)) for name in names}
-        )
+        return OperationCounts(**{name: count + getattr(other, name) for name, count in vars(self).items()})
 
     def __radd__(self, other: int) -> OperationCounts:
         # `sum` starts from 0.
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def _facts(self) -> dict[str, str]:
-        total = self.total()
         counts = {
-            field.name.replace("_", " "): number(getattr(total, field.name))
-            for field in fields(self)
-            if getattr(total, field.name)
+            name.replace("_", " "): number(count) for name, count in vars(self.total()).items() if count
         }
-        sizes = {np.size(getattr(self, field.name)) for field in fields(self)}
-        of_many = {"of": counted(max(sizes), "signal")} if max(sizes) > 1 else {}
+        n_signals = max(np.size(count) for count in vars(self).values())
+        of_many = {"of": counted(n_signals, "signal")} if n_signals > 1 else {}
         return {**of_many, **counts} or {"operations": "none"}
 
     def total(self) -> OperationCounts:
         """Return the counts of all signals together."""
-        return OperationCounts(**{field.name: _total(getattr(self, field.name)) for field in fields(self)})
+        return OperationCounts(**{name: np.sum(count).item() for name, count in vars(self).items()})
 
     def on_clock(self, time_step: float) -> OperationCounts:
-        """Return what a clock would do in the simulated time of an exact run, with the same spikes.
+        """Return the counts of a clock in the simulated time of an exact run, with the same spikes.
+
+        Every neuron is updated at each step; the updates of all runs together are rounded up.
 
         Parameters
         ----------
         time_step : float
             Length of a step, in synaptic time constants.  It is a choice: docs/theory.md, section 7, says
             which steps code as well as exact time.
-
-        Returns
-        -------
-        OperationCounts
-            Every neuron is updated at each step; the updates of all runs together are rounded up.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `time_step` is not a positive number, or so small that a clock would do more than 2^63 - 1
-            updates, or these are the counts of an exact run and of one on a clock added up.
         """
         time_step = checks.positive_number("time_step", time_step)
         is_exact = np.asarray(self.neuron_time) > 0.0
@@ -160,17 +150,13 @@ class OperationCounts(Drawn):
                 "on_clock must be asked of exact runs before their counts are added to those of a clock; "
                 "got a sum of both"
             )
-        neuron_updates = _added("neuron_updates", self.neuron_updates, _steps(self.neuron_time, time_step))
+        neuron_updates = self.neuron_updates + _steps(self.neuron_time, time_step)
         return OperationCounts(
             spikes=self.spikes,
             synaptic_operations=self.synaptic_operations,
             membrane_updates=np.where(is_exact, neuron_updates, self.membrane_updates),
             neuron_updates=neuron_updates,
-            dense_synaptic_operations=_added(
-                "dense_synaptic_operations",
-                self.dense_synaptic_operations,
-                _steps(self.synapse_time, time_step),
-            ),
+            dense_synaptic_operations=self.dense_synaptic_operations + _steps(self.synapse_time, time_step),
             multiply_adds=self.multiply_adds,
         )
 
@@ -186,36 +172,6 @@ class OperationCounts(Drawn):
                 "call on_clock(time_step) first"
             )
         return 1.0 - self.spikes / self.neuron_updates
-
-
-def exact_operations(
-    weights: Weights, spike_counts: np.ndarray, duration: float | np.ndarray, n_input_deliveries: int = 0
-) -> OperationCounts:
-    """Return the operations of an exact run, or of several runs of one network.
-
-    Shapes: spike_counts (..., n_neurons); duration (...).
-    """
-    return OperationCounts.of_exact_run(
-        n_neurons=weights.shape[0],
-        spikes=spike_counts.sum(axis=-1),
-        synaptic_operations=weights.n_deliveries(spike_counts) + n_input_deliveries,
-        duration=duration,
-    )
-
-
-def clocked_operations(
-    weights: Weights, spike_counts: np.ndarray, n_steps: Count, n_input_deliveries: int = 0
-) -> OperationCounts:
-    """Return the operations of a run on a clock, or of several runs of one network.
-
-    Shapes: spike_counts (..., n_neurons); n_steps (...).
-    """
-    return OperationCounts.of_clock(
-        n_neurons=weights.shape[0],
-        spikes=spike_counts.sum(axis=-1),
-        synaptic_operations=weights.n_deliveries(spike_counts) + n_input_deliveries,
-        n_steps=n_steps,
-    )
 
 
 def footprint(network: SpikingNetwork) -> int:
@@ -242,12 +198,36 @@ def connection_sparsity(network: SpikingNetwork) -> float:
     ----------
     network : SpikingNetwork
         The network.
-
-    Notes
-    -----
-    NeuroBench rounds it to four digits.
     """
     return 1.0 - int(network.out_degree.sum()) / network.n_neurons**2
+
+
+def energy_estimate(counts: OperationCounts, costs: Mapping[str, float] = LOIHI) -> np.ndarray | float:
+    """Return an estimate of the energy that operations take, in picojoules: each count times its cost.
+
+    An estimate leaves out what the table leaves out.  It compares algorithms, and says nothing of a device
+    that was not measured.
+
+    Parameters
+    ----------
+    counts : OperationCounts
+        The operations; of an exact run ``counts.on_clock(time_step)``, if updates of neurons have a cost.
+    costs : mapping of str to float, default LOIHI
+        Picojoules of "synaptic_operations", "neuron_updates" and "multiply_adds", as far as they are counted.
+    """
+    require_counts(counts)
+    checks.instance_of("costs", costs, Mapping)
+    for name, cost in costs.items():
+        checks.non_negative_number(f"costs[{checks.one_of('a name in costs', name, PRICED)!r}]", cost)
+    if "neuron_updates" in costs and np.any(counts.neuron_time):
+        raise ValueError(
+            "counts must have steps of a clock, since costs has one for updates of neurons; got those of an "
+            "exact run: pass counts.on_clock(time_step)"
+        )
+    for name in PRICED:
+        if name not in costs and np.any(getattr(counts, name)):
+            raise ValueError(f"costs must have {name}, which were counted; got {', '.join(costs)}")
+    return sum((cost * getattr(counts, name) for name, cost in costs.items()), start=0.0)
 
 
 def require_counts(counts: Any) -> None:
@@ -270,41 +250,3 @@ def _steps(time: float | np.ndarray, time_step: float) -> Count:
             f"are {steps.max():.3g} updates or dense synaptic operations"
         )
     return steps.astype(np.int64)
-
-
-def _added(name: str, one: Any, other: Any) -> Any:
-    """Return the sum of counts that were checked, or of times."""
-    if np.asarray(one).dtype.kind == "f":
-        return one + other
-    # Of two integers below 2^63, which is below 2^64.
-    return _checked(name, np.asarray(one, dtype=np.uint64) + np.asarray(other, dtype=np.uint64))
-
-
-def _product(name: str, factor: int, counts: Count) -> Count:
-    most = factor * int(np.max(counts, initial=0))
-    if most > LARGEST_COUNT:
-        raise ValueError(f"{name} must be at most 2^63 - 1; got {most}")
-    return factor * counts
-
-
-def _total(counts: float | np.ndarray) -> Any:
-    array = np.asarray(counts)
-    if array.dtype.kind == "f" or array.sum(dtype=np.float64) < LARGEST_COUNT / 2:
-        return array.sum().item()
-    return sum(array.ravel().tolist())
-
-
-def _checked(name: str, value: Any, *, is_time: bool = False) -> Any:
-    """Return a count as a number, or as a read-only array."""
-    array = np.asarray(value)
-    if isinstance(value, int) and not is_time and value > LARGEST_COUNT:
-        raise ValueError(f"{name} must be at most 2^63 - 1; got {value}")
-    if array.dtype.kind not in ("fiu" if is_time else "iu"):
-        kind = "real numbers" if is_time else "integers"
-        raise TypeError(f"{name} must be made of {kind}; got {value!r}")
-    if not (array >= 0).all():
-        raise ValueError(f"{name} must not be negative; got {array.min()}")
-    if not is_time and (array > LARGEST_COUNT).any():
-        raise ValueError(f"{name} must be at most 2^63 - 1; got {array.max()}")
-    array = array.astype(np.float64 if is_time else np.int64)
-    return checks.read_only(array) if array.ndim else array.item()

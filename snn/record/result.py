@@ -1,154 +1,24 @@
-"""Results of a run."""
+"""Results of runs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.drawn import Drawn
 from snn.base.html import number, value_range
 from snn.base.locks import cached_property
-from snn.network import SpikingNetwork
-from snn.record.operations import OperationCounts, clocked_operations, exact_operations
-from snn.record.windows import smooth_rate_of_moments
-from snn.state import NetworkState
+from snn.network import NetworkState, SpikingNetwork
+from snn.record.operations import OperationCounts
+from snn.record.record import Record
+from snn.record.spikes import SpikeTrain, smooth_rate_of_moments
+from snn.record.stimulus import Stimulus
 
 if TYPE_CHECKING:
     from snn.digital import DigitalResult
-    from snn.record.stimulus import Stimulus
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SpikeTrain(Drawn):
-    """The spikes of n neurons in an interval of time.
-
-    Parameters
-    ----------
-    times : array_like, shape (n_spikes,)
-        In synaptic time constants, not decreasing.
-    neurons : array_like of int, shape (n_spikes,)
-        The neuron that fired each spike.
-    n_neurons : int
-        Number of neurons of the network.
-    start, stop : float
-        The interval that was recorded.
-    is_imperfect : bool, default False
-        The neurons had `Imperfections`, or lost charge in a reset to zero: potentials and currents cannot be
-        rebuilt from these spikes.
-    """
-
-    times: np.ndarray
-    neurons: np.ndarray
-    n_neurons: int
-    start: float
-    stop: float
-    is_imperfect: bool = False
-
-    if TYPE_CHECKING:  # what is accepted is more than what is kept
-
-        def __init__(
-            self,
-            *,
-            times: ArrayLike,
-            neurons: ArrayLike,
-            n_neurons: int,
-            start: float,
-            stop: float,
-            is_imperfect: bool = False,
-        ) -> None: ...
-
-    def __post_init__(self) -> None:
-        times, neurons = np.asarray(self.times), np.asarray(self.neurons)
-        if times.size and times.dtype.kind not in "fiu":
-            raise TypeError(f"times must be an array of real numbers; got dtype {times.dtype}")
-        if neurons.size and neurons.dtype.kind not in "iu":
-            raise TypeError(f"neurons must be an array of integers; got dtype {neurons.dtype}")
-        times = np.ascontiguousarray(times, dtype=np.float64)
-        neurons = np.ascontiguousarray(neurons, dtype=np.int64)
-        n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
-        start, stop = checks.real_number("start", self.start), checks.real_number("stop", self.stop)
-        if times.ndim != 1 or neurons.shape != times.shape:
-            raise ValueError(
-                f"times and neurons must be 1-D, of one length; got shapes {times.shape} and {neurons.shape}"
-            )
-        if stop < start:
-            raise ValueError(f"stop must not be before start; got {stop} and {start}")
-        if len(times):
-            if not (times[:-1] <= times[1:]).all() or not (start <= times[0] and times[-1] <= stop):
-                raise ValueError(f"times must not decrease and lie in [start, stop] = [{start}, {stop}]")
-            if neurons.min() < 0 or neurons.max() >= n_neurons:
-                raise ValueError(
-                    f"neurons must lie in [0, {n_neurons}); got {neurons.min()} to {neurons.max()}"
-                )
-        object.__setattr__(self, "times", checks.read_only(times))
-        object.__setattr__(self, "neurons", checks.read_only(neurons))
-        object.__setattr__(self, "n_neurons", n_neurons)
-        object.__setattr__(self, "start", start)
-        object.__setattr__(self, "stop", stop)
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-    def of(self, neuron: int) -> np.ndarray:
-        """Return the spike times of one neuron."""
-        return self.times[self.neurons == checks.index("neuron", neuron, self.n_neurons)]
-
-    def counts(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
-        """Return how often each neuron fired in (start, stop], shape (n_neurons,)."""
-        first, last = 0, len(self)
-        if start is not None:
-            first = int(np.searchsorted(self.times, checks.real_number("start", start), side="right"))
-        if stop is not None:
-            last = int(np.searchsorted(self.times, checks.real_number("stop", stop), side="right"))
-        return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
-
-    def cumulative_counts(self, times: np.ndarray, *, start: float | None = None) -> np.ndarray:
-        """Return how often each neuron fired in (start, t] for each t, shape (n_times, n_neurons).
-
-        `times` must not decrease; without a `start`, spikes count from the first of the record.
-        """
-        first = 0 if start is None else np.searchsorted(self.times, start, side="right")
-        edges = np.concatenate([[first], np.searchsorted(self.times, times, side="right")])
-        counts = np.empty((len(times), self.n_neurons), dtype=np.int64)
-        for row, (begin, end) in enumerate(pairwise(edges)):
-            counts[row] = np.bincount(self.neurons[begin:end], minlength=self.n_neurons)
-        return np.cumsum(counts, axis=0)
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "spikes": number(len(self)),
-            "neurons": number(self.n_neurons),
-            "time": f"{self.start:.6g} to {self.stop:.6g}",
-        }
-
-
-def require_record(spikes: Any) -> None:
-    """Raise TypeError unless these are recorded spikes; of a run, and of None, say where they are."""
-    if spikes is None:
-        raise TypeError("spikes must be a SpikeTrain; got None: run the network with record_spikes=True")
-    hint = ""
-    if hasattr(spikes, "spikes"):
-        hint = ": pass run.spikes"
-        if spikes.spikes is None:
-            hint = f"{hint}, of a run with record_spikes=True"
-    checks.instance_of("spikes", spikes, SpikeTrain, hint=hint)
-
-
-def require_perfect_record(spikes: Any, network: SpikingNetwork) -> None:
-    """Raise TypeError or ValueError unless potentials of a network can be rebuilt from these spikes."""
-    require_record(spikes)
-    if spikes.n_neurons != network.n_neurons:
-        raise ValueError(f"spikes are of {spikes.n_neurons} neurons but the network has {network.n_neurons}")
-    if spikes.is_imperfect:
-        raise ValueError(
-            "spikes must be of neurons without Imperfections or a reset to zero, by which potentials are not "
-            "rebuilt; got a record of such neurons: end the run at the time wanted, and read its state"
-        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -167,6 +37,8 @@ class SimulationResult(Drawn):
         u: the mean of the soma current mu over this run.
     window_moments : ndarray, shape (n_neurons, 3)
         The sums of t^2, t^3 and t^4 over each neuron's spikes, of times since this run began.
+    start : NetworkState
+        State of the network at the beginning.
     state : NetworkState
         State of the network at the end; pass it to the next run.
     spikes : SpikeTrain or None
@@ -182,15 +54,14 @@ class SimulationResult(Drawn):
     spike_counts: np.ndarray
     average_soma_current: np.ndarray
     window_moments: np.ndarray
+    start: NetworkState
     state: NetworkState
     spikes: SpikeTrain | None
     n_steps: int | None = None
     stimulus: Stimulus | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "spike_counts", checks.read_only(self.spike_counts))
-        object.__setattr__(self, "average_soma_current", checks.read_only(self.average_soma_current))
-        object.__setattr__(self, "window_moments", checks.read_only(self.window_moments))
+        checks.freeze_arrays(self)
 
     @property
     def spike_rate(self) -> np.ndarray:
@@ -203,9 +74,23 @@ class SimulationResult(Drawn):
     def smooth_rate(self) -> np.ndarray:
         """Rates through a smooth window over this run, without recorded spikes; shape (n_neurons,).
 
-        See `snn.record.rates.smooth_rate`.
+        See `SpikeTrain.smooth_rate`.
         """
         return smooth_rate_of_moments(self.window_moments, self.duration)
+
+    @property
+    def thresholded_current(self) -> np.ndarray:
+        """max(u, 0) / theta, with u the average soma current of the run, shape (n_neurons,).
+
+        The sparsest read-out: neurons whose drive is negative on average are exactly zero, whatever they
+        fired at first.  It differs from the rate by at most C / t (Tang, Lin and Davies, equation 8).
+        """
+        return np.maximum(self.average_soma_current, 0.0) / self.network.firing_threshold
+
+    @property
+    def record(self) -> Record:
+        """Potentials and currents at any time, and explanations of spikes, if spikes were recorded."""
+        return Record(self.network, self.spikes, self.start, self.stimulus)  # type: ignore[arg-type]
 
     @property
     def n_spikes(self) -> int:
@@ -219,9 +104,12 @@ class SimulationResult(Drawn):
         Deliveries of input spikes are synaptic operations too.
         """
         n_inputs = 0 if self.stimulus is None else self.stimulus.n_deliveries()
+        n_neurons, n_spikes = self.network.n_neurons, self.n_spikes
+        deliveries = int(self.network.weights.n_deliveries(self.spike_counts)) + n_inputs
+        common = {"n_neurons": n_neurons, "spikes": n_spikes, "synaptic_operations": deliveries}
         if self.n_steps is None:
-            return exact_operations(self.network.weights, self.spike_counts, self.duration, n_inputs)
-        return clocked_operations(self.network.weights, self.spike_counts, self.n_steps, n_inputs)
+            return OperationCounts.of_exact_run(**common, duration=self.duration)
+        return OperationCounts.of_clock(**common, n_steps=self.n_steps)
 
     def _facts(self) -> dict[str, str]:
         clock = {} if self.n_steps is None else {"steps of the clock": number(self.n_steps)}

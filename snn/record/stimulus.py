@@ -14,7 +14,7 @@ from snn.base import checks
 from snn.base.html import Described, number, value_range
 from snn.base.unchanging import Unchanging
 from snn.network import SpikingNetwork
-from snn.record.result import SpikeTrain, require_record
+from snn.record.spikes import SpikeTrain, require_record
 from snn.weights.sparse import checked_rows
 
 CURRENT, DRIVE = "current", "drive"
@@ -150,11 +150,6 @@ class Stimulus(Unchanging, Described):
         ----------
         start, stop : float
             The part; `stop` may be infinite.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `stop` is before `start`, or there is no change of a drive in the part and there are no spikes.
         """
         start = checks.real_number("start", start)
         stop = np.inf if stop == np.inf else checks.real_number("stop", stop)

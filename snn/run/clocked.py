@@ -12,10 +12,9 @@ import numpy as np
 from snn._kernels import clocked
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
-from snn.network import RunnableNetwork, require_moderate_weights
+from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.run.exact import Exact
 from snn.run.run import Run, Spikes, Time
-from snn.state import NetworkState
 
 INTEGRATIONS = ("exact", "euler")
 RESETS = ("subtract", "zero")
@@ -214,6 +213,12 @@ class Clock(Time[ClockRun]):
         object.__setattr__(self, "time_step", checked_step(self.time_step))
         checks.one_of("integration", self.integration, INTEGRATIONS)
         checks.one_of("reset", self.reset, RESETS)
+
+    @property
+    def departures(self) -> str:
+        """Euler's steps and resets to zero: what they bring and take is no multiple of weights."""
+        euler = ["Euler's steps"] if self.integration == "euler" else []
+        return ", ".join(euler + (["resets to zero"] if self.reset == "zero" else []))
 
     def end_of(self, duration: float) -> float:
         """Return the time of the end of the last step; ValueError unless the steps of a duration are whole.

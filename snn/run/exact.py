@@ -14,9 +14,8 @@ from snn._kernels.engines import ENGINES, EVENT_LOOP
 from snn._kernels.run_state import Neurons
 from snn._kernels.stops import StopTimes
 from snn.base import checks
-from snn.network import RunnableNetwork, require_moderate_weights
+from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.run.run import NO_SPIKES, Run, Spikes, Time
-from snn.state import NetworkState
 
 LEAST_WORK_PER_CALL, MOST_WORK_PER_CALL = 16, 65_536
 """Spikes and windows after which a call to the kernel ends."""

@@ -14,10 +14,9 @@ from snn._kernels import clocked, imperfect
 from snn._kernels.clocked import MOST_AT_ONCE
 from snn.base import checks
 from snn.base.unchanging import Unchanging
-from snn.network import RunnableNetwork, SpikingNetwork
+from snn.network import NetworkState, RunnableNetwork, SpikingNetwork
 from snn.run.clocked import MOST_STEPS, ROUNDING, Clock, RealRun
 from snn.run.run import Run
-from snn.state import NetworkState
 from snn.weights import SparseWeights
 
 # Copies keep a current for each neuron and step of the longest delay.
@@ -356,6 +355,13 @@ class ImperfectClock(Clock):
                 f"leak must be less than 1 / time_step, {1.0 / self.time_step:g}, with integration='euler'; "
                 f"got {self.imperfections.leak:g}"
             )
+
+    @property
+    def departures(self) -> str:
+        """All imperfections but mismatch, which the network of a run has."""
+        names = ("leak", "refractory_time", "delays", "potential_noise", "lost_spikes")
+        found = [name.replace("_", " ") for name in names if np.any(getattr(self.imperfections, name))]
+        return ", ".join(found + ([super().departures] if super().departures else []))
 
     def network_of(self, network: SpikingNetwork) -> SpikingNetwork:
         """Return the network with the thresholds and weights that are drawn: `Imperfections.mismatched`.

@@ -18,9 +18,8 @@ import numpy as np
 from tqdm import tqdm
 
 from snn._kernels import run_state
-from snn.network import RunnableNetwork, SpikingNetwork
+from snn.network import NetworkState, RunnableNetwork, SpikingNetwork
 from snn.record.stimulus import Stimulus
-from snn.state import NetworkState
 
 UPDATES_PER_CALL = 30_000_000
 """Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a
@@ -317,10 +316,17 @@ class Time(Generic[R_co]):
         The class of its runs.
     time_step : float or None
         Length of a step, in synaptic time constants; None of exact time.
+    departures : str
+        In which ways neurons depart from the equations of `SpikingNetwork`, such as "leak, delays".
     """
 
     run_type: type[R_co]
     time_step: float | None = None
+
+    @property
+    def departures(self) -> str:
+        """ "" unless a kind of time says otherwise."""
+        return ""
 
     def start(
         self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any

@@ -9,14 +9,14 @@ import numpy as np
 
 from snn._kernels import run_state
 from snn.base import checks
-from snn.network import SpikingNetwork, starting_state
-from snn.record.result import SimulationResult, SpikeTrain, runaway_error
+from snn.network import NetworkState, SpikingNetwork, starting_state
+from snn.record.result import SimulationResult, runaway_error
+from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus, excitation, largest_magnitudes, require_fitting
 from snn.run.changes import Changes
 from snn.run.exact import Exact
-from snn.run.imperfect import ImperfectClock, Imperfections, clock_of
+from snn.run.imperfect import Imperfections, clock_of
 from snn.run.run import Time
-from snn.state import NetworkState
 
 EXACT = Exact()
 
@@ -211,6 +211,11 @@ def _simulate(
             elapsed = duration
         times = np.minimum(times, elapsed)
     final = run.state(time=start.time + elapsed)
+    departures = how.departures
+    if stimulus is not None:
+        changed = stimulus.times - start.time
+        if not np.allclose(run.instants_of(changed), changed, rtol=1e-12, atol=0.0):
+            departures = ", ".join(filter(None, (departures, "changes between steps")))
     if elapsed > 0.0:
         average_soma_current = run.average_current(elapsed)
     else:  # a runaway within its first instant
@@ -221,8 +226,9 @@ def _simulate(
         spike_counts=run.spike_counts[0],
         average_soma_current=average_soma_current,
         window_moments=run.window_moments[0],
+        start=start,
         state=final,
-        spikes=spike_train(start.time + times, spikes.neurons, start.time, final, how)
+        spikes=spike_train(start.time + times, spikes.neurons, start.time, final, departures)
         if record_spikes
         else None,
         n_steps=n_steps,
@@ -235,7 +241,7 @@ def _simulate(
 
 
 def spike_train(
-    times: np.ndarray, neurons: np.ndarray, start: float, final: NetworkState, how: Time[Any] = EXACT
+    times: np.ndarray, neurons: np.ndarray, start: float, final: NetworkState, departures: str = ""
 ) -> SpikeTrain:
     """Return the spikes of a run that went from time `start` to its state `final`."""
     return SpikeTrain(
@@ -245,7 +251,7 @@ def spike_train(
         start=start,
         # Rounding may leave the last spike of a run a little after its end.
         stop=max(final.time, times[-1]) if len(times) else final.time,
-        is_imperfect=isinstance(how, ImperfectClock) or getattr(how, "reset", "subtract") == "zero",
+        departures=departures,
     )
 
 

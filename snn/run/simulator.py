@@ -10,14 +10,13 @@ import numpy as np
 
 from snn.base import checks
 from snn.base.html import Described, number
-from snn.network import SpikingNetwork, starting_state
-from snn.record.result import SimulationResult, SpikeTrain, runaway_error
+from snn.network import NetworkState, SpikingNetwork, starting_state
+from snn.record.result import SimulationResult, runaway_error
+from snn.record.spikes import SpikeTrain, window_moments
 from snn.record.stimulus import Stimulus
-from snn.record.windows import window_moments
 from snn.run.changes import Changes
 from snn.run.exact import Exact, ExactRun
 from snn.run.simulate import require_fitting_stimulus, spike_limit, spike_train, spikes_by_drive
-from snn.state import NetworkState
 from snn.weights import Weights, as_weights
 
 
@@ -206,6 +205,7 @@ class Simulator(Described):
             spike_counts=counts,
             average_soma_current=average_soma_current,
             window_moments=window_moments(spikes.times - then, spikes.neurons, network.n_neurons),
+            start=start,
             state=final,
             spikes=spike_train(self._origin + spikes.times, spikes.neurons, start.time, final),
             stimulus=stimulus,

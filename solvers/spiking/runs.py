@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from snn.digital.run import DigitalRun
-from snn.record.windows import smooth_rate_of_moments
+from snn.record.spikes import smooth_rate_of_moments
 from snn.run.run import Run, Time
 from solvers._kernels.batch import CompressedRows, average_currents, scaled_drive
 from solvers.problem.lasso import LassoProblem

@@ -12,7 +12,7 @@ from scipy import sparse
 from snn import SpikeTrain
 from snn.base import checks
 from snn.base.html import Described, number
-from snn.record.result import require_record
+from snn.record.spikes import require_record
 from snn.weights.sparse import checked_rows
 from solvers._kernels.batch import CompressedRows
 from solvers.problem.convolution import ConvolutionalDictionary

@@ -20,8 +20,6 @@ MODULES = (
     "snn.exchange",
     "snn.hardware",
     "snn.pictures",
-    "snn.record.rates",
-    "snn.record.traces",
     "snn.weights",
     "solvers",
     "solvers.certificate.optimality",

@@ -15,12 +15,12 @@ from snn import (
     Imperfections,
     NetworkState,
     OperationCounts,
+    Record,
     Simulator,
     SpikeTrain,
     SpikingNetwork,
     Stimulus,
     energy_estimate,
-    explain,
     simulate,
     simulate_analog,
     simulate_clocked,
@@ -34,8 +34,8 @@ from snn.digital import (
     ImperfectDigital,
     simulate_digital,
 )
-from snn.pictures import potentials, rates_against_time
-from snn.record import rates, traces
+from snn.pictures import rates_against_time
+from snn.record.spikes import smooth_rate_of_moments
 from tests.reference.weight_forms import stored
 
 WEIGHTS = np.array([[0.0, -0.5], [-0.3, 0.0]])
@@ -57,8 +57,8 @@ stimulus = partial(Stimulus, drive_times=[0.5], drive=[[0.0, 0.0]])
 inputs = partial(Stimulus, spikes=train(), weights=SQUARE)
 both = partial(inputs, drive_times=[0.5], drive=[[0.0, 0.0]])
 analog = partial(simulate_analog, weights=SQUARE, drive=[1.0, 1.0], activation_threshold=0.1, duration=1.0)
-told = partial(explain, network=NETWORK, spikes=SPIKES, k=0)
-trace = partial(traces.membrane_potential, network=NETWORK, spikes=SPIKES, times=[1.0])
+record = partial(Record, network=NETWORK, spikes=SPIKES)
+RECORD = record()
 digital = partial(DigitalNetwork.of, network=NETWORK, format=DigitalFormat(), time_step=0.25)
 digital_run = partial(simulate_digital, network=digital(), n_steps=4)
 digital_state = partial(DigitalState, membrane_potential=[0, 0], synaptic_current=[0, 0], pending=[[0, 0]])
@@ -184,29 +184,28 @@ CASES = [
     # -- spike trains and what is read from them --
     *table(train, VALUE, times=[[2.0, 1.0], [1.0, 4.0], [1.0, NAN]], neurons=[[0, 2], [0]], stop=[-1.0], n_neurons=[0]),
     *table(train, TYPE, times=[["a", "b"]], neurons=[[0.5, 1.0]]),
-    *[case(TYPE, "spikes", call, spikes=RESULT) for call in (rates.spike_rate, rates_against_time, told, trace)],
-    *[case(TYPE, "record_spikes", call, spikes=None) for call in (rates.spike_rate, rates_against_time, told, trace)],
+    *[case(TYPE, "spikes", call, spikes=RESULT) for call in (rates_against_time, record)],
+    *[case(TYPE, "record_spikes", call, spikes=None) for call in (rates_against_time, record)],
     case(TYPE, "record_spikes", rates_against_time, spikes=simulate(NETWORK, 1.0)),
-    case(VALUE, "start and stop", rates.spike_rate, spikes=SPIKES, start=5.0, stop=5.0),
-    case(VALUE, "start and stop", rates.smooth_rate, spikes=SPIKES, stop=11.0),
-    *[case(VALUE, "times", rates.rate_curve, spikes=SPIKES, times=times) for times in ([0.0, 1.0], [2.0, 1.0], [11.0])],
-    *table(rates.thresholded_average_current, TYPE, result=[SPIKES]),
-    case(VALUE, "time_constant", rates.exponential_rate, spikes=SPIKES, time_constant=0.0),
-    case(VALUE, "moments", rates.smooth_rate_of_moments, moments=np.zeros(3), duration=1.0),
-    *[case(VALUE, "duration", rates.smooth_rate_of_moments, moments=np.zeros((4, 2, 3)), duration=duration)
+    case(VALUE, "start and stop", SPIKES.rate, start=5.0, stop=5.0),
+    case(VALUE, "start and stop", SPIKES.smooth_rate, stop=11.0),
+    *[case(VALUE, "times", SPIKES.rate_curve, times=times) for times in ([0.0, 1.0], [2.0, 1.0], [11.0])],
+    case(VALUE, "time_constant", SPIKES.exponential_rate, time_constant=0.0),
+    case(VALUE, "moments", smooth_rate_of_moments, moments=np.zeros(3), duration=1.0),
+    *[case(VALUE, "duration", smooth_rate_of_moments, moments=np.zeros((4, 2, 3)), duration=duration)
       for duration in (0.0, NAN, 1e76, np.ones(3))],
-    *table(trace, VALUE, times=[[11.0], [-1.0], [2.0, 1.0]], spikes=[train(n_neurons=3)], initial_state=[THREE],
-           stimulus=[stimulus(drive=[[0.0]])]),
-    *table(trace, TYPE, network=[SQUARE], initial_state=[3], stimulus=[3]),
-    case(VALUE, "times", traces.average_soma_current, network=NETWORK, spikes=SPIKES, times=[0.0]),
-    *table(told, TYPE, network=[None], k=[1.0], state=[1], stimulus=[3]),
-    *table(told, VALUE, k=[99, -99], state=[THREE, state(time=1.0)], stimulus=[stimulus(drive=[[0.0]])],
-           spikes=[LATER, clocked(duration=5.0, time_step=0.3125, record_spikes=True).spikes]),
-    case(VALUE, "spikes", told, network=NETWORK.with_soma_bias([1.1, 0.7])),
+    *table(RECORD.potential, VALUE, times=[[11.0], [-1.0], [2.0, 1.0]]),
+    case(VALUE, "times", RECORD.average_current, times=[0.0]),
+    *table(record, TYPE, network=[SQUARE, None], state=[1], stimulus=[3]),
+    *table(record, VALUE, state=[THREE, state(time=1.0)], stimulus=[stimulus(drive=[[0.0]])],
+           spikes=[train(n_neurons=3), LATER]),
+    *table(RECORD.explain, TYPE, k=[1.0]), *table(RECORD.explain, VALUE, k=[99, -99]),
+    *[case(VALUE, "spikes", other.explain, k=0) for other in (
+        record(network=NETWORK.with_soma_bias([1.1, 0.7])),
+        clocked(duration=5.0, time_step=0.3125, record_spikes=True).record)],
     case(VALUE, "neurons", SPIKES.plot, neurons=[2]), case(TYPE, "neurons", SPIKES.plot, neurons=[0.5]),
     case(TYPE, "neuron", SPIKES.plot, neuron=[0]),
-    case(TYPE, "neurons", potentials, network=NETWORK, spikes=SPIKES, neurons=[]),
-    case(TYPE, "record_spikes", potentials, network=NETWORK, spikes=None, neurons=[0]),
+    case(TYPE, "neurons", RECORD.plot, neurons=[]),
     case(VALUE, "limits", rates_against_time, spikes=SPIKES, limits=[1.0]),
     case(VALUE, "n_times", rates_against_time, spikes=SPIKES, n_times=0),
     case(TYPE, "counts", energy_estimate, counts=16), case(TYPE, "costs", energy_estimate, counts=OperationCounts(), costs=2.0),

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from snn import simulate
-from snn.record import rates
 from tests.reference.networks import (
     FIGURE_1_PENALTY,
     FIGURE_1_SIGNAL,
@@ -69,7 +68,7 @@ def test_rates_tend_to_the_optimum_like_one_over_t(dictionary):
     for time in (10.0, 100.0, 1_000.0, 10_000.0):
         run = simulate(network, time)
         assert time * np.abs(run.spike_rate - optimum(dictionary)).max() < bound
-        read = rates.thresholded_average_current(run)
+        read = run.thresholded_current
         assert time * np.abs(read - optimum(dictionary)).max() < bound
     assert np.abs(run.spike_rate - optimum(dictionary)).max() < 1e-3
     assert read[1] == 0.0

@@ -4,8 +4,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from snn import SpikingNetwork, Stimulus, explain, simulate
-from snn.pictures import potentials, rates_against_time
+from snn import Record, SpikingNetwork, Stimulus, simulate
+from snn.pictures import rates_against_time
 from tests.reference.networks import golden_network
 
 
@@ -60,7 +60,7 @@ def test_potentials_reach_the_threshold_at_each_spike_and_start_again_at_zero(ax
     network = golden_network()
     stimulus = Stimulus(drive_times=[5.0], drive=[network.soma_bias[::-1]]) if has_stimulus else None
     run = simulate(network, 20.0, stimulus=stimulus, record_spikes=True)
-    assert potentials(network, run.spikes, neurons=[0, 2], n_times=200, stimulus=stimulus, ax=ax) is ax
+    assert run.record.plot(neurons=[0, 2], n_times=200, ax=ax) is ax
     assert len(ax.lines) == 2
     for line, neuron in zip(ax.lines, [0, 2], strict=True):
         (times, values), own = line.get_data(), run.spikes.of(neuron)
@@ -82,7 +82,7 @@ def test_rates_and_their_limits(ax, spikes):
 
 @pytest.mark.parametrize("n_sources", [1, 10])
 def test_charges_reach_the_threshold(ax, spikes, n_sources):
-    told = explain(golden_network(), spikes, len(spikes) - 1)
+    told = Record(golden_network(), spikes).explain(-1)
     assert told.plot(n_sources=n_sources, ax=ax) is ax
     assert len(ax.patches) == len(told.parts(n_sources)) > 1
     assert ax.patches[0].get_x() == 0.0

@@ -1,5 +1,7 @@
 """What is read from a record: potentials and currents, why a spike was fired, rates; each by its formula."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,14 +13,14 @@ from snn import (
     Imperfections,
     NetworkState,
     OperationCounts,
+    Record,
     SpikeTrain,
     SpikingNetwork,
+    Stimulus,
     energy_estimate,
-    explain,
     simulate,
     simulate_clocked,
 )
-from snn.record import rates, traces
 from tests.reference.networks import MODERATE, classo_network, golden_network, networks, random_dictionary
 from tests.reference.weight_forms import NAMES
 from tests.tiers import examples
@@ -68,9 +70,7 @@ def test_traces_are_the_formula_and_the_run(form, data, onto):
         start + x * this.duration for x in data.draw(st.lists(st.floats(0.01, 0.99), min_size=1, max_size=5))
     ]
     times = np.sort([start, *inside, *inside[:1], stop])
-    given = {"initial_state": this.state, "stimulus": stimulus}
-    mu, v = (f(network, run.spikes, times, **given) for f in (traces.soma_current, traces.membrane_potential))
-    u = traces.average_soma_current(network, run.spikes, times[1:], **given)
+    mu, v, u = run.record.current(times), run.record.potential(times), run.record.average_current(times[1:])
     for row, t in enumerate(times):
         current = state.synaptic_current * np.exp(start - t)
         charge = -state.synaptic_current * np.expm1(start - t) + drive_of(stimulus, network, start, t)
@@ -101,14 +101,15 @@ def test_traces_are_the_formula_and_the_run(form, data, onto):
 def test_charges_of_a_spike_are_the_formula_and_reach_the_threshold(form, data, onto):
     this = data.draw(networks(form, MODERATE, most=25))
     network, stimulus = this.network(), onto and this.stimulus(onto=onto)
-    spikes = simulate(network, this.duration, state=this.state, stimulus=stimulus, record_spikes=True).spikes
+    run = simulate(network, this.duration, state=this.state, stimulus=stimulus, record_spikes=True)
+    spikes = run.spikes
     state = this.state or NetworkState.at_rest(network.n_neurons)
 
     def area(s, since, until):  # of a current of one at time s, between two times
         return np.exp(s - max(since, s)) - np.exp(s - until) if s < until else 0.0
 
     for k in np.unique(np.linspace(0, len(spikes) - 1, 12).astype(int)) if len(spikes) else []:
-        told = explain(network, spikes, k - len(spikes), state=this.state, stimulus=stimulus)
+        told = run.record.explain(k - len(spikes))
         neuron, time = spikes.neurons[k], spikes.times[k]
         earlier = spikes.times[:k][spikes.neurons[:k] == neuron]
         since = earlier[-1] if len(earlier) else this.start
@@ -140,18 +141,43 @@ def test_charges_of_a_spike_are_the_formula_and_reach_the_threshold(form, data, 
         assert not told.source_charge[np.bincount(spikes.neurons[:k], minlength=len(charges)) == 0].any()
 
 
-@pytest.mark.parametrize("options", [{"reset": "zero"}, {"imperfections": Imperfections(leak=0.1)}])
-def test_records_of_imperfect_neurons_are_not_rebuilt(options):
+OFF_GRID = Stimulus(drive_times=[0.3], drive=[[0.5, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("resets to zero", {"reset": "zero"}),
+        ("Euler", {"integration": "euler"}),
+        ("leak", {"imperfections": Imperfections(leak=0.1)}),
+        ("delays, lost spikes", {"imperfections": Imperfections(delays=0.5, lost_spikes=0.1)}),
+        ("between steps", {"stimulus": OFF_GRID}),
+    ],
+)
+def test_records_of_other_neurons_are_not_rebuilt(name, options):
     network = SpikingNetwork([[0.0, -0.5], [-0.3, 0.0]], [1.0, 0.7])
-    spikes = simulate_clocked(network, 5.0, time_step=0.25, record_spikes=True, **options).spikes
-    for rebuild in (traces.soma_current, traces.membrane_potential, traces.average_soma_current):
-        with pytest.raises(ValueError, match="spikes"):
-            rebuild(network, spikes, [1.0])
+    run = simulate_clocked(network, 5.0, time_step=0.25, record_spikes=True, **options)
+    with pytest.raises(ValueError, match=f"spikes .*{name}"):
+        _ = run.record
     with pytest.raises(ValueError, match="spikes"):
-        explain(network, spikes, 0)
-    perfect = simulate_clocked(network, 5.0, time_step=0.25, record_spikes=True)
-    rebuilt = traces.membrane_potential(network, perfect.spikes, [5.0])[0]
-    np.testing.assert_allclose(rebuilt, perfect.state.membrane_potential, rtol=0, atol=1e-12)
+        Record(network, run.spikes)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"imperfections": Imperfections(threshold_mismatch=0.3, weight_mismatch=0.3)},
+        {"stimulus": Stimulus(drive_times=[0.5], drive=[[0.5, 1.0]])},
+    ],
+)
+def test_records_of_a_clock_have_its_states(options):
+    network = SpikingNetwork([[0.0, -0.5], [-0.3, 0.0]], [1.0, 0.7])
+    first = simulate(network, 1.5).state
+    state = replace(first, time=0.0)
+    run = simulate_clocked(network, 5.0, time_step=0.25, record_spikes=True, state=state, **options)
+    rebuilt = run.record.potential([5.0])[0]
+    np.testing.assert_allclose(rebuilt, run.state.membrane_potential, rtol=0, atol=1e-12)
 
 
 def test_energy_is_counts_times_costs():
@@ -195,11 +221,11 @@ def test_rates_are_their_formulas(spikes, data):
     start, stop = spikes.start + 0.25 * begin, spikes.start + 0.25 * end
     length, grid = stop - start, spikes.start + 0.25 * np.arange(begin + 1, end + 1)
     spike_rate, smooth = (
-        rates.spike_rate(spikes, start=start, stop=stop),
-        rates.smooth_rate(spikes, start=start, stop=stop),
+        spikes.rate(start=start, stop=stop),
+        spikes.smooth_rate(start=start, stop=stop),
     )
-    counts, curve = spikes.counts(start=start, stop=stop), rates.rate_curve(spikes, grid, start=start)
-    exponential = rates.exponential_rate(spikes, time_constant=constant, stop=stop)
+    counts, curve = spikes.counts(start=start, stop=stop), spikes.rate_curve(grid, start=start)
+    exponential = spikes.exponential_rate(time_constant=constant, stop=stop)
     for i in range(spikes.n_neurons):
         of = [t for t, j in zip(spikes.times, spikes.neurons, strict=True) if j == i]
         np.testing.assert_array_equal(spikes.of(i), of)
@@ -214,7 +240,7 @@ def test_rates_are_their_formulas(spikes, data):
         weight = -constant * np.expm1((spikes.start - stop) / constant)
         kernel = sum(np.exp((t - stop) / constant) for t in of if t <= stop)
         assert exponential[i] == pytest.approx(kernel / weight, rel=1e-13)
-    np.testing.assert_array_equal(rates.rate_curve(spikes, grid)[-1], rates.spike_rate(spikes, stop=stop))
+    np.testing.assert_array_equal(spikes.rate_curve(grid)[-1], spikes.rate(stop=stop))
     assert len(spikes) == len(spikes.times) == spikes.counts().sum()
 
 
@@ -230,7 +256,7 @@ def test_thresholded_average_current_differs_from_the_rate_by_c_over_t(time):
     dictionary = random_dictionary(rng, 30, 15, non_negative=True)
     network = classo_network(dictionary, dictionary[:3].sum(axis=0), 0.1)
     run, threshold = simulate(network, time), network.firing_threshold
-    read = rates.thresholded_average_current(run)
+    read = run.thresholded_current
     np.testing.assert_allclose(read, np.maximum(run.average_soma_current, 0.0) / threshold, rtol=1e-15)
     gap = np.abs(read - run.spike_rate)
     assert (gap <= np.abs(run.state.membrane_potential) / threshold / time * (1 + 1e-9)).all()

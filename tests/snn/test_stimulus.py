@@ -18,7 +18,6 @@ from snn import (
     simulate,
     simulate_clocked,
 )
-from snn.record import rates
 from tests.reference.networks import MODERATE, networks
 from tests.reference.weight_forms import NAMES, random_matrix
 from tests.tiers import examples
@@ -146,7 +145,7 @@ def test_a_simulator_that_is_changed_is_two_runs(form, data):
     np.testing.assert_allclose(onward.spikes.times, second.spikes.times, rtol=TOLERANCE, atol=TOLERANCE)
     np.testing.assert_array_equal(simulator.spike_counts, first.spike_counts + second.spike_counts)
     for rate in (onward.smooth_rate, second.smooth_rate):
-        np.testing.assert_allclose(rate, rates.smooth_rate(second.spikes), rtol=1e-9, atol=TOLERANCE)
+        np.testing.assert_allclose(rate, second.spikes.smooth_rate(), rtol=1e-9, atol=TOLERANCE)
 
 
 def test_what_is_assigned_to_a_simulator_is_copied():

@@ -4,7 +4,6 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from snn import simulate
-from snn.record import rates, traces
 from solvers import lasso_network
 from tests.reference.problems import random_problem
 
@@ -18,15 +17,14 @@ def test_residual_of_rates_through_the_window_is_what_fluctuates():
     network = lasso_network(problem, scale=scale)
     duration = 30.0
     run = simulate(network, duration, record_spikes=True)
-    code = rates.smooth_rate(run.spikes)
+    code = run.spikes.smooth_rate()
     # The integral of w'(t/T) (v + mu), from one event to the next, where both are smooth.
     ends = np.unique(np.concatenate([[0.0, duration], run.spikes.times]))
     assert np.count_nonzero(run.spike_counts) > 2
     middles, halves = 0.5 * (ends[1:] + ends[:-1]), 0.5 * np.diff(ends)
     times = (middles[:, np.newaxis] + halves[:, np.newaxis] * NODES).ravel()
     weights = (halves[:, np.newaxis] * WEIGHTS).ravel()
-    swinging = traces.membrane_potential(network, run.spikes, times)
-    swinging = swinging + traces.soma_current(network, run.spikes, times)
+    swinging = run.record.potential(times) + run.record.current(times)
     expected = -(weights * WINDOW.deriv()(times / duration)) @ swinging / duration**2
     residual = (problem.correlations[0] - problem.l1_weights) / scale - problem.gram @ code
     np.testing.assert_allclose(residual, expected, atol=1e-10)

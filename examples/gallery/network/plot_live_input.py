@@ -12,8 +12,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from snn import SpikeTrain, SpikingNetwork, Stimulus, simulate
-from snn.pictures import potentials
-from snn.record import traces
 
 # The sensor follows a wave: brighter, darker, brighter.
 step, duration = 0.1, 20.0
@@ -42,7 +40,7 @@ figure, (current, potential) = plt.subplots(
     2, 1, sharex=True, figsize=(6.4, 4.6), layout="constrained"
 )
 grid = np.linspace(0.0, duration, 2001)
-mu = traces.soma_current(network, run.spikes, grid, stimulus=inhibited)[:, 0]
+mu = run.record.current(grid)[:, 0]
 drive = inhibited.drive_at(grid, network.soma_bias)[:, 0]
 current.plot(grid, mu, color="black", label="soma current")
 current.plot(grid, drive, color="tab:blue", linestyle="--", label="drive, by events")
@@ -54,7 +52,7 @@ current.set(
 )
 current.legend(ncols=3, loc="upper left", fontsize="small")
 
-potentials(network, run.spikes, neurons=[0], stimulus=inhibited, ax=potential)
+run.record.plot(neurons=[0], ax=potential)
 potential.lines[0].set(color="black", label="membrane potential")
 fired = run.spikes.times
 potential.plot(

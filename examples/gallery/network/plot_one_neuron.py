@@ -11,8 +11,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from snn import SpikingNetwork, simulate
-from snn.pictures import potentials
-from snn.record import traces
 
 # Rows of the weights are sources, columns are targets: both senders reach neuron 2.
 weights = np.zeros((3, 3))
@@ -31,7 +29,7 @@ figure, (current, potential) = plt.subplots(
 )
 current.plot(
     times,
-    traces.soma_current(network, run.spikes, times)[:, 2],
+    run.record.current(times)[:, 2],
     color="black",
     label="soma current",
 )
@@ -51,7 +49,7 @@ current.set(
 )
 current.legend(ncols=2, loc="upper left", fontsize="small")
 
-potentials(network, run.spikes, neurons=[2], ax=potential)
+run.record.plot(neurons=[2], ax=potential)
 potential.lines[0].set(color="black", label="membrane potential")
 potential.axhline(1.0, color="0.6", linestyle=":", label="firing threshold")
 fired = run.spikes.of(2)

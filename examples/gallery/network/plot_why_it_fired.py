@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from snn import explain, simulate
+from snn import simulate
 from solvers import LassoProblem, lasso_network
 
 digits = load_digits().data / 16.0
@@ -22,9 +22,7 @@ run = simulate(network, 30.0, record_spikes=True)
 
 # The last spike of the neuron that fired most.
 busiest = np.argmax(run.spike_counts)
-why = explain(
-    network, run.spikes, int(np.flatnonzero(run.spikes.neurons == busiest)[-1])
-)
+why = run.record.explain(int(np.flatnonzero(run.spikes.neurons == busiest)[-1]))
 print(why)
 
 # %%

@@ -5,7 +5,6 @@ import pytest
 
 from snn import NetworkState, SpikeTrain, SpikingNetwork, Stimulus, simulate, simulate_clocked
 from snn.exchange import to_brian2
-from snn.record import traces
 from tests.reference.networks import classo_network, random_dictionary
 
 TIME_STEP = 1e-3
@@ -76,7 +75,7 @@ def test_spike_counts_and_times_of_256_neurons(brian2, network):
     for neuron in np.flatnonzero(exact.spike_counts):
         own = exact.spikes.of(neuron)
         late.append(spikes.of(neuron) - own)
-        slope.append(traces.soma_current(network, exact.spikes, own)[:, neuron])
+        slope.append(exact.record.current(own)[:, neuron])
     late, slope = np.abs(np.concatenate(late)), np.concatenate(slope)
     # Within the step. Its spikes act up to a step late, though, which moves potentials by up to a step
     # times the currents (of order 1), and spikes by that over the slope: more where that is small, and

@@ -1,0 +1,262 @@
+"""Spike trains, and rates read from them.
+
+All rates tend to the same limit.  They differ in how fast, and in the entries that are exactly zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snn.base import checks
+from snn.base.drawn import Drawn
+from snn.base.html import number
+
+POWERS = (2, 3, 4)
+LONGEST_WINDOW = 1e75
+"""In synaptic time constants: beyond, the fourth power of a time may leave the range of numbers."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SpikeTrain(Drawn):
+    """The spikes of n neurons in an interval of time.
+
+    Parameters
+    ----------
+    times : array_like, shape (n_spikes,)
+        In synaptic time constants, not decreasing.
+    neurons : array_like of int, shape (n_spikes,)
+        The neuron that fired each spike.
+    n_neurons : int
+        Number of neurons of the network.
+    start, stop : float
+        The interval that was recorded.
+    departures : str, default ""
+        In which ways the neurons departed from the equations of `SpikingNetwork`, such as "leak, delays":
+        then potentials and currents cannot be rebuilt from these spikes.
+    """
+
+    times: np.ndarray
+    neurons: np.ndarray
+    n_neurons: int
+    start: float
+    stop: float
+    departures: str = ""
+
+    if TYPE_CHECKING:  # what is accepted is more than what is kept
+
+        def __init__(
+            self,
+            *,
+            times: ArrayLike,
+            neurons: ArrayLike,
+            n_neurons: int,
+            start: float,
+            stop: float,
+            departures: str = "",
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        times, neurons = np.asarray(self.times), np.asarray(self.neurons)
+        if times.size and times.dtype.kind not in "fiu":
+            raise TypeError(f"times must be an array of real numbers; got dtype {times.dtype}")
+        if neurons.size and neurons.dtype.kind not in "iu":
+            raise TypeError(f"neurons must be an array of integers; got dtype {neurons.dtype}")
+        times = np.ascontiguousarray(times, dtype=np.float64)
+        neurons = np.ascontiguousarray(neurons, dtype=np.int64)
+        n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
+        start, stop = checks.real_number("start", self.start), checks.real_number("stop", self.stop)
+        if times.ndim != 1 or neurons.shape != times.shape:
+            raise ValueError(
+                f"times and neurons must be 1-D, of one length; got shapes {times.shape} and {neurons.shape}"
+            )
+        if stop < start:
+            raise ValueError(f"stop must not be before start; got {stop} and {start}")
+        if len(times):
+            if not (times[:-1] <= times[1:]).all() or not (start <= times[0] and times[-1] <= stop):
+                raise ValueError(f"times must not decrease and lie in [start, stop] = [{start}, {stop}]")
+            if neurons.min() < 0 or neurons.max() >= n_neurons:
+                raise ValueError(
+                    f"neurons must lie in [0, {n_neurons}); got {neurons.min()} to {neurons.max()}"
+                )
+        vars(self).update(
+            times=checks.read_only(times), neurons=checks.read_only(neurons), n_neurons=n_neurons,
+            start=start, stop=stop,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def of(self, neuron: int) -> np.ndarray:
+        """Return the spike times of one neuron."""
+        return self.times[self.neurons == checks.index("neuron", neuron, self.n_neurons)]
+
+    def counts(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
+        """Return how often each neuron fired in (start, stop], shape (n_neurons,)."""
+        first, last = 0, len(self)
+        if start is not None:
+            first = int(np.searchsorted(self.times, checks.real_number("start", start), side="right"))
+        if stop is not None:
+            last = int(np.searchsorted(self.times, checks.real_number("stop", stop), side="right"))
+        return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
+
+    def cumulative_counts(self, times: np.ndarray, *, start: float | None = None) -> np.ndarray:
+        """Return how often each neuron fired in (start, t] for each t, shape (n_times, n_neurons).
+
+        `times` must not decrease; without a `start`, spikes count from the first of the record.
+        """
+        first = 0 if start is None else np.searchsorted(self.times, start, side="right")
+        edges = np.concatenate([[first], np.searchsorted(self.times, times, side="right")])
+        counts = np.empty((len(times), self.n_neurons), dtype=np.int64)
+        for row, (begin, end) in enumerate(pairwise(edges)):
+            counts[row] = np.bincount(self.neurons[begin:end], minlength=self.n_neurons)
+        return np.cumsum(counts, axis=0)
+
+    def rate(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
+        """Return spikes per unit of time in (start, stop], shape (n_neurons,).
+
+        From the beginning of the run the error falls like 1/t, and every early spike counts.  Over a later
+        interval, neurons that fired only early are exactly zero.
+
+        Parameters
+        ----------
+        start, stop : float, optional
+            The interval; by default the whole record.
+        """
+        start, stop = self._interval(start, stop)
+        return self.counts(start=self._after(start), stop=stop) / (stop - start)
+
+    def rate_curve(self, times: ArrayLike, *, start: float | None = None) -> np.ndarray:
+        """Return the rates over (start, t] for each t in `times`, shape (n_times, n_neurons).
+
+        Parameters
+        ----------
+        times : array_like, shape (n_times,)
+            Ends of the intervals, not decreasing, within the record.
+        start : float, optional
+            Where all intervals begin; by default where the record does.
+        """
+        start, _ = self._interval(start, None)
+        times = checks.real_array("times", times, shape=(None,), meaning="ends of the intervals")
+        if (np.diff(times) < 0.0).any() or times[0] <= start or times[-1] > self.stop:
+            raise ValueError(
+                f"times must not decrease and lie in ({start}, {self.stop}]; got {times[0]} to {times[-1]}"
+            )
+        return self.cumulative_counts(times, start=self._after(start)) / (times - start)[:, np.newaxis]
+
+    def smooth_rate(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
+        """Return the rates in (start, stop] through a smooth window, shape (n_neurons,).
+
+        With T = stop - start::
+
+            a_i = 1/T sum_k w((t_ik - start) / T)        w(s) = 30 s^2 (1 - s)^2
+
+        Each spike counts by a bump that rises from zero and falls to zero without an edge.  The first
+        transient of a network is forgotten, and where its potentials have bounded primitives the error falls
+        like 1/T^2 (docs/theory.md, section 4), not like 1/T as that of `rate`.
+
+        Parameters
+        ----------
+        start, stop : float, optional
+            The interval; by default the whole record.
+        """
+        start, stop = self._interval(start, stop)
+        first, last = np.searchsorted(self.times, [start, stop], side="right")
+        moments = window_moments(self.times[first:last] - start, self.neurons[first:last], self.n_neurons)
+        return smooth_rate_of_moments(moments, stop - start)
+
+    def exponential_rate(self, *, time_constant: float, stop: float | None = None) -> np.ndarray:
+        """Return the exponentially weighted rate at `stop`, shape (n_neurons,).
+
+        With T the time constant and t0 the start of the record::
+
+            a_i = sum_k e^-(stop - t_ik)/T / (T (1 - e^-(stop - t0)/T))
+
+        The denominator is the weight of the whole record, so that a regular spike train shows its rate at
+        once.  It forgets early spikes, and it does not converge: its error stays of the order of 1 / T.
+
+        Parameters
+        ----------
+        time_constant : float
+            T, in synaptic time constants; positive.
+        stop : float, optional
+            When to read; by default at the end of the record.
+        """
+        start, stop = self._interval(None, stop)
+        time_constant = checks.positive_number("time_constant", time_constant)
+        last = np.searchsorted(self.times, stop, side="right")
+        kernel = np.exp((self.times[:last] - stop) / time_constant)
+        weighted = np.bincount(self.neurons[:last], weights=kernel, minlength=self.n_neurons)
+        return weighted / (-time_constant * np.expm1((start - stop) / time_constant))
+
+    def _interval(self, start: float | None, stop: float | None) -> tuple[float, float]:
+        start = self.start if start is None else checks.real_number("start", start)
+        stop = self.stop if stop is None else checks.real_number("stop", stop)
+        if not self.start <= start < stop <= self.stop:
+            raise ValueError(
+                f"start and stop must be an interval in [{self.start}, {self.stop}]; got {start} and {stop}"
+            )
+        return start, stop
+
+    def _after(self, start: float) -> float | None:
+        """Return where spikes count from: one at the very start of the record belongs to it."""
+        return None if start == self.start else start
+
+    def _facts(self) -> dict[str, str]:
+        return {
+            "spikes": number(len(self)),
+            "neurons": number(self.n_neurons),
+            "time": f"{self.start:.6g} to {self.stop:.6g}",
+        }
+
+
+def require_record(spikes: Any) -> None:
+    """Raise TypeError unless these are recorded spikes; of a run, and of None, say where they are."""
+    if spikes is None:
+        raise TypeError("spikes must be a SpikeTrain; got None: run the network with record_spikes=True")
+    hint = ""
+    if hasattr(spikes, "spikes"):
+        hint = ": pass run.spikes"
+        if spikes.spikes is None:
+            hint = f"{hint}, of a run with record_spikes=True"
+    checks.instance_of("spikes", spikes, SpikeTrain, hint=hint)
+
+
+def window_moments(times: np.ndarray, neurons: np.ndarray, n_neurons: int) -> np.ndarray:
+    """Return the sums of t^2, t^3 and t^4 over the spike times of each neuron, shape (n_neurons, 3)."""
+    sums = [np.bincount(neurons, weights=times**power, minlength=n_neurons) for power in POWERS]
+    return np.stack(sums, axis=-1)
+
+
+def smooth_rate_of_moments(moments: np.ndarray, duration: float | np.ndarray) -> np.ndarray:
+    """Return the rates of neurons through the smooth window, from the moments of their spike times.
+
+    With M_p the sum of t^p over a neuron's spikes and T the duration (docs/theory.md, section 4)::
+
+        a = 1/T sum_k w(t_k / T) = 30/T (M_2 / T^2 - 2 M_3 / T^3 + M_4 / T^4)      w(s) = 30 s^2 (1 - s)^2
+
+    Parameters
+    ----------
+    moments : ndarray, shape (..., n_neurons, 3)
+        M_2, M_3 and M_4 of each neuron, of times since the window began.
+    duration : float or ndarray, shape (...)
+        The length of the window, positive.
+    """
+    moments = np.asarray(moments, dtype=np.float64)
+    duration = np.asarray(duration, dtype=np.float64)
+    if moments.ndim < 2 or moments.shape[-1] != len(POWERS):
+        raise ValueError(f"moments must have shape (..., n_neurons, 3); got shape {moments.shape}")
+    if duration.shape not in ((), moments.shape[:-2]):
+        raise ValueError(
+            f"duration must be a number, or one for each run of moments, shape {moments.shape[:-2]}; got "
+            f"shape {duration.shape}"
+        )
+    if not ((duration > 0.0) & (duration <= LONGEST_WINDOW)).all():
+        raise ValueError(f"duration must be positive and at most {LONGEST_WINDOW:g}; got {duration}")
+    length = duration[..., np.newaxis]
+    second, third, fourth = (moments[..., k] / length**power for k, power in enumerate(POWERS))
+    return 30.0 / length * (second - 2.0 * third + fourth)
