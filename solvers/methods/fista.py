@@ -198,21 +198,6 @@ class Iterates:
     gives the duality gap at the code as well.
     """
 
-    # Arrays of one row, or one number, a signal.
-    PER_SIGNAL = (
-        "energies",
-        "scaled_correlations",
-        "stepped",
-        "previous_stepped",
-        "weights",
-        "codes",
-        "next_codes",
-        "change",
-        "next_change",
-        "t",
-        "n_active",
-    )
-
     def __init__(self, problem: LassoProblem, step: GradientStep, codes: np.ndarray) -> None:
         self.step = step
         self.positive = problem.positive
@@ -300,5 +285,6 @@ class Iterates:
 
     def drop(self, rows: np.ndarray) -> None:
         """Forget some rows."""
-        for name in self.PER_SIGNAL:
-            setattr(self, name, np.delete(getattr(self, name), rows, axis=0))
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):  # a row, or a number, a signal
+                setattr(self, name, np.delete(value, rows, axis=0))

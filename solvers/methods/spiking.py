@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, ClassVar, NamedTuple
@@ -305,23 +305,20 @@ class OneRun(SpikingMethod):
     run_options: ClassVar[dict[str, Any]] = {}
     """Options of `BatchRun`."""
 
-    def begin(self, batch: BatchRun) -> Any:
-        """Return what `read` remembers from one call to the next."""
-
     @abstractmethod
-    def read(self, batch: BatchRun, signals: np.ndarray, memory: Any) -> np.ndarray:
-        """Return the codes of some signals now, shape (len(signals), n_atoms); `memory` is from `begin`."""
+    def reader(self, batch: BatchRun) -> Callable[[np.ndarray], np.ndarray]:
+        """Return a function that reads the codes of some signals out of their networks as they are now."""
 
     def search(self, best: BestCodes, prepared: Prepared) -> Iterator[Found]:
         """Yield codes read out of the network as time goes on."""
         network, signals = prepared.network.of_batch(best.problem), best.active
         batch = BatchRun(best.problem, network, prepared.how, **self.run_options)
-        memory, least = self.begin(batch), self.how.time_step or 0.0
+        read, least = self.reader(batch), self.how.time_step or 0.0
         for check in count():
             time = max(self.first_check * 2.0 ** (check / CHECKS_PER_DOUBLING), least)
             batch.advance(signals, min(time, self.max_duration))
             best.count(READ_OUT, signals, self.products_per_neuron * network.n_neurons)
-            yield signals, self.read(batch, signals, memory), None
+            yield signals, read(signals), None
             signals = best.active[~batch.run.is_lost[best.active]]
             if not len(signals) or time >= self.max_duration:
                 break
@@ -336,9 +333,9 @@ class Rates(OneRun):
     name = "spiking_rate"
     readout = "rate"
 
-    def read(self, batch: BatchRun, signals: np.ndarray, memory: Any) -> np.ndarray:
-        """Return the rates."""
-        return batch.rates(signals)
+    def reader(self, batch: BatchRun) -> Callable[[np.ndarray], np.ndarray]:
+        """See `OneRun`."""
+        return batch.rates
 
 
 class AverageCurrents(OneRun):
@@ -351,14 +348,16 @@ class AverageCurrents(OneRun):
     readout = "current"
     products_per_neuron = 2
 
-    def begin(self, batch: BatchRun) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return times and charges of the last reads; the oldest was taken at half of the present time."""
-        return [batch.charge()] * CHECKS_PER_DOUBLING
+    def reader(self, batch: BatchRun) -> Callable[[np.ndarray], np.ndarray]:
+        """See `OneRun`."""
+        # The oldest was taken at half of the present time.
+        charges = [batch.charge()] * CHECKS_PER_DOUBLING
 
-    def read(self, batch: BatchRun, signals: np.ndarray, memory: Any) -> np.ndarray:
-        """Return the average currents since half the time."""
-        memory.append(batch.charge())
-        return batch.codes_between(memory.pop(0), memory[-1], signals)
+        def read(signals: np.ndarray) -> np.ndarray:
+            charges.append(batch.charge())
+            return batch.codes_between(charges.pop(0), charges[-1], signals)
+
+        return read
 
 
 @dataclass(frozen=True)
@@ -390,9 +389,9 @@ class DigitalOneWindow(DigitalRates):
     products_per_neuron = PRODUCTS_OF_RATE
     run_options: ClassVar[dict[str, Any]] = {**DigitalRates.run_options, "window_moments": True}
 
-    def read(self, batch: BatchRun, signals: np.ndarray, memory: Any) -> np.ndarray:
-        """Return the rates through the window."""
-        return batch.smooth_rates(signals)
+    def reader(self, batch: BatchRun) -> Callable[[np.ndarray], np.ndarray]:
+        """See `OneRun`."""
+        return batch.smooth_rates
 
 
 class ActiveSetFromSpikes(SpikingMethod):

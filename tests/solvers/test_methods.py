@@ -117,8 +117,10 @@ class LateRates(OneRun):
     name = "late_rates"
     readout = "late"
 
-    def read(self, batch, signals, memory):
-        return batch.rates(signals) * (batch.duration / np.maximum(batch.duration - 1.0, 0.5))[signals, None]
+    def reader(self, batch):
+        return lambda signals: (
+            batch.rates(signals) * (batch.duration / np.maximum(batch.duration - 1.0, 0.5))[signals, None]
+        )
 
 
 def test_a_new_solver_and_a_new_read_out_are_everywhere(monkeypatch):
