@@ -81,7 +81,7 @@ class Synapses:
         if key not in self._weights:
             layers = self.layers(predicted=predicted)
             connections = layers.connections_in(gamma, self._offsets)
-            self._weights[key] = Segments.of_connections(layers.n_neurons, connections, self.values)
+            self._weights[key] = Segments(layers.n_neurons, connections, self.values)
         return self._weights[key]
 
     def round(self, weight_format: FixedPoint, rng: np.random.Generator) -> int:

@@ -24,6 +24,7 @@ from snn import (
     simulate_clocked,
 )
 from snn.weights import Weights, examples
+from snn.weights.segments import Connection
 from tests.reference.exact_spikes import judge
 from tests.reference.networks import LARGEST_RATIO, moderate_state
 from tests.reference.weight_forms import random_dictionary, require_sums
@@ -237,8 +238,8 @@ def test_threads_and_clocks_may_share_the_rows():
 
 def segmented(**changes):
     arguments = {
-        "n_neurons": 3, "starts": [0, 1, 2, 2], "targets": [1, 2], "lengths": [2, 1], "offsets": [0, 2],
-        "factors": [1.0, -2.0], "values": np.array([0.1, 0.2, 0.3]),
+        "n_neurons": 3, "values": np.array([0.1, 0.2, 0.3]),
+        "connections": [Connection(0, 1, (1, 2), 0), Connection(1, 2, (1, 1), 2, -2.0)],
     }  # fmt: skip
     return Segments(**(arguments | changes))
 
@@ -278,12 +279,12 @@ REFUSED = [
     (lambda: DenseRows(np.eye(3)).sign_pairs(np.ones(4)), ValueError, "cross"),
     (lambda: DenseRows.on_demand(3, np.eye(3).__getitem__).sign_pairs(np.ones(4)), ValueError, "cross"),
     (lambda: DenseRows(np.zeros((1, 1))).sign_pairs([1.0]).sign_pairs(np.ones(2)), TypeError, "sign_pairs"),
-    *wrong(segmented, ValueError, targets=([1, 3], [-1, 2]), lengths=([-1, 1], [1], [HUGE, 1])),
-    *wrong(segmented, ValueError, offsets=([0, 3], [-1, 2]), factors=([1.0], [1.0, np.nan])),
-    *wrong(segmented, ValueError, starts=([0, 2, 1, 2], [0, 1, 2, 3], [0, 1, 2])),
+    *((lambda c=c: segmented(connections=[Connection(*c)]), ValueError, "connections")
+      for c in ((2, 0, (2, 1), 0), (0, 2, (1, 2), 0), (0, 0, (2, 2), 0), (0, 1, (1, 1), -1))),
+    (lambda: segmented(connections=[Connection(0, HUGE, (1, 1), 0)]), ValueError, "connections"),
+    (lambda: segmented(connections=[Connection(0, 1, (1, 1), 0, np.nan)]), ValueError, "factor"),
     *wrong(segmented, ValueError, values=(np.ones((3, 1)), np.ones(6)[::2])),
-    *wrong(segmented, TypeError, targets=([1.0, 2.0],), values=(np.ones(3, dtype=np.float32),)),
-    (lambda: segmented(targets=[0, 2]), ValueError, "segment"),
+    *wrong(segmented, TypeError, values=(np.ones(3, dtype=np.float32),)),
     *wrong(stencil, ValueError, values=(np.zeros((2, 1, 2)), np.full((1, 1, 3, 1), np.inf))),
     *wrong(stencil, ValueError, grid_shape=((1, 0), (1, 1, 1))),
     *wrong(stencil, TypeError, grid_shape=(3,), values=("weights",)),
