@@ -66,7 +66,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     split_channels : bool, default False
         Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`), and
         learned by atoms and codes that are not negative in these, as in the paper.
-    kappa, duration, time_step, amplitude, readout, weight_format, rule, batch_size
+    kappa, duration, time_step, amplitude, readout, inputs, weight_format, rule, batch_size
         As for `LearningSettings`: how the network is run while it learns, and how it learns.
     transform_alpha : float or array_like of shape (n_components,), optional
         The penalty of the codes of `transform`; by default `alpha`.
@@ -146,6 +146,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         time_step: float | Literal["auto"] | None = "auto",
         amplitude: float = 5.0,
         readout: str = "current",
+        inputs: str = "spiking",
         weight_format: FixedPoint | None = None,
         rule: Rule | None = None,
         transform_alpha: float | ArrayLike | None = None,
@@ -172,6 +173,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.time_step = time_step
         self.amplitude = amplitude
         self.readout = readout
+        self.inputs = inputs
         self.weight_format = weight_format
         self.rule = rule
         self.transform_alpha = transform_alpha
@@ -408,7 +410,16 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _settings(self, *, positive_signals: bool) -> LearningSettings:
         """Return the settings of learning from signals, which may be negative or not."""
         is_split, positive_code = self._checked_split(), checks.flag("positive_code", self.positive_code)
-        names = ("kappa", "duration", "time_step", "amplitude", "readout", "weight_format", "batch_size")
+        names = (
+            "kappa",
+            "duration",
+            "time_step",
+            "amplitude",
+            "readout",
+            "inputs",
+            "weight_format",
+            "batch_size",
+        )
         same: dict[str, Any] = {name: getattr(self, name) for name in names}
         alpha: Any = self.alpha
         with checks.called(**NAMES):

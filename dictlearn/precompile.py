@@ -33,11 +33,13 @@ def tasks() -> precompile.Tasks:
     runs = {}
     # Parts of an array with one row are contiguous, those of larger ones are not: two types to Numba.
     kinds: tuple[Rule, ...] = (UsageSteps(), PaperSteps())
-    for rule, readout, batch_size, time_step in product(kinds, READOUTS, (1, 4), (None, 0.25)):
+    ways = [("spiking", readout) for readout in READOUTS] + [("graded", "current")]
+    for rule, (inputs, readout), batch_size, time_step in product(kinds, ways, (1, 4), (None, 0.25)):
         settings = LearningSettings(
             penalty=0.1,
             duration=2.0,
             readout=readout,
+            inputs=inputs,
             time_step=time_step,
             rule=rule,
             batch_size=batch_size,
@@ -45,6 +47,8 @@ def tasks() -> precompile.Tasks:
             positive_code=batch_size == 1,
         )
         clock = "" if time_step is None else ", on a clock"
-        name = f"learning from {readout}, {type(rule).__name__}, batches of {batch_size}{clock}"
+        name = (
+            f"learning from {readout}, {inputs} inputs, {type(rule).__name__}, batches of {batch_size}{clock}"
+        )
         runs[name] = partial(learn_dictionary, signals, 5, settings=settings, n_samples=4, rng=0, n_jobs=1)
     return runs

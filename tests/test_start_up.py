@@ -143,10 +143,10 @@ rng = np.random.default_rng(0)
 signals = rng.uniform(size=(23, 16))
 for rule in (dictlearn.UsageSteps(), dictlearn.PaperSteps()):
     for time_step in (None, 1 / 32):
-        for readout in ("rate", "current"):
+        for readout, inputs in (("rate", "spiking"), ("current", "spiking"), ("current", "graded")):
             for batch_size in (1, 5):
                 settings = dictlearn.LearningSettings(
-                    penalty=0.1, duration=4.0, rule=rule, readout=readout, time_step=time_step,
+                    penalty=0.1, duration=4.0, rule=rule, readout=readout, inputs=inputs, time_step=time_step,
                     batch_size=batch_size)
                 dictlearn.learn_dictionary(
                     signals, 9, settings=settings, n_samples=23, rng=0, n_jobs=2, replace_dead=True)

@@ -72,10 +72,14 @@ class Layers:
     signs: Signs
     # Whether each input has further neurons with feedback of strength 1, for samples where it is unknown.
     predicted: bool = False
+    # Whether inputs pass their currents on and do not fire: then only coding neurons are simulated.
+    graded: bool = False
 
     @cached_property
     def inputs(self) -> list[Population]:
-        """One population of input neurons, or two."""
+        """One population of input neurons, or two; none that are graded."""
+        if self.graded:
+            return []
         return _populations(0, self.n_inputs, pairs=self.signs.signed_inputs)
 
     @cached_property
@@ -159,4 +163,4 @@ def _populations(first: int, size: int, *, pairs: bool) -> list[Population]:
 
 
 def _end(populations: Sequence[Population]) -> int:
-    return populations[-1].neurons.stop
+    return populations[-1].neurons.stop if populations else 0

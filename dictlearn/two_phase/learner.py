@@ -239,6 +239,8 @@ class TwoPhaseLearner(Resumable):
             Signals of the batch.
         """
         settings, thresholds = self.settings, self.synapses.thresholds.copy()
+        if settings.inputs == "graded":
+            self.synapses.close(settings.kappa)
         n_probes = min(settings.rule.n_probes(self.n_samples, n_signals), self.n_atoms)
         # Those whose lateral weights were not used longest.
         probed = np.argsort(self.last_compared, kind="stable")[:n_probes]

@@ -14,7 +14,7 @@ from dictlearn.atoms import checked_atoms
 from dictlearn.signals import checked_known_signals
 from dictlearn.two_phase.layers import Layers, Population, Signs, difference
 from dictlearn.two_phase.phases import Phase, forget_debt, run_phases, thread_count
-from dictlearn.two_phase.settings import checked_phases, share
+from dictlearn.two_phase.settings import INPUTS, checked_phases, share
 from dictlearn.two_phase.synapses import Synapses, checked_format
 from snn import Exact, NetworkState, SpikeTrain, SpikingNetwork, simulate
 from snn.base import checks
@@ -235,7 +235,7 @@ class TwoPhaseNetwork(Described):
             feedback, gain = np.where(known[0], gamma, 1.0)[:, np.newaxis] * feedback, 1.0
         layers = self.layers
         return SpikingNetwork(
-            Synapses(feedforward, feedback, lateral, layers.signs).weights(gain),
+            Synapses(feedforward, feedback, lateral, layers.signs).weights(layers, gain),
             layers.drives((1.0 - gamma) * signals, (gamma - 1.0) * inhibition)[0],
             layers.thresholds(lateral),
         )
@@ -252,6 +252,7 @@ class TwoPhaseNetwork(Described):
         initial_potential: float = 0.0,
         time_step: float | None = None,
         integration: str = "exact",
+        inputs: str = "spiking",
         n_jobs: int | None = None,
     ) -> tuple[Phase, Phase]:
         """Run each signal at gamma = 0, then, all states kept, at gamma = kappa.
@@ -279,6 +280,8 @@ class TwoPhaseNetwork(Described):
         integration : {"exact", "euler"}, default "exact"
             How the steps of a clock are done; see `snn.simulate_clocked`.  "exact" keeps charge.  "euler"
             resets potentials to zero too, the papers' setting.
+        inputs : {"spiking", "graded"}, default "spiking"
+            How input neurons send; see `LearningSettings`.
         n_jobs : int, optional
             Number of threads; the result does not depend on it.
 
@@ -299,8 +302,10 @@ class TwoPhaseNetwork(Described):
         kappa, duration, initial_potential, how = checked_phases(
             kappa, duration, initial_potential, time_step, integration
         )
-        gammas = (0.0, kappa)
-        first, second = self._run(task, gammas, duration, initial_potential, n_jobs=n_jobs, how=how)
+        graded = checks.one_of("inputs", inputs, INPUTS) == "graded"
+        first, second = self._run(
+            task, (0.0, kappa), duration, initial_potential, n_jobs=n_jobs, how=how, graded=graded
+        )
         return first, second
 
     def spikes(
@@ -429,10 +434,14 @@ class TwoPhaseNetwork(Described):
         *,
         n_jobs: int | None,
         how: Time[Any] = EXACT,
+        graded: bool = False,
     ) -> list[Phase]:
         signals, inhibition, known = task
+        synapses = self.synapses()
+        if graded:
+            synapses.close(gammas[-1])
         return run_phases(
-            self.synapses(),
+            synapses,
             signals,
             -inhibition,
             mask=known,
@@ -440,6 +449,7 @@ class TwoPhaseNetwork(Described):
             duration=duration,
             initial_potential=initial_potential,
             how=how,
+            graded=graded,
             n_threads=thread_count(n_jobs),
         )
 

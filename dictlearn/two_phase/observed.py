@@ -96,6 +96,7 @@ class Batch:
             duration=settings.duration,
             initial_potential=settings.initial_potential,
             how=settings.how,
+            graded=settings.inputs == "graded",
             n_threads=n_threads,
             first=start,
         )

@@ -121,23 +121,43 @@ def run_phases(
     duration: float,
     initial_potential: float,
     how: Time[Any],
+    graded: bool = False,
     n_threads: int = 1,
     first: int = 0,
 ) -> list[Phase]:
     """Run copies of the network through phases of equal duration, all states kept in between.
 
     The signals drive the inputs and `coding` drives the coding neurons, both at gamma = 0; a row each.
+    Where inputs are graded only coding neurons run, and `Synapses.close` has been called with the last gamma.
     """
     allowed = _spikes_allowed(synapses, signals, coding, duration, first)
-    layers = synapses.layers(predicted=mask is not None)
-    thresholds, drives = layers.thresholds(synapses.lateral), layers.drives(signals, coding)
+    layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None, graded)
+    drives = layers.drives(signals, coding)
+    laterals = [synapses.lateral_rows for _ in gammas]
+    if graded:
+        if mask is not None:
+            raise ValueError(
+                "mask must be None where inputs are graded: weights would differ by sample; learn with "
+                "inputs='spiking'"
+            )
+        assert synapses.closed_rows is not None
+        laterals[-1] = synapses.closed_rows
+        _require_thresholds(synapses.closed_rows)
+        excitation = np.zeros(coding.shape)
+        # Sums in the order of the inputs: a row does not depend on how many there are, as BLAS's do.
+        updates.add_combinations(excitation, np.array(signals), 1.0, synapses.feedforward_rows)
+        for population in layers.coding:
+            drives[:, population.neurons] += population.sign * excitation
     if mask is not None:
         # Weights are those of all signals together, so that an unknown input needs a neuron of its own.
         # Of the two neurons of an input one is silent, and its observations are not read.
         for known, predicted in zip(layers.inputs, layers.predictions, strict=True):
             drives[:, known.neurons][~mask] = SILENCING_DRIVE
             drives[:, predicted.neurons][mask] = SILENCING_DRIVE
-    networks = [_Network(synapses.weights(gamma, predicted=mask is not None), thresholds) for gamma in gammas]
+    networks = [
+        _Network(synapses.weights(layers, gamma), layers.thresholds(rows))
+        for gamma, rows in zip(gammas, laterals, strict=True)
+    ]
     end, stop = how.end_of(duration), Event()
 
     def run_piece(rows: np.ndarray) -> _Piece:
@@ -145,12 +165,14 @@ def run_phases(
         observed: list[tuple[np.ndarray, ...]] = []
         before = gammas[0]
         state: NetworkState | Run = NetworkState(
-            membrane_potential=initial_potential * thresholds,
-            synaptic_current=np.zeros(len(thresholds)),
+            membrane_potential=initial_potential * networks[0].firing_threshold,
+            synaptic_current=np.zeros(layers.n_neurons),
         )
         for phase, (network, gamma) in enumerate(zip(networks, gammas, strict=True)):
             if phase > 0 and len(layers.inputs) == 2:
                 forget_debt(state.membrane_potential, layers)
+            if isinstance(state, Run) and graded and gamma != before:
+                _close_loop(state, layers, laterals[0], laterals[-1], network.firing_threshold)
             run = how.start(network, (1.0 - gamma) * drives[rows], state, filter_spikes=True)
             if gamma != before:
                 # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
@@ -188,22 +210,95 @@ def run_phases(
         counts = run_piece(np.array([signal])).runaway_counts
         raise RunawayFeedbackError(_describe(layers, counts, allowed[signal]))
     order = np.argsort(np.concatenate(pieces))
-    phases = []
+    phases: list[Phase] = []
     for pieces_of_phase in zip(*(outcome.observed for outcome in outcomes), strict=True):
         counts, currents, traces = (
             arrays[0] if n_pieces == 1 else np.concatenate(arrays)[order]
             for arrays in zip(*pieces_of_phase, strict=True)
         )
-        phases.append(_phase(layers, thresholds, counts, currents, traces, mask=mask, duration=duration))
+        gamma, rows = gammas[len(phases)], laterals[len(phases)]
+        observed = layers, counts, currents, traces
+        if graded:
+            phases.append(_graded_phase(*observed, gamma, signals, synapses, rows, duration=duration))
+        else:
+            thresholds = networks[0].firing_threshold
+            phases.append(_phase(*observed, thresholds, mask=mask, duration=duration))
     return phases
+
+
+def _require_thresholds(closed_rows: np.ndarray) -> None:
+    """Raise RunawayFeedbackError if the inputs return more to a neuron than its threshold takes."""
+    atom = int(np.argmin(np.diagonal(closed_rows)))
+    if closed_rows[atom, atom] <= 0.0:
+        raise RunawayFeedbackError(
+            f"the network ran away: for a spike of coding neuron {atom} the inputs return as much to it as "
+            "its threshold takes; a smaller kappa or smaller steps helps"
+        )
+
+
+def _close_loop(
+    run: Run, layers: Layers, lateral: np.ndarray, closed: np.ndarray, thresholds: np.ndarray
+) -> None:
+    """Let feedback act at once on the filtered spikes of a run without it, in place.
+
+    The inputs return ``gamma F_i B_i`` to a neuron for a spike of its own.  Runs take this from its threshold
+    at once, and not with the time constant of synapses: so potentials fall by what is returned, but for what
+    was under way.
+    """
+    filtered = np.ascontiguousarray(difference(layers.coding, run.filtered_spikes))
+    received = np.zeros(filtered.shape)
+    updates.add_combinations(received, filtered, 1.0, lateral)
+    updates.add_combinations(received, filtered, -1.0, closed)
+    returned = np.diagonal(lateral) - np.diagonal(closed)
+    for coding in layers.coding:
+        own = run.filtered_spikes[:, coding.neurons]
+        run.synaptic_current[:, coding.neurons] += coding.sign * received - returned * own
+        run.membrane_potential[:, coding.neurons] += returned * (own - 1.0)
+    np.minimum(run.membrane_potential, thresholds, out=run.membrane_potential)
+
+
+def _graded_phase(
+    layers: Layers,
+    counts: np.ndarray,
+    currents: np.ndarray,
+    traces: np.ndarray,
+    gamma: float,
+    signals: np.ndarray,
+    synapses: Synapses,
+    lateral_rows: np.ndarray,
+    *,
+    duration: float,
+) -> Phase:
+    """Return observations where inputs are graded; their average currents follow from the average traces."""
+    coding = layers.coding
+    trace = difference(coding, traces)
+    input_current = (1.0 - gamma) * signals
+    updates.add_combinations(input_current, trace, gamma, synapses.feedback_rows)
+    # Spikes return to their own neurons as a current, which runs take from thresholds.
+    own = np.diagonal(lateral_rows)
+    returned = synapses.thresholds - own
+    if len(coding) == 1:
+        coding_current = of_first(coding, currents)
+    else:
+        coding_current = 0.5 * (difference(coding, currents) + own * trace)
+    coding_current = coding_current + returned * trace
+    return Phase(
+        duration=duration,
+        n_spikes=total(coding, counts).sum(axis=1),
+        input_rate=np.zeros(signals.shape),
+        coding_rate=difference(coding, counts) / duration,
+        input_current=input_current,
+        coding_current=coding_current,
+        coding_trace=trace,
+    )
 
 
 def _phase(
     layers: Layers,
-    thresholds: np.ndarray,
     counts: np.ndarray,
     currents: np.ndarray,
     traces: np.ndarray,
+    thresholds: np.ndarray,
     *,
     mask: np.ndarray | None,
     duration: float,
@@ -241,8 +336,9 @@ def forget_debt(membrane_potential: np.ndarray, layers: Layers) -> None:
     While one neuron of a pair fires, the potential of the other falls.  Where the next phase changes the sign
     of what both receive, that neuron would be silent for as long again.
     """
-    potentials = membrane_potential[:, : layers.n_input_neurons]
-    np.maximum(potentials, 0.0, out=potentials)
+    for inputs in (*layers.inputs, *layers.predictions):
+        potentials = membrane_potential[:, inputs.neurons]
+        np.maximum(potentials, 0.0, out=potentials)
 
 
 def _spikes_allowed(
@@ -269,9 +365,10 @@ def _spikes_allowed(
 
 def _describe(layers: Layers, counts: np.ndarray, allowed: float) -> str:
     """Return the sentence of a RunawayFeedbackError."""
-    of_inputs, of_coding = total(layers.inputs, counts), total(layers.coding, counts)
-    if layers.predictions:
-        of_inputs = of_inputs + total(layers.predictions, counts)
+    of_coding = total(layers.coding, counts)
+    of_inputs = sum(
+        (total(inputs, counts) for inputs in (layers.inputs, layers.predictions) if inputs), np.zeros(1)
+    )
     busiest, coding = int(np.argmax(of_inputs)), int(np.argmax(of_coding))
     neuron = (
         f"coding neuron {coding}" if of_coding[coding] > of_inputs[busiest] else f"input neuron {busiest}"

@@ -19,6 +19,7 @@ from snn.run.clocked import time_of
 from snn.run.run import Time
 
 READOUTS = ("rate", "current")
+INPUTS = ("spiking", "graded")
 AUTO: Any = "auto"
 
 
@@ -46,6 +47,10 @@ class LearningSettings:
         What gradients and codes are read from.  "rate", the paper's, uses spike rates, with an error of one
         spike in a phase.  "current" uses average soma currents: the same limits, and the gradients are exact
         for the code that the phase with feedback passed on.
+    inputs : {"spiking", "graded"}, default "spiking"
+        How input neurons send.  "spiking" is the paper's network.  "graded" inputs pass their currents on at
+        every instant and fire nothing: gradients are exact as before, without the noise of counting, and a
+        sample takes a fraction of the spikes.  All inputs must be known, and currents be read.
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).
     time_step : float, None or "auto", default "auto"
@@ -74,6 +79,7 @@ class LearningSettings:
     duration: float = AUTO
     amplitude: float = 5.0
     readout: str = "current"
+    inputs: str = "spiking"
     initial_potential: float = 0.5
     time_step: float | None = AUTO
     integration: str = "exact"
@@ -88,6 +94,9 @@ class LearningSettings:
         checks.check_fields(self, _checked_penalty, "penalty")
         checks.check_fields(self, checks.positive_number, "amplitude")
         checks.one_of("readout", self.readout, READOUTS)
+        checks.one_of("inputs", self.inputs, INPUTS)
+        if self.inputs == "graded" and self.readout == "rate":
+            raise ValueError("readout must be 'current' where inputs are graded: such inputs have no rates")
         checks.instance_of("rule", self.rule, Rule)
         defaults = {**self.rule.defaults(self.readout, self.signs), "batch_size": self.rule.batch_size}
         for name, number in defaults.items():

@@ -32,6 +32,8 @@ class Synapses:
     feedforward_rows, feedback_rows, lateral_rows : ndarray
         One row for each source, as spikes need them: F^T, B^T and H^T, shapes (n_inputs, n_atoms), (n_atoms,
         n_inputs) and (n_atoms, n_atoms).
+    closed_rows : ndarray, shape (n_atoms, n_atoms), or None
+        Rows of H - gamma F B, once `close` has computed them.
     feedforward, feedback, lateral : ndarray
         F, B and H: views of the same numbers, transposed.
     """
@@ -49,11 +51,13 @@ class Synapses:
         self.feedback_rows = self.values[third:].reshape(n_atoms, n_inputs)
         self.feedforward, self.lateral = self.feedforward_rows.T, self.lateral_rows.T
         self.feedback = self.feedback_rows.T
-        self._weights: dict[tuple[float, bool], Segments] = {}
+        self.closed_rows: np.ndarray | None = None
+        self._weights: dict[tuple[float, bool, bool], Segments] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The rows are views of one array, which a copy or a pickle would tear apart.
-        return Synapses, (self.feedforward, self.feedback, self.lateral, self.signs)
+        matrices = self.feedforward, self.feedback, self.lateral
+        return Synapses, (*matrices, self.signs), {"closed_rows": self.closed_rows}
 
     @property
     def thresholds(self) -> np.ndarray:
@@ -67,21 +71,27 @@ class Synapses:
         self.lateral_rows[:, atom] = self.feedback_rows @ self.feedforward_rows[:, atom]
         self.lateral_rows[atom] = self.feedback_rows[atom] @ self.feedforward_rows
 
-    def layers(self, *, predicted: bool = False) -> Layers:
-        """Return the populations of the network; those that carry predictions if they are asked for."""
-        return Layers(self.n_inputs, self.n_atoms, self.signs, predicted)
+    def close(self, gamma: float) -> None:
+        """Compute H - gamma F B, the lateral weights and thresholds with feedback by graded inputs.
 
-    def weights(self, gamma: float, *, predicted: bool = False) -> Segments:
-        """Return the weights with feedback of strength gamma; they follow what learning changes.
-
-        If `predicted`, as many neurons as those of the inputs follow those of the network, with the same
-        weights and feedback of strength 1 whatever gamma is.
+        Once for all parts of a batch, which may run elsewhere: BLAS rounds differently on other machines.
         """
-        key = gamma, predicted
+        if self.closed_rows is None:
+            self.closed_rows = np.empty_like(self.lateral_rows)
+        np.matmul(self.feedback_rows, self.feedforward_rows, out=self.closed_rows)
+        self.closed_rows *= -gamma
+        self.closed_rows += self.lateral_rows
+
+    def weights(self, layers: Layers, gamma: float) -> Segments:
+        """Return the weights of these layers at feedback gamma; they follow what learning changes."""
+        key = gamma, layers.predicted, layers.graded
         if key not in self._weights:
-            layers = self.layers(predicted=predicted)
-            connections = layers.connections_in(gamma, self._offsets)
-            self._weights[key] = Segments(layers.n_neurons, connections, self.values)
+            values, offsets = self.values, self._offsets
+            if layers.graded and gamma != 0.0:
+                assert self.closed_rows is not None
+                values, offsets = self.closed_rows.ravel(), (0, 0, 0)
+            connections = layers.connections_in(gamma, offsets)
+            self._weights[key] = Segments(layers.n_neurons, connections, values)
         return self._weights[key]
 
     def round(self, weight_format: FixedPoint, rng: np.random.Generator) -> int:

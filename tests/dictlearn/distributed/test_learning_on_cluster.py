@@ -65,8 +65,8 @@ def test_data_in_any_form_give_the_bits_of_an_array_in_memory(cluster_client, pa
 
 @pytest.mark.parametrize(
     "changes",
-    [{"readout": "rate", "rule": PaperSteps(), "batch_size": 40}, SIGNS["signed atoms and codes"], {"penalty": [0.1] * N_ATOMS}],
-    ids=["paper", "signed", "penalties"],
+    [{"readout": "rate", "rule": PaperSteps(), "batch_size": 40}, SIGNS["signed atoms and codes"], {"penalty": [0.1] * N_ATOMS}, {"inputs": "graded"}],
+    ids=["paper", "signed", "penalties", "graded"],
 )  # fmt: skip
 def test_so_does_every_way_of_learning(cluster_client, path, signals, changes):
     settings = LearningSettings(**{"penalty": 0.1, "batch_size": 90, **changes})

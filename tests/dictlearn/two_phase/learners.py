@@ -180,14 +180,17 @@ def tasks(draw):
     seed, n_atoms, n_inputs = draw(st.integers(0, 999)), draw(st.integers(2, 9)), draw(st.integers(2, 8))
     rng = np.random.default_rng(seed)
     rule, clock = draw(st.sampled_from(RULES)), draw(st.sampled_from(list(CLOCKS.values())))
-    if clock and isinstance(rule, UsageSteps):
+    readout, graded = draw(st.sampled_from(["current", "rate"])), draw(st.booleans())
+    graded = graded and readout == "current"
+    if (clock or graded) and isinstance(rule, UsageSteps):
         rule = replace(rule, probes=0.0)  # single spikes are followed from event to event
     settings = LearningSettings(
         penalty=draw(st.sampled_from([0.05, tuple(np.linspace(0.03, 0.2, n_atoms))])),
         kappa=draw(st.sampled_from([0.1, 0.45])),
         duration=draw(st.sampled_from([2.0, 5.0])),
         amplitude=draw(st.sampled_from([3.0, 5.0])),
-        readout=draw(st.sampled_from(["current", "rate"])),
+        readout=readout,
+        inputs="graded" if graded else "spiking",
         initial_potential=draw(st.sampled_from([0.0, 0.5])),
         time_step=clock.get("time_step"),
         integration=clock.get("integration", "exact"),
@@ -199,7 +202,7 @@ def tasks(draw):
     for n_signals in draw(st.lists(st.sampled_from([1, 5, 16]), min_size=1, max_size=3)):
         signals = planted(n_atoms + 3, n_inputs, n_signals, signs, seed=rng.integers(999))[1]
         signals[rng.uniform(size=n_signals) < 0.1] = 0.0
-        mask = rng.uniform(size=signals.shape) < 0.7 if draw(st.booleans()) else None
+        mask = rng.uniform(size=signals.shape) < 0.7 if draw(st.booleans()) and not graded else None
         batches.append((signals, mask))
     return settings, network, settings.amplitude, batches
 

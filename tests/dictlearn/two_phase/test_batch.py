@@ -48,7 +48,7 @@ class ByHand:
 
         # What neurons observe, of signals and of probes.
         run = {"kappa": kappa, "duration": settings.duration, "initial_potential": settings.initial_potential}
-        clock = {"time_step": settings.time_step, "integration": settings.integration}
+        clock = {name: getattr(settings, name) for name in ("time_step", "integration", "inputs")}
         phases = network.run(signals, penalty=penalty, reweighting=weights, mask=mask, **run, **clock)
         names = ("n_spikes", "input_rate", "coding_rate", "input_current", "coding_current", "coding_trace")
         rows = [

@@ -40,6 +40,8 @@ WAYS = {
     "large batches": {"batch_size": 64},
     "paper": {"rule": PaperSteps(step=0.05), "batch_size": 4},
     "penalties": {"penalty": PENALTIES},
+    "graded": {"inputs": "graded"},
+    "graded events, signed": {"inputs": "graded", "time_step": None, **SIGNS["signed atoms and codes"]},
     "few bits": {"weight_format": STOCHASTIC},
     **{name: signs for name, signs in SIGNS.items() if signs},
     "signed counts": {"positive_atoms": False, "readout": "rate"},
@@ -92,6 +94,7 @@ def data():
 def test_every_way_of_learning_lowers_the_objective(way, masked):
     """Weights stay symmetric, and consistent; atoms have unit norms."""
     settings, (_, signals) = settings_of(way), data_of(way)
+    masked = masked and settings.inputs == "spiking"
     mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.7 if masked else None
     start = new_learner(signals, 8, settings=settings, rng=3)
     learner = learn(signals, 2000, settings, mask=mask)
@@ -151,6 +154,10 @@ def test_what_is_the_same_changes_no_bit(way):
     alike = replace(settings, penalty=0.05)
     one, several = (learn(signals, 64, each) for each in (alike, replace(alike, penalty=[0.05] * 8)))
     np.testing.assert_array_equal(several.dictionary, one.dictionary)
+    if settings.inputs == "graded":
+        with pytest.raises(ValueError, match="mask must be None where inputs are graded"):
+            learn(signals, 64, settings, mask=mask)
+        return
     expected = learn(signals, 64, settings, mask=mask)
     for value, n_jobs in ((np.nan, 1), (1e308, 3)):
         filled = np.where(mask, signals, value)

@@ -212,6 +212,60 @@ def test_consistency_and_symmetry():
     assert TwoPhaseNetwork(np.ones((2, 3)), np.zeros((3, 2)), np.eye(2)).symmetry == -np.inf
 
 
+def literal_graded(network, signal, *, kappa, duration, step=1 / 1024):
+    """Average filtered spikes of two phases in which inputs pass on their currents, by short Euler steps."""
+    pairs = 1 if network.positive_code else 2
+    signs = np.array([1.0, -1.0])[:pairs, np.newaxis]
+    lateral, thresholds = network.lateral, np.diagonal(network.lateral)
+    potential, filtered = np.zeros((2, pairs, network.n_atoms))
+    traces = []
+    for gamma in (0.0, kappa):
+        total = np.zeros(network.n_atoms)
+        for _ in range(round(duration / step)):
+            sent = (signs * filtered).sum(axis=0)
+            inputs = (1.0 - gamma) * signal + gamma * network.feedback @ sent
+            current = network.feedforward @ inputs - lateral @ sent
+            potential += step * (signs * current + thresholds * filtered - (1.0 - gamma) * PENALTY)
+            total += step * sent
+            filtered *= np.exp(-step)
+            fired = potential >= thresholds
+            potential -= np.where(fired, thresholds, 0.0)
+            filtered += fired
+        traces.append(total / duration)
+    return traces
+
+
+@each_sign
+def test_graded_inputs_pass_on_their_currents(signs):
+    """Beside a literal twin; observations are exact for any weights, and codes those of the LASSO."""
+    signals = 3.0 * signals_for(signs)
+    options = {"penalty": PENALTY, "kappa": 0.4, "inputs": "graded"}
+    network = network_of(signs, strength=0.02)
+    # Few atoms and weak feedback: else coherent ones take turns in another order.
+    few, weak = network_of(signs, 3, strength=0.02), {**options, "kappa": 0.1}
+    for signal in signals:
+        twin = literal_graded(few, signal, kappa=0.1, duration=20.0)
+        for phase, trace in zip(few.run(signal[np.newaxis], duration=20.0, **weak), twin, strict=True):
+            assert np.abs(phase.coding_trace[0] - trace).max() < 2.0 / 20.0  # two spikes
+    first, second = network.run(signals, duration=20.0, **options)
+    f, b, h = network.feedforward, network.feedback, network.lateral
+    sent = 0.6 * signals + 0.4 * second.coding_trace @ b.T
+    np.testing.assert_allclose(first.input_current, signals, rtol=1e-14)
+    np.testing.assert_allclose(second.input_current, sent, rtol=1e-12, atol=1e-12)
+    for phase, gamma, inputs in ((first, 0.0, signals), (second, 0.4, sent)):
+        received = inputs @ f.T - phase.coding_trace @ (h - np.diag(np.diagonal(h))).T
+        drive = 0.0 if not network.positive_code else (1.0 - gamma) * PENALTY
+        np.testing.assert_allclose(phase.coding_current, received - drive, rtol=0, atol=1e-9)
+    exact = network_of(signs)
+    errors = [
+        np.abs(exact.run(signals, duration=t, **weak)[1].coding_trace - optimum(exact, signals)).max()
+        for t in (300.0, 6000.0)
+    ]
+    assert errors[1] < min(errors[0] / 3.0, 30.0 / 6000.0)
+    with pytest.raises(RunawayFeedbackError, match="for a spike of coding neuron 0"):
+        TwoPhaseNetwork([[1.0]], [[1.0]], [[0.3]]).run([[1.0]], **options)
+
+
 @pytest.mark.parametrize(
     ("signs", "masked"), [(SIGNS["positive"], True), (SIGNS["signed atoms and codes"], False)]
 )
