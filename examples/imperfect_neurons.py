@@ -26,8 +26,8 @@ from dictlearn import join_channels, learn_dictionary, normalise
 from examples._common import BLUE, GREEN, ORANGE, RED, figure, parser, save, table
 from examples._data import patch_signals, photographs
 from examples._small_patches import LEAST_CONTRAST, N_ATOMS, SIDE
-from snn import Imperfections, RunawayError, simulate_clocked
-from snn.digital import DigitalFormat, FixedPoint
+from snn import ImperfectClock, Imperfections, RunawayError, simulate_clocked
+from snn.digital import DigitalFormat, FixedPoint, ImperfectDigital
 from solvers import LassoProblem, lasso_network, solve_digital, solve_spiking
 from solvers.certificate.optimality import duality_gap, penalty_max
 
@@ -132,12 +132,14 @@ def measure(problems: Problems, kind: Kind, size: float, seed: int, duration: fl
     """Return all read-outs of one chip."""
     n_atoms = problems.inhibition.n_atoms
     chip, of_pairs = kind.of(size, seed, n_atoms), kind.of(size, seed, 2 * n_atoms)
-    common: dict[str, Any] = {"time_step": STEP, "max_duration": duration}
+    common: dict[str, Any] = {"max_duration": duration}
+    clock, of_pairs = (ImperfectClock(STEP, imperfections=each) for each in (chip, of_pairs))
+    integers_of_chip = ImperfectDigital(STEP, FORM, imperfections=chip)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        stages = solve_spiking(problems.inhibition, tol=TOL, imperfections=chip, **common)
-        integers = solve_digital(problems.inhibition, FORM, tol=DIGITAL_TOL, imperfections=chip, **common)
-        pairs = solve_spiking(problems.pairs, tol=TOL, imperfections=of_pairs, **common)
+        stages = solve_spiking(problems.inhibition, how=clock, tol=TOL, **common)
+        integers = solve_digital(problems.inhibition, how=integers_of_chip, tol=DIGITAL_TOL, **common)
+        pairs = solve_spiking(problems.pairs, how=of_pairs, tol=TOL, **common)
     return {
         RATES: rates(problems.inhibition, chip, RATE_TIME),
         STAGES: Measured(stages.relative_gap, stages.n_steps),

@@ -7,17 +7,15 @@ from collections.abc import Callable
 from inspect import Parameter, cleandoc, signature
 from typing import Any, TypedDict, TypeVar, Unpack
 
-import numpy as np
-
 from snn.base import checks
-from snn.digital import Digital, DigitalFormat, ImperfectDigital
-from snn.run.imperfect import Imperfections, clock_of
+from snn.run.run import Time
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.analog import Analog
 from solvers.methods.fista import Fista
 from solvers.methods.method import METHODS, Method, solve
 from solvers.methods.reference import CoordinateDescent
 from solvers.methods.spiking import (
+    QUARTER_STEPS,
     ActiveSetFromSpikes,
     AverageCurrents,
     DigitalStages,
@@ -94,7 +92,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _made_of(method: type[Method]) -> Callable[[F], F]:
     """Return a decorator that gives a function the documentation of a method, and the whole signature.
 
-    The docstring of the function has a summary, and options that are not fields of the method.
+    The docstring of the function has a summary.
     """
     text, options, *sections = SECTION.split(cleandoc(method.__doc__ or ""))
     defaults = {"start": None, "tol": method.usual_tol, "n_jobs": None, "progress": False}
@@ -105,16 +103,15 @@ def _made_of(method: type[Method]) -> Callable[[F], F]:
     }
 
     def documented(function: F) -> F:
-        summary, *own = SECTION.split(cleandoc(function.__doc__ or ""))
-        entries = [entry for some in (options, *own) for entry in ENTRY.split(some.split("\n", 2)[2])]
+        entries = ENTRY.split(options.split("\n", 2)[2])
         texts = COMMON | {entry.partition(" : ")[0]: entry for entry in entries}
         problem, *more, _ = signature(function).parameters.values()
         last = [shared.pop(name) for name in ("n_jobs", "progress")]
-        parameters = sorted([problem, *shared.values(), *more, *last], key=lambda parameter: parameter.kind)
+        parameters = [problem, *shared.values(), *more, *last]
         listed = "\n".join(texts[parameter.name] for parameter in parameters).format(tol=method.usual_tol)
         returned = RETURNS.format(result=method.result.__name__, steps=method.steps)
         parts = (text.partition("\n\n")[2], f"Parameters\n----------\n{listed}", returned, *sections)
-        function.__doc__ = "\n\n".join([summary, *filter(None, parts)])
+        function.__doc__ = "\n\n".join([cleandoc(function.__doc__ or ""), *filter(None, parts)])
         described: Any = function
         described.__signature__ = signature(function).replace(parameters=parameters)
         return function
@@ -127,28 +124,10 @@ def solve_spiking(
     problem: LassoProblem,
     *,
     max_duration: float = 10_000.0,
-    time_step: float | None = None,
-    imperfections: Imperfections | None = None,
+    how: Time[Any] = EXACT_TIME,
     **common: Unpack[Common],
 ) -> SpikingCodingResult:
-    """Solve a LASSO with a network of spiking neurons, one (positive) or two for each atom.
-
-    Parameters
-    ----------
-    time_step : float, optional
-        Run the network on a clock of this step that keeps charge (`simulate_clocked`), as a chip would, and
-        not from event to event.  The gap is certified all the same, and steps of 1/4 take about as many
-        spikes.  Where the atoms of a code have a Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or
-        more, a step is too long: rates swing (docs/theory.md, section 7).
-    imperfections : Imperfections, optional
-        With a `time_step`: run a network of imperfect neurons.  Stages repair much of what they get wrong
-        (docs/imperfect_neurons.md).
-    """
-    if imperfections is not None and time_step is None:
-        raise ValueError(
-            "imperfections must come with a time_step: exact runs have perfect neurons; got None"
-        )
-    how = EXACT_TIME if time_step is None else clock_of(time_step, imperfections)
+    """Solve a LASSO with a network of spiking neurons, one (positive) or two for each atom."""
     result: SpikingCodingResult = solve(problem, Stages(max_duration, how), **common)
     return result
 
@@ -156,35 +135,12 @@ def solve_spiking(
 @_made_of(DigitalStages)
 def solve_digital(
     problem: LassoProblem,
-    format: DigitalFormat | None = None,
     *,
-    time_step: float = 0.25,
-    threshold: int | None = None,
     max_duration: float = 10_000.0,
-    imperfections: Imperfections | None = None,
-    rng: int | np.random.Generator | None = None,
+    how: Time[Any] = QUARTER_STEPS,
     **common: Unpack[Common],
 ) -> SpikingCodingResult:
-    """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom.
-
-    Parameters
-    ----------
-    format : DigitalFormat, optional
-        Widths and rounding; by default those of `DigitalFormat`, Loihi's widths.
-    time_step : float, default 0.25
-        Length of a step, in synaptic time constants.
-    threshold : int, optional
-        The largest firing threshold, in units of the potential; as of `DigitalNetwork.of`.
-    imperfections : Imperfections, optional
-        Run a network of imperfect neurons (docs/imperfect_neurons.md).
-    rng : int, Generator or None, default None
-        For weights that are rounded stochastically, once for each network.
-    """
-    format = DigitalFormat() if format is None else format
-    options: dict[str, Any] = {"threshold": threshold, "rng": rng}
-    how = Digital(time_step, format, **options)
-    if imperfections is not None:
-        how = ImperfectDigital(time_step, format, imperfections=imperfections, **options)
+    """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom."""
     result: SpikingCodingResult = solve(problem, DigitalStages(max_duration, how), **common)
     return result
 

@@ -32,7 +32,6 @@ from solvers.workers.spread import batch_slices
 
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
 # 1.41 times too long.
-FIRST_CHECK = 2.0
 CHECKS_PER_DOUBLING = 2
 # With polish, potentials start at this share of their thresholds, so that neurons that will fire soon fire
 # before the run ends.
@@ -165,8 +164,11 @@ class Stages(SpikingMethod):
     max_duration : float, default 10000
         Simulated time of all stages, in synaptic time constants, after which the network is stopped.
     how : Time, default Exact()
-        `Exact`, or a `Clock` on which the network keeps charge (`simulate_clocked`), as a chip would.
-        `DigitalStages` runs in integers.
+        `Exact`, or a `Clock` on which the network keeps charge, as a chip would, also an `ImperfectClock`:
+        stages repair much of what imperfect neurons get wrong (docs/imperfect_neurons.md).  The gap is
+        certified all the same, and steps of 1/4 take about as many spikes.  Where the atoms of a code have a
+        Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or more, a step is too long: rates swing
+        (docs/theory.md, section 7).  `DigitalStages` runs in integers.
 
     Notes
     -----
@@ -282,8 +284,8 @@ class DigitalStages(Stages):
     ----------
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped; at least a step.
-    how : Digital
-        Length of a step, widths and rounding.
+    how : Digital, default Digital(0.25)
+        Length of a step, widths and rounding, and imperfections of an `ImperfectDigital`.
     """
 
     how: Time[Any] = QUARTER_STEPS

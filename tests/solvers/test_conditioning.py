@@ -9,7 +9,8 @@ import pytest
 from scipy.ndimage import uniform_filter
 
 from dictlearn import LearningSettings
-from snn import simulate_clocked
+from snn import Clock, simulate_clocked
+from snn.digital import Digital
 from solvers import (
     METHODS,
     ConvolutionalDictionary,
@@ -127,7 +128,7 @@ ONCE = {
     "all methods": (lambda: compare(transposed(), ["spiking", "active_set", "fista"]), r"dictionary\.T"),
     "a path": (lambda: path(transposed()), r"dictionary\.T"),
     "a long step": (
-        lambda: solve_spiking(random_case(n_atoms=6, mask=masks(4)), time_step=2.0),
+        lambda: solve_spiking(random_case(n_atoms=6, mask=masks(4)), how=Clock(2.0)),
         "^time_step is 2 ",
     ),
 }
@@ -173,8 +174,8 @@ def test_every_method_names_zero_codes_and_atoms_in_columns(name):
     "run",
     [
         lambda step: simulate_clocked(lasso_network(CASE), 10.0 * step, time_step=step),
-        lambda step: solve_spiking(random_case(n_atoms=6), time_step=step, max_duration=100.0),
-        lambda step: solve_digital(random_case(n_atoms=6), time_step=step, max_duration=100.0),
+        lambda step: solve_spiking(random_case(n_atoms=6), how=Clock(step), max_duration=100.0),
+        lambda step: solve_digital(random_case(n_atoms=6), how=Digital(step), max_duration=100.0),
         lambda step: LearningSettings(penalty=0.1, duration=10.0 * step, time_step=step),
     ],
     ids=["simulate_clocked", "solve_spiking", "solve_digital", "LearningSettings"],

@@ -25,10 +25,10 @@ def with_weights(bits, **options):
     return DigitalFormat(weights=FixedPoint(bits=bits), **options)
 
 
-def quietly(*arguments, **options):
+def quietly(problem, form=DEFAULT, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return solve_digital(*arguments, **options)
+        return solve_digital(problem, how=Digital(0.25, form), **options)
 
 
 def in_one_run(problem, form=DEFAULT, *, readout="smooth", max_duration=10_000.0, **options):
@@ -97,7 +97,7 @@ def test_digital_codes_are_certified_in_any_format(form, positive, tol, is_maske
 def test_stages_correct_what_rounded_weights_do(positive, bits):
     """Weights of six bits, and a gap of 1e-6 of the true problem: the next stage sees the true residual."""
     problem = random_problem(64, 128, positive=positive)
-    result = solve_digital(problem, with_weights(bits), tol=1e-6)
+    result = solve_digital(problem, how=Digital(0.25, with_weights(bits)), tol=1e-6)
     assert result.converged
     excess = result.objective - objective(problem, optimal_codes(problem))
     assert (excess <= 1e-6 * problem.energies).all()
@@ -162,7 +162,9 @@ def test_one_run_is_that_of_simulate_digital():
 def test_stochastic_weights_come_from_the_generator():
     problem = random_problem(20, 40, n_signals=1)
     form = DigitalFormat(weights=FixedPoint(bits=5, rounding="stochastic"))
-    first, again, other = (solve_digital(problem, form, tol=1e-3, rng=rng) for rng in (1, 1, 2))
+    first, again, other = (
+        solve_digital(problem, how=Digital(0.25, form, rng=rng), tol=1e-3) for rng in (1, 1, 2)
+    )
     np.testing.assert_array_equal(first.codes, again.codes)
     assert (first.info["network"].weights.mantissas != other.info["network"].weights.mantissas).any()
 
@@ -178,10 +180,8 @@ def test_no_network_runs_longer_than_it_may(call, max_duration):
 @pytest.mark.parametrize(
     ("options", "error", "name"),
     [
-        ({"format": 8}, TypeError, "format"),
-        ({"time_step": -1.0}, ValueError, "time_step"),
-        ({"time_step": 1e-5}, ValueError, ".*decay_bits"),
-        ({"threshold": 2**40}, ValueError, "threshold"),
+        ({"how": Digital(1e-5)}, ValueError, ".*decay_bits"),
+        ({"how": Digital(0.25, threshold=2**40)}, ValueError, "threshold"),
         ({"max_duration": 0.0}, ValueError, "max_duration"),
         ({"max_duration": 0.2}, ValueError, "max_duration .*0.25; got 0.2"),
     ],

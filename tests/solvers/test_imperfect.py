@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from snn import ImperfectClock, Imperfections
-from snn.digital import DigitalFormat, FixedPoint, ImperfectDigital
+from snn import Clock, ImperfectClock, Imperfections
+from snn.digital import Digital, DigitalFormat, FixedPoint, ImperfectDigital
 from solvers import solve, solve_digital, solve_spiking
 from solvers.methods import DigitalStages, OneWindow, Stages
 from tests.reference.problems import random_problem
@@ -30,7 +30,7 @@ def problem():
 
 
 def solved(problem, imperfections, **options):
-    return solve_spiking(problem, time_step=STEP, imperfections=imperfections, **options)
+    return solve_spiking(problem, how=ImperfectClock(STEP, imperfections=imperfections), **options)
 
 
 @pytest.mark.parametrize("name", [*REPAIRED, "delays"])
@@ -45,7 +45,8 @@ def test_stages_reach_what_one_window_does_not(problem, name):
     assert stages.converged
     if name != "delays":
         of_integers, perfect = (
-            solve_digital(problem, WIDE, tol=1e-4, imperfections=given) for given in (imperfections, None)
+            solve_digital(problem, how=how, tol=1e-4)
+            for how in (ImperfectDigital(STEP, WIDE, imperfections=imperfections), Digital(STEP, WIDE))
         )
         assert of_integers.converged
         assert (of_integers.n_steps != perfect.n_steps).any()
@@ -65,7 +66,7 @@ def test_a_code_does_not_depend_on_what_is_in_the_batch(problem, kind):
 
 
 def test_without_imperfections_codes_are_the_clocks(problem):
-    perfect = solve_spiking(problem, time_step=STEP, tol=1e-4)
+    perfect = solve_spiking(problem, how=Clock(STEP), tol=1e-4)
     same = solved(problem, Imperfections(), tol=1e-4)
     np.testing.assert_array_equal(same.n_steps, perfect.n_steps)
     np.testing.assert_allclose(same.codes, perfect.codes, rtol=0, atol=1e-12)

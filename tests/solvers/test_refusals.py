@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from snn import Imperfections
+from snn import Clock, ImperfectClock, Imperfections
+from snn.digital import Digital, ImperfectDigital
 from solvers import (
     METHODS,
     Comparison,
@@ -198,13 +199,15 @@ OF_SOLVERS = [
     *wrong(ValueError, "max_duration", 0.0, make=partial(solve_analog, PROBLEM)),
     *wrong(TypeError, "max_duration", "long", make=partial(solve_analog, PROBLEM)),
     *wrong(ValueError, "max_duration", -1.0, INF, make=partial(solve_spiking, PROBLEM)),
-    *wrong(ValueError, "time_step", 0.0, make=partial(solve_spiking, PROBLEM)),
-    *wrong(TypeError, "time_step", "1/4", make=partial(solve_spiking, PROBLEM)),
-    (lambda: solve_spiking(PROBLEM, imperfections=Imperfections()), ValueError, "imperfections"),
-    (lambda: solve_spiking(PROBLEM, time_step=0.25, imperfections={}), TypeError, "imperfections"),
-    (lambda: solve_spiking(PROBLEM, time_step=0.25, imperfections=Imperfections(delays=[1.0, 2.0])),
+    *wrong(ValueError, "time_step", 0.0, make=Clock),
+    *wrong(TypeError, "time_step", "1/4", make=Clock),
+    (lambda: Digital(0.25, 8), TypeError, "format"),
+    (lambda: ImperfectClock(0.25, imperfections={}), TypeError, "imperfections"),
+    (lambda: solve_spiking(PROBLEM, how=ImperfectClock(0.25, imperfections=Imperfections(delays=[1.0, 2.0]))),
      ValueError, "delays"),
-    (lambda: solve_digital(PROBLEM, imperfections=0.5), TypeError, "imperfections"),
+    (lambda: ImperfectDigital(0.25, imperfections=0.5), TypeError, "imperfections"),
+    *wrong(TypeError, "how", 0.25, Digital(0.25), make=partial(solve_spiking, PROBLEM)),
+    *wrong(TypeError, "how", 0.25, Clock(0.25), make=partial(solve_digital, PROBLEM)),
     (lambda: dependent(), ValueError, "penalty .*independent"),
     (lambda: dependent(mask=np.arange(24).reshape(3, 8) != 20), ValueError, "penalty .*signal"),
     (lambda: SparseCodingStream(np.eye(3), [1.0, 0.0, 1.0]), ValueError, "penalty .*atom 1"),

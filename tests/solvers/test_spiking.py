@@ -369,7 +369,7 @@ def test_a_signal_alone_that_cannot_go_on_is_solved_once(monkeypatch):
 @pytest.mark.parametrize("time_step", [0.1, 0.25])
 def test_a_coarse_clock_reaches_small_gaps_with_as_many_spikes(positive, time_step):
     problem = random_problem(40, 100, n_signals=4, positive=positive)
-    on_a_clock = solve_spiking(problem, tol=1e-6, time_step=time_step)
+    on_a_clock = solve_spiking(problem, tol=1e-6, how=Clock(time_step))
     exact = solve_spiking(problem, tol=1e-6)
     assert on_a_clock.converged
     require_certified(problem, on_a_clock)
@@ -398,7 +398,7 @@ def test_a_network_that_runs_away_on_a_coarse_clock_is_refused():
     signal = np.abs(rng.normal(size=(1, 64)))
     problem = LassoProblem(dictionary, signal, 0.05 * penalty_max(dictionary, signal)[0])
     with pytest.raises(ValueError, match=r"time_step must .*0\.25"):
-        solve_spiking(problem, time_step=0.25, max_duration=1600.0)
+        solve_spiking(problem, how=Clock(0.25), max_duration=1600.0)
 
 
 # -- atoms of extreme norms ------------------------------------------------------------------------

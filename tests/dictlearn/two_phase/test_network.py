@@ -20,7 +20,7 @@ from dictlearn import (
     two_phase_to_nir,
 )
 from examples._common import photograph
-from snn import simulate
+from snn import Clock, simulate
 from solvers import LassoProblem, penalty_max, solve_active_set, solve_spiking
 from tests.dictlearn.two_phase.learners import CLOCKS, SIGNS, network_of, observed_by_hand, signals_for, tasks
 from tests.tiers import examples
@@ -305,5 +305,5 @@ def test_one_hopeless_signal_leaves_the_codes_of_the_others():
     patches = remove_mean(random_patches([photograph(120, 160)], 8, 12, rng=1))[0]
     atoms = normalise(remove_mean(random_patches([photograph(160, 220)], 8, 128, rng=5))[0])[0]
     problem = LassoProblem(atoms, patches, 0.03 * penalty_max(atoms, patches).max())
-    result = solve_spiking(problem, time_step=1 / 4, max_duration=500.0)
+    result = solve_spiking(problem, how=Clock(1 / 4), max_duration=500.0)
     assert np.delete(result.converged_signals, 4).all()
