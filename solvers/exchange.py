@@ -43,15 +43,6 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
     -------
     nir.NIRGraph
         `snn.exchange.from_nir` reads it back with ``signal=problem.signals[i]``.
-
-    Raises
-    ------
-    ImportError
-        If NIR is not installed: ``pip install 'sparsespike[nir]'``.
-    TypeError, ValueError
-        If an argument is of the wrong kind or value; if a convolutional dictionary comes with a mask or
-        weights of features, or with penalties that differ between positions; or if the network is
-        too large for a dense array.
     """
     checks.instance_of("problem", problem, LassoProblem)
     scale = checks.positive_number("scale", scale)

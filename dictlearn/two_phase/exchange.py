@@ -55,11 +55,6 @@ def two_phase_to_nir(
     nir.NIRGraph
         ``snn.exchange.from_nir(graph, signal=x, order=["input_neurons", "coding_neurons"])`` reads it back.
         Potentials start at zero.
-
-    Raises
-    ------
-    ImportError
-        If NIR is not installed: ``pip install 'sparsespike[nir]'``.
     """
     checks.instance_of("network", network, TwoPhaseNetwork)
     n_inputs, layers = network.n_inputs, network.layers

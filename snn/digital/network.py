@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,9 +18,6 @@ from snn.digital.format import MOST_DELAY, MOST_REGISTER_BITS, DigitalFormat
 from snn.network import SpikingNetwork
 from snn.run.clocked import checked_step
 from snn.weights import SparseWeights
-
-if TYPE_CHECKING:
-    from snn.hardware.layout import CoreLayout
 
 # Of the bits of a potential, those above the threshold unless it is given: room for -8 to 8 thresholds.
 BITS_ABOVE_THRESHOLD = 4
@@ -231,30 +225,6 @@ class DigitalNetwork(Unchanging, Described):
                 f"{np.abs(amounts).max():.3g}"
             )
         return replace(self.format.bias, exponent=exponent).quantise(amounts)
-
-    def to_verilog(
-        self, folder: str | Path, *, lanes: int = 1, compressed: bool | None = None, bench_steps: int = 100
-    ) -> CoreLayout:
-        """Write a core in gates that runs this network: `snn.hardware.to_verilog`.
-
-        Parameters
-        ----------
-        folder, lanes, compressed, bench_steps
-            As of `snn.hardware.to_verilog`.
-
-        Raises
-        ------
-        ImportError
-            If the extra ``sparsespike[hardware]`` is not installed.
-        TypeError, ValueError
-            If an argument is of the wrong kind or value, or a core cannot run the network.
-        """
-        # Imported where it is used, as drawings are: it stands above this module, and needs Amaranth.
-        hardware = import_module("snn.hardware")
-        layout: CoreLayout = hardware.to_verilog(
-            self, folder, lanes=lanes, compressed=compressed, bench_steps=bench_steps
-        )
-        return layout
 
     def _facts(self) -> dict[str, str]:
         return {

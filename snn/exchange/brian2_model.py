@@ -69,11 +69,6 @@ class Brian2Model(Described):
         """Return all spikes so far, each at the end of the step in which its neuron reached the threshold.
 
         Brian2 itself gives them the time at which that step begins.
-
-        Raises
-        ------
-        ValueError
-            If they were not recorded.
         """
         if not self.monitor.record:
             raise ValueError(
@@ -121,17 +116,6 @@ def to_brian2(
     Returns
     -------
     Brian2Model
-
-    Raises
-    ------
-    ImportError
-        If Brian2 is not installed: ``pip install 'sparsespike[brian2]'``.
-    TypeError, ValueError
-        If an argument is of the wrong kind or value.
-
-    Notes
-    -----
-    Brian2 has one current device and one set of preferences; both are left as they are.
     """
     checks.instance_of("network", network, SpikingNetwork)
     time_step = checks.positive_number("time_step", time_step)

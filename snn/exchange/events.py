@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snn.base import checks
 from snn.base.extras import require
-from snn.exchange.nir_graph import kind_of
 from snn.record.spikes import SpikeTrain, require_record
 
 if TYPE_CHECKING:
     import nir
+
+
+def kind_of(node: Any) -> str:
+    """Return the name of the class of NIR that an object is of, or of its own class if it is of none."""
+    classes = (kind for kind in type(node).__mro__ if kind.__module__.split(".")[0] == "nir")
+    return next(classes, type(node)).__name__
 
 
 def to_event_data(spikes: SpikeTrain) -> nir.EventData:
@@ -27,13 +32,6 @@ def to_event_data(spikes: SpikeTrain) -> nir.EventData:
     -------
     nir.EventData
         ``idx`` and ``time`` of shape (1, n_spikes), ``t_max`` the end of the record.
-
-    Raises
-    ------
-    ImportError
-        If NIR is not installed: ``pip install 'sparsespike[nir]'``.
-    TypeError, ValueError
-        If these are not spikes, or their record does not start at time 0.
     """
     require_record(spikes)
     if spikes.start != 0.0:
@@ -59,13 +57,6 @@ def from_event_data(data: nir.EventData, *, sample: int = 0) -> SpikeTrain:
         Events; those with index -1 fill rows up and are left out.  They need not be in the order of time.
     sample : int, default 0
         Which sample.
-
-    Raises
-    ------
-    ImportError
-        If NIR is not installed: ``pip install 'sparsespike[nir]'``.
-    TypeError, ValueError
-        If these are no events, have values, or lie outside of the neurons or the time of the record.
     """
     nir = require("nir", extra="nir")
     kind = kind_of(data)

@@ -121,14 +121,6 @@ def to_nir(
     -------
     nir.NIRGraph
         All arrays are float64.
-
-    Raises
-    ------
-    ImportError
-        If NIR is not installed: ``pip install 'sparsespike[nir]'``.
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value; if the state is not rest; or if more than 8,192
-        neurons would need a dense array.
     """
     checks.instance_of("network", network, SpikingNetwork)
     start = starting_state(network, state)

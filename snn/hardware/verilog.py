@@ -114,13 +114,6 @@ def to_verilog(
     -------
     CoreLayout
         What the memories of the core hold.
-
-    Raises
-    ------
-    ImportError
-        If Amaranth, or its Yosys, is not installed.
-    TypeError, ValueError
-        If an argument is of the wrong kind or value, or a core cannot run the network.
     """
     layout = CoreLayout.of(network, lanes=lanes, compressed=compressed)
     bench_steps = checks.positive_integer("bench_steps", bench_steps)

@@ -15,7 +15,7 @@ pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespik
 
 from snn import SpikingNetwork
 from snn.digital import DigitalFormat, DigitalNetwork, DigitalState, FixedPoint, simulate_digital
-from snn.hardware import Action, CoreLayout
+from snn.hardware import Action, CoreLayout, to_verilog
 from tests.reference.core import SimulatedCore
 from tests.reference.digital import random_digital
 from tests.tiers import examples
@@ -152,7 +152,7 @@ def test_rows_leave_out_words_of_zeros():
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("verilog") / "made"
     network = ring(10, delay=1, drive=0.9, weights=FixedPoint(bits=6), decay_rounding="nearest")
-    layout = network.to_verilog(folder, lanes=2, bench_steps=60)
+    layout = to_verilog(network, folder, lanes=2, bench_steps=60)
     return network, layout, folder
 
 
@@ -239,8 +239,8 @@ def test_bad_arguments_are_refused(tmp_path):
         (lambda: CoreLayout.of(network, lanes=0), ValueError, "lanes"),
         (lambda: CoreLayout.of(network, compressed="no"), TypeError, "compressed"),
         (lambda: CoreLayout.of(wide), ValueError, "drive of network"),
-        (lambda: network.to_verilog(tmp_path, bench_steps=0), ValueError, "bench_steps"),
-        (lambda: network.to_verilog(tmp_path, bench_steps=2**32), ValueError, "bench_steps"),
+        (lambda: to_verilog(network, tmp_path, bench_steps=0), ValueError, "bench_steps"),
+        (lambda: to_verilog(network, tmp_path, bench_steps=2**32), ValueError, "bench_steps"),
     ]  # fmt: skip
     for call, kind, name in cases:
         with pytest.raises(kind, match=f"^{name}"):
