@@ -158,10 +158,18 @@ class ClockRun(RealRun):
         """The synaptic trace of each neuron's own spikes: 1 a spike, times e^-dt a step."""
         return self._copies.trace / self._copies.growth[:, np.newaxis]
 
+    @property
+    def is_lost(self) -> np.ndarray:
+        """Copies in which a neuron has to fire too often in a step; only where the run `gives_up`."""
+        if not self._gives_up:
+            return super().is_lost
+        return ~(self.membrane_potential <= self.network.firing_threshold).all(axis=1)
+
     def require_valid(self) -> None:
         """As `Run`, unless this gives up; also ValueError if a neuron has to fire too often in a step."""
-        if not self._gives_up:
-            super().require_valid()
+        if self._gives_up:
+            return
+        super().require_valid()
         is_late = (self.membrane_potential > self.network.firing_threshold).any(axis=0)
         if is_late.any():
             raise ValueError(

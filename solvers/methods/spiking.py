@@ -50,7 +50,7 @@ ONLY = np.zeros(1, dtype=np.int64)
 LOWEST_DRIVE = 4.0
 QUARTER_STEPS = Digital(0.25)
 BURSTS = "because one spike caused millions: scale the atoms to one norm, and their penalties with them"
-RAN_AWAY = "because they ran away: use more weight bits or a shorter time_step"
+RAN_AWAY = "because they ran away: use a shorter time_step, or, in integers, more weight bits"
 
 
 class Prepared(NamedTuple):
@@ -107,7 +107,7 @@ class SpikingMethod(Method):
         limit = f"max_duration={self.max_duration:g}"
         if stopped is None or not stopped.any():
             return limit
-        why = RAN_AWAY if isinstance(self.how, Digital) else BURSTS
+        why = BURSTS if self.how.time_step is None else RAN_AWAY
         return f"{limit} (the networks of {int(stopped.sum())} were stopped before, {why})"
 
     def prepare(self, problem: LassoProblem) -> Prepared:

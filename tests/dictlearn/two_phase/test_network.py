@@ -299,11 +299,11 @@ def test_updates_from_counts_become_gradients(signs, masked):
         assert distances[1].mean() < distances[0].mean() / 4.0
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="D31: one hopeless signal ends a batch on a clock")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_one_hopeless_signal_leaves_the_codes_of_the_others():
     """Patches of a photograph in patches of it, on a clock of 1/4: no step is short enough for one of them."""
     patches = remove_mean(random_patches([photograph(120, 160)], 8, 12, rng=1))[0]
     atoms = normalise(remove_mean(random_patches([photograph(160, 220)], 8, 128, rng=5))[0])[0]
     problem = LassoProblem(atoms, patches, 0.03 * penalty_max(atoms, patches).max())
     result = solve_spiking(problem, how=Clock(1 / 4), max_duration=500.0)
-    assert np.delete(result.converged_signals, 4).all()
+    assert not np.delete(result.status, 4).any()
