@@ -142,8 +142,7 @@ def end_potential_of(i, length, group, windows):
 
 @inner
 def find_candidates(first, last, length, n_candidates, group, windows):
-    """Add the neurons of a range that could fire now, and could not before; return how many candidates there
-    are."""
+    """Add the neurons of a range that could fire only now; return the number of candidates."""
     for block in range(first, last, 32):
         n_block = min(32, last - block)
         reached = np.int64(0)
@@ -181,8 +180,7 @@ def first_candidates(group, length, windows):
 
 @inlined
 def renew_bound(k, moment, to_end, growth, windows):
-    """Deliver what arrives at a candidate, by these factors, and note a time before which it does not
-    cross."""
+    """Deliver the weights that arrive at a candidate, and note a time before which it does not cross."""
     candidates = windows.candidates
     weight = candidates[ARRIVING, k]
     candidates[ARRIVING, k] = 0.0
@@ -232,8 +230,7 @@ def renew_touched(moment, windows):
 
 @inlined
 def refine(k, moment, length, instant, windows):
-    """Note the exact time at which a candidate crosses, inf if that is past the window and no tie with its
-    end."""
+    """Note the exact crossing of a candidate, inf if it is past the window and no tie with its end."""
     bias = windows.candidates[BIAS, k]
     p = windows.candidates[CURRENT, k]
     y = windows.candidates[END_POTENTIAL, k]
@@ -255,10 +252,7 @@ def refine_before(limit, n_candidates, moment, length, instant, windows):
 
 @inlined
 def tolerance_of(column, moment, fade, windows):
-    """Return by how much the exact crossing of a candidate may be off by rounding.
-
-    fade is e^-t at the crossing, and `moment` that from which it was computed.
-    """
+    """Return the rounding error of the exact crossing of a candidate; fade is e^-t at the crossing."""
     threshold, bias = windows.candidates[THRESHOLD, column], windows.candidates[BIAS, column]
     y, p = windows.candidates[END_POTENTIAL, column], windows.candidates[CURRENT, column]
     crossing = windows.crossing[column]
@@ -298,10 +292,8 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
 
 @inlined
 def find_tied(column, n_candidates, moment, fade, length, instant, windows):
-    """List the columns of all candidates that cross in the instant in which `column` does; return how many.
-
-    fade is e^-t at that instant, and `moment` that from which its crossing was computed.
-    """
+    """List the columns of all candidates that cross in the instant of `column`; return their number."""
+    # fade is e^-t at that instant, and `moment` that from which its crossing was computed.
     limit = windows.crossing[column] + tolerance_of(column, moment, fade, windows)
     n_close = np.int64(0)
     for k in range(n_candidates):

@@ -12,10 +12,8 @@ def _add(current, weights, factor):
 
 @resolved_by_record
 def add_weights(form, current, neuron, count):
-    """Add `count` spikes of one source, any real number, to the currents; its own current may change too.
-
-    Return the number of weights.
-    """
+    """Add `count` spikes of one source, any real number, to the currents; return the number of weights."""
+    # The current of the source itself may change too.
 
 
 @implements(add_weights, Rows)

@@ -63,8 +63,7 @@ def sums_at_once(form, n_neurons):
 
 @resolved_by_record
 def prepare_sources(form, active, sources, n_sources):
-    """Note where the weights of each source are; return how many sources there are, with some that add
-    nothing."""
+    """Note where the weights of each source are; return the number of sources, padding included."""
     for s in range(n_sources):
         sources.rows[s] = active.members[sources.members[s]]
     return n_sources

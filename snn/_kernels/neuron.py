@@ -60,10 +60,8 @@ def slack(threshold, potential, current):
 
 @inlined
 def largest_rise(bias, current, time, rise):
-    """Return a bound on how far a potential rises within `time`; rise = 1 - e^-time.
-
-    v is convex where h <= 0, and its maximum at an end; every term grows with time where h > 0.
-    """
+    """Return a bound on the rise of a potential within `time`; rise = 1 - e^-time."""
+    # v is convex where h <= 0, and its maximum at an end; every term grows with time where h > 0.
     return max(max(bias, 0.0) * time + current * rise, 0.0)
 
 
@@ -77,12 +75,9 @@ def earliest_crossing(gap, bias, current):
 
 @inlined
 def quiet_time(threshold, potential, bias, current):
-    """Return a time before which a neuron does not fire, good for long times: v <= v(0) + max(c, 0) t +
-    max(h, 0).
-
-    Without a positive current the gap is exact but for its last digit, and needs no slack: so neurons that
-    hardly rise do not wait within it.
-    """
+    """Return a time before which a neuron does not fire: v <= v(0) + max(c, 0) t + max(h, 0)."""
+    # Without a positive current the gap is exact but for its last digit, and needs no slack: so neurons that
+    # hardly rise do not wait within it.
     gap = threshold - potential
     if current > 0.0:
         gap -= current + slack(threshold, potential, current)
@@ -113,14 +108,10 @@ def coast(group, interval):
 
 @inlined
 def end_bound(bias, threshold, potential, length):
-    """Return what y must reach for a neuron to fire in a window: y + max(c, 0) T >= theta, less the slack.
-
-    potential : that at the beginning of the window
-
-    A neuron that fires in spite of large numbers, such as a potential far below, was brought up by numbers as
-    large, and their sum is rounded.  So they have a slack, too, from where that of the threshold would be
-    less than 2^10 roundings.
-    """
+    """Return the y that lets a neuron fire in a window: y + max(c, 0) T >= theta, less the slack."""
+    # A neuron that fires in spite of large numbers, such as a first potential far below, was brought up by
+    # numbers as large, and their sum is rounded.  So they have a slack, too, from where that of the threshold
+    # would be less than 2^10 roundings.
     rise = (bias if bias > 0.0 else 0.0) * length
     far = abs(potential) + rise - FAR * threshold
     return threshold * (1.0 - SLACK) - rise - SLACK * (far if far > 0.0 else 0.0)
@@ -140,11 +131,8 @@ def potential_in_window(end_potential, bias, referred_current, now, rest):
 
 @inlined
 def tie_tolerance(threshold, potential, bias, current, time, slope):
-    """Return by how much a crossing may be off by rounding: within it, another one is the same instant.
-
-    `potential` and `current` are those from which the crossing was computed, `time` how long ago that was,
-    and `slope` is that of the potential at the crossing.
-    """
+    """Return the rounding error of a crossing: within it, another one is the same instant."""
+    # The crossing was computed from `potential` and `current`, `time` ago; `slope` is that at the crossing.
     size = threshold + abs(potential) + abs(bias) * time + abs(current)
     flattest = FLATTEST * (abs(bias) + abs(current))
     slope = slope if slope > flattest else flattest
@@ -155,15 +143,13 @@ def tie_tolerance(threshold, potential, bias, current, time, slope):
 
 @inlined
 def filter_spike(trace, last_spike, now):
-    """Return a neuron's own filtered spikes right after a spike; they were `trace` right after the last
-    one."""
+    """Return a neuron's filtered spikes right after a spike; `trace` is that right after the last one."""
     return trace * math.exp(last_spike - now) + 1.0
 
 
 @inlined
 def add_to_moments(moments, k, neuron, now):
-    """Add the time of a spike to the moments of a neuron, from which any smooth window is read
-    (`snn.record.spikes.smooth_rate_of_moments`)."""
+    """Add the time of a spike to the moments of a neuron (`snn.record.spikes.smooth_rate_of_moments`)."""
     square = now * now
     moments[k, neuron, 0] += square
     moments[k, neuron, 1] += square * now
@@ -172,8 +158,7 @@ def add_to_moments(moments, k, neuron, now):
 
 @inlined
 def charge(threshold, n_spikes, potential_then, potential):
-    """Return the integral of the soma current: what spikes took, and what is left (docs/theory.md, equation
-    4)."""
+    """Return the integral of the soma current, what spikes took and what is left (theory.md, equation 4)."""
     return threshold * n_spikes + (potential - potential_then)
 
 
@@ -191,14 +176,12 @@ def _near_expm1(x):
 
 @inner
 def crossing_time(gap, bias, current, horizon):
-    """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if past the horizon.
-
-    With current < 0 the left side is convex: a crossing exists iff bias > 0, and Newton from the
-    right is monotone.  With current > 0 it is concave: the first crossing is the one below the
-    maximum, and Newton from the left is monotone.  Newton stops when the step after the next, a
-    square of the last one, is below rounding.  Near crossings, where the slope cannot fall to less than
-    half, take Chebyshev's steps, whose error is a cube, from either side: mostly one.
-    """
+    """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if past the horizon."""
+    # With current < 0 the left side is convex: a crossing exists iff bias > 0, and Newton from the right is
+    # monotone.  With current > 0 it is concave: the first crossing is the one below the maximum, and Newton
+    # from the left is monotone.  Newton stops when the step after the next, a square of the last one, is
+    # below rounding.  Near crossings, where the slope cannot fall to less than half, take Chebyshev's steps,
+    # whose error is a cube, from either side: mostly one.
     if gap <= 0.0:
         return 0.0
     if current == 0.0:

@@ -130,8 +130,7 @@ def advance_time(state, interval, stop_time, is_at_stop):
 
 @inlined
 def note_burst(state, n_spikes, elapsed):
-    """Add the spikes of an interval to the burst, which runs off with time; return whether it is too
-    large."""
+    """Add the spikes of an interval to the burst, which decays; return whether it is too large."""
     state.burst = max(state.burst + n_spikes - state.burst_rate * elapsed, 0.0)
     return state.burst > state.largest_burst
 
@@ -151,10 +150,8 @@ def begin(bias, threshold, state):
 
 @inner
 def restart_copy(neurons, state, k):
-    """Start copy k again at time zero, from its potentials and currents; spikes go on being counted.
-
-    What is known of the run so far serves as a guess of what its active set and intervals will be like.
-    """
+    """Start copy k again at time zero, from its potentials and currents; spikes go on being counted."""
+    # Plans of the run so far remain as guesses of its active set and intervals.
     state.time = state.time_error = state.window = 0.0
     for i in range(neurons.threshold.shape[0]):
         neurons.drift[k, i] = neurons.bias[k, i] + neurons.current[k, i]

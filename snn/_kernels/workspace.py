@@ -111,8 +111,8 @@ class ScreeningWork(NamedTuple):
 
 
 def new_memory(form, n_neurons, settings):
-    """Return memory for networks of so many neurons, and for their active sets, None without; the system
-    provides what is touched of it."""
+    """Return memory for one network of a run, and for its active set, None without one."""
+    # The system provides what is touched of it.
     n, n_log = n_neurons, overshoot(n_neurons, settings)
     memory = Memory(
         new_floats(4 * n + n_log),

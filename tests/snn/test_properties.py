@@ -330,6 +330,7 @@ def test_steps_are_the_spikes_of_a_run(form, data):
         spike_counts=simulator.spike_counts,
         average_soma_current=(charge - (0.0 if state is None else state.membrane_potential)) / end.time,
         window_moments=np.empty(0),
+        start=state or NetworkState.at_rest(len(this.weights)),
         state=end,
         spikes=SpikeTrain(
             times=np.concatenate([part.times for part in parts]),

@@ -59,10 +59,8 @@ def tie_limit(c, q, last_spike, last_fade, neurons, grid):
 
 @inlined
 def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
-    """Refine all crossings that could be until the limit.
-
-    Return where the candidate that crosses first is, and its position; -1 if none crosses until the limit.
-    """
+    """Refine all crossings that could be until the limit; return the first candidate and its position."""
+    # Both are -1 if none crosses until the limit.
     first, first_q, first_time = -1, -1, math.inf
     for q in range(grid.n_positions):
         if grid.times[q] > limit:
@@ -103,11 +101,9 @@ def _add_tied(limit, q, n_tied, grid):
 
 @inner
 def find_tied(limit, now, last_spike, last_fade, neurons, grid):
-    """Note the neurons that fire together, in the order of their indices; return how many, and when.
-
-    They are all whose crossing is not later than the limit of the first; that of the neuron that seemed to
-    be the first is given.  A neuron that crosses earlier has another limit.
-    """
+    """Note the neurons that fire together, in the order of their indices; return their number and time."""
+    # They are all whose crossing is not later than the limit of the first; that of the neuron that seemed to
+    # be the first is given.  A neuron that crosses earlier has another limit.
     while True:
         first, q = _refine_until(limit, now, last_spike, last_fade, neurons, grid)
         if first < 0:

@@ -13,11 +13,9 @@ LONGEST_EPOCH = 128.0
 
 @inlined
 def open_epoch(neurons, grid):
-    """Refer potentials and currents to the beginning, and let all windows end there.
-
-    The first windows last, when they are opened, twice as long as no neuron can fire without further
-    spikes, so that few neurons are candidates.
-    """
+    """Refer potentials and currents to the beginning, and let all windows end there."""
+    # The first windows last, when they are opened, twice as long as no neuron can fire without further
+    # spikes, so that few neurons are candidates.
     for q in range(grid.n_positions):
         for k in range(grid.n_channels):
             i = np.uint64(q * grid.n_channels + k)

@@ -47,10 +47,8 @@ from snn._kernels.stops import go_on, stop_of
 
 @inlined
 def _log_spike(position, channel, now, growth, fade, neurons, grid):
-    """Add a spike to the logs of all positions it reaches; note these, and return how many.
-
-    The weights are fetched for all positions before any of them is updated and waits for memory.
-    """
+    """Add a spike to the logs of all positions it reaches; note these, and return their number."""
+    # Fetch the weights for all positions before any of them is updated and waits for memory.
     row = position // grid.n_columns
     column = position - row * grid.n_columns
     stencil_rows, stencil_columns = 2 * grid.reach_rows + 1, 2 * grid.reach_columns + 1
@@ -98,10 +96,8 @@ def _deliver(neuron, now, growth, fade, neurons, grid):
 
 @inner
 def _next_tied(end, last_spike, last_fade, neurons, grid):
-    """Find the neurons that fire next, and when; none if that is after the end.
-
-    Return how many, the time, and how many windows were opened.
-    """
+    """Find the neurons that fire next; return their number, the time, and the number of windows opened."""
+    # None if that is after the end.
     n_windows = 0
     while True:
         q = earliest_position(grid)
@@ -166,11 +162,8 @@ def _run_epoch(end, most_events, n_events, all_neurons, k, state, neurons, spike
 
 @inner
 def _advance(all_neurons, k, state, neurons, settings, stop_time, budget, spikes, n_events, grid):
-    """Advance copy k; return the status, how many spikes there are now, and the budget left.
-
-    A spike costs one of the budget, and so does what takes as long: so many positions passed, or their
-    windows opened.
-    """
+    """Advance copy k; return the status, the number of spikes now, and the budget left."""
+    # A spike costs one of the budget; so do passed positions and opened windows that take as long.
     n_reached = grid.reached.shape[0]
     while True:
         if budget <= 0:

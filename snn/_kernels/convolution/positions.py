@@ -14,10 +14,8 @@ def candidate_at(k, q, grid):
 
 @inlined
 def note_earliest_of_position(q, grid):
-    """Note the earliest time of a position: the end of its window, or a candidate's.
-
-    As integers, times that are not negative have the same order, and are compared faster.
-    """
+    """Note the earliest time of a position: the end of its window, or a candidate's."""
+    # As integers, times that are not negative have the same order, and are compared faster.
     grid.times[q] = grid.end[q]
     earliest = grid.time_bits[q]
     group = GROUP * q

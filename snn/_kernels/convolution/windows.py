@@ -143,10 +143,8 @@ def add_to_excess(q, offset, growth, grid):
 
 @inlined
 def _bound_crossings(group, now, end, fade, grid):
-    """Note a time before which each NEW candidate of a group of eight does not cross.
-
-    The root of an equation of second degree, in units of the threshold; see the package.
-    """
+    """Note a time before which each NEW candidate of a group of eight does not cross."""
+    # The root of an equation of second degree, in units of the threshold; see the package.
     flattest = min(0.5 + (end - now) * (1.0 / 12.0), 1.0)
     for c in range(group, group + LANES):
         scale = grid.candidates[np.uint64(c + SCALE)]
