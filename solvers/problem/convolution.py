@@ -102,9 +102,13 @@ class ConvolutionalDictionary(Dictionary):
         require_grid(image_shape, kernels.shape[1:3], stride)
         if not kernels.any():
             raise ValueError("kernels must have one of positive norm; got zeros only")
-        object.__setattr__(self, "kernels", checks.read_only(kernels))
-        object.__setattr__(self, "image_shape", image_shape)
-        object.__setattr__(self, "stride", stride)
+        vars(self).update(kernels=checks.read_only(kernels), image_shape=image_shape, stride=stride)
+        with np.errstate(over="ignore", under="ignore"):
+            squared_norms = np.einsum("ij,ij->i", self.kernel_rows, self.kernel_rows)
+        vars(self).update(
+            squared_norms=checks.read_only(np.tile(squared_norms, self.n_positions)),
+            features_of_atom=self.kernel_rows.shape[1],
+        )
 
     def _facts(self) -> dict[str, str]:
         return {
@@ -166,12 +170,6 @@ class ConvolutionalDictionary(Dictionary):
         """The kernels, a row each, shape (n_kernels, height * width * n_channels)."""
         return self.kernels.reshape(self.n_kernels, -1)
 
-    @cached_property
-    def squared_norms(self) -> np.ndarray:
-        """||d_i||^2 of each atom, shape (n_atoms,)."""
-        squared_norms = np.einsum("ij,ij->i", self.kernel_rows, self.kernel_rows)
-        return checks.read_only(np.tile(squared_norms, self.n_positions))
-
     def require_norms(self) -> None:
         """Raise ValueError if floating point cannot hold the squared norm of a kernel; one is not zero."""
         checked_squared_norms("dictionary", "kernel", self.kernel_rows)
@@ -214,11 +212,6 @@ class ConvolutionalDictionary(Dictionary):
             patches = self._placed(image, slice(0, None), slice(0, None)).reshape(n_pixels, -1)
             np.matmul(patches.T, self.kernel_rows.T, out=correlations.reshape(self.n_positions, -1))
         return out
-
-    @cached_property
-    def features_of_atom(self) -> int:
-        """The pixels of a kernel, times its channels."""
-        return self.kernel_rows.shape[1]
 
     def covered_norms(self, signals: np.ndarray) -> np.ndarray:
         """Return the largest norm of a patch of each image that a kernel covers, shape (n_signals,)."""

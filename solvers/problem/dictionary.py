@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -33,6 +33,12 @@ class Dictionary(Unchanging, Described, ABC):
     """||d_i||^2 of each atom, shape (n_atoms,)."""
     features_of_atom: int
     """Number of features that an atom covers."""
+
+    if TYPE_CHECKING:  # of a `MatrixDictionary` alone
+        matrix: Any
+
+        def take(self, atoms: np.ndarray) -> np.ndarray: ...  # noqa: D102
+        def correlate_squares(self, weights: np.ndarray) -> np.ndarray: ...  # noqa: D102
 
     @property
     @abstractmethod

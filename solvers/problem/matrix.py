@@ -33,8 +33,8 @@ class MatrixDictionary(Dictionary):
     """A matrix of atoms, one a row, shape (n_atoms, n_features)."""
 
     is_matrix = True
-    matrix: np.ndarray | sparse.csr_array
-    """The atoms, one a row."""
+    matrix: Any
+    """The atoms, one a row: an array, or a `scipy.sparse.csr_array`."""
 
     def __init__(self, matrix: Any) -> None:
         meaning = "(n_atoms, n_features)"

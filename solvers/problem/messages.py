@@ -134,9 +134,7 @@ def squared_norms_of(rows: np.ndarray | sparse.csr_array) -> np.ndarray:
     return np.bincount(number, rows.data * rows.data, rows.shape[0])
 
 
-def checked_squared_norms(
-    name: str, row: str, rows: np.ndarray | sparse.csr_array, *, hint: str = ""
-) -> np.ndarray:
+def checked_squared_norms(name: str, row: str, rows: Any, *, hint: str = "") -> np.ndarray:
     """Return the squared norm of each row; refuse what is not finite, or a norm that is out of range.
 
     `hint` says what to do about a number that is not finite.
