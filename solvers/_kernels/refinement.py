@@ -1,4 +1,4 @@
-"""Codes read through a smooth window, their gaps, and what the network is to code next.
+"""Codes read through a smooth window, their gaps, and the drive of the next stage.
 
 One look at the network of a signal: its rates through the window are added to the code that it started from
 (the offset), the duality gap follows from one product with the Gram matrix, and so does the thresholded
@@ -23,30 +23,30 @@ from solvers._kernels.coordinate import minimised
 FIRST_LOOK = 12.0
 """Time of the first look at a stage, in synaptic time constants."""
 LOOK_GROWTH = 2.0
-"""Each look is so many times as late as the one before."""
+"""Factor from the time of a look to that of the next."""
 RATE_PER_DRIVE = 0.5
 """Rate of the busiest neuron, driven alone."""
 HEAD_START = 0.5
-"""Potentials at first, in thresholds: at random they would be so on average."""
+"""Potentials at the start, in thresholds: the average of random ones."""
 LAG = 4.0
-"""From the second stage on, neurons that are not driven start as far below that as their drive leads in this
-time: they would be there, and the simulator need not look at them."""
+"""From the second stage on, neurons that are not driven start as far below as their drive leads in this time:
+the simulator need not look at them."""
 FAST = 0.5
-"""After a stage that has brought the gap to this part of what it was no momentum is needed."""
+"""After a stage that has brought the gap to this share of its value no momentum is needed."""
 FIRST_LIMIT, LIMIT = 48.0, 24.0
 """The longest stage, the first and all later ones."""
 PATIENCE, LONGER, LAST_LIMIT = 12, 2.0, 4096.0
-"""After so many stages without a better code stages may be so many times as long, up to a limit."""
+"""After `PATIENCE` stages without a better code stages may be `LONGER` times as long, up to a limit."""
 FIRST_MARGIN, MARGIN = 2.0, 1.0
-"""Offsets stay behind the code by so many of its Jacobi steps, and what atoms are expected to move.
-In the first stage that is not known."""
+"""Offsets stay behind the code by this multiple of its Jacobi step, and by the expected moves of atoms, which
+are not known in the first stage."""
 ASTRAY = 8.0
-"""A code whose gap is so many times that of the best code is astray: the next stage starts from the best
-code, without momentum, and if that does not help, from rest."""
+"""A code whose gap is this multiple of the best gap is astray: the next stage starts from the best code,
+without momentum, and if that does not help, from rest."""
 LOST, ASTRAY_IF_LOST = 8, 4.0
-"""After so many stages without a better code, so many times are enough."""
+"""After `LOST` stages without a better code, this multiple is enough."""
 WIDER = 3.0
-"""What its margin is multiplied by, once more after each stage without a better code."""
+"""Factor of its margin, once more after each stage without a better code."""
 
 PRODUCTS_OF_GAP = 5
 """Multiply-adds of a gap for each atom, once its currents are known: one makes its correlation with the
@@ -55,7 +55,7 @@ PRODUCTS_OF_RATE = 3
 """Multiply-adds of the rate of a neuron, read through the window."""
 
 NEW, GOES_ON, STAGE_ENDED, DONE = 0, 1, 2, 3
-"""What a look found; new signals have not been looked at."""
+"""Outcome of a look; new signals have not been looked at."""
 
 LOOK = np.dtype(
     [
@@ -63,40 +63,40 @@ LOOK = np.dtype(
         ("limit", np.float64),  # when the stage ends at last
         ("scale", np.float64),  # the value of a code for one unit of spike rate
         ("target", np.float64),  # the gap wanted
-        ("gap", np.float64),  # that of the best code so far
+        ("gap", np.float64),  # gap of the best code so far
         ("gap_before", np.float64),  # the same when the stage began
         ("step", np.float64),  # the Jacobi step from where the stage started, 0 before there is one
         ("momentum", np.float64),  # t_k of the accelerated gradient method
         ("duration", np.float64),  # simulated time of the stages that ended
         ("n_stages", np.int64),
         ("n_failed", np.int64),  # stages without a better code, one after the other
-        ("n_multiply_adds", np.int64),  # of looks, and of what sets up stages
+        ("n_multiply_adds", np.int64),  # of looks, and of the beginnings of stages
         ("n_astray", np.int64),  # stages whose codes were astray, one after the other
         ("status", np.int64),
     ],
     align=True,
 )
-"""What is kept of each signal."""
+"""The state of each signal."""
 
 
 class Pace(NamedTuple):
-    """How fast neurons fire in a stage, and what is enough of it."""
+    """The rate of neurons in a stage, and the end of stages."""
 
     rate: float
     """Rate of the busiest neuron in stages that start from a code, where all its neurons fire from the
     beginning."""
     enough: float
-    """A stage ends when the gap has fallen to this part of what it was."""
+    """A stage ends when the gap has fallen to this share of its value."""
 
 
 FEW_SPIKES = Pace(rate=0.3, enough=0.2)
-"""Where a spike is what costs."""
+"""For exact time, where spikes cost."""
 FEW_STEPS = Pace(rate=0.4, enough=0.15)
-"""Where a step of a clock is: an eighth fewer on patches, a quarter fewer where atoms are alike."""
+"""For clocks, where steps cost: an eighth fewer on patches, a quarter fewer where atoms are alike."""
 
 
 class Problem(NamedTuple):
-    """What is solved: a row of correlations and an energy for each signal."""
+    """The problem: a row of correlations and an energy for each signal."""
 
     correlations: np.ndarray
     l1_weights: np.ndarray
@@ -107,25 +107,25 @@ class Problem(NamedTuple):
     has_zeros: bool
     """Whether an atom has no l1 weight."""
     group_length: int
-    """Neurons are in groups: positive ones of so many atoms, then, unless `positive`, negative ones."""
+    """Neurons are in groups: positive ones of this many atoms, then, unless `positive`, negative ones."""
 
 
-class Codes(NamedTuple):
-    """Codes of each signal, a row each."""
+class StageCodes(NamedTuple):
+    """The codes of a stage, a row for each signal."""
 
     offset: np.ndarray
-    """What the network of this stage does not code."""
+    """The part of the origin that the network of this stage does not code."""
     best: np.ndarray
     origin: np.ndarray
     """Where this stage started."""
     before: np.ndarray
     """Where the stage before ended."""
     moved: np.ndarray
-    """How far the stage before moved the atoms that it started with."""
+    """Distances by which the stage before moved the atoms that it started with."""
 
 
 class Drives(NamedTuple):
-    """What the network of each signal starts from, a row each."""
+    """Drives and states at the start of a stage, a row for each signal."""
 
     soma_bias: np.ndarray
     potential: np.ndarray
@@ -152,7 +152,7 @@ class Looking(NamedTuple):
     refine: bool
     looks: np.ndarray
     """`LOOK` of each signal."""
-    codes: Codes
+    codes: StageCodes
     drives: Drives
     """Written where a stage begins."""
     work: Work
@@ -250,7 +250,7 @@ def read_rates(moments, time, scale, group_length, positive, offset, code):
     second = 30.0 * scale / (square * time)
     third, fourth = -2.0 * second / time, second / square
     for i in range(code.shape[0]):
-        # Of a spike at the very end of the window only rounding is left, which must not be negative.
+        # A spike at the very end of the window leaves only rounding, which must not be negative.
         m = moments[neurons_of(i, group_length, positive)]
         rate = max(second * m[0] + third * m[1] + fourth * m[2], 0.0)
         if not positive:
@@ -278,7 +278,7 @@ def set_offset(code, margin, moved, share, offset):
 
 @inner
 def drive_of(problem, k, code, code_currents, offset, offset_currents, rate, soma_bias, current):
-    """Write the drive of a network that codes what the offset leaves, and the synaptic currents of one that
+    """Write the drive of a network that codes the rest of the signal, and the synaptic currents of one that
     codes it already by ``code - offset``; return the scale, 0 if no neuron is driven.
 
     At this scale the busiest neuron starts with `rate`.
@@ -319,7 +319,7 @@ def set_potentials(problem, n_stages, soma_bias, current, potential):
 
 @inlined
 def keep_if_better(look, gap, code, best):
-    """Keep a code if its gap is less than that of the best."""
+    """Keep a code if its gap is less than the best."""
     if gap < look.gap:
         look.gap = gap
         for i in range(code.shape[0]):

@@ -122,8 +122,7 @@ class ActiveSet(Method):
     def _from_elsewhere(self, best: BestCodes, prepared: Gram, signal: np.ndarray) -> Iterator[Found]:
         """Yield the codes of a signal from a few steps of FISTA.
 
-        Where smooth atoms nearly depend on each other, the equations of one support lead astray, and those of
-        another do not.
+        Where smooth atoms nearly depend on each other, one support may lead astray, and another not.
         """
         part = best.problem.subset(signal)
         step = gradient_step(part)
@@ -144,9 +143,9 @@ class ActiveSet(Method):
         best.info["n_corrections"][signal] = changes.sum(axis=1).astype(np.int64)
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
-        """Return the code of a single signal by one call of a kernel; None if that does not do.
+        """Return the code of a single signal by one call of a kernel; None if it misses `tol`.
 
-        Code and certificate are those of `solve`.  The time of a small problem is otherwise that of calls.
+        Code and certificate are the same as by `search`, in less time for calls.
         """
         # All that is left to BLAS.
         with nullcontext() if problem.has_gram and problem.has_correlations else one_blas_thread():

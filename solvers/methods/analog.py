@@ -133,7 +133,7 @@ def _potential(
     divisor: np.ndarray,
     positive: bool,
 ) -> np.ndarray:
-    """Return potentials with these activities; those of silent neurons are close to their equilibrium."""
+    """Return potentials with these activities; silent neurons are close to their equilibrium."""
     silent = drive + activity @ weights
     silent = np.minimum(silent, threshold) if positive else np.clip(silent, -threshold, threshold)
     return np.where(activity == 0.0, silent, np.sign(activity) * threshold + divisor * activity)

@@ -116,7 +116,7 @@ class Fista(Method):
 
 
 def _has_own_step(problem: LassoProblem) -> bool:
-    """Return whether L is that of each signal: where its weights are no mask."""
+    """Return whether each signal has its own L: where its weights are no mask."""
     weights = problem.feature_weights
     return weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
 
@@ -134,7 +134,7 @@ class GradientStep(NamedTuple):
     """Whether products with atoms have the weights of features in between."""
 
     def n_products(self, n_active: np.ndarray, n_steps: int) -> np.ndarray:
-        """Return the multiply-adds of so many steps, from codes of so many non-zero entries in all."""
+        """Return the multiply-adds of steps from codes with `n_active` non-zero entries in all."""
         n_atoms = len(self.norms)
         if self.matrix is not None:
             return n_active * n_atoms

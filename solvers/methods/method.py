@@ -179,8 +179,8 @@ def solve(
     tol : float, optional
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``; by default `Method.usual_tol`.
     n_jobs : int, optional
-        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
-        otherwise; -1 is one for each processor.
+        The number of joblib workers that share the signals.  None is one, unless a `joblib.parallel_config`
+        says otherwise; -1 is one for each processor.
     progress : bool, default False
         Show a progress bar, in signals.
 

@@ -35,7 +35,7 @@ class _ScaledAtoms(NamedTuple):
     """penalty / lambda_i: a code of the problem is factors times a code of the scaled one."""
     penalty: float
     gram: np.ndarray
-    """Of the scaled atoms, with the quadratic penalties on its diagonal."""
+    """The Gram matrix of the scaled atoms, with the quadratic penalties on its diagonal."""
 
 
 def _scaled_atoms(problem: LassoProblem) -> _ScaledAtoms:

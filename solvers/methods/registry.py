@@ -70,7 +70,7 @@ COMMON = {
     "tol": """tol : float, default {tol:g}
     A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.""",
     "n_jobs": """n_jobs : int, optional
-    Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+    The number of joblib workers that share the signals.  None is one, unless a `joblib.parallel_config` says
     otherwise; -1 is one for each processor.""",
     "progress": """progress : bool, default False
     Show a progress bar, in signals.""",

@@ -130,7 +130,7 @@ class SpikingMethod(Method):
         return {"readout": self.readout}
 
     def _finish(self, best: BestCodes, networks: RefinedCodes | BatchRun) -> None:
-        """Write what the networks of a batch did."""
+        """Write the activity of the networks of a batch."""
         best.steps = networks.run.spike_counts.sum(axis=1)
         best.info = networks.figures()
         if isinstance(networks, RefinedCodes):
@@ -214,7 +214,7 @@ class Stages(SpikingMethod):
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
         """Return the code of a single signal, by a network that is used again; None if that does not do.
 
-        Code and certificate are those of `search`.
+        Code and certificate are the same as by `search`.
         """
         if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
             return None
@@ -275,7 +275,7 @@ class DigitalStages(Stages):
 
         duality_gap <= tol * 1/2 ||signal||^2
 
-    The gap is that of the true problem, in float64, and contains the rounding of weights, drives and
+    The gap belongs to the true problem, in float64, and contains the rounding of weights, drives and
     potentials.  The residual that drives the next stage is computed in float64 outside of the network, so
     that stages correct errors of the weights.  `DigitalOneWindow` and `DigitalRates` run the network once:
     rounded weights leave a gap that no time closes.
@@ -341,10 +341,7 @@ class Rates(OneRun):
 
 
 class AverageCurrents(OneRun):
-    """The thresholded average current, max(u, 0) / theta, over the second half of the time so far.
-
-    Sparser than rates, and much closer to the optimum at the same time.
-    """
+    """The thresholded average current, max(u, 0) / theta, over the second half of the time so far."""
 
     name = "spiking_current"
     readout = "current"
@@ -408,8 +405,7 @@ class ActiveSetFromSpikes(SpikingMethod):
     name = "active_set_from_spikes"
     usual_tol = 1e-6
     finest_tol = 1e-10
-    # Of signals that the method does not solve.
-    readout = "current"
+    readout = "current"  # where the method does not solve a signal
 
     def limit(self, stopped: np.ndarray | None) -> str:
         """Return the precision."""

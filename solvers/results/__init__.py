@@ -1,1 +1,1 @@
-"""What solvers return, and what they start from."""
+"""The codes that solvers search for, return and start from."""

@@ -55,7 +55,7 @@ class Codes:
 
 
 def joined(batches: Sequence[Codes]) -> Codes:
-    """Return the codes of several batches as those of one."""
+    """Return the codes of several batches as one record."""
     return batches[0] if len(batches) == 1 else _combined(_stacked, batches)
 
 
@@ -151,7 +151,7 @@ class BestCodes:
         self._work[part][signals] += n_multiply_adds
 
     def missed(self, signals: np.ndarray) -> np.ndarray:
-        """Return those of some signals whose gaps are above `tol`."""
+        """Return the signals among some whose gaps are above `tol`."""
         return signals[~(self.gaps[signals] <= self.tol * self.problem.energies[signals])]
 
     @property

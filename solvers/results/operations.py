@@ -71,24 +71,12 @@ class OperationLedger(Drawn, Mapping[str, OperationCounts]):
         }
 
     def counts(self, *names: str) -> OperationCounts:
-        """Return the counts of some parts together; of all, if none is named.
-
-        Parameters
-        ----------
-        *names : str
-            Parts; those that this solver does not have count as zero.
-        """
+        """Return the counts of some parts together, or of all; parts that are missing count as zero."""
         _require_parts("names", names)
         return sum((self[name] for name in names or self if name in self), OperationCounts())
 
     def without(self, *names: str) -> OperationCounts:
-        """Return the counts of all parts but some: ``without("certificate")`` compares methods.
-
-        Parameters
-        ----------
-        *names : str
-            Parts to leave out.
-        """
+        """Return the counts of all parts but some: ``without("certificate")`` compares methods."""
         _require_parts("names", names)
         left = [name for name in PARTS if name not in names]
         return self.counts(*left) if left else OperationCounts()

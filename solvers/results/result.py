@@ -26,7 +26,7 @@ from solvers.results.operations import DRIVE, EXACT, SIGNS, OperationLedger, dri
 
 
 class Status(IntEnum):
-    """How the solution of one signal ended."""
+    """The end of the solution of one signal."""
 
     CONVERGED = 0
     """duality_gap <= tol * 1/2 ||signal||^2, as `solvers.certificate.optimality` measures it."""

@@ -101,7 +101,7 @@ class BatchRun:
         return codes
 
     def figures(self) -> dict[str, Any]:
-        """Return what the networks did, as the `info` of codes."""
+        """Return the activity of the networks, as the `info` of codes."""
         figures = {"n_stages": np.ones_like(self.scale, dtype=np.int64), "scale": self.scale}
         return figures_of(self.run, self.network, duration=self.duration.copy(), **figures)
 

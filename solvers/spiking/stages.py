@@ -19,10 +19,10 @@ from solvers._kernels.refinement import (
     GOES_ON,
     LOOK,
     STAGE_ENDED,
-    Codes,
     Drives,
     Looking,
     Problem,
+    StageCodes,
     Work,
     look_at,
     resume,
@@ -63,7 +63,7 @@ class RefinedCodes:
         self.network, self._inhibition = network, network.gram.weights(positive=True)
         self._pace = FEW_SPIKES if how.time_step is None else FEW_STEPS
         self._looks = new_records(n_signals, LOOK)
-        self._codes = Codes(*np.zeros((5, n_signals, n_atoms)))
+        self._codes = StageCodes(*np.zeros((5, n_signals, n_atoms)))
         # The best codes; where this stage started; the part of it that its network does not code.
         self.codes, self.origin, self.offset = self._codes.best, self._codes.origin, self._codes.offset
         if start is not None:
@@ -118,7 +118,7 @@ class RefinedCodes:
 
     @property
     def n_multiply_adds(self) -> np.ndarray:
-        """Of reading codes out, of their gaps, and of setting up stages."""
+        """Multiply-adds of read-outs, of their gaps, and of the beginnings of stages."""
         return self._looks["n_multiply_adds"]
 
     @property
@@ -166,9 +166,8 @@ class RefinedCodes:
         self._go_on()
 
     def advance_to_ends(self, after_each_call: Callable[[], object] | None = None) -> None:
-        """Advance the networks that are not done until all are: the looks are within the calls of the kernel,
-        unless spikes are recorded or there is a clock.
-        """
+        """Advance the networks that are not done until all are."""
+        # The looks are within the calls of the kernel, unless spikes are recorded or there is a clock.
         if self._records_spikes or not isinstance(self.run, ExactRun):
             while len(self.active):
                 self.advance()
@@ -215,12 +214,12 @@ class RefinedCodes:
         return (self.duration[signals] < self._max_duration) & ~self.run.is_lost[signals]
 
     def figures(self, counts: sparse.csr_array | None = None) -> dict[str, Any]:
-        """Return what the networks did, as the `info` of codes; `counts` are in the order of results."""
+        """Return the activity of the networks, the `info` of codes; `counts` are in the order of results."""
         figures = {"n_stages": self.n_stages.copy(), "duration": self.duration.copy(), "scale": self.scale}
         return figures_of(self.run, self.network, counts, **figures)
 
     def _looking(self, *, refine: bool | None = None) -> Looking:
-        """Return what kernels look by, with the weights as they are now."""
+        """Return the record that kernels look by, with the weights as they are now."""
         return Looking(
             self._inhibition.kernel_form(),
             self._problem,
@@ -264,7 +263,7 @@ class RefinedCodes:
         self.run.require_valid()
 
     def _advance_within(self, max_spikes: int) -> None:
-        """Advance each network to its next look, or to the spike at which it has so many."""
+        """Advance each network to its next look, or to the spike with which it reaches the limit."""
         for signal in self.active:
             left = max_spikes - int(self.run.spike_counts[signal].sum())
             one = np.array([signal])
