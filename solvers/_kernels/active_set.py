@@ -29,6 +29,9 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import callable_in_kernels, compiled, inner, kernel_of
+from solvers._kernels.batch import CompressedRows, entries_of
+from solvers._kernels.certificate import NO_WEIGHTS, certify, new_work
+from solvers._kernels.dots import subtract
 from solvers._kernels.factor import (
     Terms,
     copy_members,
@@ -37,7 +40,6 @@ from solvers._kernels.factor import (
     new_working_set,
     solve,
     solve_transposed,
-    subtract,
     triangle_work,
 )
 from solvers._kernels.products import GramMatrix, WeightedAtoms, write_products, write_residuals
@@ -61,6 +63,8 @@ LEAST_CAPACITY = 32
 # start; rounds; whether it ended, with no violator left; multiply-adds.
 N_CORRECTIONS, N_ROUNDS, ENDED, N_MULTIPLY_ADDS = range(4)
 N_REPORTED = 4
+# Figures of the certificate, which come before these in the report of one signal.
+N_FIGURES = 3
 
 
 class Scratch(NamedTuple):
@@ -398,3 +402,38 @@ def solve_each(atoms, terms, signals, start, max_rounds, codes, report):
         report[k, N_ROUNDS] += max_rounds - rounds_left
         report[k, ENDED] = ended
         report[k, N_MULTIPLY_ADDS] = work.n_multiply_adds[0]
+
+
+@compiled
+def solve_and_certify(
+    array, gram, norms, l1_weights, curvatures, positive, signals, correlations, start_atoms, start_currents,
+    max_rounds, report,
+):  # fmt: skip
+    """Return the atoms and values of the optimal code of one signal; write what is known of it to `report`.
+
+    array, gram, norms : the atoms, their Gram matrix, and ||d_i||.
+    signals, correlations : one row each.
+    start_atoms, start_currents : what the method starts from, as `solve_active_sets`.
+    report : objective, duality gap and KKT violation; corrections, rounds, and whether the method
+        ended, multiply-adds.
+    """
+    n_atoms, n_features = array.shape
+    inverse_norms = np.zeros(n_atoms)
+    for i in range(n_atoms):
+        if norms[i] > 0.0:
+            inverse_norms[i] = 1.0 / norms[i]
+    pointers = np.zeros(2, np.int32)
+    pointers[1] = start_atoms.shape[0]
+    code = np.zeros((1, n_atoms))
+    counts = np.zeros((1, N_REPORTED), np.int64)
+    terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
+    start = CompressedRows(pointers, start_atoms, start_currents)
+    solve_each(GramMatrix(gram), terms, np.zeros(1, np.int64), start, max_rounds, code, counts)
+    values, atoms = entries_of(code, pointers)
+    certify(
+        array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms, values,
+        new_work(n_features, n_atoms), report[:N_FIGURES],
+    )  # fmt: skip
+    for k in range(N_REPORTED):
+        report[N_FIGURES + k] = counts[0, k]
+    return atoms, values

@@ -1,10 +1,12 @@
 """What is done to each signal of a batch before its network runs, and after."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import compiled
+from snn._kernels.compiling import compiled, inner
+from solvers._kernels.certificate import NO_WEIGHTS, certify, new_work
 
 
 class CompressedRows(NamedTuple):
@@ -81,8 +83,8 @@ def average_currents(spike_counts, potential, threshold, factors, group_length, 
     return pointers, atoms[:count].copy(), currents[:count].copy()
 
 
-@compiled
-def nonzero_entries(rows, pointers):
+@partial(inner, _nrt=True)
+def entries_of(rows, pointers):
     """Return the entries that are not zero, row by row, and their columns; write where each row begins."""
     n_rows, n_columns = rows.shape
     pointers[0] = 0
@@ -101,3 +103,24 @@ def nonzero_entries(rows, pointers):
                 columns[place] = i
                 place += 1
     return values, columns
+
+
+@compiled
+def nonzero_entries(rows, pointers):
+    """As `entries_of`, for Python to call."""
+    return entries_of(rows, pointers)
+
+
+@compiled
+def read_and_certify(array, norms, l1_weights, curvatures, positive, signals, codes, spike_counts, figures):
+    """Return the atoms and values of the code of one signal, and the neurons that fired and how often; write
+    objective, duality gap and KKT violation to `figures`."""
+    pointers = np.empty(2, np.int32)
+    counts, neurons = entries_of(spike_counts, pointers)
+    values, atoms = entries_of(codes, pointers)
+    n_atoms, n_features = array.shape
+    certify(
+        array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms, values,
+        new_work(n_features, n_atoms), figures,
+    )  # fmt: skip
+    return atoms, values, neurons, counts

@@ -14,18 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import callable_in_kernels, compiled, inner
-from solvers._kernels.dots import dot, four_dots
+from solvers._kernels.dots import correlate, long_dot, minimised
 from solvers._kernels.precision import (
     EXACT_BITS,
     KEPT_BITS,
-    LONGEST_SUM,
     QUANTUM,
     SLACK,
     SMALLEST,
     SMALLEST_NORM,
-    SPARE_OPERATIONS,
     UNIT_ROUNDOFF,
     WITHIN,
+    gamma,
+    operations_of_sum,
 )
 
 # Rows of the figures of merit.
@@ -33,6 +33,8 @@ OBJECTIVE, DUALITY_GAP, KKT_VIOLATION = range(3)
 
 
 NO_WEIGHTS = np.empty(0)
+
+_gamma, _sum_operations = inner(gamma), inner(operations_of_sum)
 
 
 class Work(NamedTuple):
@@ -56,16 +58,6 @@ def new_work(n_features, n_atoms):
     )  # fmt: skip
 
 
-@inner
-def _gamma(n_operations):
-    return SLACK * UNIT_ROUNDOFF * (n_operations + SPARE_OPERATIONS)
-
-
-@inner
-def _operations_of_sum(n_products):
-    return min(n_products, LONGEST_SUM) + (n_products - 1) // LONGEST_SUM
-
-
 @partial(inner, fastmath={"contract"})
 def _add_split(exact, rest, row, magic, high, low):
     """Add (high + low) row to two sums: what is exact, and the rest."""
@@ -82,35 +74,6 @@ def _largest_number(row):
     for j in range(row.shape[0]):
         largest = max(largest, abs(row[j]))
     return largest
-
-
-@inner
-def _inner(left, right):
-    """Return an inner product, added up part by part."""
-    total = dot(left[:LONGEST_SUM], right[:LONGEST_SUM])
-    for begin in range(LONGEST_SUM, left.shape[0], LONGEST_SUM):
-        total += dot(left[begin : begin + LONGEST_SUM], right[begin : begin + LONGEST_SUM])
-    return total
-
-
-@inner
-def _correlate(array, residual, correlations):
-    """Write array @ residual, added up part by part; rows are read four at a time."""
-    n_atoms, n_features = array.shape
-    whole = n_atoms - n_atoms % 4
-    for begin in range(0, n_features, LONGEST_SUM):
-        end = min(begin + LONGEST_SUM, n_features)
-        vector = residual[begin:end]
-        for i in range(0, whole, 4):
-            rows = array[i : i + 4, begin:end]
-            products = four_dots(rows[0], rows[1], rows[2], rows[3], vector)
-            for k in range(4):
-                if begin == 0:
-                    correlations[i + k] = products[k]
-                else:
-                    correlations[i + k] += products[k]
-    for i in range(whole, n_atoms):
-        correlations[i] = _inner(array[i], residual)
 
 
 @inner
@@ -175,16 +138,6 @@ def _largest(reach, l1_weights, norms, error):
 
 
 @inner
-def _threshold(value, weight, positive):
-    """Return T(value, weight)."""
-    if value > weight:
-        return value - weight
-    if not positive and value < -weight:
-        return value + weight
-    return 0.0
-
-
-@inner
 def _slack_at(code, point, weight, curvature, positive):
     """Return ``h(a) + h*(x) - a x``, rounded up."""
     along = -point if code < 0.0 else point
@@ -246,8 +199,8 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, weights, col
     if has_weights:
         weighted = work.exact
         largest_weight = _weigh(residual, weights, weighted)
-    squared = _inner(residual, weighted)
-    along = _inner(signal, weighted)
+    squared = long_dot(residual, weighted)
+    along = long_dot(signal, weighted)
     norm = math.sqrt(squared)
     objective = 0.5 * squared
     for k in range(n_entries):
@@ -258,15 +211,15 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, weights, col
         figures[DUALITY_GAP] = math.inf
         figures[KKT_VIOLATION] = math.inf
         return
-    n_operations = _operations_of_sum(n_features)
+    n_operations = _sum_operations(n_features)
     error = _gamma(n_operations + 2) * norm
     if has_weights:
         # The product is one more operation.
-        error = _gamma(n_operations + 3) * math.sqrt(_inner(weighted, weighted))
+        error = _gamma(n_operations + 3) * math.sqrt(long_dot(weighted, weighted))
     error += SLACK * math.sqrt(n_features) * largest_weight * rest_error
     error += n_features * QUANTUM / SMALLEST_NORM
 
-    _correlate(array, weighted, reach)
+    correlate(array, weighted, reach)
     # Entries of the code are treated apart, from here on.
     for k in range(n_entries):
         correlations[k] = reach[columns[k]]
@@ -288,7 +241,7 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, weights, col
         ratio = max(ratio, (pull + error * norms[i]) / weight)
         squared_norm = _squared_norm(array[i], weights) if has_weights else norms[i] * norms[i]
         stepped = squared_norm * values[k] + correlation
-        thresholded = _threshold(stepped, weight, positive)
+        thresholded = minimised(stepped, weight, 1.0, positive)
         if squared_norm + curvature > 0.0:
             violation = max(violation, abs((squared_norm + curvature) * values[k] - thresholded))
         elif values[k] != 0.0:

@@ -9,8 +9,7 @@ import math
 import numpy as np
 
 from snn._kernels.compiling import compiled, inner
-from solvers._kernels.dots import dot
-from solvers._kernels.factor import subtract
+from solvers._kernels.dots import dot, subtract
 
 # A pivot below this share of its diagonal is that of an atom that depends on those before it.
 LEAST_PIVOT = 1e-13

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import callable_in_kernels, inlined, inner
-from solvers._kernels.dots import dot
+from solvers._kernels.dots import copy, dot, subtract
 
 # Least share of an atom's squared norm that must remain after projection on the atoms in S.  Below it the
 # atom counts as a linear combination of them.  The root of the share is a pivot of the factor, 1e-5 here: the
@@ -84,18 +84,6 @@ def copy_members(new, work, n_members, size):
         for i in range(size):
             new.factor[k, i] = work.factor[k, i]
     new.n_multiply_adds[0] = work.n_multiply_adds[0]
-
-
-@partial(inlined, fastmath={"contract"})
-def subtract(target, factor, source):
-    for i in range(target.shape[0]):
-        target[i] -= factor * source[i]
-
-
-@inlined
-def copy(target, source):
-    for i in range(target.shape[0]):
-        target[i] = source[i]
 
 
 @inlined

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import inner, uncounted
-from solvers._kernels.coordinate import minimised
+from solvers._kernels.dots import dot, minimised, subtract
 
 
 class KernelGrid(NamedTuple):
@@ -44,20 +44,6 @@ class GridProblem(NamedTuple):
 
 # How often a sweep goes through the coefficients of a position, at most, before it moves on.
 PASSES = 2
-
-
-@partial(inner, fastmath={"contract", "reassoc"})
-def _inner(left, right):
-    total = 0.0
-    for i in range(left.shape[0]):
-        total += left[i] * right[i]
-    return total
-
-
-@partial(inner, fastmath={"contract"})
-def _subtract(target, factor, vector):
-    for i in range(target.shape[0]):
-        target[i] -= factor * vector[i]
 
 
 @partial(inner, fastmath={"contract"})
@@ -127,8 +113,8 @@ def sweep_all(grid, problem, backwards, code, image, drift):
                     problem.positive,
                 )
                 if new != old:
-                    _subtract(correlations, new - old, grid.gram[k])
-                    _subtract(grid.patch, new - old, grid.kernels[k])
+                    subtract(correlations, new - old, grid.gram[k])
+                    subtract(grid.patch, new - old, grid.kernels[k])
                     code[position, k] = new
                     n_changes += (new == 0.0) != (old == 0.0)
                     amount += abs(new - old) * grid.norms[k]
@@ -169,13 +155,13 @@ def sweep_support(grid, problem, least_drift, backwards, code, image, drift):
                         taken = True
                     n_products += n_pixels + 1
                     new = minimised(
-                        grid.gram[k, k] * old + _inner(grid.kernels[k], grid.patch),
+                        grid.gram[k, k] * old + dot(grid.kernels[k], grid.patch),
                         problem.l1_weights[position, k],
                         problem.diagonal[position, k],
                         problem.positive,
                     )
                     if new != old:
-                        _subtract(grid.patch, new - old, grid.kernels[k])
+                        subtract(grid.patch, new - old, grid.kernels[k])
                         code[position, k] = new
                         n_changes += new == 0.0
                         amount += abs(new - old) * grid.norms[k]

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import implements, inner, resolved_by_record
-from solvers._kernels.dots import dot, four_dots
-from solvers._kernels.factor import copy, subtract
+from solvers._kernels.dots import copy, correlate, dot, four_dots, subtract
 
 
 class GramMatrix(NamedTuple):
@@ -114,12 +113,5 @@ def residuals_of_atoms(atoms, signal, work, size, correlations, residual):
     weights = atoms.weights[signal]
     for j in range(row.shape[0]):
         row[j] = weights[j] * row[j] if weights[j] > 0.0 else 0.0
-    n_atoms = array.shape[0]
-    work.n_multiply_adds[0] += (n_atoms + 1) * row.shape[0]
-    whole = n_atoms - n_atoms % 4
-    for i in range(0, whole, 4):
-        four = four_dots(array[i], array[i + 1], array[i + 2], array[i + 3], row)
-        for k in range(4):
-            residual[i + k] = four[k]
-    for i in range(whole, n_atoms):
-        residual[i] = dot(array[i], row)
+    work.n_multiply_adds[0] += (array.shape[0] + 1) * row.shape[0]
+    correlate(array, row, residual)

@@ -18,7 +18,7 @@ from snn._kernels.currents import add_weights
 from snn._kernels.delivery import row_is_there
 from snn._kernels.run_state import drop_negligible_of, restart_copy
 from snn._kernels.stops import go_on, stop_of
-from solvers._kernels.coordinate import minimised
+from solvers._kernels.dots import minimised
 
 FIRST_LOOK = 12.0
 """Time of the first look at a stage, in synaptic time constants."""

@@ -6,7 +6,7 @@ small rectangles.  Sides are eliminated before the strip between them, by dense 
 positions this takes n^(3/2) operations and n log n numbers; a matrix of a hundred thousand atoms is factored
 in about a second.
 
-References ---------- George (1973), SIAM Journal on Numerical Analysis 10: nested dissection.  Duff and Reid
+References: George (1973), SIAM Journal on Numerical Analysis 10: nested dissection.  Duff and Reid
 (1983), ACM Transactions on Mathematical Software 9: fronts.
 """
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers._kernels import fronts
+from solvers._kernels import sparse_gram
 from solvers._kernels.sparse_gram import GramPart
 from solvers.workers.blas import load_scipy_linalg
 
@@ -110,13 +110,13 @@ class Factor:
             triangle = np.zeros((len(own), len(own)), order="F")
             below = np.zeros((len(border), len(own)), order="F")
             rest = np.zeros((len(border), len(border)), order="F")
-            fronts.put_places(own, 0, place)
-            fronts.put_places(border, len(own), place)
-            fronts.add_entries(part, region.own, damping, diagonal, place, triangle, below)
+            sparse_gram.put_places(own, 0, place)
+            sparse_gram.put_places(border, len(own), place)
+            sparse_gram.add_entries(part, region.own, damping, diagonal, place, triangle, below)
             for _ in range(region.n_divided):
-                fronts.add_remainder(*remainders.pop(), place, triangle, below, rest)
-            fronts.clear_places(own, place)
-            fronts.clear_places(border, place)
+                sparse_gram.add_remainder(*remainders.pop(), place, triangle, below, rest)
+            sparse_gram.clear_places(own, place)
+            sparse_gram.clear_places(border, place)
             if len(own):
                 self.n_multiply_adds += _front_work(len(own), len(border))
                 triangle, failed = dpotrf(triangle, lower=1, clean=0, overwrite_a=1)
@@ -172,6 +172,6 @@ def regions_of(part: GramPart) -> list[Region]:
 
 
 def _members(first: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    members = np.empty(fronts.count_members(first, positions), dtype=np.int64)
-    fronts.name_members(first, positions, members)
+    members = np.empty(sparse_gram.count_members(first, positions), dtype=np.int64)
+    sparse_gram.name_members(first, positions, members)
     return members

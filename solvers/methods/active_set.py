@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
+from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
 from solvers._kernels.batch import CompressedRows
-from solvers._kernels.one_signal import N_FIGURES, N_REPORTED, solve_and_certify
 from solvers.certificate.compiled import optimality_of
 from solvers.gram.compiled import ROUNDS_PER_ATOM
 from solvers.gram.gram import (
@@ -151,7 +151,7 @@ class ActiveSet(Method):
         with nullcontext() if problem.has_gram and problem.has_correlations else one_blas_thread():
             gram, correlations = problem.gram, problem.correlations
         currents = _currents(problem, start)
-        report = np.empty(N_REPORTED)
+        report = np.empty(N_FIGURES + N_REPORTED)
         atoms, values = solve_and_certify(
             problem.atoms.rows,
             gram,

@@ -15,8 +15,7 @@ from snn.base import checks
 from snn.digital import Digital
 from snn.run.exact import Exact
 from snn.run.run import Time
-from solvers._kernels.batch import CompressedRows
-from solvers._kernels.one_signal import read_and_certify
+from solvers._kernels.batch import CompressedRows, read_and_certify
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.certificate.compiled import optimality_of
 from solvers.methods.method import NOT_NEGATIVE, REFUSED, Found, Method, Takes
