@@ -107,7 +107,7 @@ class SpikingNetwork(Unchanging, Described):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class NetworkState(Unchanging, Saved, Described):
-    """What a run continues from: potentials, synaptic currents, and the time.
+    """The state from which a run continues: potentials, synaptic currents, and the time.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> 
 def starting_state(network: SpikingNetwork, state: NetworkState | None) -> NetworkState:
     """Return `state`, or rest when it is None, having checked that the network can be in it."""
     if state is None:
-        return NetworkState.at_rest(network.n_neurons)
+        return NetworkState.unchecked(np.zeros(network.n_neurons), np.zeros(network.n_neurons), 0.0)
     checks.instance_of("state", state, NetworkState)
     if state.n_neurons != network.n_neurons:
         raise ValueError(f"state has {state.n_neurons} neurons but the network has {network.n_neurons}")

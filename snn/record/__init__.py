@@ -1,1 +1,1 @@
-"""What a run leaves: results, rates, traces, explanations, operations."""
+"""Results of runs: spikes and their rates, records, operations; and what reached the network."""

@@ -61,7 +61,8 @@ class SimulationResult(Drawn):
     stimulus: Stimulus | None = None
 
     def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
+        for name in ("spike_counts", "average_soma_current", "window_moments"):
+            object.__setattr__(self, name, checks.read_only(getattr(self, name)))
 
     @property
     def spike_rate(self) -> np.ndarray:
@@ -99,7 +100,7 @@ class SimulationResult(Drawn):
 
     @cached_property
     def operations(self) -> OperationCounts:
-        """What the network did in this run: spikes, synaptic operations, updates of neurons.
+        """Operations of the network in this run: spikes, synaptic operations, updates of neurons.
 
         Deliveries of input spikes are synaptic operations too.
         """

@@ -1,4 +1,4 @@
-"""What reaches a network from outside while it runs."""
+"""Changes from outside while a network runs: of its drive, and by input spikes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CURRENT, DRIVE = "current", "drive"
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Stimulus(Unchanging, Described):
-    """What reaches a network from outside while it runs: a drive that changes, and input spikes.
+    """Changes from outside while a network runs: a drive that changes, and input spikes.
 
     The drive is constant between the times at which it changes.  An input spike of source k adds row k of the
     weights, at its time, to one of these::

@@ -1,4 +1,4 @@
-"""What a form of weights is: everything that simulators, results and solvers need."""
+"""The protocol of weights: everything that simulators, results and solvers need of a form."""
 
 from __future__ import annotations
 

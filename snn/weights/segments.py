@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn._kernels import forms
@@ -30,7 +29,7 @@ class Block(NamedTuple):
 
     first_source: int
     first_target: int
-    values: ArrayLike
+    values: np.ndarray
     factor: float = 1.0
 
 
@@ -104,10 +103,14 @@ class Segments(Weights):
         order = np.argsort(sources, kind="stable")
         order = order[(lengths > 0)[order] & (factors != 0.0)[order]]
         starts = np.searchsorted(sources[order], np.arange(n_neurons + 1))
-        integers = (same_type(x, np.int64) for x in (starts, targets[order], lengths[order], offsets[order]))
-        # The last is a view of `values`, and follows what changes there.
         self._form = forms.Segments(
-            *integers, same_type(factors[order], np.float64), same_type(values, np.float64)
+            same_type(starts, np.int64),
+            same_type(targets[order], np.int64),
+            same_type(lengths[order], np.int64),
+            same_type(offsets[order], np.int64),
+            same_type(factors[order], np.float64),
+            # A view of `values`, which follows changes there.
+            same_type(values, np.float64),
         )
 
     @classmethod
