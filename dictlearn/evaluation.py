@@ -11,8 +11,7 @@ from tqdm import tqdm
 from dictlearn.atoms import require_positive_norms, unit_norm
 from snn.base import checks
 from snn.base.caller_warnings import without_warnings
-from snn.base.drawn import Drawn
-from snn.base.html import Described, number, value_range
+from snn.base.describe import Described, Drawn, number, value_range
 from solvers import METHODS, LassoProblem, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 

@@ -16,8 +16,7 @@ from dictlearn.images.kernels import KernelLearner
 from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
 from dictlearn.two_phase.phases import Phase
 from snn.base import checks
-from snn.base.drawn import plot
-from snn.base.html import counted, size
+from snn.base.describe import counted, plot, size
 from snn.pictures import current_axes, stems
 
 __all__ = ["plot_atoms", "plot_image"]

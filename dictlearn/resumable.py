@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from snn.base import checks
 from snn.base.archive import Entry, Saved, json_object, read, refusing
-from snn.base.drawn import Drawn
+from snn.base.describe import Drawn
 
 Batch = TypeVar("Batch")
 """The type of what describes a batch: row numbers, or crops."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import snn
 from dictlearn.resumable import Resumable
 from snn.base.archive import Saved
-from snn.base.drawn import Drawn
+from snn.base.describe import Drawn
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 

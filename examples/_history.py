@@ -10,7 +10,7 @@ import numpy as np
 
 from snn import SpikeTrain, simulate
 from snn.base import checks
-from snn.base.html import Described, counted, number
+from snn.base.describe import Described, counted, number
 from snn.run.run import Spikes
 from solvers.certificate.optimality import measure
 from solvers.methods.method import solve

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.drawn import Drawn
-from snn.base.html import counted, number, value_range
+from snn.base.describe import Drawn
+from snn.base.value import Value
 from snn.record.operations import OperationCounts
 from snn.weights.dense import require_square, require_zero_diagonal
 
@@ -19,7 +19,7 @@ LEAST_RELATIVE_TOLERANCE = 2.5e-14
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class AnalogResult(Drawn):
+class AnalogResult(Value, Drawn):
     """What `simulate_analog` returns.
 
     Attributes
@@ -42,21 +42,6 @@ class AnalogResult(Drawn):
     activities: np.ndarray
     n_evaluations: int
     operations: OperationCounts
-
-    def __post_init__(self) -> None:
-        for name in ("times", "potentials", "activities"):
-            object.__setattr__(self, name, checks.read_only(getattr(self, name)))
-
-    def _facts(self) -> dict[str, str]:
-        n_neurons = self.activities.shape[1]
-        return {
-            "neurons": number(n_neurons),
-            "time": f"{self.times[0]:g} to {self.times[-1]:g}, {counted(len(self.times), 'time')} kept",
-            "active at the end": number(int(np.count_nonzero(self.activities[-1]))),
-            "activities": value_range(self.activities[-1]),
-            "evaluations": number(self.n_evaluations),
-            "multiply-adds": number(int(self.operations.total().multiply_adds)),
-        }
 
 
 def simulate_analog(

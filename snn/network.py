@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.archive import Entry, Saved
-from snn.base.html import Described, number, value_range
+from snn.base.describe import Described, number, value_range
 from snn.base.locks import cached_property
-from snn.base.unchanging import Unchanging
+from snn.base.value import Value
 from snn.weights import Weights, as_weights
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SpikingNetwork(Unchanging, Described):
+class SpikingNetwork(Value, Described):
     """A network of integrate-and-fire neurons with exponential synaptic currents.
 
     Neuron i has the soma current mu_i and the membrane potential v_i::
@@ -65,7 +65,7 @@ class SpikingNetwork(Unchanging, Described):
             firing_threshold: ArrayLike = 1.0,
         ) -> None: ...
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         weights = as_weights(self.weights)
         n_neurons = weights.shape[0]
         threshold = checks.positive_array(
@@ -73,7 +73,7 @@ class SpikingNetwork(Unchanging, Described):
         )
         require_moderate_weights(weights, threshold)
         soma_bias = _soma_bias(self.soma_bias, threshold)
-        vars(self).update(weights=weights, soma_bias=soma_bias, firing_threshold=checks.read_only(threshold))
+        vars(self).update(weights=weights, soma_bias=soma_bias, firing_threshold=threshold)
 
     @property
     def n_neurons(self) -> int:
@@ -106,7 +106,7 @@ class SpikingNetwork(Unchanging, Described):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class NetworkState(Unchanging, Saved, Described):
+class NetworkState(Value, Saved, Described):
     """The state from which a run continues: potentials, synaptic currents, and the time.
 
     Parameters

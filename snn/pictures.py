@@ -21,8 +21,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from snn.analog import AnalogResult
 from snn.base import checks
-from snn.base.drawn import plot
-from snn.base.html import counted, number
+from snn.base.describe import counted, number, plot
 from snn.digital import DigitalResult
 from snn.record.operations import OperationCounts
 from snn.record.record import Record, SpikeExplanation

@@ -11,8 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from snn.base import checks
-from snn.base.drawn import plot
-from snn.base.html import counted
+from snn.base.describe import counted, plot
 from snn.pictures import (
     base_line,
     count_bars,

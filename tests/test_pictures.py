@@ -21,8 +21,7 @@ import snn
 import snn.digital
 import snn.exchange
 import solvers
-from snn.base.drawn import Drawn, drawing_of
-from snn.base.html import Described
+from snn.base.describe import Described, Drawn, drawing_of
 from solvers.studies.compare import COLUMNS
 from tests.reference.networks import golden_network
 

@@ -23,8 +23,7 @@ from dictlearn.images.patches import (
 from dictlearn.images.preprocessing import join_channels, remove_mean, split_channels
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
-from snn.base.drawn import Drawn
-from snn.base.html import number, size, value_range
+from snn.base.describe import Drawn, number, size, value_range
 from solvers import METHODS, LassoProblem, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 

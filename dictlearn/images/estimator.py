@@ -35,7 +35,7 @@ from dictlearn.images.kernels import (
 from dictlearn.resumable import Course
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
-from snn.base.html import size
+from snn.base.describe import size
 from solvers import LassoProblem, SparseCodingResult, solve_active_set
 from solvers.problem.convolution import require_room, valid_shape
 

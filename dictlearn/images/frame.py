@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.drawn import Drawn
-from snn.base.html import size, value_range
+from snn.base.describe import Drawn, size, value_range
 from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
 from solvers.problem.convolution import require_room, valid_shape
 

@@ -17,7 +17,7 @@ from dictlearn.images.statistics import KernelStatistics, improve_kernels
 from dictlearn.resumable import Course, History, Resumable, digest, learn_batches
 from snn.base import checks
 from snn.base.archive import Entry, json_object
-from snn.base.html import number, size
+from snn.base.describe import number, size
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.convolution import valid_shape
 from solvers.problem.messages import zeros_expected

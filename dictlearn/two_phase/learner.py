@@ -21,7 +21,7 @@ from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
 from snn.base.archive import Entry, read, refusing
 from snn.base.caller_warnings import without_warnings
-from snn.base.html import number, value_range
+from snn.base.describe import number, value_range
 
 # Objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152

@@ -18,7 +18,7 @@ from dictlearn.two_phase.settings import INPUTS, checked_phases, share
 from dictlearn.two_phase.synapses import Synapses, checked_format
 from snn import Exact, NetworkState, SpikeTrain, SpikingNetwork, simulate
 from snn.base import checks
-from snn.base.html import Described, memory, number, value_range
+from snn.base.describe import Described, memory, number, value_range
 from snn.digital import FixedPoint
 from snn.run.run import Time
 

@@ -23,8 +23,7 @@ from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.layers import Layers, Population, difference, of_first, total
 from dictlearn.two_phase.synapses import Synapses
 from snn.base import checks
-from snn.base.drawn import Drawn
-from snn.base.html import number, value_range
+from snn.base.describe import Drawn, number, value_range
 from snn.network import NetworkState
 from snn.run.run import Run, Time
 from snn.weights import Segments

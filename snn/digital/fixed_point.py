@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.html import Described, number, size, value_range
+from snn.base.describe import Described, number, size, value_range
 
 SIGNS = ("signed", "non-negative", "non-positive")
 ROUNDINGS = ("nearest", "floor", "truncate", "stochastic")

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.html import Described, counted, memory, number, value_range
+from snn.base.describe import Described, counted, memory, number, value_range
 from snn.base.locks import cached_property
-from snn.base.unchanging import Unchanging
+from snn.base.value import Value
 from snn.digital.fixed_point import FixedPoint, FixedPointArray
 from snn.digital.format import MOST_DELAY, MOST_REGISTER_BITS, DigitalFormat
 from snn.network import SpikingNetwork
@@ -30,7 +30,7 @@ LARGEST_SUM = 2**60
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class DigitalNetwork(Unchanging, Described):
+class DigitalNetwork(Value, Described):
     """A spiking network in integers: `DigitalNetwork.of` makes it of a `SpikingNetwork`.
 
     Let q be the `unit` of potentials, so that the largest threshold of the network is `threshold` units, and

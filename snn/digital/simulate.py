@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from snn.base import checks
-from snn.base.drawn import Drawn
-from snn.base.html import number
+from snn.base.describe import Drawn, number
 from snn.digital.network import DigitalNetwork
 from snn.digital.run import Integers
 from snn.digital.state import DigitalState

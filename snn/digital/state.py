@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.archive import Entry, Saved
-from snn.base.html import Described, number, value_range
+from snn.base.describe import Described, number, value_range
 
 LARGEST_INTEGER = np.iinfo(np.int64).max
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snn.base import checks
+from snn.base.describe import Described, number
 from snn.base.extras import require
-from snn.base.html import Described, number
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.spikes import SpikeTrain
 

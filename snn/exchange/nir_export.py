@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snn.base import checks
+from snn.base.describe import Described, number, size
 from snn.base.extras import require
-from snn.base.html import Described, number, size
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.weights import StencilWeights
 

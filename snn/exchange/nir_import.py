@@ -13,8 +13,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
 from snn.base import checks
+from snn.base.describe import Described, number
 from snn.base.extras import require
-from snn.base.html import Described, number
 from snn.exchange.events import kind_of, to_event_data
 from snn.network import SpikingNetwork
 from snn.record.spikes import SpikeTrain, require_record

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from snn.base import checks
-from snn.base.html import Described, memory, number
+from snn.base.describe import Described, memory, number
 from snn.digital.format import DigitalFormat
 from snn.digital.network import DigitalNetwork
 

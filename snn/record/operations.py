@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from snn.base import checks
-from snn.base.drawn import Drawn
-from snn.base.html import counted, number
+from snn.base.describe import Drawn, counted, number
 
 if TYPE_CHECKING:
     from snn.network import SpikingNetwork

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.drawn import Drawn
-from snn.base.html import number
+from snn.base.describe import Drawn, number
 from snn.network import NetworkState, SpikingNetwork
 from snn.record.spikes import SpikeTrain, require_record
 from snn.record.stimulus import CURRENT, Stimulus, require_fitting

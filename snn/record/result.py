@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snn.base import checks
-from snn.base.drawn import Drawn
-from snn.base.html import number, value_range
+from snn.base.describe import Drawn, number, value_range
 from snn.base.locks import cached_property
 from snn.network import NetworkState, SpikingNetwork
 from snn.record.operations import OperationCounts

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.drawn import Drawn
-from snn.base.html import number
+from snn.base.describe import Drawn, number
 
 POWERS = (2, 3, 4)
 LONGEST_WINDOW = 1e75

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.html import Described, number, value_range
-from snn.base.unchanging import Unchanging
+from snn.base.describe import Described, number, value_range
+from snn.base.value import Value
 from snn.network import SpikingNetwork
 from snn.record.spikes import SpikeTrain, require_record
 from snn.weights.sparse import checked_rows
@@ -21,7 +21,7 @@ CURRENT, DRIVE = "current", "drive"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Stimulus(Unchanging, Described):
+class Stimulus(Value, Described):
     """Changes from outside while a network runs: a drive that changes, and input spikes.
 
     The drive is constant between the times at which it changes.  An input spike of source k adds row k of the

@@ -13,7 +13,7 @@ from scipy import sparse
 from snn._kernels import clocked, imperfect
 from snn._kernels.clocked import MOST_AT_ONCE
 from snn.base import checks
-from snn.base.unchanging import Unchanging
+from snn.base.value import Value
 from snn.network import NetworkState, RunnableNetwork, SpikingNetwork
 from snn.run.clocked import MOST_STEPS, ROUNDING, Clock, RealRun
 from snn.run.run import Run
@@ -27,7 +27,7 @@ THRESHOLDS, WEIGHTS = 0, 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Imperfections(Unchanging):
+class Imperfections(Value):
     """How the neurons and synapses of a chip differ from those of `SpikingNetwork`.
 
     With leak l, refractory time and noise s a potential obeys::

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from snn.base import checks
-from snn.base.html import Described, number
+from snn.base.describe import Described, number
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import SimulationResult, runaway_error
 from snn.record.spikes import SpikeTrain, window_moments

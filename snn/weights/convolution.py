@@ -12,7 +12,7 @@ from scipy import sparse
 
 from snn._kernels.forms import Stencil
 from snn.base import checks
-from snn.base.html import counted, size
+from snn.base.describe import counted, size
 from snn.weights.protocol import Weights, kept, same_type
 
 

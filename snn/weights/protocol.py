@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
-from snn.base.html import Described, memory, number
-from snn.base.unchanging import Unchanging
+from snn.base.describe import Described, memory, number
+from snn.base.value import Value
 
 KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
 
@@ -35,7 +35,7 @@ def kept(method: Callable[[Any], Result]) -> Callable[[Any], Result]:
     return once
 
 
-class Weights(Unchanging, Described, ABC):
+class Weights(Value, Described, ABC):
     """Weights of a network: ``weights[source, target]``; a positive weight excites.
 
     A form of weights is a subclass that defines `layout`, `kernel_form` and `toarray`,

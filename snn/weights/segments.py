@@ -10,7 +10,7 @@ from scipy import sparse
 
 from snn._kernels import forms
 from snn.base import checks
-from snn.base.html import memory, number
+from snn.base.describe import memory, number
 from snn.weights.protocol import Weights, same_type
 
 

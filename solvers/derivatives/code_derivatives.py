@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.html import Described, number
+from snn.base.describe import Described, number
 from snn.base.locks import cached_property
 from solvers.derivatives.supports import Supports, Violations
 from solvers.problem.convolution import ConvolutionalDictionary

@@ -18,7 +18,7 @@ import numpy as np
 
 from snn import DenseRows, StencilWeights
 from snn.base import checks
-from snn.base.html import memory
+from snn.base.describe import memory
 from snn.base.locks import cached_property
 from snn.weights.protocol import Weights
 from solvers._kernels.active_set import solve_active_sets, solve_weighted_active_sets

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.html import number, size
+from snn.base.describe import number, size
 from snn.base.locks import cached_property
 from solvers._kernels.precision import high_part
 from solvers.problem.dictionary import Dictionary, inverse_norms

@@ -9,16 +9,16 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.html import Described, number
+from snn.base.describe import Described, number
 from snn.base.locks import cached_property
-from snn.base.unchanging import Unchanging
+from snn.base.value import Value
 from solvers.workers.blas import load_scipy_linalg
 
 # Up to this number of atoms or features the largest eigenvalue is computed directly.
 MOST_FOR_DIRECT_EIGENVALUES = 64
 
 
-class Dictionary(Unchanging, Described, ABC):
+class Dictionary(Value, Described, ABC):
     """A matrix D of atoms d_i, one a row, by the products that solvers need.
 
     A new form of dictionary is a subclass.  Products of a row do not depend on the rows beside it, except in

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.html import Described, memory, number, value_range
+from snn.base.describe import Described, memory, number, value_range
 from snn.base.locks import cached_property
-from snn.base.unchanging import Unchanging
+from snn.base.value import Value
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.matrix import UnitAtoms, dictionary_of
@@ -69,7 +69,7 @@ class memory_limit:
         self._before, memory_limit._in_force = memory_limit._in_force, self
 
 
-class LassoModel(Unchanging, Described):
+class LassoModel(Value, Described):
     """A dictionary and a penalty, checked once, with what solvers compute of them.
 
     A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue of it.
@@ -311,7 +311,7 @@ class LassoModel(Unchanging, Described):
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class LassoProblem(Unchanging, Described):
+class LassoProblem(Value, Described):
     """Sparse coding of signals in a dictionary with an l1 penalty, or with that of the elastic net.
 
     For each signal s (a row of `signals`), with the atoms d_i (the rows of `dictionary`), find the

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.html import memory
+from snn.base.describe import memory
 from snn.base.locks import cached_property
 from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM, high_part
 from solvers.problem.dictionary import Dictionary, inverse_norms

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.locks import cached_property
-from snn.base.unchanging import Unchanging
+from snn.base.value import Value
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 
 # Of ||d_i||^2: a smaller quadratic penalty is lost in the rounding of correlations.
@@ -29,7 +29,7 @@ LEAST_CURVATURE = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
-class ElasticNet(Unchanging):
+class ElasticNet(Value):
     """The penalty of the elastic net, ``sum_i l1_i |a_i| + l2_i / 2 a_i^2``.
 
     Codes are then those of the LASSO with the dictionary [D, sqrt(diag l2)] and signals with as many zeros

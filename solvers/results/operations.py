@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from snn import OperationCounts
-from snn.base.drawn import Drawn
-from snn.base.html import counted
+from snn.base.describe import Drawn, counted
 from solvers.problem.lasso import LassoProblem
 
 DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (

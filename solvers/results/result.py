@@ -14,8 +14,7 @@ from scipy import sparse
 from snn import OperationCounts
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
-from snn.base.drawn import Drawn
-from snn.base.html import counted, number, value_range
+from snn.base.describe import Drawn, counted, number, value_range
 from snn.base.locks import cached_property
 from solvers.certificate.optimality import checked_codes
 from solvers.derivatives.code_derivatives import CodeDerivatives, CodeGradients

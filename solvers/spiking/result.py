@@ -10,7 +10,7 @@ from scipy import sparse
 
 from snn import OperationCounts
 from snn.base import checks
-from snn.base.html import value_range
+from snn.base.describe import value_range
 from snn.base.locks import cached_property
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
 from solvers.results.operations import NETWORK

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 from snn.base import checks
 from snn.base.caller_warnings import each_warning_once, without_warnings
-from snn.base.drawn import Drawn
-from snn.base.html import Described, grid
+from snn.base.describe import Described, Drawn, table
 from solvers.methods.method import METHODS
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
@@ -59,7 +58,7 @@ class Comparison(list[dict[str, Any]], Drawn):
         return Described.__repr__(self)
 
     def _repr_html_(self) -> str:
-        return grid("Comparison", list(COLUMNS), _cells(self))
+        return table("Comparison", _cells(self), columns=list(COLUMNS))
 
 
 def compare(

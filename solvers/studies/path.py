@@ -12,8 +12,7 @@ from tqdm import tqdm
 
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
-from snn.base.drawn import Drawn
-from snn.base.html import counted, number, value_range
+from snn.base.describe import Drawn, counted, number, value_range
 from snn.base.locks import cached_property
 from solvers.gram.gram import shares_products, with_shared_conversion
 from solvers.methods.method import Method

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from snn import SpikeTrain
 from snn.base import checks
-from snn.base.html import Described, number
+from snn.base.describe import Described, number
 from snn.record.spikes import require_record
 from snn.weights.sparse import checked_rows
 from solvers._kernels.batch import CompressedRows

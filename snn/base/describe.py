@@ -1,0 +1,159 @@
+"""Objects that describe themselves, in one line and as a table, and results that draw themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from functools import singledispatch
+from html import escape
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PACKAGES = ("snn", "solvers", "dictlearn")
+"""Packages with a module ``pictures``."""
+MOST_CHARACTERS = 100
+"""Length of a fact; the rest is cut off."""
+MOST_NUMBERS = 100_000
+"""The range of larger arrays is not computed."""
+TINY = 1e-300
+"""Smaller numbers are what underflow left of zero."""
+UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+class Described:
+    """An object that shows the same few facts in a line, by `repr`, and in a table in notebooks.
+
+    The facts are the fields of a dataclass, without those of ``field(repr=False)``, or the attributes that
+    `_shown` names.  A dataclass passes ``repr=False``, since its own `__repr__` would come first.
+    """
+
+    _shown: ClassVar[tuple[str, ...] | None] = None
+
+    def _facts(self) -> Mapping[str, str]:
+        """Return the facts by name; they must be cheap."""
+        names = self._shown
+        if names is None:
+            names = tuple(field.name for field in fields(self) if field.repr)  # type: ignore[arg-type]
+        values = ((name.removeprefix("n_").replace("_", " "), getattr(self, name)) for name in names)
+        return {name: fact_of(value) for name, value in values if value is not None}
+
+    def __repr__(self) -> str:
+        facts = (f"{name}: {_one_line(fact)}" for name, fact in self._facts().items())
+        return f"<{'; '.join([type(self).__name__, *facts])}>"
+
+    def _repr_html_(self) -> str:
+        return table(type(self).__name__, list(self._facts().items()))
+
+
+class Drawn(Described):
+    """A result that also draws itself."""
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
+        """Draw the result, and return the axes.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Where to draw; by default the current axes.
+        **options
+            Options of the drawing; docs/pictures.md lists them for each type.
+        """
+        return drawing_of(type(self))(self, ax=ax, **options)
+
+
+@singledispatch
+def plot(value: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw a value; the modules ``pictures`` register a function for each type that has a picture."""
+    raise TypeError(f"value must be of a type that has a picture; got {type(value).__name__}")
+
+
+def drawing_of(kind: type) -> Any:
+    """Return the function that draws values of a type; Matplotlib is imported here."""
+    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    for package in PACKAGES:
+        if package in packages:
+            import_module(f"{package}.pictures")
+    return plot.dispatch(kind)
+
+
+def fact_of(value: Any) -> str:
+    """Return a value as a short text: a number, size and range of an array, or the name of its class."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float, np.number)):
+        return number(value if isinstance(value, (int, float)) else value.item())
+    if isinstance(value, np.ndarray):
+        if value.dtype == np.bool_:
+            return f"{np.count_nonzero(value):,} of {value.size:,}"
+        if value.size > MOST_NUMBERS or value.dtype.kind not in "fiu":
+            return f"{size(value.shape)}, {memory(value.nbytes)}"
+        return ", ".join(text for text in (size(value.shape), value_range(value)) if text)
+    if sparse.issparse(value):
+        return f"{size(value.shape)}, {value.nnz:,} stored"
+    if isinstance(value, Collection):
+        return number(len(value))
+    return getattr(value, "__name__", type(value).__name__)
+
+
+def table(title: str, rows: Sequence[Sequence[str]], *, columns: Sequence[str] = ()) -> str:
+    """Return a table of HTML, with the names of its columns if there are any, everything escaped."""
+    # No colours: notebooks have their own, light and dark.  Without a doctype tables do not inherit them.
+    side = "right" if columns else "left"
+    lines = [(_cell("th", "col", k and side, name) for k, name in enumerate(columns))] if columns else []
+    lines += [
+        (_cell("td" if k else "th", "row", k and side, text) for k, text in enumerate(row)) for row in rows
+    ]
+    caption = f'<caption style="text-align: left"><strong>{escape(_one_line(title))}</strong></caption>'
+    body = "".join(f"<tr>{''.join(line)}</tr>" for line in lines)
+    return f'<table style="color: inherit">{caption}<tbody>{body}</tbody></table>'
+
+
+def value_range(values: np.ndarray, *, digits: int = 3) -> str:
+    """Return the smallest and the largest of some numbers as text, or the only one."""
+    values = np.asarray(values)
+    if not values.size:
+        return "none"
+    low, high = (number(end, digits=digits) for end in (values.min().item(), values.max().item()))
+    return low if low == high else f"{low} to {high}"
+
+
+def number(value: float, *, digits: int = 3) -> str:
+    """Return a number as text: integers with all their digits, floats with a few, or 0 below `TINY`."""
+    if abs(value) < TINY:
+        return "0"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}g}"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun, in the singular or the plural."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def size(shape: Sequence[int]) -> str:
+    """Return a shape as text: ``64 x 64 x 8``."""
+    return " x ".join(f"{side:,}" for side in shape)
+
+
+def memory(n_bytes: int) -> str:
+    """Return a number of bytes as text, in a unit of its size."""
+    unit, name = next(((unit, name) for unit, name in UNITS if n_bytes >= unit), (1, "bytes"))
+    return f"{n_bytes / unit:.3g} {name}" if unit > 1 else counted(n_bytes, "byte")
+
+
+def _cell(tag: str, scope: str, side: str | int, text: str) -> str:
+    """Return one cell of a table; the first of a row stands to the left."""
+    scoped = f' scope="{scope}"' if tag == "th" else ""
+    return f'<{tag}{scoped} style="text-align: {side or "left"}">{escape(_one_line(text))}</{tag}>'
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + "…"
