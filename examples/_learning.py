@@ -381,7 +381,7 @@ def _draw(task: Task, runs: list[dict[str, dict]], arguments: argparse.Namespace
     picture = figure(8.0, 8.3)
     ax = picture.add_subplot()
     atoms = learner.dictionary
-    order = np.argsort(-learner.usage, kind="stable")
+    order = np.argsort(-learner.memory["usage"], kind="stable")
     plot_atoms((join_channels(atoms) if task.channels else atoms)[order], task.image_shape, ax=ax)
     ax.set_title(f"{task.title}: {task.n_atoms} atoms, the most used first")
     save(picture, arguments.output, f"{task.name}_atoms.png")

@@ -37,5 +37,5 @@ def learned_atoms(n_samples: int = N_SAMPLES, *, n_jobs: int | None = None) -> n
     """Return atoms learned by a two-phase network, signed, the most used first, shape (N_ATOMS, SIDE**2)."""
     signals = patch_signals(photographs(), SIDE, n_samples, seed=0, contrast=LEAST_CONTRAST)
     learner = learn_dictionary(signals, N_ATOMS, penalty=0.1, n_samples=n_samples, rng=0, n_jobs=n_jobs)
-    atoms = join_channels(learner.dictionary)[np.argsort(-learner.usage, kind="stable")]
+    atoms = join_channels(learner.dictionary)[np.argsort(-learner.memory["usage"], kind="stable")]
     return atoms / np.linalg.norm(atoms, axis=1, keepdims=True)

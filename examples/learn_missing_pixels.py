@@ -142,7 +142,7 @@ def draw(results: dict[str, list[dict]], chosen: Sequence[Way]) -> Figure:
     half = [way for way in chosen if way.missing == MISSING[-1] and way.duration == DURATIONS[0]]
     for ax, way in zip(others, sorted(half, key=lambda way: way.filled), strict=True):
         learner = results[way.name][0]["learner"]
-        most_used = np.argsort(-learner.usage, kind="stable")[:SHOWN_ATOMS]
+        most_used = np.argsort(-learner.memory["usage"], kind="stable")[:SHOWN_ATOMS]
         plot_atoms(join_channels(learner.dictionary[most_used]), PATCH_SIZE, ax=ax)
         ax.set_title(f"{way.name}\nthe most used atoms", fontsize=10)
     return picture

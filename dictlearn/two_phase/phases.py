@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from _thread import start_new_thread
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from queue import SimpleQueue
-from threading import Event, Thread
+from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -394,7 +395,8 @@ def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event
 
     try:
         for k in range(1, len(pieces)):
-            Thread(target=work, args=(k,), name="learning", daemon=True).start()
+            # Not `threading.Thread`: Ctrl-C while one starts leaves its lock taken for ever.
+            start_new_thread(work, (k,))
         found: dict[int, Any] = {0: call(pieces[0])}
         while len(found) < len(pieces):
             k, result, error = results.get()
