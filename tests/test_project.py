@@ -86,7 +86,7 @@ def test_public_names_are_documented(package, name):
     if parameters:
         assert re.search(r"^(Parameters|Attributes)\n-{10}$", text, flags=re.MULTILINE)
     undescribed = [
-        p for p in parameters if not re.search(rf"^(\w+, )*{p}(, \w+)*( :.*)?$", text, re.MULTILINE)
+        p for p in parameters if not re.search(rf"^(\*\*)?(\w+, )*{p}(, \w+)*( :.*)?$", text, re.MULTILINE)
     ]
     assert not undescribed
 

@@ -17,11 +17,19 @@ import numpy as np
 
 
 class Entry(NamedTuple):
-    """What an array of an archive must be: its kinds (of `numpy.dtype.kind`), its shape and its smallest number.
+    """The kind, shape and range of an array of an archive.
 
-    A shape has the names of its lengths, such as "atoms" and "inputs", numbers, or None for any; it is None if
-    any will do.  A file may be without it if it is optional.
-    """  # noqa: E501
+    Attributes
+    ----------
+    kinds : str
+        Kinds of numbers, as of `numpy.dtype.kind`.
+    shape : tuple or None
+        Names of its lengths, such as "atoms" and "inputs", numbers, or None for any; None if any shape will do.
+    least : float, optional
+        The smallest number.
+    optional : bool, default False
+        Whether a file may be without it.
+    """
 
     kinds: str
     shape: tuple[str | int | None, ...] | None

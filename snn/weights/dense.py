@@ -19,7 +19,9 @@ ROWS_AT_ONCE = 64
 
 
 class DenseRows(Weights):
-    """Weights with a dense row for every source: a factor times strengths S, without their diagonal::
+    """Weights with a dense row for every source: a factor times strengths S, without their diagonal.
+
+    ::
 
         W[j, i] = factor S[j, i]    i != j
 
