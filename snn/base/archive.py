@@ -24,7 +24,7 @@ class Entry(NamedTuple):
     kinds : str
         Kinds of numbers, as of `numpy.dtype.kind`.
     shape : tuple or None
-        Names of its lengths, such as "atoms" and "inputs", numbers, or None for any; None if any shape will do.
+        Names of its lengths, such as "atoms" and "inputs", numbers, or None for any; None for any shape.
     least : float, optional
         The smallest number.
     optional : bool, default False
