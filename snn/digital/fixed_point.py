@@ -95,11 +95,6 @@ class FixedPoint:
         ----------
         values : ndarray of float, any shape
             Finite.
-
-        Raises
-        ------
-        ValueError
-            If the exponent that the numbers need is beyond 900 in magnitude.
         """
         if self.exponent is not None:
             return self.exponent
@@ -130,11 +125,6 @@ class FixedPoint:
         Returns
         -------
         FixedPointArray
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `values` are not finite real numbers, or need an exponent out of range.
         """
         array = checks.real_array("values", values, shape=(None,) * np.ndim(values))
         exponent = self.exponent_for(array)

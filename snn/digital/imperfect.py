@@ -110,11 +110,6 @@ class ImperfectDigital(Digital):
         ----------
         network : SpikingNetwork, or another with its weights and thresholds
             The network of all runs to come.
-
-        Raises
-        ------
-        ValueError
-            If delays are of another number of neurons, or the leak is too slow for the decay's bits.
         """
         require_fit(self.imperfections, network.n_neurons, self.time_step)
         form, noise = self.format, self.imperfections.potential_noise

@@ -211,11 +211,6 @@ class DigitalNetwork(Value, Described):
         ----------
         soma_bias : ndarray, shape (n_neurons,)
             In the units of the network.
-
-        Raises
-        ------
-        ValueError
-            If a drive needs more than 56 bits.
         """
         amounts = soma_bias * (self.time_step / self.unit)
         exponent = max(0, self.format.bias.exponent_for(amounts))

@@ -128,11 +128,6 @@ class Imperfections(Value):
         -------
         SpikingNetwork
             Its weights are written out, one number a synapse.
-
-        Raises
-        ------
-        ValueError
-            If a weight is more than 2^40 times the threshold that was drawn for its target.
         """
         n_neurons = network.n_neurons
         network.weights.prepare(np.arange(n_neurons))

@@ -367,10 +367,5 @@ class Time(Generic[R_co]):
         ----------
         duration : float
             Positive.
-
-        Raises
-        ------
-        ValueError
-            If no run can end there.
         """
         return duration
