@@ -16,6 +16,7 @@ SENTENCE = (
     "sparsespike compiles for its first use here, about a minute in all; later runs load it from disk "
     "(`snn.warm_up()` does it ahead)"
 )
+PLAINLY = "; it takes three times as long: inner functions are not linked, {reason}"
 # Of the count in a terminal: how often it is written, and how wide.
 SECONDS_BETWEEN = 0.5
 WIDTH = 40
@@ -30,6 +31,7 @@ class CompileNotice(event.Listener):
     """
 
     def __init__(self) -> None:
+        self.sentence = SENTENCE
         self._depth = 0
         self._n_compiled = 0
         self._seconds = 0.0
@@ -83,7 +85,7 @@ class CompileNotice(event.Listener):
         try:
             if not self._said:
                 self._said = True
-                print(SENTENCE, file=stream, flush=True)
+                print(self.sentence, file=stream, flush=True)
             while stream.isatty() and not finished.wait(SECONDS_BETWEEN):
                 seconds = self._seconds + time.monotonic() - self._began
                 count = f"compiling: {seconds:.0f} s, {self._n_compiled} kernels"

@@ -23,20 +23,26 @@ from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.core.types.misc import unliteral
 from numba.extending import overload, register_jitable
 
-from snn._kernels.compile_notice import NOTICE
+from snn._kernels.compile_notice import NOTICE, PLAINLY
 
-try:
-    from snn._kernels import linking
-except (ImportError, AttributeError, TypeError):  # pragma: no cover - Numba has moved what it uses
-    linking = None  # type: ignore[assignment]
-
+TESTED_RELEASES = ("0.68",)
+"""Releases of Numba with which inner functions are linked into kernels; others compile the plain way."""
+IS_WANTED = os.environ.get("SPARSESPIKE_LINKING") != "0"
+IS_LINKED = IS_WANTED and numba.__version__.rpartition(".")[0] in TESTED_RELEASES
+if not IS_LINKED:
+    reason = (
+        f"as Numba {numba.__version__} was not tested for it" if IS_WANTED else "as SPARSESPIKE_LINKING=0"
+    )
+    NOTICE.sentence += PLAINLY.format(reason=reason)
 HERE = Path(__file__).parent
 
 event.register("numba:compile", NOTICE)
 
 _KERNEL: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _INNER: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
-if linking is not None:
+if IS_LINKED:
+    from snn._kernels import linking
+
     _KERNEL["pipeline_class"] = linking.KernelCompiler
     _INNER |= {"pipeline_class": linking.InnerCompiler, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -77,7 +83,7 @@ def inner(function: Callable, **options: Any) -> Callable:
     ``partial(inner, _nrt=True)``.  Where Python calls it nevertheless, to test it, it is a kernel by itself.
     """
     dispatcher: Any = njit(**{**_INNER, **options})(function)
-    if linking is not None and isinstance(dispatcher, Dispatcher):
+    if IS_LINKED and isinstance(dispatcher, Dispatcher):
         alone: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
         resolve = dispatcher.get_call_template
         vars(dispatcher).update(
@@ -216,8 +222,8 @@ class _Files:
             _remove(path)
 
     def _path(self, key: tuple) -> Path:
-        # With NUMBA_BOUNDSCHECK=1 a kernel is another one.
-        types = _digest((numba.__version__, numba.config.BOUNDSCHECK, key))
+        # With NUMBA_BOUNDSCHECK=1, or compiled the plain way, a kernel is another one.
+        types = _digest((numba.__version__, numba.config.BOUNDSCHECK, IS_LINKED, key))
         # What a record does (`implements`) is in the file that defines it.
         records = _digest([_digest_of_files(folder) for folder in sorted(_folders_of_records(key[0]))])
         return self._folder / f"{self._base}.{self._sources}-{types}-{records}.nbc"

@@ -2,11 +2,10 @@
 
 Left to itself, Numba optimises each function, makes machine code of it that Python may call, and optimises
 it again in each caller.  Here the code of an inner function is a `Part`.  A kernel, a `Whole`, collects its
-parts and theirs, and LLVM sees all of them at once.  Numba also tries dozens of templates at each call of a
-built-in function, and again when the call is lowered; here the answer is remembered.
+parts and theirs, and LLVM sees all of them at once.
 
-Numba does not document what this module overrides.  With a release that has other names for it, importing
-this raises an error, and `compiling` goes without.
+Both are entered by the option ``pipeline_class``: functions of other packages are compiled as always.  Numba
+does not document what is overridden here, so `compiling` does without in releases that were not tested.
 """
 
 from __future__ import annotations
@@ -14,28 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from numba.core import codegen, compiler, types
+from numba.core import codegen, compiler
 from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 
 from snn._kernels import lowering
-
-NEEDED = {
-    codegen.JITCodeLibrary: (
-        "_get_module_for_linking", "_raise_if_finalized", "add_linking_library", "enable_object_caching",
-        "finalize",
-    ),
-    compiler.Compiler: ("_compile_core", "define_pipelines"),
-    compiler.DefaultPassBuilder: ("define_nopython_pipeline",),
-    compiler.Flags: ("no_compile",),
-    PassManager: ("add_pass_after",),
-    types.Function: ("get_call_type",),
-} | lowering.NEEDED  # fmt: skip
-for owner, names in NEEDED.items():
-    for name in names:
-        if not hasattr(owner, name):
-            raise ImportError(f"this release of Numba has no {owner.__name__}.{name}")
-lowering.pass_records_by_address()
 
 
 class Part(codegen.JITCodeLibrary):
@@ -102,66 +84,33 @@ class _NameInner(LoweringPass):
         return False
 
 
-_SIGNATURES: dict[tuple, Any] = {}
-_LOOK_UP = types.Function.get_call_type
-
-
-def _remembered(function: types.Function, context: Any, args: tuple, kws: dict) -> Any:
-    """Return the signature of a call of a built-in function, as `types.Function.get_call_type` does.
-
-    What makes Numba compile another function is not remembered: which one depends on options of the caller.
-    """
-    key = function, args
-    if not kws and key in _SIGNATURES:
-        return _SIGNATURES[key]
-    signature = _LOOK_UP(function, context, args, kws)
-    if not kws and function.get_impl_key(signature) is function.typing_key:
-        _SIGNATURES[key] = signature
-    return signature
-
-
-class _Compiler(compiler.Compiler):
-    """Numba's, which remembers signatures while it compiles; it holds Numba's lock then."""
-
-    def _compile_core(self) -> Any:
-        function: Any = types.Function
-        before = function.get_call_type
-        function.get_call_type = _remembered
-        try:
-            return super()._compile_core()
-        finally:
-            function.get_call_type = before
-
-
-def _passes(state: Any, lower: type) -> PassManager:
-    """Return Numba's passes, with another one that lowers."""
+def _passes(state: Any, library: type, lower: type) -> PassManager:
+    """Return Numba's passes, with another library of code and another pass that lowers."""
+    lowering.pass_records_by_address(state.targetctx)
+    state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
     passes = compiler.DefaultPassBuilder.define_nopython_pipeline(state)
     passes.passes = [(lower if one is NativeLowering else one, text) for one, text in passes.passes]
     return passes
 
 
-class KernelCompiler(_Compiler):
+class KernelCompiler(compiler.Compiler):
     """Compiles kernels."""
 
     def define_pipelines(self) -> list[PassManager]:
         """Return the passes."""
-        state = self.state
-        state.library = Whole(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
-        passes = _passes(state, _LowerKernel)
+        passes = _passes(self.state, Whole, _LowerKernel)
+        self.state.library.enable_object_caching()
         passes.finalize()
         return [passes]
 
 
-class InnerCompiler(_Compiler):
+class InnerCompiler(compiler.Compiler):
     """Compiles inner functions."""
 
     def define_pipelines(self) -> list[PassManager]:
         """Return the passes, with one in place of making machine code."""
-        state = self.state
-        state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.flags.no_compile = True
-        passes = _passes(state, _LowerInner)
+        self.state.flags.no_compile = True
+        passes = _passes(self.state, Part, _LowerInner)
         passes.add_pass_after(_NameInner, _LowerInner)
         passes.finalize()
         return [passes]

@@ -5,7 +5,8 @@ describes an array before it reads one element.  Most of a kernel is such copies
 one by one.  Here a record is passed by address, its fields are read where they are, and the address of an
 element is computed from them.
 
-As for what `linking` overrides, Numba does not document any of this.
+As for what `linking` overrides, Numba does not document any of this.  All of it belongs to the compilation of
+one function of this project, and is entered through `linking`.
 """
 
 from __future__ import annotations
@@ -14,30 +15,21 @@ from typing import Any
 
 from llvmlite import ir as llvm
 from numba.core import cgutils, config, lowering, types
-from numba.core.base import BaseContext
 from numba.core.datamodel import ArgPacker
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.np.arrayobj import load_item, store_item
 
-NEEDED = {
-    ArgPacker: ("as_arguments", "assign_names", "from_arguments"),
-    BaseContext: ("get_arg_packer",),
-    lowering.Lower: (
-        "decref", "delvar", "extract_function_arguments", "incref", "loadvar", "lower_expr", "lower_getitem",
-        "lower_setitem", "storevar",
-    ),
-}  # fmt: skip
 OUR_PACKAGES = frozenset({"snn", "solvers", "dictlearn"})
 
 
-def pass_records_by_address() -> None:
-    """Let functions that Numba compiles from now on take the records of this project by address.
+def pass_records_by_address(context: Any) -> None:
+    """Let the function that is compiled in a context take the records of this project by address.
 
-    No code outside of this project takes such a record, and a kernel holds all that it hands records to.
+    Numba makes a context for each compilation.  No code outside of this project takes such a record, and a
+    kernel holds all that it hands records to.
     """
-    BaseContext.get_arg_packer = lambda context, types_: ArgPacker(
-        _Models(context.data_model_manager), types_
-    )
+    models = _Models(context.data_model_manager)
+    context.get_arg_packer = lambda types_: ArgPacker(models, types_)
 
 
 def _is_record(type_: types.Type) -> bool:
