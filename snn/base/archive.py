@@ -15,6 +15,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+# RecursionError: JSON that is nested too deeply; OverflowError: its integers, which have no end.
+CONTENT_ERRORS = (KeyError, TypeError, ValueError, RecursionError, OverflowError)
+
 
 class Entry(NamedTuple):
     """The kind, shape and range of an array of an archive.
@@ -40,7 +43,7 @@ class Entry(NamedTuple):
 class Saved:
     """An object that can be written to a file, and read again.
 
-    A class that inherits it says what the file has, `_schema`.  Unless the entries are its attributes and the
+    A class that inherits it has the entries of its file in `_schema`.  Unless they are its attributes and the
     arguments of its constructor, it defines `_entries` and `_of_entries` as well.
     """
 
@@ -54,9 +57,9 @@ class Saved:
         Parameters
         ----------
         path : path-like
-            Where to.
+            Where to write.
         **extra : array_like
-            Further entries, which `load` leaves alone.
+            Further entries, which `load` ignores.
         """
         save_archive(path, {**self._entries(), **extra})
 
@@ -67,19 +70,14 @@ class Saved:
         Parameters
         ----------
         path : path-like
-            Where from.
-
-        Raises
-        ------
-        FileNotFoundError, ValueError
-            If there is no such file, or it is one of something else.
+            The file; a damaged one, and one of something else, is a ValueError.
         """
         entries = read(path, cls._schema, kind=cls.__name__)
         with refusing(path, cls.__name__):
             return cls._of_entries(entries)
 
     def _entries(self) -> dict[str, Any]:
-        """Return what the file has."""
+        """Return the entries of the file."""
         return {name: getattr(self, name) for name in self._schema}
 
     @classmethod
@@ -89,16 +87,14 @@ class Saved:
 
 
 def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> None:
-    """Write named arrays to `path` (npz).
+    """Write named arrays to `path` (npz), whole or not at all, also where several processes write at once.
 
-    A process killed, or a disk found full, while it writes leaves what was at `path` before.  Processes may
-    save to one path at the same time: one of them is the last, and readers find a whole file.  A killed
-    process leaves what it wrote so far beside `path`, with the suffix ".part"; no other process uses it, and
-    it can be deleted.
+    A killed process leaves its part beside `path`, with the suffix ".part"; it can be deleted.
     """
     path = Path(path)
-    # Not a temporary file of the library's: those are readable by their owner alone.
-    temporary = path.with_name(f"{_shortened(path.name)}.{uuid.uuid4().hex[:16]}.part")
+    # At most 255 bytes, and not a temporary file of the library's: those are readable by their owner alone.
+    name = os.fsdecode(os.fsencode(path.name)[:200])
+    temporary = path.with_name(f"{name}.{uuid.uuid4().hex[:16]}.part")
     # In memory first: an archive whose disk is full writes once more when it is collected.
     packed = io.BytesIO()
     np.savez(packed, **entries)
@@ -114,36 +110,22 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.strerror:
-            # Of the file that the caller knows, and not of the temporary one.
+            # The caller knows the name of the file, and not of the temporary one.
             raise OSError(error.errno, error.strerror, os.fspath(path)) from None
         raise
-
-
-def _shortened(name: str) -> str:
-    """Return a name to which others can be added, where file systems have at most 255 bytes for one."""
-    return os.fsdecode(os.fsencode(name)[:200])
 
 
 def load_archive(
     path: str | os.PathLike[str], names: Iterable[str], *, kind: str, optional: Collection[str] = ()
 ) -> dict[str, np.ndarray]:
-    """Read the named arrays that `save_archive` wrote.
-
-    What is read is what was written, to the bit: every entry has a checksum, and all of them together have
-    one, in the comment of the archive.  One without a comment, as of `numpy.savez`, has only the former.
-    """
-    try:
-        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-            if archive.comment and archive.comment != _digest(archive):
-                raise ValueError("its entries are not those that were written together")
-            there = archive.namelist()
-            return {
-                name: _read(archive, name) for name in names if name not in optional or f"{name}.npy" in there
-            }
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        raise refusal(path, kind, error) from None
+    """Read named arrays; each has a checksum, and all together have one, which files of NumPy lack."""
+    with refusing(path, kind, wrong=(Exception,)), open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+        if archive.comment and archive.comment != _digest(archive):
+            raise ValueError("its entries are not those that were written together")
+        there = archive.namelist()
+        return {
+            name: _read(archive, name) for name in names if name not in optional or f"{name}.npy" in there
+        }
 
 
 def read(path: str | os.PathLike[str], schema: Mapping[str, Entry], *, kind: str) -> dict[str, np.ndarray]:
@@ -152,20 +134,23 @@ def read(path: str | os.PathLike[str], schema: Mapping[str, Entry], *, kind: str
     entries = load_archive(path, schema, kind=kind, optional=optional)
     with refusing(path, kind):
         lengths: dict[str, int] = {}
-        for name, entry in schema.items():
-            if name in entries:
-                _require(name, entries[name], entry, lengths)
+        for name, array in entries.items():
+            _require(name, array, schema[name], lengths)
     return entries
 
 
 @contextmanager
-def refusing(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
-    """Say of whatever is wrong with the content of a file, in one sentence, which file it is."""
+def refusing(
+    path: str | os.PathLike[str], kind: str, *, wrong: tuple[type[Exception], ...] = CONTENT_ERRORS
+) -> Iterator[None]:
+    """Turn whatever is wrong with the content of a file into one sentence that names the file."""
     try:
         yield
-    # RecursionError: of JSON that is nested too deeply; OverflowError: of its integers, which have no end.
-    except (KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise refusal(path, kind, error) from None
+    except FileNotFoundError:
+        raise
+    except wrong as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"path must name a saved {kind}; got {os.fspath(path)!r} ({why})") from None
 
 
 def json_object(name: str, text: str | np.ndarray) -> dict[str, Any]:
@@ -183,12 +168,6 @@ def as_object(name: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def refusal(path: str | os.PathLike[str], kind: str, error: Exception) -> ValueError:
-    """Return the error, of one line, that a file is not what it should be."""
-    why = " ".join(str(error).split()) or type(error).__name__
-    return ValueError(f"path must name a saved {kind}; got {os.fspath(path)!r} ({why})")
-
-
 def _digest(archive: zipfile.ZipFile) -> bytes:
     """Return a text that differs if the name or the checksum of any entry does."""
     entries = sorted((entry.filename, entry.file_size, entry.CRC) for entry in archive.infolist())
@@ -196,11 +175,7 @@ def _digest(archive: zipfile.ZipFile) -> bytes:
 
 
 def _read(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """Return one entry.
-
-    It is read in pieces, so that it is in memory once.  `zipfile` compares the checksum when it gives the
-    last byte.  An array whose header says less does not reach it: so nothing must be left.
-    """
+    """Return one entry; `zipfile` compares the checksum at the last byte, so nothing may be left."""
     with archive.open(f"{name}.npy") as content:
         array = np.lib.format.read_array(content, allow_pickle=False)
         if content.read(1):
