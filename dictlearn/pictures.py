@@ -17,7 +17,7 @@ from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
 from dictlearn.two_phase.phases import Phase
 from snn.base import checks
 from snn.base.describe import counted, plot, size
-from snn.pictures import current_axes, stems
+from snn.pictures import axes_of, stems
 
 __all__ = ["plot_atoms", "plot_image"]
 
@@ -58,7 +58,7 @@ def plot_atoms(
     patch_size : int or (int, int), optional
         Side of a square patch, or (height, width), in pixels; kernels have their own.
     ax : Axes, optional
-        Where to draw; by default the current axes.
+        Where to draw; by default a figure of its own.
     columns : int, optional
         Patches or curves side by side; by default as many as make the mosaic about square.
     curves : bool, default False
@@ -92,7 +92,7 @@ def plot_atoms(
         return _mosaic(atoms.reshape(len(atoms), height, width, -1), columns, ax)
     if columns is not None:
         raise ValueError(f"columns must be None without a patch_size; got {columns}")
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     ends = {"vmin": -np.abs(atoms).max(), "vmax": np.abs(atoms).max()}
     image = ax.imshow(atoms, cmap="RdBu_r", **ends, aspect="auto", interpolation="nearest")
     ax.figure.colorbar(image, ax=ax)
@@ -116,7 +116,7 @@ def _mosaic(atoms: np.ndarray, columns: int | None, ax: Axes | None) -> Axes:
         shown = np.nan_to_num(0.5 + 0.5 * mosaic, nan=1.0)
     else:
         shown = np.ma.masked_invalid(mosaic[..., 0])
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     ax.imshow(shown, cmap="gray", vmin=-1.0, vmax=1.0, interpolation="nearest")
     ax.set_title(counted(n_atoms, "atom"))
     ax.set_axis_off()
@@ -141,7 +141,7 @@ def _atoms_as_curves(dictionary: ArrayLike, columns: int | None, ax: Axes | None
     x = column[:, np.newaxis] + np.linspace(0.05, 0.95, length)
     y = 0.45 * atoms / np.where(largest > 0.0, largest, 1.0) - row[:, np.newaxis, np.newaxis]
     nothing = np.full((n_atoms, 1), np.nan)
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     ax.hlines(-row, column + 0.05, column + 0.95, color="#BBBBBB", linewidth=0.5)
     for channel in range(n_channels):
         # One line, with gaps between atoms.
@@ -165,7 +165,7 @@ def plot_image(image: ArrayLike, *, title: str = "", signed: bool = False, ax: A
     signed : bool, default False
         Show zero as the middle grey, and the largest magnitude as black or white.
     ax : Axes, optional
-        Where to draw; by default the current axes.
+        Where to draw; by default a figure of its own.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def plot_image(image: ArrayLike, *, title: str = "", signed: bool = False, ax: A
     if image.shape[2:] not in ((), (1,), (3,)):
         raise ValueError(f"image must have 1 or 3 channels; got shape {image.shape}")
     signed = checks.flag("signed", signed)
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     largest = float(np.abs(image).max()) or 1.0
     if image.shape[2:] == (3,):
         shown = 0.5 + 0.5 * image / largest if signed else image / (largest if largest > 2.0 else 1.0)
@@ -226,7 +226,7 @@ def _image_or_curve(
     """Draw an image, or a signal of one dimension with a line for each channel."""
     if not is_signal:
         return plot_image(values, title=title, signed=signed, ax=ax)
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     ax.plot(values, linewidth=0.8)
     ax.set(xlabel="place", ylabel="value", title=title)
     return ax
@@ -255,7 +255,7 @@ def learning(
             f"{learner.n_samples:,}: learn from at least {RECORD_EVERY:,} in all (raise max_iter)"
         )
     n_samples, name = history["n_samples"], LABELS[quantity]
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     style = {"marker": "o" if len(n_samples) < 30 else None, "markersize": 3.0, **line_kwargs}
     ax.plot(n_samples, history[quantity], **style)
     ax.set(xlabel="samples", ylabel=name, title=f"{name} while learning")
@@ -270,7 +270,7 @@ def learning(
 def cosines(match: AtomMatch, *, ax: Axes | None = None) -> Axes:
     """Draw the cosines of given atoms with those of a dictionary, in falling order."""
     best, assigned = match.best_cosine, match.assigned_cosine
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     places = np.arange(1, len(best) + 1)
     ax.plot(places, np.sort(best)[::-1], "o-", markersize=3.0, label="best atom")
     ax.plot(places, np.sort(assigned)[::-1], "s--", markersize=3.0, label="assigned atom, each once")
@@ -289,7 +289,7 @@ def cosines(match: AtomMatch, *, ax: Axes | None = None) -> Axes:
 def coding_rates(phase: Phase, *, signal: int = 0, ax: Axes | None = None) -> Axes:
     """Draw the rates of the coding neurons in one phase, for one signal."""
     signal = checks.index("signal", signal, len(phase.coding_rate))
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     rates = phase.coding_rate[signal]
     fired = np.flatnonzero(rates)
     stems(ax, fired, rates[fired], len(rates))

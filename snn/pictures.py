@@ -1,6 +1,6 @@
 """Pictures of runs, and what the pictures of all packages share.
 
-Each drawing draws into `ax` (default: the current axes) and returns it.  Those that are registered with
+Each drawing draws into `ax` (default: a figure of its own) and returns it.  Those that are registered with
 `plot` are what ``result.plot()`` draws.
 """
 
@@ -40,17 +40,18 @@ N_LABELLED = 20
 
 @plot.register
 def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
-    """Draw a tick for each spike, a row for each of the chosen neurons (default: all)."""
-    chosen = _chosen(neurons, spikes.n_neurons)
-    ax = current_axes(ax)
+    """Draw a tick for each spike, a row for each of the chosen neurons (default: those that fired)."""
+    fired = np.flatnonzero(spikes.counts())
+    chosen = fired if neurons is None and len(fired) else _chosen(neurons, spikes.n_neurons)
+    ax = axes_of(ax)
     row_of = np.full(spikes.n_neurons, -1)
     row_of[chosen] = np.arange(len(chosen))
     rows = row_of[spikes.neurons]
     shown = rows >= 0
-    height = min(1.0, 200.0 / len(chosen))
-    ax.scatter(
-        spikes.times[shown], rows[shown], marker="|", s=(72 * height / 4) ** 2, linewidths=0.8, color="C0"
-    )
+    # Ticks, in points, are no higher than their rows.
+    row_height = ax.get_window_extent().height * 72.0 / ax.figure.dpi / len(chosen)
+    height = min(18.0, max(0.8 * row_height, 0.5))
+    ax.scatter(spikes.times[shown], rows[shown], marker="|", s=height**2, linewidths=0.8, color="C0")
     _label_time(ax, spikes)
     ax.set(
         ylim=(len(chosen) - 0.5, -0.5),
@@ -65,7 +66,7 @@ def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes
 def charges(explanation: SpikeExplanation, *, n_sources: int = 10, ax: Axes | None = None) -> Axes:
     """Draw the charges that brought a neuron to its threshold, a bar each."""
     parts = explanation.parts(checks.positive_integer("n_sources", n_sources))
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     names, amounts = [name for name, _ in parts], np.array([charge for _, charge in parts])
     ends = np.cumsum(amounts)
     ax.barh(names, amounts, left=ends - amounts, color=["C0" if a >= 0.0 else "C3" for a in amounts])
@@ -94,7 +95,7 @@ def run(
     if result.spikes is not None:
         return raster(result.spikes, neurons=neurons, ax=ax)
     chosen = _chosen(neurons, len(result.spike_counts))
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     rates = result.spike_rate[chosen]
     fired = np.flatnonzero(rates)
     stems(ax, fired, np.where(np.isfinite(rates[fired]), rates[fired], 0.0), len(chosen))
@@ -112,7 +113,7 @@ def run(
 def activities(result: AnalogResult, *, ax: Axes | None = None) -> Axes:
     """Draw the activities of an analog flow against time; neurons that are never active are left out."""
     times = require_increasing("times", result.times)
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     used = np.flatnonzero(result.activities.any(axis=0))
     used = used[np.argsort(-np.abs(result.activities[-1, used]), kind="stable")]
     named_lines(
@@ -137,7 +138,7 @@ def activities(result: AnalogResult, *, ax: Axes | None = None) -> Axes:
 @plot.register
 def operations(counts: OperationCounts, *, ax: Axes | None = None) -> Axes:
     """Draw a bar for each kind of operation, of all signals together."""
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     total = counts.total()
     names = [field.name for field in fields(counts) if not field.name.endswith("_time")]
     count_bars(ax, {"operations": {name.replace("_", " "): getattr(total, name) for name in names}})
@@ -153,26 +154,14 @@ def potentials(
     n_times: int = 1000,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the exact membrane potentials of chosen neurons, with their resets, and return the axes.
-
-    Parameters
-    ----------
-    record : Record
-        The network and its recorded spikes, such as ``run.record``.
-    neurons : sequence of int, optional
-        Which neurons; by default the three with most spikes.
-    n_times : int, default 1000
-        Number of times at which a potential is computed, besides its own spikes.
-    ax : Axes, optional
-        Where to draw; by default the current axes.
-    """
+    """Draw the exact membrane potentials of chosen neurons (default: the three with most spikes)."""
     checks.instance_of("record", record, Record, hint=": pass run.record")
     spikes = record.spikes
     if neurons is None:
         neurons = np.argsort(-spikes.counts(), kind="stable")[:3].tolist()
     n_times = checks.positive_integer("n_times", n_times)
     chosen = _chosen(neurons, spikes.n_neurons)
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     grid = np.linspace(spikes.start, spikes.stop, n_times)
     for neuron in chosen:
         # At each spike of its own: the threshold just before it, the reset just after.
@@ -212,7 +201,7 @@ def rates_against_time(
     n_times : int, default 500
         Number of times at which rates are computed.
     ax : Axes, optional
-        Where to draw; by default the current axes.
+        Where to draw; by default a figure of its own.
     """
     require_record(spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
@@ -223,7 +212,7 @@ def rates_against_time(
         raise ValueError(
             f"spikes must be of an interval of time; got one from {spikes.start} to {spikes.stop}"
         )
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     times = np.linspace(spikes.start, spikes.stop, n_times + 1)[1:]
     curves = spikes.rate_curve(times)
     if len(chosen) > N_NAMED:
@@ -247,9 +236,9 @@ def rates_against_time(
     return ax
 
 
-def current_axes(ax: Axes | None) -> Axes:
-    """Return `ax`, or the current axes; raise TypeError if it is something else."""
-    return plt.gca() if ax is None else checks.instance_of("ax", ax, Axes)
+def axes_of(ax: Axes | None) -> Axes:
+    """Return `ax`, or the axes of a new figure."""
+    return plt.figure(layout="constrained").subplots() if ax is None else checks.instance_of("ax", ax, Axes)
 
 
 def require_increasing(name: str, values: np.ndarray) -> np.ndarray:
@@ -274,23 +263,7 @@ def named_lines(
     others: str,
     **kwargs: Any,
 ) -> list[Line2D]:
-    """Draw lines: the first few in the colours of the axes, with a name each; the others are grey.
-
-    Parameters
-    ----------
-    ax : Axes
-        Where to draw.
-    x : ndarray, shape (n_points,)
-        Common to all lines.
-    columns : sequence of ndarray, shape (n_points,) each
-        The lines, the most important ones first.
-    names : sequence of str
-        Their names.
-    others : str
-        The name of those in grey.
-    **kwargs
-        Options of `Axes.plot`; they replace what is chosen here.
-    """
+    """Draw lines: the first few in the colours of the axes, with a name each; the others are grey."""
     lines = []
     for rank, (column, name) in enumerate(zip(columns, names, strict=True)):
         if rank < N_NAMED:
@@ -304,19 +277,7 @@ def named_lines(
 
 
 def stems(ax: Axes, positions: np.ndarray, values: np.ndarray, n_positions: int, **kwargs: Any) -> None:
-    """Draw a line with a dot from zero to each value; positions without one stay empty.
-
-    Parameters
-    ----------
-    ax : Axes
-        Where to draw.
-    positions, values : ndarray, shape (n_values,)
-        Where, and how high.
-    n_positions : int
-        How many positions there are.
-    **kwargs
-        Options of `Axes.scatter` for the dots: a label, for example.
-    """
+    """Draw a line with a dot from zero to each value; positions without one stay empty."""
     colour = kwargs.pop("color", "C0")
     ax.vlines(positions, 0.0, values, color=colour, linewidth=1.0)
     ax.scatter(positions, values, s=14.0, color=colour, **kwargs)
@@ -330,17 +291,7 @@ def base_line(ax: Axes) -> None:
 
 
 def count_bars(ax: Axes, groups: Mapping[str, Mapping[str, float]], *, log: bool = True) -> None:
-    """Draw bars from left to right, each with its number; rows of zeros are left out.
-
-    Parameters
-    ----------
-    ax : Axes
-        Where to draw.
-    groups : mapping of str to (mapping of str to number)
-        Numbers by the name of their row, for each name of a colour; all groups have the same rows.
-    log : bool, default True
-        Use a logarithmic scale from 1 on, for counts of different orders.
-    """
+    """Draw bars from left to right, each with its number; rows of zeros are left out."""
     rows = [row for row in next(iter(groups.values())) if any(counts[row] > 0 for counts in groups.values())]
     height = 0.8 / len(groups)
     largest = max((counts[row] for counts in groups.values() for row in rows), default=1.0)

@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from snn.base import checks
 from snn.base.describe import counted, plot
 from snn.pictures import (
+    axes_of,
     base_line,
     count_bars,
-    current_axes,
     named_lines,
     stems,
 )
@@ -34,7 +34,7 @@ def code(result: SparseCodingResult, *, signal: int = 0, ax: Axes | None = None)
     """Draw the code of one signal, a line for each entry, with its certified gap in the title."""
     n_signals, n_atoms = result.sparse_codes.shape
     signal = checks.index("signal", signal, n_signals)
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     first, last = result.sparse_codes.indptr[signal : signal + 2]
     atoms, entries = result.sparse_codes.indices[first:last], result.sparse_codes.data[first:last]
     stems(ax, atoms, entries, n_atoms)
@@ -74,7 +74,7 @@ def code_path(
     signal = checks.index("signal", signal, result.codes.shape[1])
     if penalty is not None:
         penalty = checks.positive_number("penalty", penalty)
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     name = "multiple of the penalty" if penalty is None else "penalty"
     penalties, codes = result.multiples * (penalty or 1.0), result.codes[:, signal]
     largest = np.abs(codes).max(axis=0)
@@ -102,7 +102,7 @@ def code_path(
 def comparison(records: Comparison, *, ax: Axes | None = None) -> Axes:
     """Draw seconds against the largest relative gap of each method; gaps below 1e-16 are drawn there."""
     checked_records(records)
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     for record in records:
         gap = max(float(record["largest_relative_gap"]), LEAST_GAP)
         ax.loglog([gap], [float(record["seconds"])], "o", label=str(record["method"]))
@@ -116,7 +116,7 @@ def comparison(records: Comparison, *, ax: Axes | None = None) -> Axes:
 @plot.register
 def ledger(operations: OperationLedger, *, ax: Axes | None = None) -> Axes:
     """Draw the operations of each part of a solver, of all signals together."""
-    ax = current_axes(ax)
+    ax = axes_of(ax)
     totals = {part: counts.total() for part, counts in operations.items()}
     kinds = ("synaptic_operations", "multiply_adds")
     count_bars(

@@ -195,9 +195,9 @@ def test_results_draw_themselves(things):
             assert ax.get_ylabel() or any(tick.get_text() for tick in ax.get_yticklabels()), thing
         with pytest.raises(TypeError, match="ax must be an Axes"):
             thing.plot(ax=3)
-        # Without axes the current ones are used.
+        # Without axes it has a figure of its own.
         plt.sca(current := plt.figure().subplots())
-        assert thing.plot() is current
+        assert thing.plot().figure is not current.figure
         plt.close("all")
 
 

@@ -60,7 +60,7 @@ class Drawn(Described):
         Parameters
         ----------
         ax : Axes, optional
-            Where to draw; by default the current axes.
+            Where to draw; by default a figure of its own.
         **options
             Options of the drawing; docs/pictures.md lists them for each type.
         """
