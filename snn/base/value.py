@@ -41,7 +41,7 @@ class Value:
 
     def __post_init__(self) -> None:
         values = vars(self)
-        for name, check, arguments, may_be_none in _checks_of(type(self)):
+        for name, check, arguments, may_be_none in _checks_of(type(self)):  # type: ignore[arg-type]
             value = values[name]
             if value is not None or not may_be_none:
                 values[name] = check(name, value, *arguments)

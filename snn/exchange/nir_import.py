@@ -180,7 +180,7 @@ class _Convolution(NamedTuple):
     def __matmul__(self, values: np.ndarray) -> np.ndarray:
         (down, right), (row_stride, column_stride) = self.padding, self.stride
         padded = np.pad(values.reshape(self.shape_before), ((0, 0), (down, down), (right, right)))
-        windows = sliding_window_view(padded, self.kernels.shape[2:], axis=(1, 2))
+        windows = sliding_window_view(padded, (1, *self.kernels.shape[2:]))[:, :, :, 0]
         windows = windows[:, ::row_stride, ::column_stride]
         return np.tensordot(self.kernels, windows, axes=([1, 2, 3], [0, 3, 4])).ravel()
 

@@ -124,7 +124,7 @@ class LassoModel(Value, Described):
         mask: ArrayLike | None = None,
         feature_weights: ArrayLike | None = None,
     ) -> None:
-        self._check(dictionary, penalty, positive, gram, mask, feature_weights)
+        self._set(dictionary, penalty, positive, gram, mask, feature_weights)
         self.is_prepared = True
         # Computed now, not with the first signal.
         if self.atoms.is_matrix:
@@ -137,10 +137,10 @@ class LassoModel(Value, Described):
     def _unprepared(cls, *arguments: Any) -> LassoModel:
         """Return a model of which nothing is computed before a solver asks for it."""
         model = object.__new__(cls)
-        model._check(*arguments)
+        model._set(*arguments)
         return model
 
-    def _check(
+    def _set(
         self, dictionary: Any, penalty: Any, positive: Any, gram: Any, mask: Any = None, weights: Any = None
     ) -> None:
         self.atoms = dictionary_of(dictionary)

@@ -57,6 +57,7 @@ def spread(
     """
     is_serial = len(batches) == 1 or n_workers == 1
     with nullcontext() if is_serial and blas_threads else one_blas_thread():
+        done: Iterator[tuple[int, Outcome]]
         if is_serial:
             done = ((k, solve(batch)) for k, batch in enumerate(batches))
         else:  # to ask for the backend takes as long as some problems, and to import it longer
