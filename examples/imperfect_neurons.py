@@ -26,8 +26,8 @@ from dictlearn import join_channels, learn_dictionary, normalise
 from examples._common import BLUE, GREEN, ORANGE, RED, figure, parser, save, table
 from examples._data import patch_signals, photographs
 from examples._small_patches import LEAST_CONTRAST, N_ATOMS, SIDE
-from snn import ImperfectClock, Imperfections, RunawayError, simulate_clocked
-from snn.digital import DigitalFormat, FixedPoint, ImperfectDigital
+from snn import Clock, Imperfections, RunawayError, simulate_clocked
+from snn.digital import Digital, DigitalFormat, FixedPoint
 from solvers import LassoProblem, lasso_network, solve_digital, solve_spiking
 from solvers.certificate.optimality import duality_gap, penalty_max
 
@@ -133,8 +133,8 @@ def measure(problems: Problems, kind: Kind, size: float, seed: int, duration: fl
     n_atoms = problems.inhibition.n_atoms
     chip, of_pairs = kind.of(size, seed, n_atoms), kind.of(size, seed, 2 * n_atoms)
     common: dict[str, Any] = {"max_duration": duration}
-    clock, of_pairs = (ImperfectClock(STEP, imperfections=each) for each in (chip, of_pairs))
-    integers_of_chip = ImperfectDigital(STEP, FORM, imperfections=chip)
+    clock, of_pairs = (Clock(STEP, imperfections=each) for each in (chip, of_pairs))
+    integers_of_chip = Digital(STEP, FORM, imperfections=chip)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         stages = solve_spiking(problems.inhibition, how=clock, tol=TOL, **common)

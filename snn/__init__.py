@@ -15,9 +15,9 @@ from snn.record.record import Record, SpikeExplanation
 from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
-from snn.run.clocked import Clock
+from snn.run.clock import Clock
 from snn.run.exact import Exact
-from snn.run.imperfect import ImperfectClock, Imperfections
+from snn.run.imperfect import Imperfections
 from snn.run.simulate import simulate, simulate_clocked
 from snn.run.simulator import Simulator
 from snn.weights import (
@@ -40,7 +40,6 @@ __all__ = [
     "Clock",
     "DenseRows",
     "Exact",
-    "ImperfectClock",
     "Imperfections",
     "NetworkState",
     "OperationCounts",

@@ -19,7 +19,7 @@ from snn._kernels.active_set import FEWEST_SCREENED
 from snn._kernels.compile_notice import NOTICE
 from snn._kernels.compiling import is_kept_on_disk
 from snn.base import checks
-from snn.digital import DigitalFormat, DigitalNetwork, ImperfectDigital, simulate_digital
+from snn.digital import Digital, DigitalFormat, DigitalNetwork, simulate_digital
 from snn.network import NetworkState, SpikingNetwork
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
@@ -156,5 +156,5 @@ def tasks() -> Tasks:
 
 
 def _imperfect_integers(network: SpikingNetwork, imperfections: Imperfections) -> None:
-    how = ImperfectDigital(0.5, imperfections=imperfections)
+    how = Digital(0.5, imperfections=imperfections)
     how.start(network, network.soma_bias[np.newaxis], window_moments=True).advance(5.0)

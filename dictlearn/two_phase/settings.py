@@ -15,7 +15,7 @@ from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
 from snn.base.archive import as_object, json_object
 from snn.digital import FixedPoint
-from snn.run.clocked import time_of
+from snn.run.clock import time_of
 from snn.run.run import Time
 
 READOUTS = ("rate", "current")

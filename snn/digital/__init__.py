@@ -6,11 +6,10 @@
 
 from snn.digital.fixed_point import FixedPoint, FixedPointArray
 from snn.digital.format import DigitalFormat
-from snn.digital.imperfect import ImperfectDigital
 from snn.digital.network import DigitalNetwork
-from snn.digital.run import Digital
 from snn.digital.simulate import DigitalResult, simulate_digital
 from snn.digital.state import DigitalState
+from snn.digital.time import Digital
 
 __all__ = [
     "Digital",
@@ -20,6 +19,5 @@ __all__ = [
     "DigitalState",
     "FixedPoint",
     "FixedPointArray",
-    "ImperfectDigital",
     "simulate_digital",
 ]

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snn._kernels import digital, imperfect_digital
 from snn.base import checks
 from snn.digital.network import DigitalNetwork
-from snn.digital.run import Digital, DigitalRun, Integers
+from snn.digital.run import DigitalRun
 from snn.digital.state import DigitalState
 from snn.network import RunnableNetwork
-from snn.run.imperfect import Imperfections, delay_steps, require_fit, require_no_state, whole_steps
+from snn.run.imperfect import Imperfections, delay_steps, require_no_state, whole_steps
 
-# Of a potential times a leak.
-MOST_PRODUCT_BITS = 62
-# No normal number that is drawn is larger.
-LARGEST_NORMAL = 9.0
-LARGEST_NOISE = 2.0**60
+if TYPE_CHECKING:
+    from snn.digital.time import Integers
 
 
 class ImperfectDigitalRun(DigitalRun):
@@ -36,13 +32,14 @@ class ImperfectDigitalRun(DigitalRun):
 
     def __init__(
         self,
-        how: ImperfectIntegers,
+        how: Integers,
         network: RunnableNetwork,
         soma_bias: np.ndarray,
         state: DigitalState | None = None,
         **options: Any,
     ) -> None:
         imperfections, integers = how.imperfections, how.network
+        assert imperfections is not None
         require_no_state(imperfections, state)
         super().__init__(how, network, soma_bias, state, **options)
         shape = soma_bias.shape
@@ -82,61 +79,6 @@ class ImperfectDigitalRun(DigitalRun):
         self._imperfect.steps_before[copies] += self._steps[copies]
         super()._restart(copies)
         self.n_lost[copies] = self._imperfect.waiting[copies] = 0
-
-
-@dataclass(frozen=True)
-class ImperfectDigital(Digital):
-    """Time in steps, of imperfect neurons in integers.
-
-    Parameters
-    ----------
-    time_step, format, threshold, rng, lowest_drive
-        As of `Digital`.
-    imperfections : Imperfections
-        What is imperfect.  Mismatched thresholds and weights are rounded to integers; the leak is rounded as
-        the decay of currents is, and noise to whole units of the potential.
-    """
-
-    imperfections: Imperfections = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.instance_of("imperfections", self.imperfections, Imperfections)
-
-    def prepare(self, network: RunnableNetwork) -> ImperfectIntegers:
-        """Return the time of one network, whose weights are drawn and rounded here.
-
-        Parameters
-        ----------
-        network : SpikingNetwork, or another with its weights and thresholds
-            The network of all runs to come.
-        """
-        require_fit(self.imperfections, network.n_neurons, self.time_step)
-        form, noise = self.format, self.imperfections.potential_noise
-        if self.imperfections.leak > 0.0 and form.potential_bits + form.decay_bits > MOST_PRODUCT_BITS:
-            raise ValueError(
-                f"potential_bits and decay_bits must be at most {MOST_PRODUCT_BITS} together with a leak, or "
-                f"a product could overflow; got {form.potential_bits} and {form.decay_bits}"
-            )
-        integers = super().prepare(self.imperfections.mismatched(network)).network
-        leak_of(self.imperfections, integers)
-        most = LARGEST_NORMAL * noise * math.sqrt(self.time_step) * float(integers.firing_threshold.max())
-        if most > LARGEST_NOISE:
-            raise ValueError(
-                f"potential_noise must add at most 2^60 units to a potential in a step; got {noise:g}, which "
-                f"may add {most:.3g}"
-            )
-        return ImperfectIntegers(
-            network=integers, lowest_drive=self.lowest_drive, imperfections=self.imperfections
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImperfectIntegers(Integers):
-    """Digital time of one network of imperfect neurons: what `ImperfectDigital.prepare` returns."""
-
-    imperfections: Imperfections
-    run_type = ImperfectDigitalRun  # type: ignore[assignment]
 
 
 def leak_of(imperfections: Imperfections, network: DigitalNetwork) -> int:

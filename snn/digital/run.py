@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import issparse
 
 from snn._kernels import digital
 from snn._kernels.digital import HIGH_POTENTIAL
-from snn.base import checks
 from snn.digital.format import DigitalFormat
 from snn.digital.network import LARGEST_SUM, DigitalNetwork
 from snn.digital.state import DigitalState
-from snn.network import RunnableNetwork, SpikingNetwork
+from snn.network import RunnableNetwork
 from snn.record.stimulus import Stimulus
-from snn.run.clocked import SteppedRun, checked_step
-from snn.run.run import Spikes, Time
+from snn.run.clocked import SteppedRun
+from snn.run.run import Spikes
+
+if TYPE_CHECKING:
+    from snn.digital.time import Integers
 
 QUOTIENTS = {"truncate": digital.TRUNCATE, "floor": digital.FLOOR, "nearest": digital.NEAREST}
 
@@ -200,72 +202,6 @@ class DigitalRun(SteppedRun):
             drive = self.integers.drive(soma_bias)
             self._copies.bias[k] = drive.mantissas << drive.exponent
             self.n_clipped_drives[k] = drive.n_saturated
-
-
-@dataclass(frozen=True)
-class Digital(Time[DigitalRun]):
-    """Time in steps, of neurons in integers, by the rules of `simulate_digital`.
-
-    Parameters
-    ----------
-    time_step : float
-        Length of a step, in synaptic time constants.
-    format : DigitalFormat, optional
-        Widths and rounding; by default those of `DigitalFormat`, Loihi's widths.
-    threshold, rng
-        As of `DigitalNetwork.of`.
-    lowest_drive : float, optional
-        Drives below minus so many times the largest are raised to that.  They would take the bits of the
-        others: mantissas have one exponent.  By default they are not.
-    """
-
-    time_step: float
-    format: DigitalFormat = field(default_factory=DigitalFormat)
-    threshold: int | None = field(default=None, kw_only=True)
-    rng: int | np.random.Generator | None = field(default=None, kw_only=True)
-    lowest_drive: float | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        # `DigitalNetwork.of` warns of a long one.
-        object.__setattr__(self, "time_step", checked_step(self.time_step, warn=False))
-        checks.instance_of("format", self.format, DigitalFormat)
-        if self.lowest_drive is not None:
-            checks.positive_number("lowest_drive", self.lowest_drive)
-
-    def prepare(self, network: RunnableNetwork) -> Integers:
-        """Return the time of one network, whose weights are rounded here.
-
-        Parameters
-        ----------
-        network : SpikingNetwork, or another with its weights and thresholds
-            The network of all runs to come.
-        """
-        real = SpikingNetwork(network.weights, np.zeros(network.n_neurons), network.firing_threshold)
-        rounded = DigitalNetwork.of(
-            real, self.format, time_step=self.time_step, threshold=self.threshold, rng=self.rng
-        )
-        return Integers(network=rounded, lowest_drive=self.lowest_drive)
-
-    def start(
-        self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
-    ) -> DigitalRun:
-        """As `Time.start`; the weights are rounded here.
-
-        Parameters
-        ----------
-        network, soma_bias, state, **options
-            As of `Run`; not checked.
-        """
-        return self.prepare(network).start(network, soma_bias, state, **options)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Integers(Time[DigitalRun]):
-    """Digital time of one network: what `Digital.prepare` returns."""
-
-    network: DigitalNetwork
-    lowest_drive: float | None = None
-    run_type = DigitalRun
 
 
 def rules_of(network: DigitalNetwork) -> digital.Rules:

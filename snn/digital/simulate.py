@@ -10,8 +10,8 @@ import numpy as np
 from snn.base import checks
 from snn.base.describe import Drawn, number
 from snn.digital.network import DigitalNetwork
-from snn.digital.run import Integers
 from snn.digital.state import DigitalState
+from snn.digital.time import Integers
 from snn.network import NetworkState
 from snn.record.operations import OperationCounts
 from snn.record.result import run_facts, runaway_error

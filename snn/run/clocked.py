@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,11 +12,11 @@ from snn._kernels import clocked
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
-from snn.run.exact import Exact
-from snn.run.run import Run, Spikes, Time
+from snn.run.run import Run, Spikes
 
-INTEGRATIONS = ("exact", "euler")
-RESETS = ("subtract", "zero")
+if TYPE_CHECKING:
+    from snn.run.clock import Clock
+
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**53
 # Of times, in steps: less is rounding.
@@ -198,58 +197,6 @@ class ClockRun(RealRun):
 
     def _removed(self) -> np.ndarray:
         return self._copies.removed
-
-
-@dataclass(frozen=True)
-class Clock(Time[ClockRun]):
-    """Time in steps of fixed length, by the rules of `simulate_clocked`.
-
-    Parameters
-    ----------
-    time_step : float
-        Length of a step, in synaptic time constants.
-    integration : {"exact", "euler"}, default "exact"
-    reset : {"subtract", "zero"}, default "subtract"
-    """
-
-    time_step: float
-    integration: str = field(default="exact", kw_only=True)
-    reset: str = field(default="subtract", kw_only=True)
-    run_type = ClockRun
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "time_step", checked_step(self.time_step))
-        checks.one_of("integration", self.integration, INTEGRATIONS)
-        checks.one_of("reset", self.reset, RESETS)
-
-    @property
-    def departures(self) -> str:
-        """Euler's steps and resets to zero: what they bring and take is no multiple of weights."""
-        euler = ["Euler's steps"] if self.integration == "euler" else []
-        return ", ".join(euler + (["resets to zero"] if self.reset == "zero" else []))
-
-    def end_of(self, duration: float) -> float:
-        """Return the time of the end of the last step; ValueError unless the steps of a duration are whole.
-
-        Parameters
-        ----------
-        duration : float
-            Positive.
-        """
-        n_steps = round(min(duration / self.time_step, MOST_STEPS))
-        if n_steps < 1 or abs(n_steps * self.time_step - duration) > ROUNDING * duration:
-            raise ValueError(
-                f"duration must be a whole number of time steps; got {duration} and a time_step of "
-                f"{self.time_step}"
-            )
-        return n_steps * self.time_step
-
-
-def time_of(time_step: float | None, *, integration: str = "exact", reset: str = "subtract") -> Time[Any]:
-    """Return the time of functions that take a `time_step`, or None for an exact run."""
-    checks.one_of("integration", integration, INTEGRATIONS)
-    checks.one_of("reset", reset, RESETS)
-    return Exact() if time_step is None else Clock(time_step, integration=integration, reset=reset)
 
 
 def _workspace(firing_threshold: np.ndarray) -> clocked.Workspace:

@@ -362,7 +362,12 @@ class Exact(Time[ExactRun]):
     """
 
     screening: bool = True
-    run_type = ExactRun
 
     def __post_init__(self) -> None:
         checks.flag("screening", self.screening)
+
+    def start(
+        self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
+    ) -> ExactRun:
+        """As `Time.start`."""
+        return ExactRun(self, network, soma_bias, state, **options)

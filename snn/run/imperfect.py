@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +15,12 @@ from snn._kernels.clocked import MOST_AT_ONCE
 from snn.base import checks
 from snn.base.value import Value
 from snn.network import NetworkState, RunnableNetwork, SpikingNetwork
-from snn.run.clocked import MOST_STEPS, ROUNDING, Clock, RealRun
+from snn.run.clocked import MOST_STEPS, ROUNDING, RealRun
 from snn.run.run import Run
 from snn.weights import SparseWeights
+
+if TYPE_CHECKING:
+    from snn.run.clock import Clock
 
 # Copies keep a current for each neuron and step of the longest delay.
 MOST_DELAY_STEPS = 4096
@@ -224,13 +227,14 @@ class ImperfectRun(RealRun):
 
     def __init__(
         self,
-        how: ImperfectClock,
+        how: Clock,
         network: RunnableNetwork,
         soma_bias: np.ndarray,
         state: NetworkState | Run | None = None,
         **options: Any,
     ) -> None:
         imperfections = how.imperfections
+        assert imperfections is not None
         require_no_state(imperfections, state)
         require_fit(imperfections, network.n_neurons, how.time_step)
         chip = imperfections.mismatched(network)
@@ -325,81 +329,9 @@ class ImperfectRun(RealRun):
         return self._taken + self.leaked + self.refused - self.noise
 
 
-@dataclass(frozen=True)
-class ImperfectClock(Clock):
-    """Time in steps of fixed length, of neurons that are imperfect: `simulate_clocked`.
-
-    Parameters
-    ----------
-    time_step : float
-        Length of a step, in synaptic time constants.
-    imperfections : Imperfections
-        What is imperfect.
-    integration, reset
-        As of `Clock`.
-    """
-
-    imperfections: Imperfections = field(kw_only=True)
-    run_type = ImperfectRun  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.instance_of("imperfections", self.imperfections, Imperfections)
-        if self.integration == "euler" and self.imperfections.leak * self.time_step >= 1.0:
-            raise ValueError(
-                f"leak must be less than 1 / time_step, {1.0 / self.time_step:g}, with integration='euler'; "
-                f"got {self.imperfections.leak:g}"
-            )
-
-    @property
-    def departures(self) -> str:
-        """All imperfections but mismatch, which the network of a run has."""
-        names = ("leak", "refractory_time", "delays", "potential_noise", "lost_spikes")
-        found = [name.replace("_", " ") for name in names if np.any(getattr(self.imperfections, name))]
-        return ", ".join(found + ([super().departures] if super().departures else []))
-
-    def network_of(self, network: SpikingNetwork) -> SpikingNetwork:
-        """Return the network with the thresholds and weights that are drawn: `Imperfections.mismatched`.
-
-        Parameters
-        ----------
-        network : SpikingNetwork
-            The network that was meant.
-        """
-        return self.imperfections.mismatched(network)
-
-    def end_of(self, duration: float) -> float:
-        """As `Clock.end_of`; also ValueError if the refractory time or a delay is as long as the duration.
-
-        Parameters
-        ----------
-        duration : float
-            Positive.
-        """
-        for name, time in (
-            ("refractory_time", self.imperfections.refractory_time),
-            ("longest of delays", self.imperfections.longest_delay),
-        ):
-            if time >= duration:
-                raise ValueError(f"duration must be longer than the {name}, {time:g}; got {duration:g}")
-        return super().end_of(duration)
-
-
-def clock_of(
-    time_step: float,
-    imperfections: Imperfections | None,
-    *,
-    integration: str = "exact",
-    reset: str = "subtract",
-) -> Clock:
-    """Return the clock of functions that take imperfections, or None for neurons without any."""
-    if imperfections is None:
-        return Clock(time_step, integration=integration, reset=reset)
-    return ImperfectClock(time_step, imperfections=imperfections, integration=integration, reset=reset)
-
-
-def _rules_of(how: ImperfectClock) -> imperfect.Rules:
+def _rules_of(how: Clock) -> imperfect.Rules:
     """Return how a step is done, as the kernel takes it."""
+    assert how.imperfections is not None
     step, leak = how.time_step, how.imperfections.leak
     decay = math.exp(-step)
     if how.integration == "euler":

@@ -1,8 +1,8 @@
 """Runs: copies of one network that are advanced together, whatever the kind of time.
 
 `Time` is how time passes: `Exact`, `Clock`, `Digital`.  It starts a `Run`.  All runs have the same fields and
-methods, and the loop over their kernel is here.  A new kind of run is a class of `Time` that names a class of
-`Run`, which calls its kernel in `_call`; the members it must define are marked as abstract.
+methods, and the loop over their kernel is here.  A new kind of run is a class of `Time` that starts a `Run`,
+which calls its kernel in `_call`; the members it must define are marked as abstract.
 """
 
 from __future__ import annotations
@@ -307,20 +307,17 @@ def _joined(parts: list[Spikes]) -> Spikes:
 R_co = TypeVar("R_co", bound=Run, covariant=True)
 
 
-class Time(Generic[R_co]):
+class Time(ABC, Generic[R_co]):
     """How time passes in a run of a network.
 
     Attributes
     ----------
-    run_type : type
-        The class of its runs.
     time_step : float or None
         Length of a step, in synaptic time constants; None of exact time.
     departures : str
         In which ways neurons depart from the equations of `SpikingNetwork`, such as "leak, delays".
     """
 
-    run_type: type[R_co]
     time_step: float | None = None
 
     @property
@@ -328,6 +325,7 @@ class Time(Generic[R_co]):
         """ "" unless a kind of time says otherwise."""
         return ""
 
+    @abstractmethod
     def start(
         self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
     ) -> R_co:
@@ -338,7 +336,6 @@ class Time(Generic[R_co]):
         network, soma_bias, state, **options
             As of `Run`; not checked.
         """
-        return self.run_type(self, network, soma_bias, state, **options)
 
     def prepare(self, network: RunnableNetwork) -> Time[R_co]:
         """Return a time that starts runs of one network faster; what takes long is done here, once.

@@ -14,8 +14,9 @@ from snn.record.result import SimulationResult, runaway_error
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus, excitation, largest_magnitudes, require_fitting
 from snn.run.changes import Changes
+from snn.run.clock import Clock
 from snn.run.exact import Exact
-from snn.run.imperfect import Imperfections, clock_of
+from snn.run.imperfect import Imperfections
 from snn.run.run import Time
 
 EXACT = Exact()
@@ -170,7 +171,7 @@ def simulate_clocked(
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
-    clock = clock_of(time_step, imperfections, integration=integration, reset=reset)
+    clock = Clock(time_step, integration=integration, reset=reset, imperfections=imperfections)
     return _simulate(network, clock, duration, state, stimulus, record_spikes, max_spikes, progress)
 
 

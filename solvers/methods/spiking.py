@@ -163,7 +163,7 @@ class Stages(SpikingMethod):
     max_duration : float, default 10000
         Simulated time of all stages, in synaptic time constants, after which the network is stopped.
     how : Time, default Exact()
-        `Exact`, or a `Clock` on which the network keeps charge, as a chip would, also an `ImperfectClock`:
+        `Exact`, or a `Clock` on which the network keeps charge, as a chip would, also with `Imperfections`:
         stages repair much of what imperfect neurons get wrong (docs/imperfect_neurons.md).  The gap is
         certified all the same, and steps of 1/4 take about as many spikes.  Where the atoms of a code have a
         Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or more, a step is too long: rates swing
@@ -284,7 +284,7 @@ class DigitalStages(Stages):
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped; at least a step.
     how : Digital, default Digital(0.25)
-        Length of a step, widths and rounding, and imperfections of an `ImperfectDigital`.
+        Length of a step, widths and rounding, and imperfections.
     """
 
     how: Time[Any] = QUARTER_STEPS

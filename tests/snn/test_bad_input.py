@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse
 
 from snn import (
+    Clock,
     DenseRows,
-    ImperfectClock,
     Imperfections,
     NetworkState,
     OperationCounts,
@@ -27,11 +27,11 @@ from snn import (
     warm_up,
 )
 from snn.digital import (
+    Digital,
     DigitalFormat,
     DigitalNetwork,
     DigitalState,
     FixedPoint,
-    ImperfectDigital,
     simulate_digital,
 )
 from snn.pictures import rates_against_time
@@ -83,7 +83,7 @@ def imperfect(duration=10.0, integration="exact", state=None, **changes):
 
 
 def imperfect_digital(format=None, state=None, **changes):
-    how = ImperfectDigital(0.25, format or DigitalFormat(), imperfections=Imperfections(**changes))
+    how = Digital(0.25, format or DigitalFormat(), imperfections=Imperfections(**changes))
     return how.start(NETWORK, NETWORK.soma_bias[np.newaxis], state)
 
 
@@ -149,8 +149,8 @@ CASES = [
     *table(Imperfections, TYPE, **{name: ["some"] for name in OF_RATES}),
     *table(Imperfections, VALUE, lost_spikes=[1.0], delays=[np.zeros((1, 2, 2)), [0.1, -0.2], [0.1, NAN]], seed=[-1, 2**63]),
     *table(Imperfections, TYPE, leak=[[0.1]], seed=[0.5]),
-    case(TYPE, "imperfections", lambda: ImperfectClock(0.1, imperfections={"leak": 0.1})),
-    case(TYPE, "imperfections", lambda: ImperfectDigital(0.25, imperfections=0.1)),
+    case(TYPE, "imperfections", lambda: Clock(0.1, imperfections={"leak": 0.1})),
+    case(TYPE, "imperfections", lambda: Digital(0.25, imperfections=0.1)),
     case(VALUE, "leak", imperfect, leak=10.0, integration="euler"),
     case(VALUE, "duration", imperfect, refractory_time=10.0), case(VALUE, "duration", imperfect, delays=[10.0, 12.0]),
     case(VALUE, "delays", imperfect, duration=500.0, delays=410.0),

@@ -10,7 +10,6 @@ from sklearn.linear_model import Lasso
 
 from snn import (
     Clock,
-    ImperfectClock,
     Imperfections,
     NetworkState,
     RunawayError,
@@ -77,7 +76,7 @@ def test_every_step_is_the_slow_twins(form, data, step, scale, integration, rese
     n, n_steps = network.n_neurons, data.draw(st.integers(20, 60))
     given = data.draw(st.none() | imperfections(n))
     options = {"integration": integration, "reset": reset}
-    clock = Clock(step, **options) if given is None else ImperfectClock(step, imperfections=given, **options)
+    clock = Clock(step, imperfections=given, **options)
     chip = clock.network_of(network)
     state = this.state
     if state is not None:

@@ -6,7 +6,7 @@ Every step of theirs is that of the slow twin: test_clock_driven.py.
 import numpy as np
 import pytest
 
-from snn import ImperfectClock, Imperfections, SpikingNetwork, simulate_clocked
+from snn import Clock, Imperfections, SpikingNetwork, simulate_clocked
 from snn._kernels.random_numbers import fill_normals
 from snn._kernels.random_numbers import philox as compiled_philox
 from tests.reference.clock import normal, philox
@@ -74,7 +74,7 @@ def test_noise_has_its_variance(leak):
 
 def test_lost_spikes_are_so_many():
     network = SpikingNetwork(np.zeros((200, 200)), np.linspace(5.0, 9.0, 200))
-    run = ImperfectClock(1 / 8, imperfections=Imperfections(lost_spikes=0.3)).start(
+    run = Clock(1 / 8, imperfections=Imperfections(lost_spikes=0.3)).start(
         network, network.soma_bias[np.newaxis]
     )
     run.advance(100.0)
@@ -106,7 +106,7 @@ def test_mismatch_has_its_mean_and_deviation():
 
 def test_a_run_that_starts_again_has_new_noise_and_an_empty_line():
     network = random_network(np.random.default_rng(3), 30)
-    clock = ImperfectClock(1 / 8, imperfections=Imperfections(**ALL))
+    clock = Clock(1 / 8, imperfections=Imperfections(**ALL))
     run = clock.start(network, network.soma_bias[np.newaxis], window_moments=True)
     run.advance(20.0)
     assert run.pending.any()

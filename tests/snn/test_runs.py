@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from snn import (
     Clock,
     Exact,
-    ImperfectClock,
     Imperfections,
     RunawayError,
     Simulator,
@@ -65,7 +64,7 @@ def clock(**rules: str) -> Kind:
 def imperfect(**changes: float) -> Kind:
     imperfections = Imperfections(**changes)
     front = partial(simulate_clocked, time_step=TIME_STEP, imperfections=imperfections)
-    how = ImperfectClock(TIME_STEP, imperfections=imperfections)
+    how = Clock(TIME_STEP, imperfections=imperfections)
     return Kind(how, charge=None, filters=False, simulate=front)
 
 
@@ -332,7 +331,7 @@ def test_charge_balances_with_every_imperfection(integration, data, names, seed)
     this = data.draw(networks("dense", ["mixed weights", "weak inhibition"], least=10, most=24))
     drives = np.outer([1.0, 2.5], np.abs(this.soma_bias))
     imperfections = Imperfections(**{name: ALL_IMPERFECTIONS[name] for name in names}, seed=seed)
-    how = ImperfectClock(1 / 8, imperfections=imperfections, integration=integration)
+    how = Clock(1 / 8, imperfections=imperfections, integration=integration)
     run = how.start(this.network(), drives)
     weights, threshold = run.network.weights.toarray(), run.network.firing_threshold
     assert np.array_equal(weights, this.weights) == ("weight_mismatch" not in names)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from snn import Clock, ImperfectClock, Imperfections
-from snn.digital import Digital, DigitalFormat, FixedPoint, ImperfectDigital
+from snn import Clock, Imperfections
+from snn.digital import Digital, DigitalFormat, FixedPoint
 from solvers import solve, solve_digital, solve_spiking
 from solvers.methods import DigitalStages, OneWindow, Stages
 from tests.reference.problems import random_problem
@@ -30,14 +30,14 @@ def problem():
 
 
 def solved(problem, imperfections, **options):
-    return solve_spiking(problem, how=ImperfectClock(STEP, imperfections=imperfections), **options)
+    return solve_spiking(problem, how=Clock(STEP, imperfections=imperfections), **options)
 
 
 @pytest.mark.parametrize("name", [*REPAIRED, "delays"])
 def test_stages_reach_what_one_window_does_not(problem, name):
     """Delays change what is on the way only; all others change what a run tends to, or how it gets there."""
     imperfections = Imperfections(**{name: {**REPAIRED, "delays": 1.0}[name]}, seed=1)
-    one_window = OneWindow(how=ImperfectClock(STEP, imperfections=imperfections), max_duration=500.0)
+    one_window = OneWindow(how=Clock(STEP, imperfections=imperfections), max_duration=500.0)
     with pytest.warns(ConvergenceWarning, match="max_duration=500"):
         window = solve(problem, one_window, tol=1e-6)
     assert (np.median(window.relative_gap) > WORSE) == (name != "delays")
@@ -46,7 +46,7 @@ def test_stages_reach_what_one_window_does_not(problem, name):
     if name != "delays":
         of_integers, perfect = (
             solve_digital(problem, how=how, tol=1e-4)
-            for how in (ImperfectDigital(STEP, WIDE, imperfections=imperfections), Digital(STEP, WIDE))
+            for how in (Digital(STEP, WIDE, imperfections=imperfections), Digital(STEP, WIDE))
         )
         assert of_integers.converged
         assert (of_integers.n_steps != perfect.n_steps).any()
@@ -56,9 +56,9 @@ def test_stages_reach_what_one_window_does_not(problem, name):
 def test_a_code_does_not_depend_on_what_is_in_the_batch(problem, kind):
     imperfections = Imperfections(**{name: 0.4 * value for name, value in REPAIRED.items()}, delays=0.4)
     if kind == "clock":
-        method = Stages(how=ImperfectClock(STEP, imperfections=imperfections))
+        method = Stages(how=Clock(STEP, imperfections=imperfections))
     else:
-        method = DigitalStages(how=ImperfectDigital(STEP, WIDE, imperfections=imperfections))
+        method = DigitalStages(how=Digital(STEP, WIDE, imperfections=imperfections))
     together, again = (solve(problem, method, tol=1e-3, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(again.codes, together.codes)
     alone = solve(problem.subset([4]), method, tol=1e-3)

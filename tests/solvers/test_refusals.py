@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from snn import Clock, ImperfectClock, Imperfections
-from snn.digital import Digital, ImperfectDigital
+from snn import Clock, Imperfections
+from snn.digital import Digital
 from solvers import (
     METHODS,
     Comparison,
@@ -202,10 +202,10 @@ OF_SOLVERS = [
     *wrong(ValueError, "time_step", 0.0, make=Clock),
     *wrong(TypeError, "time_step", "1/4", make=Clock),
     (lambda: Digital(0.25, 8), TypeError, "format"),
-    (lambda: ImperfectClock(0.25, imperfections={}), TypeError, "imperfections"),
-    (lambda: solve_spiking(PROBLEM, how=ImperfectClock(0.25, imperfections=Imperfections(delays=[1.0, 2.0]))),
+    (lambda: Clock(0.25, imperfections={}), TypeError, "imperfections"),
+    (lambda: solve_spiking(PROBLEM, how=Clock(0.25, imperfections=Imperfections(delays=[1.0, 2.0]))),
      ValueError, "delays"),
-    (lambda: ImperfectDigital(0.25, imperfections=0.5), TypeError, "imperfections"),
+    (lambda: Digital(0.25, imperfections=0.5), TypeError, "imperfections"),
     *wrong(TypeError, "how", 0.25, Digital(0.25), make=partial(solve_spiking, PROBLEM)),
     *wrong(TypeError, "how", 0.25, Clock(0.25), make=partial(solve_digital, PROBLEM)),
     (lambda: dependent(), ValueError, "penalty .*independent"),

@@ -15,7 +15,7 @@ from sklearn.datasets import load_sample_image
 from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn import normalise, random_patches, remove_mean, split_channels
-from snn import ImperfectClock, Imperfections
+from snn import Clock, Imperfections
 from solvers import LassoProblem, solve
 from solvers.methods import OneWindow, Stages
 
@@ -28,7 +28,7 @@ sizes = 2.0 ** np.arange(-8, 0)
 gaps = {"one run": [], "stages": []}
 for size in sizes:
     chip = Imperfections(threshold_mismatch=size, weight_mismatch=size, seed=1)
-    clock = ImperfectClock(1 / 4, imperfections=chip)
+    clock = Clock(1 / 4, imperfections=chip)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         for name, method in (("one run", OneWindow), ("stages", Stages)):

@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from snn import Imperfections, SpikeTrain, SpikingNetwork, Stimulus, simulate_clocked
-from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint, ImperfectDigital, simulate_digital
-from snn.digital.imperfect import ImperfectIntegers
+from snn.digital import Digital, DigitalFormat, DigitalNetwork, FixedPoint, simulate_digital
+from snn.digital.time import Integers
 from tests.reference.digital import integers_of, random_digital, simulate_slowly
 from tests.reference.networks import random_network
 from tests.tiers import examples
@@ -104,7 +104,7 @@ def test_every_bit_of_imperfect_neurons_is_the_twins(seed):
         lost_spikes=rng.choice([0.0, 0.4]),
         seed=int(rng.integers(2**63)),
     )
-    how = ImperfectIntegers(network=network, imperfections=imperfections)
+    how = Integers(network=network, imperfections=imperfections)
     try:
         run = how.start(network.network, network.network.soma_bias[np.newaxis].copy())
     except ValueError:  # a leak that the decay's bits round to none
@@ -183,7 +183,7 @@ def test_many_bits_are_the_clock(time_step):
 def test_integers_have_the_mismatch_that_the_clock_has():
     network = random_network(np.random.default_rng(3), 12)
     imperfections = Imperfections(weight_mismatch=0.2, threshold_mismatch=0.1)
-    integers = ImperfectDigital(0.25, imperfections=imperfections).prepare(network).network
+    integers = Digital(0.25, imperfections=imperfections).prepare(network).network
     chip = imperfections.mismatched(network)
     weights = chip.weights.toarray()
     np.testing.assert_allclose(integers.firing_threshold * integers.unit, chip.firing_threshold, rtol=1e-5)
