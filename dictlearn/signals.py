@@ -81,13 +81,19 @@ def amplitude_scale(signals: np.ndarray, amplitude: float, mask: np.ndarray | No
     if mask is not None:
         signals = np.where(mask, signals, 0.0)
     largest = float(np.abs(signals).max())
-    if largest == 0.0:
-        raise ValueError("signals must not all be zero: there is nothing to learn")
-    squares = (signals / largest) ** 2  # those of very large or small numbers leave the range of floats
+    # Divided first: squares of very large or small numbers leave the range of floats.
+    squares = (signals / (largest or 1.0)) ** 2
     if mask is None:
         energy = np.mean(squares.sum(axis=1))
     else:
         energy = (squares.sum(axis=0) / np.maximum(mask.sum(axis=0), 1)).sum()
+    return scale_to(amplitude, largest, float(energy))
+
+
+def scale_to(amplitude: float, largest: float, energy: float) -> float:
+    """Return that factor of the largest magnitude, and the mean square norm in its units."""
+    if largest == 0.0:
+        raise ValueError("signals must not all be zero: there is nothing to learn")
     norm = largest * float(np.sqrt(energy))
     if not SMALLEST_NORM <= norm <= LARGEST_NORM:
         raise ValueError(

@@ -1,9 +1,6 @@
 """Tasks on a Dask cluster: in order, with the same bits, and nothing lost where workers die."""
 
-import asyncio
-import os
 from contextlib import contextmanager
-from weakref import WeakKeyDictionary
 
 import joblib
 import numpy as np
@@ -11,9 +8,6 @@ import pytest
 
 from solvers import METHODS, LassoProblem, penalty_max, solve, solve_spiking
 from solvers.methods import method, spiking
-from solvers.workers import cluster
-from solvers.workers.cluster import MOST_LOSSES, run_on_cluster
-from solvers.workers.transport import Shared, opened
 from tests.cluster import kill, worker_pids
 
 pytestmark = pytest.mark.thorough
@@ -41,42 +35,6 @@ def test_codes_have_the_bits_of_one_thread(cluster_client, problem, name):
     expected = solve(problem, METHODS[name])
     with joblib.parallel_config(backend="dask", client=cluster_client):
         require_same_bits(solve(problem.subset(slice(None)), METHODS[name]), expected)
-
-
-def test_what_batches_share_travels_once(cluster_client, problem):
-    """Its tasks are as long as their signals, and each process unpacks what they share once."""
-    shared = Shared((solve_spiking, problem.model))
-    assert len(shared.task(problem.with_signals(problem.signals[:10])).pickled) < shared.packed.nbytes
-    tasks = [(k,) for k in range(12)]
-    unpacked = run_on_cluster(cluster_client, _unpacked_by, shared, tasks.__getitem__, 12, lambda _: None)
-    assert len({where for _, where in unpacked}) == len({pid for pid, _ in unpacked})
-
-
-def _unpacked_by(key, packed, number):
-    return os.getpid(), (os.getpid(), id(opened(key, packed)))
-
-
-def test_a_worker_that_is_lost_while_something_is_sent_to_it_stops_nothing(cluster_client, monkeypatch):
-    """Dask's scheduler goes on sending to the lost one for half a minute, and sends nothing else to all."""
-    monkeypatch.setattr(cluster, "_waits_until", WeakKeyDictionary())
-    scatter, calls = cluster_client.scatter, []
-
-    async def scatter_once_to_one_that_dies(data, *, broadcast, **options):
-        calls.append(broadcast)
-        if len(calls) == 1:
-            kill(worker_pids(cluster_client)[0])
-            await asyncio.Event().wait()
-        return await scatter(data, broadcast=broadcast, **options)
-
-    monkeypatch.setattr(cluster_client, "scatter", scatter_once_to_one_that_dies)
-    shared = Shared((solve_spiking, None))
-    outcomes = run_on_cluster(cluster_client, _numbered, shared, lambda k: (k,), 5)
-    assert outcomes == list(range(5))
-    assert calls == [True, False]
-
-
-def _numbered(key, packed, number):
-    return number
 
 
 class KillingBar:
@@ -113,27 +71,3 @@ def test_killed_workers_lose_nothing(cluster_client, problem, monkeypatch, n_kil
     require_same_bits(result, expected)
     assert bars[0].n_batches == 30
     assert not bars[0].pids
-
-
-def fail(number):
-    raise KeyError(number)
-
-
-def test_losses_without_end_are_given_up():
-    class LosesEverything:
-        n_scattered = 0
-
-        def sync(self, function, *arguments):
-            return asyncio.run(function(*arguments))
-
-        async def ncores(self):
-            return {"tcp://a-worker": 1}
-
-        async def scatter(self, *_, **__):
-            self.n_scattered += 1
-            raise OSError("no connection")
-
-    client = LosesEverything()
-    with pytest.raises(RuntimeError, match=f"lost {MOST_LOSSES + 1} times"):
-        run_on_cluster(client, fail, Shared(None), lambda k: (k,), 3, lambda _: None)
-    assert client.n_scattered == MOST_LOSSES + 1
