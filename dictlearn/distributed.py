@@ -124,7 +124,9 @@ def continue_learning_on(
         As for `learn_dictionary_on`.
     learner : TwoPhaseLearner
         Learns in place.
-    rng, **course
+    rng
+        As for `learn_dictionary_on`.
+    **course
         As for `learn_dictionary_on`.
     """
     checks.instance_of("learner", learner, TwoPhaseLearner)
