@@ -11,7 +11,8 @@ from tqdm import tqdm
 from dictlearn.atoms import require_positive_norms, unit_norm
 from snn.base import checks
 from snn.base.caller_warnings import without_warnings
-from snn.base.describe import Described, Drawn, number, value_range
+from snn.base.describe import Described, Drawn
+from snn.base.value import Value
 from solvers import METHODS, LassoProblem, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
@@ -39,16 +40,9 @@ class DictionaryScore(Described):
     worst_gap: float
     nonzeros: float
 
-    def _facts(self) -> dict[str, str]:
-        return {
-            "mean objective": f"{self.objective:.6g}",
-            "worst gap": f"{number(self.worst_gap)} of 1/2 ||signal||²",
-            "mean support": number(self.nonzeros),
-        }
-
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class AtomMatch(Drawn):
+class AtomMatch(Value, Drawn):
     """How well given atoms are found in a dictionary; a cosine of 1 is the same direction.
 
     Attributes
@@ -68,16 +62,6 @@ class AtomMatch(Drawn):
     best_atom: np.ndarray
     assigned_cosine: np.ndarray
     assigned_atom: np.ndarray
-
-    def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "given atoms": number(len(self.best_cosine)),
-            "best cosine": f"{value_range(self.best_cosine)}, mean {self.best_cosine.mean():.3g}",
-            "assigned cosine": f"{value_range(self.assigned_cosine)}, mean {self.assigned_cosine.mean():.3g}",
-        }
 
 
 def mean_objective(

@@ -17,6 +17,7 @@ from tqdm import tqdm
 from snn.base import checks
 from snn.base.archive import Entry, Saved, json_object, read, refusing
 from snn.base.describe import Drawn
+from snn.base.value import Value, checked
 
 Batch = TypeVar("Batch")
 """The type of what describes a batch: row numbers, or crops."""
@@ -75,18 +76,16 @@ class Resumable(Saved, Drawn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
+class Course(Value):
     """What happens beside learning, checked: see `dictlearn.continue_learning`."""
 
-    progress: bool = False
+    progress: bool = checked(checks.flag, default=False)
     callback: Callable[[Any], bool | None] | None = None
-    callback_every: int = 1
+    callback_every: int = checked(checks.positive_integer, default=1)
     checkpoint: str | os.PathLike[str] | None = None
-    checkpoint_every: int = 1
+    checkpoint_every: int = checked(checks.positive_integer, default=1)
 
-    def __post_init__(self) -> None:
-        checks.flag("progress", self.progress)
-        checks.check_fields(self, checks.positive_integer, "checkpoint_every", "callback_every")
+    def _check(self) -> None:
         if self.callback is not None and not callable(self.callback):
             raise TypeError(f"callback must be callable; got {type(self.callback).__name__}")
         if self.checkpoint is not None:

@@ -23,7 +23,8 @@ from dictlearn.images.patches import (
 from dictlearn.images.preprocessing import join_channels, remove_mean, split_channels
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
-from snn.base.describe import Drawn, number, size, value_range
+from snn.base.describe import Drawn, value_range
+from snn.base.value import Value
 from solvers import METHODS, LassoProblem, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
@@ -42,7 +43,7 @@ DEPENDENT = 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class DenoisingResult(Drawn):
+class DenoisingResult(Value, Drawn):
     """A denoised image, and how it was made.
 
     Attributes
@@ -63,19 +64,6 @@ class DenoisingResult(Drawn):
     n_patches: int
     nonzeros_per_patch: float
     relative_gap: float
-
-    def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "image": size(self.image.shape),
-            "values": value_range(self.image),
-            "penalty": value_range(self.penalty),
-            "patches": number(self.n_patches),
-            "atoms a patch": number(self.nonzeros_per_patch),
-            "largest gap": f"{number(self.relative_gap)} of 1/2 ||patch||²",
-        }
 
 
 def denoise(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.describe import Drawn, size, value_range
+from snn.base.value import Value
 from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
 from solvers.problem.convolution import require_room, valid_shape
 
@@ -173,7 +174,7 @@ def _require_channels(pixels: np.ndarray, n_channels: int | None, name: str) -> 
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class PreparedImage(Drawn):
+class PreparedImage(Value, Drawn):
     """An image as the signal of a convolutional dictionary, and the way back.
 
     A signal of one dimension is an image of one row in all attributes; `restore` drops the row.
@@ -203,9 +204,6 @@ class PreparedImage(Drawn):
     prepared_shape: tuple[int, int]
     corner: tuple[int, int]
     frame: Frame
-
-    def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
 
     @property
     def detail(self) -> np.ndarray:

@@ -18,6 +18,7 @@ from dictlearn.resumable import Course, History, Resumable, digest, learn_batche
 from snn.base import checks
 from snn.base.archive import Entry, json_object
 from snn.base.describe import number, size
+from snn.base.value import Value, checked
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.convolution import valid_shape
 from solvers.problem.messages import zeros_expected
@@ -39,7 +40,7 @@ NOTHING_BESIDE = Course()
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelSettings:
+class KernelSettings(Value):
     """How kernels are learned.
 
     Attributes
@@ -60,19 +61,13 @@ class KernelSettings:
         Whether dead kernels are replaced by what images are missing most.
     """
 
-    penalty: float
-    stride: int = 1
-    positive: bool = False
-    tol: float = 0.1
-    n_sweeps: int = 2
-    forgetting: float = 3.0
-    replace_dead: bool = False
-
-    def __post_init__(self) -> None:
-        checks.check_fields(self, checks.positive_number, "penalty", "tol")
-        checks.check_fields(self, checks.positive_integer, "stride", "n_sweeps")
-        checks.check_fields(self, checks.flag, "positive", "replace_dead")
-        checks.check_fields(self, checks.non_negative_number, "forgetting")
+    penalty: float = checked(checks.positive_number)
+    stride: int = checked(checks.positive_integer, default=1)
+    positive: bool = checked(checks.flag, default=False)
+    tol: float = checked(checks.positive_number, default=0.1)
+    n_sweeps: int = checked(checks.positive_integer, default=2)
+    forgetting: float = checked(checks.non_negative_number, default=3.0)
+    replace_dead: bool = checked(checks.flag, default=False)
 
 
 class KernelLearner(Resumable):

@@ -24,7 +24,8 @@ from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.layers import Layers, Population, difference, of_first, total
 from dictlearn.two_phase.synapses import Synapses
 from snn.base import checks
-from snn.base.describe import Drawn, number, value_range
+from snn.base.describe import Drawn
+from snn.base.value import Value
 from snn.network import NetworkState
 from snn.run.run import Run, Time
 from snn.weights import Segments
@@ -50,7 +51,7 @@ class RunawayFeedbackError(RuntimeError):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Phase(Drawn):
+class Phase(Value, Drawn):
     """Observations of the neurons in one phase, a row for each signal; a pair of neurons has one column.
 
     Attributes
@@ -77,18 +78,6 @@ class Phase(Drawn):
     input_current: np.ndarray
     coding_current: np.ndarray
     coding_trace: np.ndarray
-
-    def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "duration": f"{self.duration:g} synaptic time constants",
-            "signals": number(len(self.coding_rate)),
-            "input neurons": f"{number(self.input_rate.shape[1])}, rates {value_range(self.input_rate)}",
-            "coding neurons": f"{number(self.coding_rate.shape[1])}, rates {value_range(self.coding_rate)}",
-            "spikes": number(int(self.n_spikes.sum())),
-        }
 
 
 class _Network(NamedTuple):

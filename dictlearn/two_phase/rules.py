@@ -18,6 +18,7 @@ from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.layers import Signs
 from snn.base import checks
 from snn.base.archive import Entry
+from snn.base.value import Value, checked
 from solvers.workers.blas import load_scipy_linalg
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Rule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UsageSteps(Rule):
+class UsageSteps(Value, Rule):
     """Each coding neuron's step from what it did so far, and decay by what it observes.
 
     With A_i the sum of a_i^2 over all n samples so far, and C_i that of ``|a_i| sum_j |a_j|`` over the
@@ -188,24 +189,19 @@ class UsageSteps(Rule):
         "average": Entry("f", ("atoms", "inputs"), optional=True),  # of B^T
     }
 
-    gain: float = 4.0
-    reach: float = 1.5
-    averaging: float = 4.0
-    initial_usage: float = 2.0
-    settling: float = 300.0
-    caution: float = 10.0
-    lateral_gain: float | None = None
-    probes: float = 0.25
-    patience: float = 4.0
+    gain: float = checked(checks.positive_number, default=4.0)
+    reach: float = checked(checks.positive_number, default=1.5)
+    averaging: float = checked(checks.positive_number, default=4.0)
+    initial_usage: float = checked(checks.positive_number, default=2.0)
+    settling: float = checked(checks.positive_number, default=300.0)
+    caution: float = checked(checks.non_negative_number, default=10.0)
+    lateral_gain: float | None = checked(checks.positive_number, default=None)
+    probes: float = checked(checks.non_negative_number, default=0.25)
+    patience: float = checked(checks.positive_number, default=4.0)
 
-    def __post_init__(self) -> None:
-        positive = ("gain", "reach", "averaging", "initial_usage", "settling", "patience")
-        checks.check_fields(self, checks.positive_number, *positive)
-        checks.check_fields(self, checks.non_negative_number, "caution", "probes")
-        if self.lateral_gain is not None:
-            checks.check_fields(self, checks.positive_number, "lateral_gain")
-            if self.lateral_gain >= 2.0:
-                raise ValueError(f"lateral_gain must be less than 2; got {self.lateral_gain}")
+    def _check(self) -> None:
+        if self.lateral_gain is not None and self.lateral_gain >= 2.0:
+            raise ValueError(f"lateral_gain must be less than 2; got {self.lateral_gain}")
 
     def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
         """Return s: neurons that were silent for long are excitable."""
@@ -270,7 +266,7 @@ class UsageSteps(Rule):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperSteps(Rule):
+class PaperSteps(Value, Rule):
     """The paper's plain rules: one step for all, a fixed decay, and re-weighting by the thresholds.
 
     With ``eta_D = step / (1 + n / halving)`` after n samples, in units of the mean energy of the signals::
@@ -298,17 +294,11 @@ class PaperSteps(Rule):
     batch_size: ClassVar[int] = 1
     remembers: ClassVar[Mapping[str, Entry]] = {"mean_cost": Entry("f", (), 0.0)}  # of lambda1 |a|
 
-    step: float = 0.5
-    halving: float = 20_000.0
-    decay: float | None = None
-    lateral_ratio: float = 15.0
-    reweighting: bool = True
-
-    def __post_init__(self) -> None:
-        checks.check_fields(self, checks.positive_number, "step", "halving", "lateral_ratio")
-        if self.decay is not None:
-            checks.check_fields(self, checks.non_negative_number, "decay")
-        checks.check_fields(self, checks.flag, "reweighting")
+    step: float = checked(checks.positive_number, default=0.5)
+    halving: float = checked(checks.positive_number, default=20_000.0)
+    decay: float | None = checked(checks.non_negative_number, default=None)
+    lateral_ratio: float = checked(checks.positive_number, default=15.0)
+    reweighting: bool = checked(checks.flag, default=True)
 
     def defaults(self, readout: str, signs: Signs) -> dict[str, float]:
         """Return the strong feedback of the paper."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snn.base import checks
-from snn.base.describe import Described, number, size
+from snn.base.describe import Described
 from snn.base.extras import require
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.weights import StencilWeights
@@ -64,13 +64,6 @@ class InputConvolution(Described):
             )
         stride = checks.positive_integer("stride", self.stride)
         vars(self).update(kernels=checks.read_only(kernels), image_shape=image_shape, stride=stride)
-
-    def _facts(self) -> dict[str, str]:
-        n_kernels, *of_each = self.kernels.shape
-        return {
-            "kernels": f"{number(n_kernels)} of {size(of_each)}",
-            "image": f"{size(self.image_shape)}, stride {self.stride}",
-        }
 
     @property
     def grid_shape(self) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.describe import Drawn, number
+from snn.base.value import Value
 from snn.network import NetworkState, SpikingNetwork
 from snn.record.spikes import SpikeTrain, require_record
 from snn.record.stimulus import CURRENT, Stimulus, require_fitting
@@ -224,7 +225,7 @@ class Record(Drawn):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SpikeExplanation(Drawn):
+class SpikeExplanation(Value, Drawn):
     """The charges that brought one neuron from its last reset to its threshold, to which they add up.
 
     Attributes
@@ -264,9 +265,6 @@ class SpikeExplanation(Drawn):
     bias_charge: float
     source_charge: np.ndarray
     input_charge: float = 0.0
-
-    def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
 
     @property
     def total(self) -> float:

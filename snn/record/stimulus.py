@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.describe import Described, number, value_range
+from snn.base.describe import Described
 from snn.base.value import Value
 from snn.network import SpikingNetwork
 from snn.record.spikes import SpikeTrain, require_record
@@ -245,17 +245,6 @@ class Stimulus(Value, Described):
         if (np.diff(times) < 0.0).any():
             raise ValueError("times must not decrease")
         return times, checks.real_array("soma_bias", soma_bias, shape=(self.n_neurons,))
-
-    def _facts(self) -> dict[str, str]:
-        facts = {"neurons": number(self.n_neurons)}
-        if self.drive is not None:
-            facts |= {"changes of the drive": number(len(self.drive)), "drive": value_range(self.drive)}
-        if self.spikes is not None:
-            facts |= {
-                f"spikes onto the {self.onto}": number(len(self.spikes)),
-                "sources": number(self.spikes.n_neurons),
-            }
-        return facts
 
 
 def require_fitting(stimulus: Stimulus, network: SpikingNetwork) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,8 +13,9 @@ from tqdm import tqdm
 
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
-from snn.base.describe import Drawn, counted, number, value_range
+from snn.base.describe import Drawn
 from snn.base.locks import cached_property
+from snn.base.value import Value
 from solvers.gram.gram import shares_products, with_shared_conversion
 from solvers.methods.method import Method
 from solvers.methods.registry import named_method
@@ -25,7 +27,7 @@ from solvers.workers.blas import one_blas_thread
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class PathResult(Drawn):
+class PathResult(Value, Drawn):
     """Codes at each multiple of a penalty, with their certificates.
 
     Attributes
@@ -57,8 +59,7 @@ class PathResult(Drawn):
     n_steps: np.ndarray
     results: tuple[SparseCodingResult, ...]
 
-    def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
+    _shown: ClassVar = ("method", "tol", "multiples", "objective", "support_size", "converged")
 
     @cached_property
     def codes(self) -> np.ndarray:
@@ -75,19 +76,6 @@ class PathResult(Drawn):
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_multiples, n_signals)."""
         return np.stack([np.diff(codes.indptr) for codes in self.sparse_codes])
-
-    def _facts(self) -> dict[str, str]:
-        n_converged = int(np.count_nonzero(self.status == Status.CONVERGED))
-        return {
-            "method": self.method,
-            "multiples of the penalty": f"{number(len(self.multiples))}, {value_range(self.multiples)}",
-            "signals": number(self.status.shape[1]),
-            "atoms": number(self.sparse_codes[0].shape[1]),
-            "converged": f"{n_converged:,} of {counted(self.status.size, 'code')}, tol {self.tol:g}",
-            "certified gap": value_range(np.stack([result.relative_gap for result in self.results]))
-            + " of 1/2 ||signal||²",
-            "support": value_range(self.support_size),
-        }
 
     @property
     def converged(self) -> bool:
