@@ -32,7 +32,7 @@ from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status, certify
 from solvers.spiking.network import lasso_network
 from solvers.spiking.result import SpikingCodingResult
-from solvers.studies.compare import Comparison, compare, comparison_table
+from solvers.studies.compare import Comparison, compare
 from solvers.studies.held_out import held_out_score
 from solvers.studies.path import PathResult, path
 from solvers.studies.stream import SparseCodingStream
@@ -63,7 +63,6 @@ __all__ = [
     "Status",
     "certify",
     "compare",
-    "comparison_table",
     "duality_gap",
     "held_out_score",
     "kkt_violation",

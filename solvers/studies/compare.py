@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 from snn.base import checks
 from snn.base.caller_warnings import each_warning_once, without_warnings
 from snn.base.describe import Described, Drawn, table
-from solvers.methods.method import METHODS
+from solvers.methods.method import METHODS, Method
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 from solvers.results.operations import CERTIFICATE, DRIVE, SIGNS
 from solvers.results.result import SparseCodingResult, Status
 
 Solver: TypeAlias = Callable[..., SparseCodingResult]
+Methods: TypeAlias = Sequence[str | Method] | Mapping[str, str | Solver]
 
 COLUMNS = {
     "method": "{}",
@@ -30,7 +31,7 @@ COLUMNS = {
     "multiply_adds": "{:,d}",
     "seconds": "{:.4f}",
 }
-"""The fields of a record, and how `comparison_table` writes them; a dash where there is None."""
+"""The fields of a record, and how a table writes them; a dash where there is None."""
 BOUNDED = "multiply_adds"
 """The field that may be a bound, which the record has under "bound"."""
 
@@ -42,17 +43,23 @@ class Comparison(list[dict[str, Any]], Drawn):
     ----------
     iterable : iterable of dict
         The records.
-
-    See Also
-    --------
-    comparison_table : The same table of any records.
     """
 
     def _facts(self) -> dict[str, str]:
         return {_cell(record, "method"): _cell(record, "largest_relative_gap") for record in self}
 
     def __str__(self) -> str:
-        return _aligned(self)
+        rows = [list(COLUMNS), *_cells(self)]
+        widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+
+        def line(cells: Sequence[str]) -> str:
+            # Names to the left, numbers to the right.
+            padded = [cells[0].ljust(widths[0])]
+            padded += [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+            return "| " + " | ".join(padded) + " |"
+
+        rule = [":" + "-" * (widths[0] - 1)] + ["-" * (width - 1) + ":" for width in widths[1:]]
+        return "\n".join([line(rows[0]), line(rule), *(line(row) for row in rows[1:])])
 
     def __repr__(self) -> str:
         return Described.__repr__(self)
@@ -61,9 +68,7 @@ class Comparison(list[dict[str, Any]], Drawn):
         return table("Comparison", _cells(self), columns=list(COLUMNS))
 
 
-def compare(
-    problem: LassoProblem, methods: Sequence[str] | Mapping[str, Solver], *, tol: float = 1e-3
-) -> Comparison:
+def compare(problem: LassoProblem, methods: Methods, *, tol: float = 1e-3) -> Comparison:
     """Solve a problem by several methods and return a record of each.
 
     Each method first solves the first signal alone, outside the clock, so that compilation is not
@@ -74,9 +79,9 @@ def compare(
     ----------
     problem : LassoProblem
         The problem.
-    methods : sequence of str, or mapping of str to Method or callable
-        Names in `METHODS`, or labels with methods, or with functions called as ``solve(problem, tol=tol)``
-        that return a `SparseCodingResult`.
+    methods : sequence of str or Method, or mapping of str to str, Method or callable
+        Names in `METHODS` and methods; or labels with these, or with functions called as
+        ``solve(problem, tol=tol)`` that return a `SparseCodingResult`.
     tol : float, default 1e-3
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
 
@@ -97,11 +102,6 @@ def compare(
           certificates;
         - ``bound``: "exact", or "at most" where a library hides its multiply-adds;
         - ``seconds``: wall-clock time.
-
-    Warns
-    -----
-    sklearn.exceptions.ConvergenceWarning
-        As the solvers do.
     """
     checks.instance_of("problem", problem, LassoProblem)
     tol = checks.positive_number("tol", tol)
@@ -109,31 +109,6 @@ def compare(
     warn_if_ill_posed(problem)
     with each_warning_once(), without_warnings(IllPosedWarning):  # there is one for all methods
         return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
-
-
-def comparison_table(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return the records of `compare` as a Markdown table, aligned to be read as plain text too.
-
-    Parameters
-    ----------
-    records : sequence of dict
-        What `compare` returned.
-    """
-    return _aligned(checked_records(records))
-
-
-def _aligned(records: Sequence[Mapping[str, Any]]) -> str:
-    rows = [list(COLUMNS), *_cells(records)]
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-
-    def line(cells: Sequence[str]) -> str:
-        # Names to the left, numbers to the right.
-        padded = [cells[0].ljust(widths[0])]
-        padded += [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-        return "| " + " | ".join(padded) + " |"
-
-    rule = [":" + "-" * (widths[0] - 1)] + ["-" * (width - 1) + ":" for width in widths[1:]]
-    return "\n".join([line(rows[0]), line(rule), *(line(row) for row in rows[1:])])
 
 
 def _cells(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -152,25 +127,34 @@ def _cell(record: Any, name: str) -> str:
         return str(value)
 
 
-def _solvers(methods: Sequence[str] | Mapping[str, Solver]) -> Mapping[str, Solver]:
-    if isinstance(methods, Mapping):
-        for label, solve in methods.items():
-            checks.instance_of("a label of methods", label, str)
-            if not callable(solve):
-                raise TypeError(f"methods must map labels to callables; got {type(solve).__name__}")
-        solvers = dict(methods)
-    elif isinstance(methods, Sequence) and not isinstance(methods, str):
-        names = [checks.one_of("methods", name, tuple(METHODS)) for name in methods]
-        if len(set(names)) < len(names):
-            raise ValueError(f"methods must not repeat a name; got {names}")
-        solvers = {name: METHODS[name] for name in names}
-    else:
+def _solvers(methods: Methods) -> Mapping[str, Solver]:
+    if isinstance(methods, str) or not isinstance(methods, (Sequence, Mapping)):
         raise TypeError(
-            f"methods must be a sequence of names or a mapping to callables; got {type(methods).__name__}"
+            f"methods must be a sequence of names and methods, or a mapping from labels; got "
+            f"{type(methods).__name__}"
         )
-    if not solvers:
+    if not methods:
         raise ValueError("methods must not be empty")
+    if isinstance(methods, Mapping):
+        for label in methods:
+            checks.instance_of("a label of methods", label, str)
+        return {label: _solver(solver) for label, solver in methods.items()}
+    for solver in methods:
+        if callable(solver) and not isinstance(solver, Method):
+            raise TypeError(
+                "methods must have labels for functions; got a sequence with one: pass {label: function}"
+            )
+    listed = [_solver(solver) for solver in methods]
+    solvers = {solver.name: solver for solver in listed}
+    if len(solvers) < len(listed):
+        raise ValueError(
+            f"methods must not repeat a name; got {[one.name for one in listed]}: pass {{label: method}}"
+        )
     return solvers
+
+
+def _solver(solver: str | Solver) -> Any:
+    return solver if callable(solver) else METHODS[checks.one_of("methods", solver, tuple(METHODS))]
 
 
 def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, Any]:
@@ -183,6 +167,7 @@ def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dic
     result = solve(fresh, tol=tol)
     seconds = time.perf_counter() - start
     checks.instance_of(f"result of method {label!r}", result, SparseCodingResult)
+    counts = result.operations.without(DRIVE, CERTIFICATE).total()
     return {
         "method": label,
         "n_signals": problem.n_signals,
@@ -192,30 +177,8 @@ def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dic
         "largest_relative_gap": float(result.relative_gap.max()),
         "mean_support": float(result.support_size.mean()),
         "n_steps": int(result.n_steps.sum()),
-        **_operations(result),
-        "seconds": seconds,
-    }
-
-
-def _operations(result: SparseCodingResult) -> dict[str, Any]:
-    ledger = result.operations
-    counts = ledger.without(DRIVE, CERTIFICATE).total()
-    return {
         "synaptic_operations": counts.synaptic_operations,
         "multiply_adds": counts.multiply_adds,
-        "bound": ledger.bound,
+        "bound": result.operations.bound,
+        "seconds": seconds,
     }
-
-
-def checked_records(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return records of `compare`, or raise TypeError or ValueError if they are something else."""
-    if isinstance(records, (str, Mapping)) or not isinstance(records, Sequence):
-        raise TypeError(f"records must be a sequence of dicts; got {type(records).__name__}")
-    if not records:
-        raise ValueError("records must not be empty")
-    for k, record in enumerate(records):
-        checks.instance_of(f"records[{k}]", record, dict)
-        for name in (*COLUMNS, "bound"):
-            if name not in record:
-                raise ValueError(f"records must have the key {name!r}; got {sorted(record)}")
-    return list(records)

@@ -67,11 +67,6 @@ class SparseCodingStream(Described):
     n_frames : int
         Frames coded since the stream was made or reset.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As `LassoProblem`.
-
     Examples
     --------
     >>> import numpy as np
@@ -233,11 +228,6 @@ class SparseCodingStream(Described):
         Returns
         -------
         SpikingCodingResult
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `code`; ValueError if there is no frame before.
         """
         if self._frame is None:
             raise ValueError(

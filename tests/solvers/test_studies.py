@@ -16,7 +16,6 @@ from solvers import (
     ElasticNet,
     LassoProblem,
     compare,
-    comparison_table,
     path,
     solve,
     solve_active_set,
@@ -187,6 +186,15 @@ def test_records_are_the_results_in_figures():
     assert np.ptp([record["objective"] for record in records]) <= 1e-3 * problem.energies.sum()
 
 
+def test_names_methods_and_functions_may_be_mixed():
+    problem = random_problem(n_signals=2)
+    fista = METHODS["fista"]
+    (one, two) = compare(problem, ["active_set", fista])
+    assert [one["method"], two["method"]] == ["active_set", "fista"]
+    labelled = compare(problem, {"a": "active_set", "b": fista, "c": solve_fista})
+    assert [record["n_steps"] for record in labelled] == [one["n_steps"], two["n_steps"], two["n_steps"]]
+
+
 def test_a_method_is_warmed_up_on_one_signal_and_shares_nothing_with_the_next():
     problem, seen = random_problem(n_signals=3), []
 
@@ -233,7 +241,7 @@ RECORD = {
 
 def test_a_table_and_a_plot_show_every_record():
     exact = {**RECORD, "method": "exact", "largest_relative_gap": -1e-17, "bound": "exact"}
-    header, _, *rows = (line.split() for line in comparison_table([RECORD, exact]).splitlines())
+    header, _, *rows = (line.split() for line in str(Comparison([RECORD, exact])).splitlines())
     assert [name for name in header if name != "|"] == [name for name in RECORD if name != "bound"]
     expected = ["fista", "10", "9", "1.25", "0.125", "2.0e-03", "3.5", "1234", "-", "<=", "56,789", "0.2500"]
     assert [cell for cell in rows[0] if cell != "|"] == expected
