@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.describe import Described, number, size, value_range
+from snn.base.value import Value, checked
 
 SIGNS = ("signed", "non-negative", "non-positive")
 ROUNDINGS = ("nearest", "floor", "truncate", "stochastic")
@@ -20,7 +21,7 @@ LARGEST_EXPONENT = 900
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixedPoint:
+class FixedPoint(Value):
     """A format of numbers: value = mantissa * 2^exponent, with integer mantissas of `bits` bits.
 
     ::
@@ -50,26 +51,21 @@ class FixedPoint:
           its mean is the number.
     """
 
-    bits: int
-    exponent: int | None = None
-    sign: str = "signed"
-    rounding: str = "nearest"
+    bits: int = checked(checks.positive_integer)
+    exponent: int | None = checked(checks.integer, default=None)
+    sign: str = checked(checks.one_of, SIGNS, default="signed")
+    rounding: str = checked(checks.one_of, ROUNDINGS, default="nearest")
 
-    def __post_init__(self) -> None:
-        bits = checks.positive_integer("bits", self.bits)
-        sign = checks.one_of("sign", self.sign, SIGNS)
-        checks.one_of("rounding", self.rounding, ROUNDINGS)
-        least = 2 if sign == "signed" else 1
-        if not least <= bits <= MOST_BITS:
-            raise ValueError(f"bits must lie in [{least}, {MOST_BITS}] for {sign} mantissas; got {bits}")
-        object.__setattr__(self, "bits", bits)
-        if self.exponent is not None:
-            exponent = checks.integer("exponent", self.exponent)
-            if abs(exponent) > LARGEST_EXPONENT:
-                raise ValueError(
-                    f"exponent must lie in [-{LARGEST_EXPONENT}, {LARGEST_EXPONENT}]; got {exponent}"
-                )
-            object.__setattr__(self, "exponent", exponent)
+    def _check(self) -> None:
+        least = 2 if self.sign == "signed" else 1
+        if not least <= self.bits <= MOST_BITS:
+            raise ValueError(
+                f"bits must lie in [{least}, {MOST_BITS}] for {self.sign} mantissas; got {self.bits}"
+            )
+        if self.exponent is not None and abs(self.exponent) > LARGEST_EXPONENT:
+            raise ValueError(
+                f"exponent must lie in [-{LARGEST_EXPONENT}, {LARGEST_EXPONENT}]; got {self.exponent}"
+            )
 
     @property
     def smallest(self) -> int:
@@ -185,7 +181,7 @@ class FixedPoint:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FixedPointArray(Described):
+class FixedPointArray(Value, Described):
     """Fixed-point numbers: ``mantissas * 2.0**exponent``.
 
     Attributes
@@ -204,9 +200,6 @@ class FixedPointArray(Described):
     exponent: int
     n_saturated: int
     format: FixedPoint
-
-    def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
 
     def _facts(self) -> dict[str, str]:
         return {

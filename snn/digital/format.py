@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from snn.base import checks
+from snn.base.value import Value, checked
 from snn.digital.fixed_point import FixedPoint
 
 OVERFLOWS = ("saturate", "wrap")
@@ -17,8 +18,16 @@ MOST_MESSAGE_BITS = 32
 MOST_DELAY = 4096
 
 
+def _checked_width(name: str, value: int, least: int, most: int) -> int:
+    """Return a whole number within a range."""
+    number = checks.integer(name, value)
+    if not least <= number <= most:
+        raise ValueError(f"{name} must lie in [{least}, {most}]; got {number}")
+    return number
+
+
 @dataclass(frozen=True, kw_only=True)
-class DigitalFormat:
+class DigitalFormat(Value):
     """The integers of a digital neuron, and how they are rounded.
 
     The default is a neuron of Loihi's widths that keeps its charge: a spike takes the threshold from the
@@ -57,45 +66,26 @@ class DigitalFormat:
         Whole steps that a spike takes besides the one in which it is sent; at most 4096.
     """
 
-    weights: FixedPoint = field(default_factory=lambda: FixedPoint(bits=8))
-    bias: FixedPoint = field(default_factory=lambda: FixedPoint(bits=13))
-    potential_bits: int = 24
-    current_bits: int = 24
-    potential_overflow: str = "saturate"
-    current_overflow: str = "saturate"
-    decay_bits: int = 12
-    decay_rounding: str = "truncate"
-    input_rounding: str = "floor"
-    message_bits: int = 1
-    graded: bool = False
-    reset: str = "subtract"
-    delay: int = 0
+    weights: FixedPoint = checked(checks.instance_of, FixedPoint, default_factory=lambda: FixedPoint(bits=8))
+    bias: FixedPoint = checked(checks.instance_of, FixedPoint, default_factory=lambda: FixedPoint(bits=13))
+    potential_bits: int = checked(_checked_width, 2, MOST_REGISTER_BITS, default=24)
+    current_bits: int = checked(_checked_width, 2, MOST_REGISTER_BITS, default=24)
+    potential_overflow: str = checked(checks.one_of, OVERFLOWS, default="saturate")
+    current_overflow: str = checked(checks.one_of, OVERFLOWS, default="saturate")
+    decay_bits: int = checked(_checked_width, 1, MOST_CURRENT_AND_DECAY_BITS - 2, default=12)
+    decay_rounding: str = checked(checks.one_of, QUOTIENT_ROUNDINGS, default="truncate")
+    input_rounding: str = checked(checks.one_of, QUOTIENT_ROUNDINGS, default="floor")
+    message_bits: int = checked(_checked_width, 1, MOST_MESSAGE_BITS, default=1)
+    graded: bool = checked(checks.flag, default=False)
+    reset: str = checked(checks.one_of, RESETS, default="subtract")
+    delay: int = checked(_checked_width, 0, MOST_DELAY, default=0)
 
-    def __post_init__(self) -> None:
-        checks.instance_of("weights", self.weights, FixedPoint)
-        checks.instance_of("bias", self.bias, FixedPoint)
-        for name, least, most in (
-            ("potential_bits", 2, MOST_REGISTER_BITS),
-            ("current_bits", 2, MOST_REGISTER_BITS),
-            ("decay_bits", 1, MOST_CURRENT_AND_DECAY_BITS - 2),
-            ("message_bits", 1, MOST_MESSAGE_BITS),
-            ("delay", 0, MOST_DELAY),
-        ):
-            number = checks.integer(name, getattr(self, name))
-            if not least <= number <= most:
-                raise ValueError(f"{name} must lie in [{least}, {most}]; got {number}")
-            object.__setattr__(self, name, number)
+    def _check(self) -> None:
         if self.current_bits + self.decay_bits > MOST_CURRENT_AND_DECAY_BITS:
             raise ValueError(
                 f"current_bits and decay_bits must be at most {MOST_CURRENT_AND_DECAY_BITS} together, or a "
                 f"product could overflow; got {self.current_bits} and {self.decay_bits}"
             )
-        for name in ("potential_overflow", "current_overflow"):
-            checks.one_of(name, getattr(self, name), OVERFLOWS)
-        for name in ("decay_rounding", "input_rounding"):
-            checks.one_of(name, getattr(self, name), QUOTIENT_ROUNDINGS)
-        checks.one_of("reset", self.reset, RESETS)
-        checks.flag("graded", self.graded)
         if self.reset == "zero" and self.message_bits > 1 and not self.graded:
             raise ValueError(
                 "message_bits must be 1 with reset='zero', unless messages are graded: a neuron that is "

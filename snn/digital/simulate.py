@@ -9,6 +9,7 @@ import numpy as np
 
 from snn.base import checks
 from snn.base.describe import Drawn, number
+from snn.base.value import Value
 from snn.digital.network import DigitalNetwork
 from snn.digital.state import DigitalState
 from snn.digital.time import Integers
@@ -26,7 +27,7 @@ MOST_STEPS = 2**40
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class DigitalResult(Drawn):
+class DigitalResult(Value, Drawn):
     """Result of `simulate_digital`.
 
     Attributes
@@ -73,9 +74,6 @@ class DigitalResult(Drawn):
     spikes: SpikeTrain | None
     spike_messages: np.ndarray | None
     stimulus: Stimulus | None = None
-
-    def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
 
     def _facts(self) -> dict[str, str]:
         below, above = self.potential_saturations.sum(axis=0).tolist()
@@ -180,8 +178,6 @@ def simulate_digital(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value.
     RunawayError
         If the network sends more than `max_spikes` messages.
 

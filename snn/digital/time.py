@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from snn.base import checks
+from snn.base.value import Value, checked
 from snn.digital.format import DigitalFormat
 from snn.digital.imperfect import ImperfectDigitalRun, leak_of
 from snn.digital.network import DigitalNetwork
@@ -25,8 +26,8 @@ LARGEST_NORMAL = 9.0
 LARGEST_NOISE = 2.0**60
 
 
-@dataclass(frozen=True)
-class Digital(Time[DigitalRun]):
+@dataclass(frozen=True, kw_only=True)
+class Digital(Value, Time[DigitalRun]):
     """Time in steps, of neurons in integers, by the rules of `simulate_digital`.
 
     Parameters
@@ -45,21 +46,17 @@ class Digital(Time[DigitalRun]):
         leak is rounded as the decay of currents is, and noise to whole units of the potential.
     """
 
-    time_step: float
-    format: DigitalFormat = field(default_factory=DigitalFormat)
-    threshold: int | None = field(default=None, kw_only=True)
-    rng: int | np.random.Generator | None = field(default=None, kw_only=True)
-    lowest_drive: float | None = field(default=None, kw_only=True)
-    imperfections: Imperfections | None = field(default=None, kw_only=True)
+    time_step: float = field(kw_only=False)
+    format: DigitalFormat = field(default_factory=DigitalFormat, kw_only=False)
+    threshold: int | None = None
+    rng: int | np.random.Generator | None = None
+    lowest_drive: float | None = checked(checks.positive_number, default=None)
+    imperfections: Imperfections | None = checked(checks.instance_of, Imperfections, default=None)
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         # `DigitalNetwork.of` warns of a long one.
-        object.__setattr__(self, "time_step", checked_step(self.time_step, warn=False))
+        vars(self)["time_step"] = checked_step(self.time_step, warn=False)
         checks.instance_of("format", self.format, DigitalFormat)
-        if self.lowest_drive is not None:
-            checks.positive_number("lowest_drive", self.lowest_drive)
-        if self.imperfections is not None:
-            checks.instance_of("imperfections", self.imperfections, Imperfections)
 
     def prepare(self, network: RunnableNetwork) -> Integers:
         """Return the time of one network, whose weights are rounded here.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from snn.base import checks
+from snn.base.value import Value, checked
 from snn.network import RunnableNetwork, SpikingNetwork
 from snn.run.clocked import MOST_STEPS, ROUNDING, ClockRun, RealRun, checked_step
 from snn.run.exact import Exact
@@ -18,8 +19,8 @@ INTEGRATIONS = ("exact", "euler")
 RESETS = ("subtract", "zero")
 
 
-@dataclass(frozen=True)
-class Clock(Time[RealRun]):
+@dataclass(frozen=True, kw_only=True)
+class Clock(Value, Time[RealRun]):
     """Time in steps of fixed length, by the rules of `simulate_clocked`.
 
     Parameters
@@ -32,22 +33,18 @@ class Clock(Time[RealRun]):
         Leak, refractory time, delays, mismatch, noise and lost spikes; by default none.
     """
 
-    time_step: float
-    integration: str = field(default="exact", kw_only=True)
-    reset: str = field(default="subtract", kw_only=True)
-    imperfections: Imperfections | None = field(default=None, kw_only=True)
+    time_step: float = field(kw_only=False)
+    integration: str = checked(checks.one_of, INTEGRATIONS, default="exact")
+    reset: str = checked(checks.one_of, RESETS, default="subtract")
+    imperfections: Imperfections | None = checked(checks.instance_of, Imperfections, default=None)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "time_step", checked_step(self.time_step))
-        checks.one_of("integration", self.integration, INTEGRATIONS)
-        checks.one_of("reset", self.reset, RESETS)
-        if self.imperfections is None:
-            return
-        checks.instance_of("imperfections", self.imperfections, Imperfections)
-        if self.integration == "euler" and self.imperfections.leak * self.time_step >= 1.0:
+    def _check(self) -> None:
+        vars(self)["time_step"] = checked_step(self.time_step)
+        leak = 0.0 if self.imperfections is None else self.imperfections.leak
+        if self.integration == "euler" and leak * self.time_step >= 1.0:
             raise ValueError(
                 f"leak must be less than 1 / time_step, {1.0 / self.time_step:g}, with integration='euler'; "
-                f"got {self.imperfections.leak:g}"
+                f"got {leak:g}"
             )
 
     @property

@@ -14,6 +14,7 @@ from snn._kernels.engines import ENGINES, EVENT_LOOP
 from snn._kernels.run_state import Neurons
 from snn._kernels.stops import StopTimes
 from snn.base import checks
+from snn.base.value import Value, checked
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.run.run import NO_SPIKES, Run, Spikes, Time
 
@@ -351,7 +352,7 @@ class ExactRun(Run):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exact(Time[ExactRun]):
+class Exact(Value, Time[ExactRun]):
     """Time without steps: potentials and currents follow a closed form, and spike times are its roots.
 
     Parameters
@@ -361,10 +362,7 @@ class Exact(Time[ExactRun]):
         Without, all neurons are integrated: the same spikes to rounding.
     """
 
-    screening: bool = True
-
-    def __post_init__(self) -> None:
-        checks.flag("screening", self.screening)
+    screening: bool = checked(checks.flag, default=True)
 
     def start(
         self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any

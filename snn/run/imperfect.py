@@ -13,7 +13,7 @@ from scipy import sparse
 from snn._kernels import clocked, imperfect
 from snn._kernels.clocked import MOST_AT_ONCE
 from snn.base import checks
-from snn.base.value import Value
+from snn.base.value import Value, checked
 from snn.network import NetworkState, RunnableNetwork, SpikingNetwork
 from snn.run.clocked import MOST_STEPS, ROUNDING, RealRun
 from snn.run.run import Run
@@ -27,6 +27,20 @@ MOST_DELAY_STEPS = 4096
 LARGEST_SEED = 2**63 - 1
 THRESHOLDS, WEIGHTS = 0, 1
 """What mismatch is drawn for; each has random numbers of its own."""
+
+
+def _checked_delays(name: str, delays: Any) -> np.ndarray:
+    """Return one delay, or one for each neuron or synapse, as an array."""
+    if checks.is_one_number(delays):
+        return np.array(checks.non_negative_number(name, delays))
+    array = checks.real_array(name, delays, shape=(None,) * np.ndim(delays))
+    if array.ndim > 2:
+        raise ValueError(
+            f"{name} must have at most two dimensions, [source, target]; got shape {array.shape}"
+        )
+    if array.min() < 0.0:
+        raise ValueError(f"{name} must not be negative; got {array.min()}")
+    return array
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,14 +89,14 @@ class Imperfections(Value):
     (44, 50)
     """
 
-    leak: float = 0.0
-    refractory_time: float = 0.0
-    delays: np.ndarray = 0.0  # type: ignore[assignment]  # an array once it is in
-    threshold_mismatch: float = 0.0
-    weight_mismatch: float = 0.0
-    potential_noise: float = 0.0
-    lost_spikes: float = 0.0
-    seed: int = 0
+    leak: float = checked(checks.non_negative_number, default=0.0)
+    refractory_time: float = checked(checks.non_negative_number, default=0.0)
+    delays: np.ndarray = checked(_checked_delays, default=0.0)
+    threshold_mismatch: float = checked(checks.non_negative_number, default=0.0)
+    weight_mismatch: float = checked(checks.non_negative_number, default=0.0)
+    potential_noise: float = checked(checks.non_negative_number, default=0.0)
+    lost_spikes: float = checked(checks.non_negative_number, default=0.0)
+    seed: int = checked(checks.non_negative_integer, default=0)
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
@@ -99,18 +113,11 @@ class Imperfections(Value):
             seed: int = 0,
         ) -> None: ...
 
-    def __post_init__(self) -> None:
-        checks.check_fields(
-            self, checks.non_negative_number, "leak", "refractory_time", "threshold_mismatch",
-            "weight_mismatch", "potential_noise", "lost_spikes",
-        )  # fmt: skip
+    def _check(self) -> None:
         if self.lost_spikes >= 1.0:
             raise ValueError(f"lost_spikes must be a probability below 1; got {self.lost_spikes}")
-        object.__setattr__(self, "delays", _checked_delays(self.delays))
-        seed = checks.non_negative_integer("seed", self.seed)
-        if seed > LARGEST_SEED:
-            raise ValueError(f"seed must be at most 2^63 - 1; got {seed}")
-        object.__setattr__(self, "seed", seed)
+        if self.seed > LARGEST_SEED:
+            raise ValueError(f"seed must be at most 2^63 - 1; got {self.seed}")
 
     @property
     def longest_delay(self) -> float:
@@ -192,19 +199,6 @@ def require_no_state(imperfections: Imperfections, state: Any) -> None:
             "state must be None with a refractory_time or delays: it does not say which neurons are "
             "refractory and which spikes are on their way"
         )
-
-
-def _checked_delays(delays: Any) -> np.ndarray:
-    if checks.is_one_number(delays):
-        return checks.read_only(np.array(checks.non_negative_number("delays", delays)))
-    array = checks.real_array("delays", delays, shape=(None,) * np.ndim(delays))
-    if array.ndim > 2:
-        raise ValueError(
-            f"delays must have at most two dimensions, [source, target]; got shape {array.shape}"
-        )
-    if array.min() < 0.0:
-        raise ValueError(f"delays must not be negative; got {array.min()}")
-    return checks.read_only(array)
 
 
 class ImperfectRun(RealRun):

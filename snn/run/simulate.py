@@ -70,8 +70,6 @@ def simulate(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value.
     RunawayError
         If the network emits more than `max_spikes` spikes.  The error carries the run up to there.
     OverflowError
@@ -157,8 +155,6 @@ def simulate_clocked(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value.
     RunawayError
         If the network emits more than `max_spikes` spikes.
     OverflowError

@@ -168,8 +168,6 @@ class Simulator(Described):
 
         Raises
         ------
-        TypeError, ValueError
-            If an argument is of the wrong kind or value.
         RunawayError, OverflowError
             As `simulate`.
         """
