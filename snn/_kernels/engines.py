@@ -23,10 +23,8 @@ class Engine(NamedTuple):
 
 
 def _without_warnings(kernel: Callable) -> Callable:
-    """Return a kernel that does not warn of infinities, as it does where it is not compiled, to debug it.
-
-    Kernels divide by zero on purpose: the quotient is not used, and a branch would cost more.
-    """
+    """Return a kernel that does not warn of infinities where it is not compiled, to debug it."""
+    # Kernels divide by zero on purpose: the quotient is not used, and a branch would cost more.
     if not config.DISABLE_JIT:
         return kernel
 

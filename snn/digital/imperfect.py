@@ -20,15 +20,7 @@ if TYPE_CHECKING:
 
 
 class ImperfectDigitalRun(DigitalRun):
-    """Copies of one network of integers with imperfect neurons; parameters as of `DigitalRun`.
-
-    A `DigitalState` says no time: a run that starts in one has the noise of a run from rest.
-
-    Attributes
-    ----------
-    n_lost : ndarray of int, shape (n_copies, n_neurons)
-        Messages since the start that reached no target.
-    """
+    """Copies of one network of integers with imperfect neurons; parameters as of `DigitalRun`."""
 
     def __init__(
         self,

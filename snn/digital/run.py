@@ -25,22 +25,7 @@ QUOTIENTS = {"truncate": digital.TRUNCATE, "floor": digital.FLOOR, "nearest": di
 
 
 class DigitalRun(SteppedRun):
-    """Copies of one network of integers, advanced by the rules of `simulate_digital`; parameters as of `Run`.
-
-    Drives, potentials and currents are floats here, in the units of the real network.  Drives and potentials
-    are rounded to integers when a copy starts.  Filtered spikes are not kept.
-
-    Attributes
-    ----------
-    messages : ndarray of int, shape (n_copies, n_neurons)
-        The sum of the messages of each neuron; `spike_counts` is how many they are, and in `window_moments`
-        a message counts for as many spikes as it stands for.
-    overflows : ndarray of int, shape (n_copies, n_neurons, 4)
-        Steps in which a register was too narrow: potential below, potential above, current, message.  Those
-        of messages are counted where messages have several bits, or are graded.
-    n_clipped_drives : ndarray of int, shape (n_copies,)
-        Entries of the drive that are beyond a given exponent.
-    """
+    """Copies of one network of integers, whose numbers are in real units here; parameters as of `Run`."""
 
     buffer_type = digital.Spikes
 
@@ -60,6 +45,7 @@ class DigitalRun(SteppedRun):
         self.integers = integers
         self._lowest_drive = how.lowest_drive
         self.messages, self._messages_before = np.zeros((2, *shape), dtype=np.int64)
+        # Steps in which a register was too narrow: potential below, potential above, current, message.
         self.overflows = np.zeros((*shape, 4), dtype=np.int64)
         self.n_clipped_drives = np.zeros(n_copies, dtype=np.int64)
         n_slots = int(integers.delays.max()) + 1
@@ -100,8 +86,7 @@ class DigitalRun(SteppedRun):
 
     @property
     def is_lost(self) -> np.ndarray:
-        """Copies that run away, bool, shape (n_copies,): potentials came to the upper end of their registers,
-        on average one in every step, because more charge arrives than spikes take away."""
+        """Copies whose potentials came to the upper end of their registers, on average one in every step."""
         return self.overflows[:, :, HIGH_POTENTIAL].sum(axis=1) > self.total_steps
 
     def state(self, copy: int = 0, *, time: float | None = None) -> DigitalState:  # type: ignore[override]

@@ -30,10 +30,7 @@ MOST_SPIKES_PER_CALL = 65_536
 
 
 def checked_step(time_step: float, *, warn: bool = True) -> float:
-    """Return a time step as a float; TypeError or ValueError unless a clock can run on it.
-
-    Warn if it is longer than a synaptic time constant; with ``warn=False`` the caller does.
-    """
+    """Return a time step on which a clock can run; warn of one longer than a synaptic time constant."""
     time_step = checks.positive_number("time_step", time_step)
     if time_step < SHORTEST_STEP:
         raise ValueError(f"time_step must be at least 2^-40, where rounding is small; got {time_step}")
@@ -111,11 +108,7 @@ class RealRun(SteppedRun):
 
 
 class ClockRun(RealRun):
-    """Copies of one network, advanced on a clock by the rules of `simulate_clocked`; parameters as of `Run`.
-
-    Filtered spikes are always kept.  The spikes of a step count in full at its end.  From rest, the currents
-    are W^T times these.  A run that starts from a `NetworkState` starts them at zero.
-    """
+    """Copies of one network, advanced by the rules of `simulate_clocked`; parameters as of `Run`."""
 
     def __init__(
         self,

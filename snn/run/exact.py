@@ -46,12 +46,10 @@ CHANGING = ("potential", "current", "drift", "spike_counts", "trace", "last_spik
 
 
 class ExactRun(Run):
-    """Copies of one network, advanced exactly; parameters as of `Run`.
+    """Copies of one network, advanced exactly; parameters as of `Run`."""
 
-    A copy is given up when its burst exceeds `LARGEST_BURST`, or when its numbers leave their range.  Each
-    spike adds 1 to the burst, and each time constant takes `BURST_RATE` from it.  This depends neither on
-    other copies, nor on where calls of the kernel end.
-    """
+    # A copy is given up when its burst exceeds `LARGEST_BURST`, or when its numbers leave their range.  Each
+    # spike adds 1 to the burst, and each time constant takes `BURST_RATE` from it.
 
     def __init__(
         self,
@@ -216,10 +214,8 @@ class ExactRun(Run):
         *,
         after_each_call: Callable[[], object] | None = None,
     ) -> None:
-        """Advance copies from stop to stop within the kernel, until each is done or lost.
-
-        Where they start again on their way, `charge` is not that since then, and `n_emitted` does not count.
-        """
+        """Advance copies from stop to stop within the kernel, until each is done or lost."""
+        # Where copies start again on the way, `charge` and `n_emitted` are not meaningful.
         active, position = np.array(active, dtype=np.int64), 0
         self._settings, self._n_waiting = self._usual, 0
         while position < len(active):
@@ -326,11 +322,8 @@ class ExactRun(Run):
     def _machine_code(
         self, active: np.ndarray, stops: tuple[Any, ...], buffer: run_state.Spikes
     ) -> Callable[..., tuple[int, int, int]] | None:
-        """Return what the engine calls for arguments of these types, as these types are known to stay.
-
-        At every call Numba looks at the types of three dozen arrays, which takes several times as long as to
-        enter the machine code.  None where nothing is compiled.
-        """
+        """Return the machine code for arguments of these types, or None where nothing is compiled."""
+        # Numba looks at the types of three dozen arrays at every call, 13 us.
         kernel: Any = self._engine.advance
         memories = (self._memory,)
         if self._engine is EVENT_LOOP:  # it chooses one of two

@@ -159,7 +159,7 @@ class Imperfections(Value):
 
 
 def whole_steps(time: float | np.ndarray, time_step: float) -> np.ndarray:
-    """Return so many steps as a time lasts, rounded up."""
+    """Return the number of steps of a time, rounded up."""
     steps = np.asarray(time) / time_step
     return np.minimum(np.ceil(steps - ROUNDING * np.maximum(steps, 1.0)), MOST_STEPS).astype(np.int64)
 
@@ -167,10 +167,7 @@ def whole_steps(time: float | np.ndarray, time_step: float) -> np.ndarray:
 def delay_steps(
     imperfections: Imperfections, sources: np.ndarray, targets: np.ndarray, time_step: float
 ) -> np.ndarray:
-    """Return the delays of synapses in whole steps.
-
-    Shapes: sources, targets (n_synapses,).
-    """
+    """Return the delays of synapses, by their sources and targets, in whole steps."""
     steps = whole_steps(imperfections.delays, time_step)
     if imperfections.delays.ndim == 0:
         return np.full(len(sources), steps)
@@ -202,22 +199,7 @@ def require_no_state(imperfections: Imperfections, state: Any) -> None:
 
 
 class ImperfectRun(RealRun):
-    """Copies of one network of imperfect neurons, advanced on a clock; parameters as of `Run`.
-
-    The identities of charge have a term for each imperfection (docs/theory.md, section 7.5)::
-
-        charge = rise of the potential + thresholds of the spikes + leaked + refused - noise
-
-    Attributes
-    ----------
-    network : SpikingNetwork
-        The network with the thresholds and weights that were drawn.
-    leaked, refused, noise : ndarray, shape (n_copies, n_neurons)
-        Since the start: charge that leaked, charge that arrived while neurons were refractory, and what noise
-        added to potentials.
-    n_lost : ndarray of int, shape (n_copies, n_neurons)
-        Spikes since the start that reached no target.
-    """
+    """Copies of one network of imperfect neurons, on a clock; parameters as of `Run`."""
 
     def __init__(
         self,
@@ -249,6 +231,8 @@ class ImperfectRun(RealRun):
         )
         shape = soma_bias.shape
         n_slots = int(delays.max(initial=0)) + 1
+        # charge = rise of the potential + thresholds of the spikes + leaked + refused - noise
+        # (docs/theory.md, section 7.5)
         self.leaked, self.refused, self.noise, self._taken = np.zeros((4, *shape))
         self.n_lost, waiting = np.zeros((2, *shape), dtype=np.int64)
         # A run that goes on from another time has the noise of that time.
@@ -278,10 +262,8 @@ class ImperfectRun(RealRun):
 
     @property
     def is_lost(self) -> np.ndarray:
-        """Copies that run away, bool, shape (n_copies,): a neuron should fire more than 1,024 times a step.
-
-        Refractory neurons cannot keep up sooner; their copies are not lost.
-        """
+        """Copies that run away, bool, shape (n_copies,): a neuron has to fire too often in a step."""
+        # Refractory neurons cannot keep up sooner; their copies are not lost.
         if self._rules.refractory_steps > 0:
             return super().is_lost
         return (self.membrane_potential > self.network.firing_threshold).any(axis=1)

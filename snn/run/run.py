@@ -1,9 +1,4 @@
-"""Runs: copies of one network that are advanced together, whatever the kind of time.
-
-`Time` is how time passes: `Exact`, `Clock`, `Digital`.  It starts a `Run`.  All runs have the same fields and
-methods, and the loop over their kernel is here.  A new kind of run is a class of `Time` that starts a `Run`,
-which calls its kernel in `_call`; the members it must define are marked as abstract.
-"""
+"""Runs of any kind of time: copies of one network that are advanced together, and the loop over kernels."""
 
 from __future__ import annotations
 
@@ -49,36 +44,12 @@ NO_SPIKES = Spikes(np.empty(0), np.empty(0, dtype=np.int64))
 
 
 class Run(ABC):
-    """Copies of one network, each with its own drive, advanced together.
-
-    `Time.start` makes one.  Arguments are not checked.
-
-    Shapes: soma_bias (n_copies, n_neurons).
-
-    Attributes
-    ----------
-    soma_bias : ndarray, shape (n_copies, n_neurons)
-        The drive of each copy now: the array that the run was made of.
-    membrane_potential, synaptic_current : ndarray, shape (n_copies, n_neurons)
-        State of the copies.
-    spike_counts : ndarray of int, shape (n_copies, n_neurons)
-        Spikes so far, those before a restart included.
-    window_moments : ndarray, shape (n_copies, n_neurons, 3)
-        The sums of t^2, t^3 and t^4 over the times t of each neuron's spikes since the start, if they are
-        kept.
-    n_emitted : int
-        Spikes of all copies in the last call of `advance`.
-    time_step : float
-        Length of a step, in synaptic time constants; 0 of exact runs.
-    gain : float
-        The charge that a spike brings in all, in units of its weight.
-    current_per_rate : float
-        Synaptic current at the beginning of a step, for one unit of what constant rates cause, W^T r; 1 where
-        there are no steps.
-    """
+    """Copies of one network, each with its own drive, advanced together: what `Time.start` makes."""
 
     time_step = 0.0
+    # The charge that a spike brings in all, in units of its weight.
     gain = 1.0
+    # Synaptic current at the beginning of a step, for one unit of the currents of constant rates, W^T r.
     current_per_rate = 1.0
 
     def __init__(
@@ -94,6 +65,7 @@ class Run(ABC):
         check_weights: bool = False,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
+        # All arrays have shape (n_copies, n_neurons); `soma_bias` is not copied, and has the drives of now.
         shape = soma_bias.shape
         self.network, self.soma_bias = network, soma_bias
         self._filters_spikes, self._gives_up, self._checks_weights = filter_spikes, gives_up, check_weights
@@ -102,7 +74,9 @@ class Run(ABC):
         self.membrane_potential, self.synaptic_current, self._first_potential = np.zeros((3, *shape))
         self._first_counts: np.ndarray | None = None
         self.spike_counts = np.zeros(shape, dtype=np.int64)
+        # The sums of t^2, t^3 and t^4 over the times of each neuron's spikes since the start.
         self.window_moments = np.zeros((*shape, 3)) if window_moments else NO_MOMENTS
+        # Spikes of the last call of `advance`.
         self.n_emitted = 0
         if state is not None:
             self.membrane_potential[:] = state.membrane_potential
@@ -131,8 +105,7 @@ class Run(ABC):
 
     @property
     def charge(self) -> np.ndarray:
-        """The integral of the soma currents since the start, shape (n_copies, n_neurons): the rise of the
-        potentials plus what resets took from them."""
+        """The integral of the soma currents since the start, shape (n_copies, n_neurons)."""
         return (self.membrane_potential - self._first_potential) + self._removed()
 
     def average_current(self, elapsed: float) -> np.ndarray:
@@ -141,8 +114,7 @@ class Run(ABC):
 
     @property
     def filtered_spikes(self) -> np.ndarray:
-        """The synaptic trace of each neuron's own spikes, 1 a spike, falling as e^-t, if it is kept; shape
-        (n_copies, n_neurons)."""
+        """Synaptic trace of each neuron's own spikes, falling as e^-t, shape (n_copies, n_neurons)."""
         raise ValueError(f"{type(self).__name__} keeps no filtered spikes")
 
     def advance(
@@ -156,10 +128,7 @@ class Run(ABC):
         stop_when: Callable[[], bool] | None = None,
         changes: Iterable[float] = (),
     ) -> Spikes:
-        """Advance copies to a time, and on a clock to the end of the last step that ends by then.
-
-        Shapes: until (n_copies,).
-        """
+        """Advance copies to times, on a clock to the last step that ends by then; `until` may be an array."""
         # A kind of run may change their order.
         active = np.arange(len(self.spike_counts)) if active is None else np.array(active, dtype=np.int64)
         most = sys.maxsize if max_spikes is None else max_spikes
@@ -189,10 +158,7 @@ class Run(ABC):
         return times
 
     def set_drive(self, soma_bias: np.ndarray) -> None:
-        """Give the first copy another drive from now on; charge, moments and counts go on.
-
-        Shapes: soma_bias (n_neurons,).
-        """
+        """Give the first copy another drive from now on, shape (n_neurons,); charge and counts go on."""
         self.soma_bias[0] = soma_bias
 
     def input_weights(self, stimulus: Stimulus) -> Any:
@@ -200,19 +166,12 @@ class Run(ABC):
         return stimulus.weights
 
     def add_to_current(self, amounts: np.ndarray) -> None:
-        """Add what input spikes bring to the synaptic currents of the first copy.
-
-        Shapes: amounts (n_neurons,).
-        """
+        """Add the amounts of input spikes, shape (n_neurons,), to the currents of the first copy."""
         self.synaptic_current[0] += amounts
 
     def restart(self, copies: np.ndarray) -> None:
-        """Start some copies again at time zero.
-
-        Before, the caller may change their rows of `membrane_potential` and `synaptic_current`, and of the
-        `soma_bias` that the run was made of.  Spikes go on being counted; charge, filtered spikes and moments
-        start anew, and what is under way is lost.
-        """
+        """Start some copies again at time zero, from potentials, currents and drives as they are now."""
+        # Spikes go on being counted; charge, filtered spikes and moments start anew.
         if self._first_counts is None:
             self._first_counts = np.zeros_like(self.spike_counts)
         # A slice takes a tenth of the time of a list of one copy.
@@ -266,12 +225,8 @@ class Run(ABC):
     def _call(
         self, active: np.ndarray, position: int, stops: Any, most: int, buffer: Any
     ) -> tuple[int, int, int]:
-        """Call the kernel once for the copies active[position:]; it stops with more than `most` spikes.
-
-        The order of these copies may be changed unless there is a buffer or a limit.
-
-        Return the position to go on from, the spikes, and the entries in the buffer.
-        """
+        """Call the kernel once for active[position:]; return where to go on, spikes, entries recorded."""
+        # Without a buffer and a limit, the order of these copies may be changed.
 
     @abstractmethod
     def _recorded(self, buffer: Any, n_entries: int) -> Spikes:
@@ -288,7 +243,7 @@ class Run(ABC):
         """Set all that changes, but for potentials and counts of spikes, to what it is at time zero."""
 
     def _removed(self) -> np.ndarray:
-        """Return what resets took from the potentials since the start; by default a threshold a spike."""
+        """Return the charge that resets took since the start: a threshold a spike."""
         counts = self.spike_counts if self._first_counts is None else self.spike_counts - self._first_counts
         return self.network.firing_threshold * counts
 
