@@ -131,14 +131,6 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Parameters
         ----------
         X : array_like or compressed rows, shape (n_signals, n_features)
-
-        Warns
-        -----
-        IllPosedWarning
-            If the codes of several signals are all zero, or a square dictionary seems to have its atoms in
-            columns.
-        sklearn.exceptions.ConvergenceWarning
-            If a signal does not reach `tol`.
         """
         return self._encode(checked_input(self, X, reset=False, accept_sparse=True))
 

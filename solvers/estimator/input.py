@@ -1,4 +1,4 @@
-"""What estimators do with their input `X`: the checks of scikit-learn, and those that it leaves out."""
+"""The input `X` of estimators: the checks of scikit-learn, and those that it leaves out."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ OF_INPUT = ("n_features_in_", "feature_names_in_")
 
 
 def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_sparse: bool = False) -> Any:
-    """Return `X` as a float64 or float32 array, by the rules of scikit-learn; masked entries are an error.
-
-    NaN is one too, unless it is the `missing_values` of the estimator.
-
-    Shapes: X (n_signals, n_features).
-    """
+    """Return `X` as a float64 or float32 array, with NaN only where that is its `missing_values`."""
     _require_unmasked(
         X,
         "if they are missing, pass X.filled(np.nan) to an estimator with missing_values=np.nan",
@@ -76,10 +71,7 @@ def known_entries(array: Any, missing_values: float | None) -> np.ndarray | None
 
 
 def checked_codes(X: Any, n_atoms: int) -> np.ndarray:
-    """Return codes, the `X` of `inverse_transform`, as a float64 or float32 array.
-
-    Shapes: X (n_signals, n_atoms).
-    """
+    """Return codes, the `X` of `inverse_transform`, as a float64 or float32 array."""
     _require_unmasked(X, "if these are zeros, pass X.filled(0.0)")
     codes = check_array(X, dtype=FLOATS)
     if codes.shape[1] != n_atoms:

@@ -126,11 +126,6 @@ def path(
     -------
     PathResult
 
-    Warns
-    -----
-    sklearn.exceptions.ConvergenceWarning
-        If a code does not reach `tol`.
-
     Notes
     -----
     scikit-learn's `lasso_path` divides the objective by n_features: its alphas are

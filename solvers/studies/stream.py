@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -179,7 +180,8 @@ class SparseCodingStream(Described):
         deadline = None if max_seconds is None else is_late
         for signals, codes, certificate in refined.search(best, max_spikes=max_spikes, is_late=deadline):
             best.put(signals, codes, certificate)
-        self._carry(best.values)
+        self._codes = [best.values, *self._codes][:MEMORY]
+        self.n_frames += 1
         self._frame = checks.read_only(signals_now.copy())
         best.count(READ_OUT, slice(None), refined.n_multiply_adds)
         best.steps = refined.run.spike_counts.sum(axis=1)
@@ -203,12 +205,7 @@ class SparseCodingStream(Described):
         self,
         spikes: SpikeTrain,
         steps: ArrayLike | sparse.sparray | sparse.spmatrix,
-        *,
-        mask: ArrayLike | None = None,
-        tol: float = 1e-3,
-        max_spikes: int | None = None,
-        max_seconds: float | None = None,
-        max_duration: float = 10_000.0,
+        **options: Any,
     ) -> SpikingCodingResult:
         """Return the codes of the last frame as input spikes, such as those of an event camera, changed it.
 
@@ -222,8 +219,8 @@ class SparseCodingStream(Described):
             Input spikes since the last frame; its neurons are the sources.
         steps : array_like or scipy.sparse matrix, shape (n_sources, n_signals * n_features)
             What a spike of each source adds to the signals of the frame, laid out one after the other.
-        mask, tol, max_spikes, max_seconds, max_duration
-            As of `code`.
+        **options
+            Those of `code`.
 
         Returns
         -------
@@ -247,19 +244,11 @@ class SparseCodingStream(Described):
             steps = checks.real_array("steps", steps, shape=shape, meaning=meaning)
         with np.errstate(over="ignore", invalid="ignore"):  # `code` says so of the frame
             frame = self._frame + (spikes.counts() @ steps).reshape(self._frame.shape)
-        return self.code(
-            frame,
-            mask=mask,
-            tol=tol,
-            max_spikes=max_spikes,
-            max_seconds=max_seconds,
-            max_duration=max_duration,
-        )
+        return self.code(frame, **options)
 
     @property
     def frame(self) -> np.ndarray | None:
-        """The signals of the last frame, shape (n_signals, n_features), zero where its mask is False; None at
-        first."""
+        """The signals of the last frame, shape (n_signals, n_features), zero where masked; None at first."""
         return self._frame
 
     def _network_of(self, problem: LassoProblem) -> LassoNetwork:
@@ -311,16 +300,9 @@ class SparseCodingStream(Described):
                 best.put(signals, predicted(problem, self._codes))
         return best, best.gaps < zero_gap
 
-    def _carry(self, codes: sparse.csr_array) -> None:
-        self._codes = [codes, *self._codes][:MEMORY]
-        self.n_frames += 1
-
 
 def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> sparse.csr_array:
-    """Return the mixture of earlier codes that minimises the objective of a frame while signs stay.
-
-    Shapes: codes (n_signals, n_atoms).
-    """
+    """Return the mixture of earlier codes that minimises the objective of a frame while signs stay."""
     last, n_signals = codes[0], len(codes[0].indptr) - 1
     row = np.arange(n_signals).repeat(np.diff(last.indptr))
     values = np.stack([last.data, *(_values_at(last, row, other) for other in codes[1:])])
@@ -354,10 +336,7 @@ def _values_at(last: sparse.csr_array, row: np.ndarray, other: sparse.csr_array)
 
 
 def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> np.ndarray:
-    """Return the multiply-adds of `predicted`: the fits of codes, and their inner products.
-
-    Codes of earlier frames count in full, though only entries in the support of the last one are used.
-    """
+    """Return the multiply-adds of `predicted`: the fits of codes, in full, and their inner products."""
     n_entries = np.sum([np.diff(code.indptr) for code in codes], axis=0, dtype=np.int64)
     n_products = len(codes) * (1 + len(codes))
     return np.asarray(n_entries * problem.atoms.features_of_atom + n_products * problem.n_features)
