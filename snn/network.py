@@ -12,7 +12,7 @@ from snn.base import checks
 from snn.base.archive import Entry, Saved
 from snn.base.describe import Described, number, value_range
 from snn.base.locks import cached_property
-from snn.base.value import Value
+from snn.base.value import Value, checked
 from snn.weights import Weights, as_weights
 
 if TYPE_CHECKING:
@@ -119,9 +119,11 @@ class NetworkState(Value, Saved, Described):
         In synaptic time constants.
     """
 
-    membrane_potential: np.ndarray
-    synaptic_current: np.ndarray
-    time: float = 0.0
+    membrane_potential: np.ndarray = checked(
+        checks.real_array, shape=(None,), meaning="one potential a neuron"
+    )
+    synaptic_current: np.ndarray = checked(checks.real_array, shape=(None,), meaning="one current a neuron")
+    time: float = checked(checks.real_number, default=0.0)
 
     _schema: ClassVar = {
         "membrane_potential": Entry("f", ("neurons",)),
@@ -135,15 +137,11 @@ class NetworkState(Value, Saved, Described):
             self, *, membrane_potential: ArrayLike, synaptic_current: ArrayLike, time: float = 0.0
         ) -> None: ...
 
-    def __post_init__(self) -> None:
-        potential = checks.real_array(
-            "membrane_potential", self.membrane_potential, shape=(None,), meaning="one potential a neuron"
+    def _check(self) -> None:
+        shape = self.membrane_potential.shape
+        checks.real_array(
+            "synaptic_current", self.synaptic_current, shape=shape, meaning="one current a neuron"
         )
-        current = checks.real_array(
-            "synaptic_current", self.synaptic_current, shape=potential.shape, meaning="one current a neuron"
-        )
-        time = checks.real_number("time", self.time)
-        vars(self).update(vars(self.unchecked(potential, current, time)))
 
     @classmethod
     def at_rest(cls, n_neurons: int) -> NetworkState:
@@ -168,14 +166,6 @@ class NetworkState(Value, Saved, Described):
     def n_neurons(self) -> int:
         """Number of neurons."""
         return len(self.membrane_potential)
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "neurons": number(self.n_neurons),
-            "time": f"{self.time:.6g}",
-            "potentials": value_range(self.membrane_potential),
-            "synaptic currents": value_range(self.synaptic_current),
-        }
 
 
 class RunnableNetwork(Protocol):
@@ -207,7 +197,7 @@ def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> 
 def starting_state(network: SpikingNetwork, state: NetworkState | None) -> NetworkState:
     """Return `state`, or rest when it is None, having checked that the network can be in it."""
     if state is None:
-        return NetworkState.unchecked(np.zeros(network.n_neurons), np.zeros(network.n_neurons), 0.0)
+        return NetworkState.at_rest(network.n_neurons)
     checks.instance_of("state", state, NetworkState)
     if state.n_neurons != network.n_neurons:
         raise ValueError(f"state has {state.n_neurons} neurons but the network has {network.n_neurons}")

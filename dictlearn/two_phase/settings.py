@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from dictlearn.two_phase.rules import KINDS, PaperSteps, Rule, UsageSteps
 from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
 from snn.base.archive import as_object, json_object
+from snn.base.value import Value, checked
 from snn.digital import FixedPoint
 from snn.run.clock import time_of
 from snn.run.run import Time
@@ -23,8 +24,14 @@ INPUTS = ("spiking", "graded")
 AUTO: Any = "auto"
 
 
+def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
+    if np.ndim(penalty) == 0:
+        return checks.positive_number(name, penalty)
+    return tuple(checks.positive_array(name, penalty, len(penalty), meaning="one for each atom").tolist())
+
+
 @dataclass(frozen=True, kw_only=True)
-class LearningSettings:
+class LearningSettings(Value):
     """How the two-phase network is run and taught.
 
     `kappa`, `duration`, `time_step` and `batch_size` are "auto" by default and become numbers, which
@@ -74,30 +81,25 @@ class LearningSettings:
         lateral weights and thresholds below 2.
     """
 
-    penalty: float | Sequence[float] | np.ndarray
+    penalty: float | Sequence[float] | np.ndarray = checked(_checked_penalty)
     kappa: float = AUTO
     duration: float = AUTO
-    amplitude: float = 5.0
-    readout: str = "current"
-    inputs: str = "spiking"
+    amplitude: float = checked(checks.positive_number, default=5.0)
+    readout: str = checked(checks.one_of, READOUTS, default="current")
+    inputs: str = checked(checks.one_of, INPUTS, default="spiking")
     initial_potential: float = 0.5
     time_step: float | None = AUTO
     integration: str = "exact"
     positive_atoms: bool = True
     positive_code: bool = True
     positive_signals: bool = True
-    rule: Rule = field(default_factory=UsageSteps)
+    rule: Rule = checked(checks.instance_of, Rule, default_factory=UsageSteps)
     batch_size: int = AUTO
     weight_format: FixedPoint | None = None
 
-    def __post_init__(self) -> None:
-        checks.check_fields(self, _checked_penalty, "penalty")
-        checks.check_fields(self, checks.positive_number, "amplitude")
-        checks.one_of("readout", self.readout, READOUTS)
-        checks.one_of("inputs", self.inputs, INPUTS)
+    def _check(self) -> None:
         if self.inputs == "graded" and self.readout == "rate":
             raise ValueError("readout must be 'current' where inputs are graded: such inputs have no rates")
-        checks.instance_of("rule", self.rule, Rule)
         defaults = {**self.rule.defaults(self.readout, self.signs), "batch_size": self.rule.batch_size}
         for name, number in defaults.items():
             value = getattr(self, name)
@@ -113,7 +115,7 @@ class LearningSettings:
         vars(self).update(time_step=how.time_step, _how=how)
         if self.weight_format is not None:
             checked_format(self.weight_format, self.signs)
-        checks.check_fields(self, checks.positive_integer, "batch_size")
+        vars(self)["batch_size"] = checks.positive_integer("batch_size", self.batch_size)
 
     @classmethod
     def paper(cls, penalty: float | Sequence[float] | np.ndarray) -> LearningSettings:
@@ -206,9 +208,3 @@ def share(name: str, value: float) -> float:
     if number >= 1.0:
         raise ValueError(f"{name} must lie in [0, 1); got {number}")
     return number
-
-
-def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
-    if np.ndim(penalty) == 0:
-        return checks.positive_number(name, penalty)
-    return tuple(checks.positive_array(name, penalty, len(penalty), meaning="one for each atom").tolist())

@@ -10,7 +10,7 @@ import math
 import numbers
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -103,19 +103,6 @@ def require_ratio(
             f"{amounts[neuron]:.3g} for neuron {neuron} with threshold {firing_threshold[neuron]:.3g}: "
             "beyond that rounding decides which neurons fire"
         )
-
-
-def freeze_arrays(record: Any) -> None:
-    """Make every array among the attributes of `record`, a frozen dataclass, read-only."""
-    for name, value in vars(record).items():
-        if isinstance(value, np.ndarray):
-            object.__setattr__(record, name, read_only(value))
-
-
-def check_fields(record: Any, check: Callable[[str, Any], Any], *names: str) -> None:
-    """Replace attributes of a frozen dataclass by what `check` returns for their names and values."""
-    for name in names:
-        object.__setattr__(record, name, check(name, getattr(record, name)))
 
 
 def positive_array(name: str, value: Any, length: int, *, meaning: str) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from snn.base import checks
 from snn.base.describe import Described, memory, number
+from snn.base.value import Value
 from snn.digital.format import DigitalFormat
 from snn.digital.network import DigitalNetwork
 
@@ -17,7 +18,7 @@ LARGEST_MEMORY = 2**22
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class CoreLayout(Described):
+class CoreLayout(Value, Described):
     """The memories of a core that runs one network; `CoreLayout.of` makes it.
 
     Neuron i is in group i // lanes, and in lane i % lanes.  A row, the weights of one source, is a list of
@@ -98,7 +99,6 @@ class CoreLayout(Described):
             rows=np.searchsorted(positions, np.arange(network.n_neurons + 1) * n_groups),
             drive=drive.mantissas << drive.exponent,
         )
-        checks.freeze_arrays(made)
         half = 2 ** (network.format.potential_bits - 1)
         if made.drive.min() < -half or made.drive.max() >= half:
             raise ValueError(
