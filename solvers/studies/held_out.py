@@ -74,7 +74,11 @@ def held_out_score(
     if not problem.atoms.is_matrix:
         raise TypeError("problem must have an array of atoms: features of a convolutional dictionary overlap")
     n_features = problem.n_features
-    fold_of = _folds(n_features, n_folds) if fold_of is None else _checked_folds(fold_of, n_features)
+    n_folds = checks.positive_integer("n_folds", n_folds)
+    if fold_of is None:
+        fold_of = np.random.default_rng(0).permutation(n_features) % n_folds
+    else:
+        fold_of = _checked_folds(fold_of, n_features)
     energy, missed = float(problem.energies.sum()), 0.0
     folds = np.unique(fold_of)
     if energy == 0.0 or len(folds) == 1:
@@ -93,12 +97,13 @@ def _missed_energy(problem: LassoProblem, hidden: np.ndarray, *, tol: float, n_j
     # An atom that is seen nowhere has the code zero, and a problem needs another one.
     visible = rows[:, seen]
     if visible.max() > 0.0 or visible.min() < 0.0:
+        kind = "mask" if weights is not None and weights.dtype == np.bool_ else "feature_weights"
         part = LassoProblem(
             visible,
             signals[:, seen],
             problem.penalty.rescaled(np.ones(problem.n_atoms), 1.0 / seen.mean()),
             positive=problem.positive,
-            **_weights(None if weights is None else weights[..., seen]),
+            **{kind: None if weights is None else weights[..., seen]},
         )
         with without_warnings(IllPosedWarning):  # the score says it
             codes = solve_active_set(part, tol=tol, n_jobs=n_jobs).sparse_codes
@@ -112,18 +117,6 @@ def _missed_energy(problem: LassoProblem, hidden: np.ndarray, *, tol: float, n_j
             squares = squares * (weights if weights.ndim == 1 else weights[some])[..., hidden]
         missed += 0.5 * float(squares.sum())
     return missed
-
-
-def _weights(weights: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Return weights of features as the argument of a problem that takes them."""
-    if weights is None:
-        return {}
-    return {"mask" if weights.dtype == np.bool_ else "feature_weights": weights}
-
-
-def _folds(n_features: int, n_folds: int) -> np.ndarray:
-    n_folds = checks.positive_integer("n_folds", n_folds)
-    return np.random.default_rng(0).permutation(n_features) % n_folds
 
 
 def _checked_folds(fold_of: ArrayLike, n_features: int) -> np.ndarray:
