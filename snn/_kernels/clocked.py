@@ -152,11 +152,11 @@ def _rescale(trace, growth):
 
 
 @inner
-def _reset(threshold, potential, subtract):
+def reset(threshold, potential, subtract, once):
     """Return what the spikes of a neuron take from its potential, and how many they are."""
     if not subtract:
         return potential, 1.0
-    if potential < 2.0 * threshold:
+    if once or potential < 2.0 * threshold:
         return threshold, 1.0
     times = min(math.floor(potential / threshold), MOST_AT_ONCE)
     return times * threshold, times
@@ -164,13 +164,9 @@ def _reset(threshold, potential, subtract):
 
 @uncounted
 def advance(form, copies, workspace, rules, active, first, stop_steps, max_steps, max_spikes, spikes):
-    """Run the copies active[first], active[first + 1], ... to their `stop_steps`, an entry for each copy.
-
-    Returns (position in `active` to go on with, steps done, spikes, entries recorded), early once max_steps
-    steps were done or max_spikes spikes emitted.  The arrays of `spikes` must hold max_spikes + n_neurons
-    entries, since a step is never split, or none if nothing is recorded.  `form` are the weights, one of the
-    records of `forms`; self-weights are ignored.
-    """
+    """Run the copies active[first:] to their `stop_steps`; return where to go on, spikes and entries."""
+    # It ends early after `max_steps` steps or `max_spikes` spikes; a step is not split, and `spikes` has room
+    # for as many more as there are neurons, or for none.  Self-weights of the `form` are ignored.
     potential, current = workspace.rows[POTENTIAL], workspace.rows[CURRENT]
     rise, threshold = workspace.rows[RISE], workspace.rows[THRESHOLD]
     fired, all_steps = workspace.fired, copies.steps
@@ -203,7 +199,7 @@ def advance(form, copies, workspace, rules, active, first, stop_steps, max_steps
                 n_fired = _find_several(threshold, potential, fired)
             for f in range(n_fired):
                 neuron = fired[f]
-                taken, times = _reset(threshold[neuron], potential[neuron], rules.subtract)
+                taken, times = reset(threshold[neuron], potential[neuron], rules.subtract, False)
                 potential[neuron] -= taken
                 removed[neuron] += taken
                 trace[neuron] += times * growth
@@ -224,5 +220,5 @@ def advance(form, copies, workspace, rules, active, first, stop_steps, max_steps
         copies.growth[k] = growth
         all_steps[k] = step
         if step < stop_step:
-            return position, n_steps, n_spikes, n_recorded
-    return active.shape[0], n_steps, n_spikes, n_recorded
+            return position, n_spikes, n_recorded
+    return active.shape[0], n_spikes, n_recorded

@@ -102,9 +102,11 @@ def rounded_quotient(number, shift, rounding):
 
 
 @inner
-def _wrapped(number, least, largest):
-    """Return the number modulo the range, in the range; its length is a power of two."""
-    return ((number - least) & (largest - least)) + least
+def _in_register(number, least, largest, wraps):
+    """Return a number as a register holds it: the nearest end, or modulo its range, a power of two."""
+    if wraps:
+        return ((number - least) & (largest - least)) + least
+    return min(max(number, least), largest)
 
 
 @inner
@@ -120,20 +122,9 @@ def integrate(copies, k, network, rules, fired):
     for i in range(bias.shape[0]):
         u = current[i]
         v = potential[i] + bias[i] + u
-        if v < rules.least_potential:
-            overflows[i, LOW_POTENTIAL] += 1
-            v = (
-                _wrapped(v, rules.least_potential, rules.largest_potential)
-                if rules.potential_wraps
-                else rules.least_potential
-            )
-        elif v > rules.largest_potential:
-            overflows[i, HIGH_POTENTIAL] += 1
-            v = (
-                _wrapped(v, rules.least_potential, rules.largest_potential)
-                if rules.potential_wraps
-                else rules.largest_potential
-            )
+        if v < rules.least_potential or v > rules.largest_potential:
+            overflows[i, LOW_POTENTIAL if v < rules.least_potential else HIGH_POTENTIAL] += 1
+            v = _in_register(v, rules.least_potential, rules.largest_potential, rules.potential_wraps)
         potential[i] = v
         if u != 0:
             current[i] = rounded_quotient(u * rules.kept, rules.decay_bits, rules.decay_rounding)
@@ -192,10 +183,7 @@ def arrive(copies, k, slot, rules):
         u = current[i] + x
         if u < rules.least_current or u > rules.largest_current:
             overflows[i, CURRENT] += 1
-            if rules.current_wraps:
-                u = _wrapped(u, rules.least_current, rules.largest_current)
-            else:
-                u = rules.least_current if u < rules.least_current else rules.largest_current
+            u = _in_register(u, rules.least_current, rules.largest_current, rules.current_wraps)
         current[i] = u
 
 
@@ -205,12 +193,9 @@ arrive_kernel = kernel_of(arrive)
 
 @uncounted
 def advance(network, rules, copies, active, first, stop_steps, max_steps, max_spikes, fired, is_due, spikes):
-    """Run the copies active[first], active[first + 1], ... to their `stop_steps`, an entry for each copy.
-
-    Returns (position in `active` to go on with, entries recorded), early once max_steps steps were done or
-    max_spikes messages sent.  The arrays of `spikes` must hold max_spikes + n_neurons entries, or none if
-    nothing is recorded.  `fired` and `is_due` (a flag for each copy and slot) are memory.
-    """
+    """Run the copies active[first:] to their `stop_steps`; return where to go on, and the messages sent."""
+    # It ends early after `max_steps` steps or `max_spikes` messages.  `spikes` has room for as many more as
+    # there are neurons, or for none.  `fired` and `is_due`, a flag for each copy and slot, are memory.
     n_slots = copies.pending.shape[1]
     n_steps = 0
     n_spikes = 0

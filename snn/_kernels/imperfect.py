@@ -12,12 +12,11 @@ not lost is added to the current of each target, after the delay of the synapse.
 The charge of the step is ``dt beta + charge h``.  What of it the potential does not get is leaked.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.clocked import MOST_AT_ONCE
+from snn._kernels.clocked import reset
 from snn._kernels.compiling import inner, uncounted
 from snn._kernels.neuron import add_to_moments
 from snn._kernels.random_numbers import fill_normals, n_that_arrive
@@ -114,18 +113,6 @@ def _integrate(copies, k, threshold, rules, memory):
 
 
 @inner
-def _reset(threshold, potential, rules):
-    """Return what the spikes of a neuron take from its potential, and how many they are."""
-    if not rules.subtract:
-        return potential, 1
-    # A refractory neuron has to wait for its next spike.
-    if rules.refractory_steps > 0 or potential < 2.0 * threshold:
-        return threshold, 1
-    times = min(math.floor(potential / threshold), MOST_AT_ONCE)
-    return times * threshold, int(times)
-
-
-@inner
 def _send(synapses, neuron, n_sent, step, pending, current):
     n_slots = pending.shape[0]
     for entry in range(synapses.starts[neuron], synapses.starts[neuron + 1]):
@@ -146,11 +133,7 @@ def _arrive(pending, step, current):
 
 @uncounted
 def advance(synapses, copies, memory, rules, active, first, stop_steps, max_steps, max_spikes, spikes):
-    """Run the copies active[first], active[first + 1], ... to their `stop_steps`, an entry for each copy.
-
-    Returns (position in `active` to go on with, steps done, spikes, entries recorded), as
-    `clocked.advance` does, whose `spikes` these are.
-    """
+    """Run copies to their steps, as `clocked.advance` does, whose `spikes` these are."""
     record = spikes.steps.shape[0] > 0
     n_steps = 0
     n_spikes = 0
@@ -167,7 +150,10 @@ def advance(synapses, copies, memory, rules, active, first, stop_steps, max_step
             n_fired = _integrate(copies, k, synapses.threshold, rules, memory)
             for f in range(n_fired):
                 neuron = memory.fired[f]
-                taken, times = _reset(synapses.threshold[neuron], potential[neuron], rules)
+                # A refractory neuron has to wait for its next spike.
+                once = rules.refractory_steps > 0
+                taken, sent = reset(synapses.threshold[neuron], potential[neuron], rules.subtract, once)
+                times = int(sent)
                 potential[neuron] -= taken
                 copies.removed[k, neuron] += taken
                 copies.waiting[k, neuron] = rules.refractory_steps
@@ -189,5 +175,5 @@ def advance(synapses, copies, memory, rules, active, first, stop_steps, max_step
                 _arrive(pending, step, current)
         copies.steps[k] = step
         if step < stop_steps[k]:
-            return position, n_steps, n_spikes, n_recorded
-    return active.shape[0], n_steps, n_spikes, n_recorded
+            return position, n_spikes, n_recorded
+    return active.shape[0], n_spikes, n_recorded

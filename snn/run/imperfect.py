@@ -281,11 +281,10 @@ class ImperfectRun(RealRun):
     def _call(
         self, active: np.ndarray, position: int, stops: np.ndarray, most: int, buffer: clocked.Spikes
     ) -> tuple[int, int, int]:
-        position, _, n_spikes, n_entries = imperfect.advance(
+        return imperfect.advance(
             self._synapses, self._copies, self._memory, self._rules, active, position, stops,
             self._steps_per_call, min(self._spikes_per_call, most + 1), buffer,
         )  # fmt: skip
-        return position, n_spikes, n_entries
 
     def _link(self) -> None:
         self._copies = self._copies._replace(bias=checks.read_only(self.soma_bias))
