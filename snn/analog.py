@@ -20,7 +20,7 @@ LEAST_RELATIVE_TOLERANCE = 2.5e-14
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class AnalogResult(Value, Drawn):
-    """What `simulate_analog` returns.
+    """Result of `simulate_analog`.
 
     Attributes
     ----------
@@ -94,8 +94,6 @@ def simulate_analog(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument is of the wrong kind, shape or value.
     RuntimeError
         If the integrator gives up, as it does on a flow that blows up.
 

@@ -43,21 +43,12 @@ def warm_up(*, progress: bool = True) -> None:
     ----------
     progress : bool, default True
         Show a line that names what is compiled.
-
-    Raises
-    ------
-    TypeError
-        If `progress` is not a bool.
     """
     run_tasks((tasks,), progress=progress)
 
 
 def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None:
-    """Run all tasks, and show the name of the running one.
-
-    If there is anything to compile, a second process runs the same tasks from the last to the first.  What it
-    leaves on disk is loaded here, so that two processors share the work.
-    """
+    """Run all tasks; if there is anything to compile, a second process runs them from the last on."""
     progress = checks.flag("progress", progress)
     todo = _all_of(sources)
     with NOTICE.silent(), _second_process(sources), tqdm(todo, disable=not progress, unit="task") as bar:

@@ -56,7 +56,7 @@ MARGIN_KEPT = 0.9
 """What is left of the margin after an interval that does not confirm it: a short one shows little of what a
 long one will."""
 SHARE_OF_UPDATES = 0.05
-"""What part of the time of an interval is meant to go into what does not grow with its spikes."""
+"""Share of the time of an interval for work that does not grow with its spikes."""
 EVENTS_PER_NEURON, LEAST_EVENTS, MOST_EVENTS = 8, 1024, 65_536
 """Room for the spikes of an interval; what is planned is half of it at most."""
 
@@ -82,7 +82,7 @@ class Active(NamedTuple):
     """Which of the gathered rows holds the weights of each, -1 for none."""
     rows: np.ndarray
     n_slots: np.ndarray
-    """How many rows were gathered, one number."""
+    """Number of gathered rows, one number."""
 
 
 OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE = 0, 1, 2, 3, 4

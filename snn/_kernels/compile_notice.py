@@ -1,4 +1,4 @@
-"""What a user sees while kernels are compiled: one line for each process, and how far it is."""
+"""The line that a user sees while kernels are compiled, once in each process, with its progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How kernels are compiled, and kept on disk for the next process."""
+"""Kernels are compiled, and kept on disk for the next process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How records and elements of arrays are lowered: to as few instructions as they need.
+"""Lower records and elements of arrays to as few instructions as they need.
 
 Left to itself, Numba passes a record by value, seven arguments for each array in it, and copies all that
 describes an array before it reads one element.  Most of a kernel is such copies, which LLVM removes again,
@@ -43,7 +43,7 @@ def _is_number(type_: types.Type) -> bool:
 
 
 class _Models:
-    """How values are passed to functions, by their type."""
+    """The models by which values are passed to functions, by their type."""
 
     def __init__(self, models: Any) -> None:
         self._models = models

@@ -41,9 +41,9 @@ class Sources(NamedTuple):
     sums: np.ndarray
     """Rows TOTAL, TRACE, DEVIATION, and LAST, which serves as scratch."""
     totals: np.ndarray
-    """Of each spike of the interval, F of its source before it."""
+    """F of the source before each spike of the interval."""
     traces: np.ndarray
-    """Of each, the trace of its source after it."""
+    """Trace of the source after each spike."""
 
 
 class Screened(NamedTuple):

@@ -1,1 +1,1 @@
-"""What every room of snn uses: argument checks, archives, HTML, warnings."""
+"""Argument checks, values, descriptions, archives and warnings, for all packages."""

@@ -26,7 +26,7 @@ METADATA = {
     "firing": "a neuron fires where its potential reaches the threshold",
     "ties": "neurons that reach their thresholds in one instant all fire in it",
 }
-"""What NIR leaves open, written into each graph as text.  No reader has to read it."""
+"""Conventions that NIR leaves open, written into each graph as text; readers may ignore it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -36,7 +36,7 @@ RESTING = LOADS.const({"potential": 1, "current": 1, "pending": 1})
 
 
 class Action(IntEnum):
-    """What a command does."""
+    """Commands of a core."""
 
     REST = 0
     """Set potentials, currents, what has not arrived, and the number of the step to zero.  Drives stay."""

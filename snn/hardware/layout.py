@@ -1,4 +1,4 @@
-"""What the memories of a core hold, and how wide they are: plain integers, without a hardware language."""
+"""Contents and widths of the memories of a core: plain integers, without a hardware language."""
 
 from __future__ import annotations
 
