@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.describe import Described, number, size, value_range
+from snn.base.describe import Described
 from snn.base.value import Value, checked
 
 SIGNS = ("signed", "non-negative", "non-positive")
@@ -199,15 +199,7 @@ class FixedPointArray(Value, Described):
     mantissas: np.ndarray
     exponent: int
     n_saturated: int
-    format: FixedPoint
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "shape": size(self.mantissas.shape) or "one number",
-            "mantissas": f"{self.format.bits} bits, {value_range(self.mantissas)}",
-            "exponent": number(self.exponent),
-            "saturated": number(self.n_saturated),
-        }
+    format: FixedPoint = field(repr=False)
 
     def to_float(self) -> np.ndarray:
         """Return the numbers as float64; exact."""

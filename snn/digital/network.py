@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.describe import Described, counted, memory, number, value_range
+from snn.base.describe import Described
 from snn.base.locks import cached_property
 from snn.base.value import Value
 from snn.digital.fixed_point import FixedPoint, FixedPointArray
@@ -78,6 +79,8 @@ class DigitalNetwork(Value, Described):
     starts: np.ndarray
     delays: np.ndarray
     message_shift: int
+
+    _shown: ClassVar = ("n_neurons", "format", "time_step", "unit", "firing_threshold", "delays")
 
     @classmethod
     def of(
@@ -220,19 +223,6 @@ class DigitalNetwork(Value, Described):
                 f"{np.abs(amounts).max():.3g}"
             )
         return replace(self.format.bias, exponent=exponent).quantise(amounts)
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "neurons": number(self.n_neurons),
-            "made of weights": type(self.network.weights).__name__,
-            "weights": f"{counted(len(self.targets), 'weight')} of {self.format.weights.bits} bits, "
-            f"{memory(self.weights.mantissas.nbytes + self.targets.nbytes)}",
-            "registers": f"potentials of {self.format.potential_bits} bits, "
-            f"currents of {self.format.current_bits}",
-            "time step": f"{self.time_step:g} synaptic time constants",
-            "firing threshold": f"{value_range(self.firing_threshold)} units of {self.unit:.3g}",
-            "delays": f"{value_range(self.delays)} steps",
-        }
 
     def _require_sums_in_range(self) -> None:
         """ValueError if all that can reach a neuron in one step could leave 64 bits."""

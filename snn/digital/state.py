@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.archive import Entry, Saved
-from snn.base.describe import Described, number, value_range
+from snn.base.describe import Described
 
 LARGEST_INTEGER = np.iinfo(np.int64).max
 
@@ -60,11 +60,3 @@ class DigitalState(Saved, Described):
                 "membrane_potential and synaptic_current must have shape (n_neurons,), and pending shape "
                 f"(n_slots, n_neurons); got {shape}, {self.synaptic_current.shape} and {self.pending.shape}"
             )
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "neurons": number(len(self.membrane_potential)),
-            "potentials": value_range(self.membrane_potential),
-            "synaptic currents": value_range(self.synaptic_current),
-            "steps of delay": number(len(self.pending) - 1),
-        }
