@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from snn.base import checks
-from snn.base.describe import Drawn, number
+from snn.base.describe import Drawn
 from snn.base.value import Value
 from snn.digital.network import DigitalNetwork
 from snn.digital.state import DigitalState
 from snn.digital.time import Integers
 from snn.network import NetworkState
 from snn.record.operations import OperationCounts
-from snn.record.result import run_facts, runaway_error
+from snn.record.result import runaway_error
 from snn.record.spikes import SpikeTrain, smooth_rate_of_moments
 from snn.record.stimulus import Stimulus
 from snn.run.changes import Changes
@@ -75,14 +76,10 @@ class DigitalResult(Value, Drawn):
     spike_messages: np.ndarray | None
     stimulus: Stimulus | None = None
 
-    def _facts(self) -> dict[str, str]:
-        below, above = self.potential_saturations.sum(axis=0).tolist()
-        return {
-            **run_facts(self),
-            "steps": number(self.n_steps),
-            "saturated potentials": f"{below:,} below, {above:,} above",
-            "saturated currents": number(int(self.current_saturations.sum())),
-        }
+    _shown: ClassVar = (
+        "duration", "n_spikes", "spike_counts", "spike_rate", "n_steps", "potential_saturations",
+        "current_saturations",
+    )  # fmt: skip
 
     @property
     def duration(self) -> float:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from snn.base import checks
-from snn.base.describe import Drawn, number, value_range
+from snn.base.describe import Drawn
 from snn.base.locks import cached_property
 from snn.network import NetworkState, SpikingNetwork
 from snn.record.operations import OperationCounts
 from snn.record.record import Record
 from snn.record.spikes import SpikeTrain, smooth_rate_of_moments
 from snn.record.stimulus import Stimulus
-
-if TYPE_CHECKING:
-    from snn.digital import DigitalResult
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -58,6 +55,8 @@ class SimulationResult(Drawn):
     spikes: SpikeTrain | None
     n_steps: int | None = None
     stimulus: Stimulus | None = None
+
+    _shown: ClassVar = ("duration", "n_spikes", "spike_counts", "spike_rate", "n_steps", "stimulus")
 
     def __post_init__(self) -> None:
         for name in ("spike_counts", "average_soma_current", "window_moments"):
@@ -111,29 +110,6 @@ class SimulationResult(Drawn):
             return OperationCounts.of_exact_run(**common, duration=self.duration)
         return OperationCounts.of_clock(**common, n_steps=self.n_steps)
 
-    def _facts(self) -> dict[str, str]:
-        clock = {} if self.n_steps is None else {"steps of the clock": number(self.n_steps)}
-        stimulus = {} if self.stimulus is None else {"changes from outside": number(len(self.stimulus.times))}
-        return {**run_facts(self), **clock, **stimulus, **known_operations(self)}
-
-
-def run_facts(result: SimulationResult | DigitalResult) -> dict[str, str]:
-    """Return what exact, clocked and digital runs say of themselves alike."""
-    return {
-        "neurons": number(len(result.spike_counts)),
-        "duration": f"{result.duration:.6g} synaptic time constants",
-        "spikes": f"{number(result.n_spikes)}, {'not ' if result.spikes is None else ''}recorded",
-        "neurons that fired": number(int(np.count_nonzero(result.spike_counts))),
-        "spike rates": value_range(result.spike_rate),
-    }
-
-
-def known_operations(result: SimulationResult | DigitalResult) -> dict[str, str]:
-    """Return the synaptic operations of a run, if they were counted before."""
-    if "operations" not in vars(result):
-        return {}
-    return {"synaptic operations": number(int(result.operations.total().synaptic_operations))}
-
 
 class RunawayError(RuntimeError):
     """A network emitted more spikes than `max_spikes` before its run ended.
@@ -153,7 +129,7 @@ class RunawayError(RuntimeError):
         return type(self), (self.args[0], self.result)
 
 
-def runaway_error(result: SimulationResult | DigitalResult, max_spikes: int, by_drive: float) -> RunawayError:
+def runaway_error(result: Any, max_spikes: int, by_drive: float) -> RunawayError:
     """Return the error of a run that stopped because it had too many spikes."""
     busiest = np.argsort(-result.spike_counts, kind="stable")[:3]
     named = ", ".join(
