@@ -1,9 +1,9 @@
-"""The kinds of Gram matrices, as active-set methods and networks use them (`solvers.gram.protocol`).
+"""The kinds of Gram matrices, as active-set methods and networks use them.
 
 - `FullGram`: the matrix of an array of atoms;
 - `GramOnDemand`: as much of it as few signals need;
 - `SharedProducts`: none, of many atoms whose products with residuals many signals share;
-- `OwnWeights`: none, where each signal has weights of features of its own;
+- `OwnWeights`: none, where each signal has weights of features of its own, and no network;
 - `ConvolutionalGram`: parts of that of a convolutional dictionary.
 
 `gram_of` chooses the kind.
@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,10 +24,9 @@ from snn.weights.protocol import Weights
 from solvers._kernels.active_set import solve_active_sets, solve_weighted_active_sets
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import Terms
-from solvers.gram import convolutional_active_set, shared_products, working_set
-from solvers.gram.compiled import ROUNDS_PER_ATOM, codes_by_kernel
-from solvers.gram.convolutional_network import Stencils
-from solvers.gram.protocol import ActiveSets, NetworkGram
+from solvers.gram import convolutional, products
+from solvers.gram.working_set import ROUNDS_PER_ATOM, ActiveSets, codes_by_kernel
+from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import UnitAtoms
@@ -48,7 +47,7 @@ LEAST_SHARING, SHARING, SHARING_CONVERTED = 16, 512, 4096
 ROWS_PER_SIGNAL = 24
 
 
-def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1) -> NetworkGram:
+def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1) -> Gram:
     """Return the Gram matrix of a problem's atoms, with the weights of features that all signals share."""
     model = problem.weighted_model
     if not model.atoms.is_matrix:
@@ -91,24 +90,57 @@ def with_shared_conversion(problem: LassoProblem, n_penalties: int) -> LassoProb
     return problem
 
 
-def _terms(problem: LassoProblem, inverse_norms: np.ndarray) -> Terms:
-    return Terms(
-        problem.correlations, problem.l1_weights, problem.curvatures, inverse_norms, problem.positive
-    )
-
-
-class FullGram:
-    """The Gram matrix of an array of atoms."""
-
-    n_multiply_adds = 0
+class Gram:
+    """Products of atoms for the active-set method and for a network; curvatures are part of the diagonal."""
 
     def __init__(self, model: LassoModel) -> None:
-        # Not the model, which keeps this.  The matrix is computed before workers share it.
-        self._gram = model.gram
+        # Not the model, which may keep this.
         self._squared_norms = model.squared_norms
-        self._inverse_norms = inverse_norms(model.squared_norms)
+        # The thresholds of neurons.  An atom of norm zero has the largest ||d_i||^2 instead: its neuron has
+        # a negative drive and no weights, and never fires.
         self.diagonal = model.atoms.positive_squared_norms + model.curvatures
+        # Neurons of a network are in groups of so many positive ones, followed by their negative ones.
         self.group_length = model.n_atoms
+
+    @property
+    def n_multiply_adds(self) -> int:
+        """Multiply-adds of entries that were computed on demand for a network of one signal."""
+        return 0
+
+    @cached_property
+    def _inhibition(self) -> DenseRows:
+        raise NotImplementedError
+
+    def weights(self, *, positive: bool) -> Weights:
+        """Return W = -(G - diag G), or that of the dictionary [D, -D] unless `positive`."""
+        return self._inhibition if positive else self._inhibition.sign_pairs(self._squared_norms)
+
+    def store(self, atoms: np.ndarray) -> None:
+        """Compute the rows of some atoms for a network, if they are computed on demand."""
+
+    def optimal_codes(
+        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
+    ) -> ActiveSets:
+        """Return the optimal codes of some signals of a problem, from the atoms that a start names."""
+        raise NotImplementedError
+
+    def _terms(self, problem: LassoProblem) -> Terms:
+        return Terms(
+            problem.correlations,
+            problem.l1_weights,
+            problem.curvatures,
+            inverse_norms(self._squared_norms),
+            problem.positive,
+        )
+
+
+class FullGram(Gram):
+    """The Gram matrix of an array of atoms."""
+
+    def __init__(self, model: LassoModel) -> None:
+        super().__init__(model)
+        # The matrix is computed before workers share it.
+        self._gram = model.gram
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # NumPy forgets that they are read-only, for which kernels are compiled.
@@ -119,39 +151,33 @@ class FullGram:
     def _inhibition(self) -> DenseRows:
         return DenseRows(self._gram, -1.0)
 
-    def weights(self, *, positive: bool) -> Weights:
-        """Return lateral inhibition."""
-        return self._inhibition if positive else self._inhibition.sign_pairs(self._squared_norms)
-
-    def store(self, atoms: np.ndarray) -> None:
-        """Do nothing: all rows are there."""
-
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
-        """See `Gram`."""
-        terms = _terms(problem, self._inverse_norms)
+        """Return codes by one kernel, with rows of the matrix."""
+        terms = self._terms(problem)
         return codes_by_kernel(solve_active_sets, (self._gram,), terms, signals, start, max_rounds)
 
 
-class GramOnDemand:
+class GramOnDemand(Gram):
     """As much of the Gram matrix of an array of atoms as few signals need: none for an active-set method, and
     rows of atoms whose neurons fire for a network."""
 
     def __init__(self, model: LassoModel) -> None:
+        super().__init__(model)
         self._atoms = model.atoms
-        self._inhibition = DenseRows.on_demand(model.n_atoms, model.atoms.gram_rows, -1.0)
-        self.diagonal = model.atoms.positive_squared_norms + model.curvatures
-        self.group_length = model.n_atoms
+
+    @cached_property
+    def _inhibition(self) -> DenseRows:
+        return DenseRows.on_demand(self.group_length, self._rows, -1.0)
+
+    def _rows(self, atoms: np.ndarray) -> np.ndarray:
+        return self._atoms.gram_rows(atoms)
 
     @property
     def n_multiply_adds(self) -> int:
-        """Of the rows that were computed for a network."""
+        """Multiply-adds of the rows that were computed for a network."""
         return self._inhibition.n_stored * self._atoms.shape[0] * self._atoms.features_of_atom
-
-    def weights(self, *, positive: bool) -> Weights:
-        """Return lateral inhibition whose rows are computed when they are used."""
-        return self._inhibition if positive else self._inhibition.sign_pairs(self._atoms.squared_norms)
 
     def store(self, atoms: np.ndarray) -> None:
         """Compute the rows of some atoms, unless they are stored."""
@@ -160,28 +186,27 @@ class GramOnDemand:
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
-        """See `Gram`."""
-        if max_rounds is None:
-            max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
-        return working_set.optimal_codes(problem, signals, start, max_rounds)
+        """Return codes signal by signal."""
+        return products.codes_of_few(problem, signals, start, max_rounds or ROUNDS_PER_ATOM * problem.n_atoms)
 
 
-class SharedProducts:
+class SharedProducts(GramOnDemand):
     """Where many signals share products with many atoms, in the place of a Gram matrix that is too large.
 
-    The active-set method is that of `solvers.gram.shared_products`.  A network has rows that are computed
-    when a neuron fires, for all signals; as all that they share, these are not counted.
+    A network has rows that are computed when a neuron fires, for all signals; as all that they share, these
+    are not counted.
     """
-
-    n_multiply_adds = 0
 
     def __init__(self, problem: LassoProblem) -> None:
         self._unit_atoms = problem.model.once(UnitAtoms, whatever_penalty=True)
-        # Without the Gram matrix of anything: a network is made of it when one is asked for.
-        self._of_network = None if problem.has_own_weights else problem.weighted_model
-        model = problem.model if self._of_network is None else self._of_network
-        self.diagonal = model.atoms.positive_squared_norms + model.curvatures
-        self.group_length = model.n_atoms
+        # Where signals have weights of their own there is no network.
+        self._model = problem.model if problem.has_own_weights else problem.weighted_model
+        super().__init__(self._model)
+
+    @property
+    def n_multiply_adds(self) -> int:
+        """None are counted."""
+        return 0
 
     def of_batch(self, problem: LassoProblem) -> SharedProducts:
         """Return one with rows for a network of the signals of a problem, which are forgotten with them.
@@ -190,10 +215,11 @@ class SharedProducts:
         """
         other = copy(self)
         vars(other).pop("_inhibition", None)
+        signals, weights = problem.dense_signals(), problem.feature_weights
         largest = largest_ratios(
             self._unit_atoms,
             problem.atoms.norms / problem.l1_weights,
-            _pulls(problem),
+            signals if weights is None else signals * weights,
             ROWS_PER_SIGNAL,
             positive=problem.positive,
         )
@@ -203,103 +229,89 @@ class SharedProducts:
             other.store(driven)
         return other
 
-    @cached_property
-    def _inhibition(self) -> DenseRows:
-        return DenseRows.on_demand(self.group_length, self._rows, -1.0)
-
     def _rows(self, atoms: np.ndarray) -> np.ndarray:
         """Return rows of the Gram matrix, as long as all of them are within the limit."""
-        assert self._of_network is not None
+        model = self._model
         n_bytes = 8 * self.group_length * (self._inhibition.n_stored + len(atoms))
-        if not self._of_network.fits(n_bytes):
+        if not model.fits(n_bytes):
             raise MemoryError(
                 f"rows of the Gram matrix, of {self.group_length:,} atoms, for the neurons that fire in one "
                 f"batch take {memory(n_bytes)} and more, and memory_limit allows "
-                f"{memory(self._of_network.memory_limit)}: use "
-                "solve_active_set, which needs none, or raise the limit for problems made after that, with "
-                f"solvers.memory_limit({4.0 * n_bytes:.3g})"
+                f"{memory(model.memory_limit)}: use solve_active_set, which needs none, or raise the limit "
+                f"for problems made after that, with solvers.memory_limit({4.0 * n_bytes:.3g})"
             )
-        return self._of_network.atoms.gram_rows(atoms)
-
-    def weights(self, *, positive: bool) -> Weights:
-        """Return lateral inhibition whose rows are computed when they are used."""
-        if positive:
-            return self._inhibition
-        assert self._of_network is not None
-        return self._inhibition.sign_pairs(self._of_network.squared_norms)
-
-    def store(self, atoms: np.ndarray) -> None:
-        """Compute the rows of some atoms, unless they are stored."""
-        self._inhibition.prepare(atoms)
+        return model.atoms.gram_rows(atoms)
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
-        """See `Gram`."""
-        if max_rounds is None:
-            max_rounds = ROUNDS_PER_ATOM * problem.n_atoms
-        return shared_products.optimal_codes(problem, self._unit_atoms, signals, start, max_rounds)
+        """Return codes of signals that share products."""
+        max_rounds = max_rounds or ROUNDS_PER_ATOM * problem.n_atoms
+        return products.codes_of_many(problem, self._unit_atoms, signals, start, max_rounds)
 
     def batches(self, problem: LassoProblem, n_workers: int) -> list[slice]:
         """Return which signals share products: as many as pay, and memory holds."""
         most = SHARING if self._unit_atoms.is_kept else SHARING_CONVERTED
         share = problem.model.memory_limit // (8 * n_workers)
-        size = min(most, share // shared_products.bytes_per_signal(problem.n_features))
+        size = min(most, share // products.bytes_per_signal(problem.n_features))
         if n_workers > 1:
             size = min(size, -(-problem.n_signals // n_workers))
         size = max(size, LEAST_SHARING)
         return [slice(first, first + size) for first in range(0, problem.n_signals, size)]
 
 
-def _pulls(problem: LassoProblem) -> np.ndarray:
-    """Return the signals times the weights of features."""
-    signals, weights = problem.dense_signals(), problem.feature_weights
-    return signals if weights is None else signals * weights
-
-
-class OwnWeights:
+class OwnWeights(Gram):
     """Where each signal has weights of features, in the place of a Gram matrix.
 
     The products that are used are computed from the atoms, signal by signal, and count as part of the method.
     So a code has the same bits whatever masks the others have.
     """
 
-    def __init__(self, problem: LassoProblem) -> None:
-        self._inverse_norms = inverse_norms(problem.squared_norms)
-
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
-        """See `Gram`."""
+        """Return codes by one kernel, with the atoms."""
         assert problem.feature_weights is not None
         weights = checks.read_only(problem.feature_weights.astype(np.float64, copy=False))
-        products = (problem.atoms.array, problem.signals, weights)
-        terms = _terms(problem, self._inverse_norms)
-        return codes_by_kernel(solve_weighted_active_sets, products, terms, signals, start, max_rounds)
+        arrays = (problem.atoms.array, problem.signals, weights)
+        terms = self._terms(problem)
+        return codes_by_kernel(solve_weighted_active_sets, arrays, terms, signals, start, max_rounds)
 
 
-class ConvolutionalGram:
+class ConvolutionalGram(Gram):
     """The Gram matrix of a convolutional dictionary, of which only parts are ever computed.
 
-    Inner products of kernels, of which they are made, are shared by all signals.
+    Inner products of kernels, of which they are made, are shared by all signals.  A position of the grid has
+    a channel for each kernel; for codes of either sign, the channels of the positive neurons of all kernels,
+    then those of their negative neurons.
     """
 
-    n_multiply_adds = 0
-
     def __init__(self, model: LassoModel) -> None:
-        self._stencils = model.once(Stencils, whatever_penalty=True)
-        self.diagonal = model.atoms.positive_squared_norms + model.curvatures
-        self.group_length = self._stencils.n_kernels
+        super().__init__(model)
+        self._dictionary = cast(ConvolutionalDictionary, model.atoms)
+        self.group_length = self._dictionary.n_kernels
+        self._kept = model.once(_stencils, whatever_penalty=True)
 
     def weights(self, *, positive: bool) -> StencilWeights:
         """Return weights that are the same at every position."""
-        return self._stencils.positive if positive else self._stencils.signed
-
-    def store(self, atoms: np.ndarray) -> None:
-        """Do nothing: parts are computed where they are used."""
+        if positive not in self._kept:
+            values = -self._dictionary.stencil()
+            if not positive:
+                values = np.concatenate([values, -values], axis=3)
+                values = np.concatenate([values, -values], axis=0)
+            n_channels, n_row_offsets, n_column_offsets, _ = values.shape
+            channels = np.arange(n_channels)
+            values[channels, n_row_offsets // 2, n_column_offsets // 2, channels] = 0.0
+            self._kept[positive] = StencilWeights(values, self._dictionary.grid_shape)
+        return self._kept[positive]
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> ActiveSets:
-        """See `Gram`."""
-        return convolutional_active_set.optimal_codes(problem, self.diagonal, signals, start, max_rounds)
+        """Return codes by descents and sparse factors, signal by signal."""
+        return convolutional.optimal_codes(problem, self.diagonal, signals, start, max_rounds)
+
+
+def _stencils(model: LassoModel) -> dict[bool, StencilWeights]:
+    """Return where the weights of networks are kept, by whether codes must not be negative."""
+    return {}

@@ -84,28 +84,18 @@ class _Front(NamedTuple):
 
 
 class Factor:
-    """The factor of ``part + damping * diag(diagonal)``.
+    """The factor of ``part + damping * diag(diagonal)``."""
 
-    Shapes: diagonal (n_members,).
-
-    Attributes
-    ----------
-    n_multiply_adds : int
-        Of the factorisation, and of all solutions so far.
-    """
-
-    def __init__(
-        self, part: GramPart, diagonal: np.ndarray, damping: float, regions: list[Region] | None = None
-    ) -> None:
+    def __init__(self, part: GramPart, diagonal: np.ndarray, damping: float) -> None:
         load_scipy_linalg()
         from scipy.linalg.blas import dsyrk, dtrsm
         from scipy.linalg.lapack import dpotrf
 
         self._fronts: list[_Front] = []
-        self.n_multiply_adds = 0
+        self.n_multiply_adds = 0  # of the factorisation, and of all solutions so far
         place = np.full(len(diagonal), -1)
         remainders: list[tuple[np.ndarray, np.ndarray]] = []
-        for region in regions_of(part) if regions is None else regions:
+        for region in regions_of(part):
             own, border = (_members(part.first, positions) for positions in (region.own, region.border))
             triangle = np.zeros((len(own), len(own)), order="F")
             below = np.zeros((len(border), len(own)), order="F")
@@ -129,10 +119,7 @@ class Factor:
             remainders.append((rest, border))
 
     def solve(self, aim: np.ndarray) -> np.ndarray:
-        """Return the solution of the equations.
-
-        Shapes: aim (n_members,).
-        """
+        """Return the solution of the equations."""
         from scipy.linalg.blas import dgemv, dtrsv
 
         solution = aim.copy()

@@ -1,232 +1,134 @@
-"""The active-set method for few signals and an array of atoms, without their Gram matrix.
+"""The active-set method for an array of atoms: one working set, whatever its products come from.
 
-Of the Gram matrix only the entries between members of the working set W are computed.  Three steps alternate:
+`codes_by_kernel` has kernels do all of it.  Without a Gram matrix a `Search` for each signal alternates:
 
-1.  `solvers._kernels.active_set` solves the problem of the members.  It goes on from where it was when W was
-    smaller, with the same factor.
-2.  The residual r = s - a D of that code is computed from the atoms, and its correlations with atoms outside
-    W: these violate their conditions where |d_i.r| > lambda_i.
+1.  `solvers._kernels.active_set` solves the problem of the members of the working set W, with the Gram matrix
+    of these few.  It goes on from where it was when W was smaller, with the same factor.
+2.  The residual r = s - a D of that code is computed from the atoms.  It says which atoms outside W violate
+    their conditions, |d_i.r| > lambda_i: `solvers.gram.products` has two ways to find them.
 3.  The worst violators join W.  Where there is none, the code is optimal.
-
-With hundreds of features and thousands of atoms, to read all atoms once costs as much as the rest of a
-round.  So correlations are bounded before they are computed.  Those of the signal s are known, and so are
-those of the residual r' for which all atoms were last read.  With any numbers alpha and beta, and
-delta = r - alpha s - beta r',
-
-    |d_i.r|  <=  |alpha d_i.s + beta d_i.r'|  +  ||d_i|| ||delta||.
-
-The alpha and beta that make delta shortest are used, and only atoms whose bound is above lambda_i are read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
 import numpy as np
+from scipy import sparse
 
 from solvers._kernels.active_set import (
-    ROUNDING,
+    ENDED,
+    N_CORRECTIONS,
+    N_MULTIPLY_ADDS,
+    N_REPORTED,
+    N_ROUNDS,
     enter_kernel,
     new_scratch,
     refine_kernel,
     solve_within_kernel,
 )
 from solvers._kernels.batch import CompressedRows
-from solvers._kernels.factor import WorkingSet, new_working_set
-from solvers.gram.protocol import ActiveSets
+from solvers._kernels.factor import Terms, WorkingSet, new_working_set
+from solvers.certificate.optimality import Optimality
 from solvers.problem.dictionary import inverse_norms
-from solvers.problem.lasso import LassoProblem, with_shared_mask
+from solvers.problem.lasso import LassoProblem
 
-# Violators that join W together: as many as S has atoms, and at least so many.
-LEAST_JOINING = 80
-# Members that the first W has room for.  Memory that is never touched costs nothing, and to move it later
-# costs as much as to read the atoms.
-CAPACITY = 600
-# If more than this share of the atoms may violate their conditions, all are read, in order.
-FEW = 0.25
-# A direction that is shorter than this share of its vector is rounding for the most part.
-SHORT = 1e-6
+# Signals times atoms in one call of a kernel: some milliseconds, so that Ctrl-C is quick.
+VALUES_PER_CALL = 100_000
+# Most rounds for one signal, a multiple of the number of atoms.  It is never reached unless rounding errors
+# make a support come back.
+ROUNDS_PER_ATOM = 10
 
 
-def optimal_codes(
-    problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int
+class ActiveSets(NamedTuple):
+    """Optimal codes of some signals, one row or entry each."""
+
+    codes: np.ndarray | sparse.csr_array
+    n_corrections: np.ndarray
+    """Atoms that left or entered the support of the start; an atom that changed its sign counts twice."""
+    n_rounds: np.ndarray
+    ended: np.ndarray
+    """Whether no atom is left that violates its condition by more than rounding."""
+    n_multiply_adds: np.ndarray
+    n_gram_multiply_adds: np.ndarray
+    """Multiply-adds of entries of the Gram matrix that were computed for these signals."""
+    optimality: Optimality | None = None
+    """The certificates of these codes, where the search needed them."""
+
+
+def codes_by_kernel(
+    kernel: Callable[..., None],
+    products: tuple[np.ndarray, ...],
+    terms: Terms,
+    signals: np.ndarray,
+    start: CompressedRows,
+    max_rounds: int | None,
 ) -> ActiveSets:
-    """Return the optimal codes of some signals.
-
-    Shapes: signals (n_solved,).
-    """
-    codes = np.zeros((len(signals), problem.n_atoms))
-    n_corrections, n_rounds, n_products, n_gram_products = np.zeros((4, len(signals)), dtype=np.int64)
-    ended = np.zeros(len(signals), dtype=np.bool_)
-    for k, signal in enumerate(signals):
-        single = problem if problem.n_signals == 1 else problem.subset([signal])
-        single = (with_shared_mask(single) if single.has_own_weights else single).ordinary()
-        entries = slice(start.pointers[signal], start.pointers[signal + 1])
-        started, currents = start.columns[entries].astype(np.int64), start.values[entries]
-        search = WorkingSetSearch(single, started, currents)
-        ended[k] = search.run(max_rounds)
-        atoms, values = search.support()
-        codes[k, atoms] = values
-        n_shared = np.count_nonzero(codes[k, started] * currents > 0.0)
-        n_corrections[k] = len(started) + len(atoms) - 2 * n_shared
-        n_rounds[k] = search.n_rounds
-        n_products[k], n_gram_products[k] = search.n_multiply_adds, search.n_gram_multiply_adds
-    return ActiveSets(codes, n_corrections, n_rounds, ended, n_products, n_gram_products)
+    """Return the codes that a kernel of the active-set method writes."""
+    n_atoms = len(terms.l1_weights)
+    if max_rounds is None:
+        max_rounds = ROUNDS_PER_ATOM * n_atoms
+    codes = np.zeros((len(signals), n_atoms))
+    report = np.zeros((len(signals), N_REPORTED), dtype=np.int64)
+    step = max(1, VALUES_PER_CALL // n_atoms)
+    for first in range(0, len(signals), step):
+        part = slice(first, first + step)
+        kernel(*products, *terms, signals[part], start, max_rounds, codes[part], report[part])
+    return ActiveSets(
+        codes,
+        report[:, N_CORRECTIONS],
+        report[:, N_ROUNDS],
+        report[:, ENDED].astype(np.bool_),
+        report[:, N_MULTIPLY_ADDS],
+        np.zeros(len(signals), dtype=np.int64),
+    )
 
 
-class WorkingSetSearch:
-    """The method for one signal.
+class Members:
+    """The working set W of one signal after the other: its atoms, and their part of the problem."""
 
-    Shapes: atoms (n_started,); currents (n_started,).
-
-    Attributes
-    ----------
-    n_rounds, n_members : int
-        Rounds so far, and members of W.
-    n_readings : float
-        How often the atoms were read, besides those for the correlations of the signal.
-    n_multiply_adds, n_gram_multiply_adds : int
-        So far, those of entries of the Gram matrix apart.
-    """
-
-    def __init__(self, problem: LassoProblem, atoms: np.ndarray, currents: np.ndarray) -> None:
+    def __init__(self, problem: LassoProblem, capacity: int) -> None:
         self.problem = problem
-        self.n_rounds = 0
-        self.n_readings = 0.0
-        self._n_products = self.n_gram_multiply_adds = 0
-        self._atoms = problem.atoms.matrix
-        self._signal, self._correlations = problem.signals[0], problem.correlations[0]
-        self._norms = np.sqrt(problem.squared_norms)
-        self._inverse_norms = inverse_norms(problem.squared_norms)
-        self._tolerance = ROUNDING * float((np.abs(self._correlations) * self._inverse_norms).max())
+        self.signals = problem.dense_signals()
+        self.inverse_norms = inverse_norms(problem.squared_norms)
+        weights = problem.feature_weights
+        self.root_weights = None if weights is None else np.sqrt(weights.astype(np.float64))
+        self._is_listed = np.zeros(problem.n_atoms, dtype=np.bool_)  # False between two uses
+        self.work, self.scratch = new_working_set(capacity), new_scratch(capacity)
+        self.rows = np.empty((capacity, problem.n_features))
 
-        capacity = min(problem.n_atoms, CAPACITY)
-        self._work, self._scratch = new_working_set(capacity), new_scratch(capacity)
-        self._vectors = np.empty((capacity, problem.n_features))
-        self._is_member = np.zeros(problem.n_atoms, dtype=np.bool_)
-        self.n_members = self._size = 0
-        # Up to two orthonormal signals whose correlations with all atoms are known; the first is the signal.
-        self._basis, self._known = np.empty((2, problem.n_features)), np.empty((2, problem.n_atoms))
-        self._n_known = 0
-        self._remember(self._signal, self._correlations)
+    def among(self, atoms: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return which atoms are among some others."""
+        self._is_listed[others] = True
+        found = self._is_listed[atoms]
+        self._is_listed[others] = False
+        return found
 
-        # More atoms than features depend on each other.  An atom of norm zero is never a member.
-        relative = np.abs(currents) * self._inverse_norms[atoms]
-        largest = np.argsort(-relative, kind="stable")[: problem.n_features]
-        largest = largest[relative[largest] > 0.0]
-        self._join(atoms[largest])
-        self._size = enter_kernel(
-            self._work, 0, np.arange(len(largest)), np.sign(currents[largest]), len(largest)
-        )  # fmt: skip
-
-    def run(self, max_rounds: int) -> bool:
-        """Move to the optimum; return whether it was reached."""
-        at_start = self.n_members > 0
-        if not at_start:
-            self._join(self._worst(np.arange(self.problem.n_atoms), self._correlations))
-        while self.n_members:
-            self._size, rounds_left, solved = solve_within_kernel(
-                self._work, self.n_members, self._size, self.problem.positive, self._tolerance,
-                max_rounds - self.n_rounds, at_start, self._scratch,
-            )  # fmt: skip
-            self.n_rounds = max_rounds - rounds_left
-            if not solved:
-                return False
-            at_start = False
-            joining = self._violators()
-            if not len(joining):
-                refine_kernel(self._work, self._size)
-                break
-            self._join(joining)
-        return True
-
-    @property
-    def n_multiply_adds(self) -> int:
-        """Multiply-adds so far, but for entries of the Gram matrix."""
-        return self._n_products + int(self._work.n_multiply_adds[0])
-
-    def support(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the atoms of the code, and their values."""
-        active = self._work.active[: self._size]
-        return self._work.atoms[active], self._work.sign[: self._size] * self._work.value[: self._size]
-
-    def _join(self, atoms: np.ndarray) -> None:
-        """Make atoms the next members of W."""
-        if not len(atoms):
-            return
-        before, after = self.n_members, self.n_members + len(atoms)
-        if after > len(self._vectors):
-            self._work = enlarged(self._work, before, self._size, 2 * after)
-            self._scratch = new_scratch(2 * after)
-            vectors, self._vectors = self._vectors, np.empty((2 * after, self.problem.n_features))
-            self._vectors[:before] = vectors[:before]
-        work = self._work
-        self._vectors[before:after] = self.problem.atoms.take(atoms)
-        self.n_gram_multiply_adds += (after - before) * after * self.problem.n_features
-        products = self._vectors[before:after] @ self._vectors[:after].T
+    def join(self, before: int, size: int, atoms: np.ndarray, rows: np.ndarray, signal: np.ndarray) -> int:
+        """Make atoms members, behind those that are, of which `size` are in S; return how many there are."""
+        after = before + len(atoms)
+        if after > len(self.rows):
+            self.work, self.scratch = enlarged(self.work, before, size, 2 * after), new_scratch(2 * after)
+            old_rows, self.rows = self.rows, np.empty((2 * after, self.rows.shape[1]))
+            self.rows[:before] = old_rows[:before]
+        work, problem = self.work, self.problem
+        self.rows[before:after] = rows
+        # BLAS computes half of a product of a matrix with itself.
+        products = rows @ (self.rows[:after] if before else rows).T
         work.gram[before:after, :after] = products
         work.gram[:before, before:after] = products[:, :before].T
         places = np.arange(before, after)
-        work.gram[places, places] += self.problem.curvatures[atoms]
+        work.gram[places, places] += problem.curvatures[atoms]
         work.atoms[before:after] = atoms
-        work.correlation[before:after] = self._correlations[atoms]
-        work.l1_weight[before:after] = self.problem.l1_weights[atoms]
-        work.inverse_norm[before:after] = self._inverse_norms[atoms]
-        self._is_member[atoms] = True
-        self.n_members = after
-
-    def _violators(self) -> np.ndarray:
-        """Return the atoms outside W that violate their conditions most."""
-        active = self._work.active[: self._size]
-        code = self._work.sign[: self._size] * self._work.value[: self._size]
-        residual = self._signal - code @ self._vectors[active]
-        self._n_products += len(active) * self.problem.n_features + self._n_known * self.problem.n_atoms
-        along, rest = self._split(residual)
-        bound = along @ self._known[: self._n_known]
-        if not self.problem.positive:
-            np.abs(bound, out=bound)
-        bound += np.linalg.norm(rest) * self._norms
-        candidates = np.flatnonzero((bound > self.problem.l1_weights) & ~self._is_member)
-        self.n_readings += min(len(candidates) / self.problem.n_atoms, 1.0)
-        reads_few = len(candidates) <= FEW * self.problem.n_atoms
-        n_read = len(candidates) if reads_few else self.problem.n_atoms
-        self._n_products += n_read * self.problem.n_features
-        if reads_few:
-            return self._worst(candidates, self._atoms[candidates] @ residual)
-        correlations = self._atoms @ residual
-        self._remember(residual, correlations)
-        return self._worst(candidates, correlations[candidates])
-
-    def _worst(self, atoms: np.ndarray, correlations: np.ndarray) -> np.ndarray:
-        """Return those of some atoms that join W, given their correlations with the residual."""
-        excess = correlations if self.problem.positive else np.abs(correlations)
-        excess = (excess - self.problem.l1_weights[atoms]) * self._inverse_norms[atoms]
-        violators = np.flatnonzero(excess > self._tolerance)
-        n_joining = max(LEAST_JOINING, self._size)
-        if len(violators) > n_joining:
-            chosen = np.argpartition(excess[violators], -n_joining)[-n_joining:]
-            violators = violators[np.sort(chosen)]
-        return atoms[violators]
-
-    def _split(self, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return a signal as its coordinates in the basis and the rest."""
-        basis = self._basis[: self._n_known]
-        self._n_products += 2 * basis.size
-        along = basis @ signal
-        return along, signal - along @ basis
-
-    def _remember(self, signal: np.ndarray, correlations: np.ndarray) -> None:
-        """Put a signal whose correlations are known into the basis, in the place of the second."""
-        self._n_known = place = min(self._n_known, 1)
-        self._n_products += place * len(correlations)
-        along, rest = self._split(signal)
-        length = np.linalg.norm(rest)
-        if length > SHORT * np.linalg.norm(signal):
-            np.divide(rest, length, out=self._basis[place])
-            np.divide(correlations - along @ self._known[:place], length, out=self._known[place])
-            self._n_known += 1
+        work.correlation[before:after] = rows @ signal
+        work.l1_weight[before:after] = problem.l1_weights[atoms]
+        work.inverse_norm[before:after] = self.inverse_norms[atoms]
+        return after
 
 
 def enlarged(work: WorkingSet, n_members: int, size: int, capacity: int) -> WorkingSet:
-    """Return a copy with room for `capacity` members; what is not used is not touched."""
+    """Return a copy with room for `capacity` members; memory that is not used is not touched."""
     new = new_working_set(capacity)
     for name in ("atoms", "correlation", "l1_weight", "inverse_norm"):
         getattr(new, name)[:n_members] = getattr(work, name)[:n_members]
@@ -236,3 +138,131 @@ def enlarged(work: WorkingSet, n_members: int, size: int, capacity: int) -> Work
     new.factor[:size, :size] = work.factor[:size, :size]
     new.n_multiply_adds[0] = work.n_multiply_adds[0]
     return new
+
+
+class Search:
+    """The method for one signal."""
+
+    def __init__(self, members: Members, number: int, tolerance: float, max_rounds: int) -> None:
+        self.members = members
+        self._tolerance = tolerance
+        self._rounds_left = self._max_rounds = max_rounds
+        roots = members.root_weights
+        self._roots = roots if roots is None or roots.ndim == 1 else roots[number]
+        self.signal = self.weighted(members.signals[number])
+        # The support and its values, and what they leave of the signal.
+        self.atoms, self.code = np.empty(0, dtype=np.int64), np.empty(0)
+        self.residual, self.objective = self.signal, np.inf
+        self._started = self.atoms, self.code
+        self.n_members = self._size = 0
+        self._is_at_start = False
+        self.n_multiply_adds = self.n_gram_multiply_adds = 0
+        self.ended = False  # True if no atom violates its condition by more than rounding
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds so far."""
+        return self._max_rounds - self._rounds_left
+
+    @property
+    def n_corrections(self) -> int:
+        """Atoms that left or entered the support of the start."""
+        atoms, currents = self._started
+        _, at_start, here = np.intersect1d(atoms, self.atoms, return_indices=True)
+        n_shared = np.count_nonzero(currents[at_start] * self.code[here] > 0.0)
+        return len(atoms) + len(self.atoms) - 2 * int(n_shared)
+
+    def weighted(self, features: np.ndarray) -> np.ndarray:
+        """Return features times the roots of their weights."""
+        return features if self._roots is None else features * self._roots
+
+    def rows_of(self, atoms: np.ndarray) -> np.ndarray:
+        """Return atoms times the roots of weights of features."""
+        return self.weighted(self.members.problem.atoms.take(atoms))
+
+    def start(self, start: CompressedRows, number: int) -> bool:
+        """Solve the problem of the atoms that a start names; return whether that is done."""
+        entries = slice(start.pointers[number], start.pointers[number + 1])
+        self._started = start.columns[entries].astype(np.int64), start.values[entries]
+        atoms, currents = self._started
+        # More atoms than features depend on each other.  An atom of norm zero is never a member.
+        relative = np.abs(currents) * self.members.inverse_norms[atoms]
+        largest = np.argsort(-relative, kind="stable")[: len(self.signal)]
+        largest = largest[relative[largest] > 0.0]
+        if not len(largest) or self._tolerance == 0.0:
+            return True
+        self.begin(atoms[largest], np.sign(currents[largest]))
+        return self.solve()
+
+    def begin(self, atoms: np.ndarray, signs: np.ndarray) -> None:
+        """Make some atoms the first members, and the support."""
+        self.n_members = self._size = 0
+        self.join(atoms, self.rows_of(atoms))
+        work = self.members.work
+        work.n_multiply_adds[0] = 0
+        self._size = enter_kernel(work, 0, np.arange(len(atoms)), signs, len(atoms))
+        self._is_at_start = True
+
+    def join(self, atoms: np.ndarray, rows: np.ndarray) -> None:
+        """Make atoms the next members."""
+        self.n_members = self.members.join(self.n_members, self._size, atoms, rows, self.signal)
+        self.n_gram_multiply_adds += len(atoms) * self.n_members * len(self.signal)
+
+    def solve(self) -> bool:
+        """Solve the problem of the members; return whether that is done."""
+        members = self.members
+        self._size, self._rounds_left, solved = solve_within_kernel(
+            members.work, self.n_members, self._size, members.problem.positive, self._tolerance,
+            self._rounds_left, self._is_at_start, members.scratch,
+        )  # fmt: skip
+        self._is_at_start = False
+        self._read()
+        return bool(solved)
+
+    def refine(self, solved: bool) -> None:
+        """Refine the solution of the equations, if there is one, and put its atoms in order."""
+        if solved:
+            refine_kernel(self.members.work, self._size)
+            self._read()
+        order = np.argsort(self.atoms)
+        self.atoms, self.code = self.atoms[order], self.code[order]
+
+    def _read(self) -> None:
+        """Read support and values, and compute the residual and the objective."""
+        members, work = self.members, self.members.work
+        active, sizes, signs = (part[: self._size] for part in (work.active, work.value, work.sign))
+        active, sizes, signs = active[sizes > 0.0], sizes[sizes > 0.0], signs[sizes > 0.0]
+        self.atoms, self.code = work.atoms[active], signs * sizes
+        self.residual = self.signal - self.code @ members.rows[active]
+        problem = members.problem
+        penalties = problem.l1_weights[self.atoms] + 0.5 * problem.curvatures[self.atoms] * sizes
+        self.objective = 0.5 * float(self.residual @ self.residual) + float(penalties @ sizes)
+        self.n_multiply_adds += int(work.n_multiply_adds[0]) + self.code.size * len(self.signal)
+        work.n_multiply_adds[0] = 0
+
+    def violators(self, atoms: np.ndarray, correlations: np.ndarray, least: int) -> np.ndarray:
+        """Return the places of the atoms that violate most, given their correlations with the residual."""
+        # As many as S has atoms, or `least`.
+        problem = self.members.problem
+        excess = correlations if problem.positive else np.abs(correlations)
+        excess = (excess - problem.l1_weights[atoms]) * self.members.inverse_norms[atoms]
+        violators = np.flatnonzero(excess > self._tolerance)
+        n_joining = max(least, len(self.atoms))
+        if len(violators) > n_joining:
+            violators = np.sort(violators[np.argpartition(excess[violators], -n_joining)[-n_joining:]])
+        return violators
+
+
+def codes_of(searches: Sequence[Search]) -> sparse.csr_array:
+    """Return the codes of some searches, whose atoms are in order."""
+    pointers = np.cumsum([0, *(len(search.atoms) for search in searches)])
+    atoms = np.concatenate([search.atoms for search in searches])
+    values = np.concatenate([search.code for search in searches])
+    return sparse.csr_array((values, atoms, pointers), (len(searches), searches[0].members.problem.n_atoms))
+
+
+def results_of(searches: Sequence[Search], optimality: Optimality | None = None) -> ActiveSets:
+    """Return the codes and counts of some searches."""
+    names = ("n_corrections", "n_rounds", "ended", "n_multiply_adds", "n_gram_multiply_adds")
+    counts = (np.array([getattr(search, name) for search in searches]) for name in names)
+    return ActiveSets(codes_of(searches), *counts, optimality)

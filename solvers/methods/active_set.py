@@ -13,16 +13,16 @@ from snn.base import checks
 from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
 from solvers._kernels.batch import CompressedRows
 from solvers.certificate.compiled import optimality_of
-from solvers.gram.compiled import ROUNDS_PER_ATOM
 from solvers.gram.gram import (
     ATOMS_PER_SIGNAL,
+    Gram,
     GramOnDemand,
     OwnWeights,
     SharedProducts,
     gram_of,
     shares_products,
 )
-from solvers.gram.protocol import ActiveSets, Gram
+from solvers.gram.working_set import ROUNDS_PER_ATOM, ActiveSets
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import TAKEN, TOGETHER, Found, Method, Takes
 from solvers.problem.lasso import LassoProblem
@@ -95,7 +95,7 @@ class ActiveSet(Method):
         if problem.has_own_weights:
             if problem.atoms.rows is None:
                 return GramOnDemand(problem.model)
-            return SharedProducts(problem) if shares_products(problem) else OwnWeights(problem)
+            return SharedProducts(problem) if shares_products(problem) else OwnWeights(problem.model)
         return gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
 
     def batches(self, problem: LassoProblem, prepared: Gram, n_workers: int) -> list[slice]:

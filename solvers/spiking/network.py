@@ -6,8 +6,7 @@ import numpy as np
 
 from snn import SpikingNetwork
 from snn.base import checks
-from solvers.gram.gram import SharedProducts, gram_of
-from solvers.gram.protocol import NetworkGram
+from solvers.gram.gram import Gram, SharedProducts, gram_of
 from solvers.problem.lasso import LassoProblem, with_shared_mask
 
 
@@ -55,7 +54,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 class LassoNetwork:
     """The network of all signals of a problem, without their drives; neurons in the order of the network."""
 
-    def __init__(self, gram: NetworkGram, *, positive: bool) -> None:
+    def __init__(self, gram: Gram, *, positive: bool) -> None:
         self.gram = gram
         self.positive = positive
         self.weights = gram.weights(positive=positive)

@@ -21,7 +21,7 @@ from solvers import (
     solve_fista,
 )
 from solvers._kernels import active_set as kernel
-from solvers.gram import convolutional_active_set
+from solvers.gram import convolutional
 from tests.reference.convolutions import image_problem, long_signal
 from tests.reference.solved import problems_for
 from tests.tiers import examples
@@ -88,7 +88,7 @@ def corrections(code, start):
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.7])
 def test_a_single_signal_needs_no_gram_matrix(positive, share, monkeypatch):
     """The optimum is that of the full matrix; the working set outgrows its room."""
-    monkeypatch.setattr("solvers.gram.working_set.CAPACITY", 7)
+    monkeypatch.setattr("solvers.gram.products.CAPACITY", 7)
     problem = random_problem(600, 60, share=share, positive=positive)
     given = LassoProblem(
         problem.dictionary, problem.signals, problem.l1_weights, positive=positive, gram=problem.gram
@@ -269,7 +269,7 @@ def test_more_kernels_than_pixels_under_them(seed, positive):
 def test_a_search_that_does_not_end_is_reported(monkeypatch):
     """Without any round the best code met is kept, with its own gap."""
     problem = image_problem(positive=False)
-    monkeypatch.setattr(convolutional_active_set, "MOST_ROUNDS", 0)
+    monkeypatch.setattr(convolutional, "MOST_ROUNDS", 0)
     with pytest.warns(ConvergenceWarning, match="1 of 1 signals .* the precision of the active-set method"):
         result = replace(from_spikes, max_duration=5.0)(problem, tol=1e-6)
     assert not result.converged

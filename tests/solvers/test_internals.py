@@ -12,7 +12,7 @@ from solvers._kernels.active_set import Terms, join, new_working_set
 from solvers._kernels.factor import enter, leave
 from solvers._kernels.grid_descent import GridProblem, sweep_all, sweep_support
 from solvers._kernels.products import GramMatrix
-from solvers.gram.convolutional_active_set import _kernel_grid, gram_part
+from solvers.gram.convolutional import _kernel_grid, gram_part
 from solvers.gram.gram import FullGram
 from solvers.gram.nested_dissection import Factor
 from solvers.results.operations import certificate_work

@@ -19,7 +19,7 @@ from solvers import (
 from solvers._kernels.largest import list_largest
 from solvers.certificate import compiled
 from solvers.certificate.optimality import measure
-from solvers.gram import shared_products
+from solvers.gram import products
 from solvers.problem import matrix, screening
 from solvers.problem.matrix import UnitAtoms
 from solvers.problem.screening import largest_ratios
@@ -37,7 +37,7 @@ FIGURES = ("objective", "duality_gap", "kkt_violation")
 def screened_certificates(monkeypatch):
     """As if every dictionary were large, and working sets soon outgrow their room."""
     monkeypatch.setattr(compiled, "LEAST_SCREENED", 0)
-    monkeypatch.setattr(shared_products, "CAPACITY", 3)
+    monkeypatch.setattr(products, "CAPACITY_OF_MANY", 3)
 
 
 def limited(*arguments, **options):

@@ -13,9 +13,8 @@ from solvers._kernels import grid_descent, sparse_gram
 from solvers._kernels.active_set import join
 from solvers._kernels.factor import Terms, enter, leave, new_working_set
 from solvers._kernels.products import GramMatrix
-from solvers.gram.convolutional_active_set import ActiveSetSearch, gram_part
+from solvers.gram.convolutional import ActiveSetSearch, gram_part, windows_of
 from solvers.gram.nested_dissection import Factor
-from solvers.gram.windows import windows_of
 from tests.reference.convolutions import GEOMETRIES, image_problem, long_signal, random_dictionary
 
 pytestmark = pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")

@@ -21,6 +21,13 @@ The objective falls in every round, as sweeps descend: rounding apart, the metho
 are what sweeps cannot do: where kernels have no mean, the slow changes of an image are sums of many large
 coefficients, and sweeps alone need thousands.  Equations are solved by a Cholesky factorisation
 (`solvers.gram.nested_dissection`).
+
+For a long signal and kernels of one dimension, windows come first. The positions of the grid are cut into
+windows of equal length, at least twice as long as kernels overlap. All windows have one Gram matrix, so
+with the rest that the other coefficients leave of the signal they are a batch for the active-set method of
+an array of atoms. Every other window is solved at once: kernels of two of these do not overlap, and the
+objective falls. Sweeps need hundreds for what smooth kernels share among neighbours; a window takes a
+fraction of a millisecond.
 """
 
 from __future__ import annotations
@@ -30,14 +37,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from snn.base import checks
 from solvers._kernels import grid_descent, sparse_gram
-from solvers._kernels.active_set import ROUNDING
+from solvers._kernels.active_set import ROUNDING, solve_active_sets
 from solvers._kernels.batch import CompressedRows
+from solvers._kernels.factor import Terms
 from solvers._kernels.grid_descent import GridProblem, KernelGrid
 from solvers._kernels.sparse_gram import GramPart
 from solvers.gram.nested_dissection import Factor
-from solvers.gram.protocol import ActiveSets
-from solvers.gram.windows import Windows, windows_of
+from solvers.gram.working_set import ActiveSets, codes_by_kernel
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
@@ -72,6 +80,13 @@ MOST_REFINEMENTS = 10
 # The equations of atoms that depend on each other may have no solution.  Their defect is then more than so
 # many times what counts as rounding.
 DEPENDENT = 1e3
+# Positions of a window, a multiple of those that a kernel overlaps with on one side.
+OVERLAPS = 2
+# Most atoms of a window: their Gram matrix takes 134 MB.
+MOST_ATOMS = 4096
+# Shorter signals do not pay for the Gram matrix.
+FEWEST_WINDOWS = 8
+NO_CORRELATIONS = np.empty((0, 0))
 
 
 def optimal_codes(
@@ -81,10 +96,7 @@ def optimal_codes(
     start: CompressedRows,
     max_rounds: int | None,
 ) -> ActiveSets:
-    """Return the optimal codes of some signals.
-
-    Shapes: diagonal (n_atoms,); signals (n_solved,).
-    """
+    """Return the optimal codes of some signals."""
     atoms_of, values_of = [], []
     n_corrections, n_rounds, n_multiply_adds = np.zeros((3, len(signals)), dtype=np.int64)
     ended = np.zeros(len(signals), dtype=np.bool_)
@@ -141,10 +153,7 @@ def _row(values: np.ndarray, atoms: np.ndarray, n_atoms: int) -> sparse.csr_arra
 
 
 def gram_part(dictionary: ConvolutionalDictionary, atoms: np.ndarray, curvatures: np.ndarray) -> GramPart:
-    """Return the part of the Gram matrix of some atoms, plus their curvatures on its diagonal.
-
-    Shapes: atoms (n_members,); curvatures (n_members,).
-    """
+    """Return the part of the Gram matrix of some atoms, plus their curvatures on its diagonal."""
     stencil = dictionary.stencil()
     first = np.searchsorted(atoms, dictionary.n_kernels * np.arange(dictionary.n_positions + 1))
     pointers = np.empty(len(atoms) + 1, dtype=np.int64)
@@ -170,21 +179,7 @@ class _Step(NamedTuple):
 
 
 class ActiveSetSearch:
-    """The method for one signal, from a code of some atoms.
-
-    Shapes: diagonal (n_atoms,); atoms (n_started,); code (n_started,).
-
-    Attributes
-    ----------
-    code : ndarray, shape (n_positions, n_kernels)
-        The code.
-    image : ndarray, shape (rows, columns times channels)
-        What it leaves of the signal.
-    n_rounds : int
-        Rounds so far.
-    n_multiply_adds : int
-        So far.
-    """
+    """The method for one signal, from a code of some atoms."""
 
     def __init__(
         self, problem: LassoProblem, diagonal: np.ndarray, atoms: np.ndarray, code: np.ndarray
@@ -475,3 +470,66 @@ def _refined(
         moved, left, largest = refined, refined_left, refined_largest
         solution = start + moved
     return solution, largest, n_products
+
+
+class Windows:
+    """The windows of the positions of one dictionary."""
+
+    def __init__(self, window: ConvolutionalDictionary, problem: LassoProblem) -> None:
+        n_atoms = len(window.squared_norms)
+        rows = window.toarray()
+        self.n_positions = window.n_positions
+        self._gram = checks.read_only(rows @ rows.T)
+        self._squared_norms = window.squared_norms
+        # Correlations change with the rest of the code.
+        self._terms = Terms(
+            NO_CORRELATIONS,
+            checks.read_only(problem.l1_weights[:n_atoms].copy()),
+            checks.read_only(problem.curvatures[:n_atoms].copy()),
+            inverse_norms(window.squared_norms),
+            problem.positive,
+        )
+
+    def starts(self, offset: int, n_positions: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return where windows start that are solved at once, and then the others."""
+        starts = np.arange(offset, n_positions - self.n_positions + 1, self.n_positions)
+        return starts[::2], starts[1::2]
+
+    def solve(self, starts: np.ndarray, code: np.ndarray, correlations: np.ndarray) -> int:
+        """Minimise over all coefficients of some windows; return the multiply-adds."""
+        # Code and correlations have the shape (n_positions, n_kernels).
+        n_atoms = len(self._squared_norms)
+        positions = starts[:, np.newaxis] + np.arange(self.n_positions)
+        old = sparse.csr_array(code[positions].reshape(len(starts), n_atoms))
+        drives = correlations[positions].reshape(len(starts), n_atoms)
+        drives += old @ self._gram
+        start = CompressedRows(
+            old.indptr.astype(np.int32),
+            old.indices.astype(np.int32),
+            old.data * self._squared_norms[old.indices],
+        )
+        terms = self._terms._replace(correlations=checks.read_only(drives))
+        found = codes_by_kernel(
+            solve_active_sets, (self._gram,), terms, np.arange(len(starts)), start, max_rounds=None
+        )
+        code[positions] = found.codes.reshape(len(starts), self.n_positions, -1)
+        return int(found.n_multiply_adds.sum()) + old.nnz * n_atoms
+
+
+def windows_of(problem: LassoProblem, diagonal: np.ndarray) -> Windows | None:
+    """Return the windows of a problem; None where they would not pay, or penalties differ among positions."""
+    dictionary = problem.dictionary
+    assert isinstance(dictionary, ConvolutionalDictionary)
+    height, length = dictionary.kernels.shape[1:3]
+    if dictionary.grid_shape[0] > 1:
+        return None
+    n_positions = OVERLAPS * -(-length // dictionary.stride)
+    n_atoms = n_positions * dictionary.n_kernels
+    is_long = dictionary.n_positions >= FEWEST_WINDOWS * n_positions
+    if not is_long or n_atoms > MOST_ATOMS or not problem.model.fits(8 * n_atoms**2):
+        return None
+    l1_weights = problem.l1_weights.reshape(diagonal.shape)
+    if np.any(l1_weights != l1_weights[0]) or np.any(diagonal != diagonal[0]):
+        return None
+    shape = (height, (n_positions - 1) * dictionary.stride + length)
+    return Windows(ConvolutionalDictionary(dictionary.kernels, shape, dictionary.stride), problem)
