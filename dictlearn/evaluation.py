@@ -96,10 +96,6 @@ def mean_objective(
     progress : bool, default False
         Show a progress bar.
 
-    Returns
-    -------
-    DictionaryScore
-
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning
@@ -148,10 +144,6 @@ def match_atoms(dictionary: ArrayLike, other: ArrayLike) -> AtomMatch:
         Of any norms; an atom that is zero has the cosine 0 with every other.
     other : array_like, shape (n_others, n_features)
         The atoms to find; none may be zero.
-
-    Returns
-    -------
-    AtomMatch
     """
     other = checks.real_array("other", other, shape=(None, None), meaning="(n_others, n_features)")
     dictionary = checks.real_array(

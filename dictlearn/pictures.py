@@ -63,10 +63,6 @@ def plot_atoms(
         Patches or curves side by side; by default as many as make the mosaic about square.
     curves : bool, default False
         Draw each atom as a curve, as windows of signals of one dimension are; each channel has a colour.
-
-    Returns
-    -------
-    Axes
     """
     if checks.flag("curves", curves):
         if patch_size is not None:
@@ -166,10 +162,6 @@ def plot_image(image: ArrayLike, *, title: str = "", signed: bool = False, ax: A
         Show zero as the middle grey, and the largest magnitude as black or white.
     ax : Axes, optional
         Where to draw; by default a figure of its own.
-
-    Returns
-    -------
-    Axes
     """
     meaning = "(height, width[, 1 or 3])"
     image = checks.real_array(

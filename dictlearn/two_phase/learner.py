@@ -370,12 +370,6 @@ class TwoPhaseLearner(Resumable):
         ----------
         path : path-like
             Where from.
-
-        Raises
-        ------
-        FileNotFoundError, ValueError
-            If there is no such file, or it is one of something else, or the program does not know the
-            class of its rule.
         """
         kind = cls.__name__
         entries = read(path, cls._schema, kind=kind)
