@@ -241,7 +241,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
         squared_norms = problem.atoms.weighted_squared_norms(weights, signal, atom)
 
     # Of the coefficients that are zero; the others follow.
-    violations = penalty.violation_at_zero(reach, out=np.empty_like(reach) if positive else correlations)
+    violations = np.subtract(reach, penalty.l1, out=np.empty_like(reach) if positive else correlations)
     violations.put(place, penalty_of_entry.violation(value, correlation, squared_norms, positive=positive))
     kkt_violation = violations.max(axis=1, initial=0.0)
 

@@ -52,17 +52,23 @@ class ElasticNet(Value):
     Zou and Hastie (2005), Journal of the Royal Statistical Society B 67, section 2 and Lemma 1.
     """
 
-    l1: float | np.ndarray
-    l2: float | np.ndarray = 0.0
+    l1: Any
+    l2: Any = 0.0
 
-    if TYPE_CHECKING:  # what is accepted is more than what is kept
+    if TYPE_CHECKING:  # numbers and read-only arrays are kept
 
         def __init__(self, l1: ArrayLike, l2: ArrayLike = 0.0) -> None: ...
 
     def __post_init__(self) -> None:
         for name in ("l1", "l2"):
-            object.__setattr__(self, name, one_or_each(name, getattr(self, name)))
-            require_not_negative(name, getattr(self, name))
+            value = getattr(self, name)
+            if checks.is_one_number(value):
+                value = checks.non_negative_number(name, value)
+            else:
+                meaning = "one number an atom, or a single number"
+                value = checks.real_array(name, value, shape=(None,), meaning=meaning)
+                value = checks.read_only(checks.non_negative_array(name, value, len(value), meaning=meaning))
+            object.__setattr__(self, name, value)
 
     @classmethod
     def _of(cls, l1: np.ndarray, l2: np.ndarray) -> ElasticNet:
@@ -73,33 +79,33 @@ class ElasticNet(Value):
 
     @property
     def l1_weights(self) -> np.ndarray:
-        """The weight of ``|a_i|``, shape (n_atoms,)."""
-        return bound(self.l1)
+        """The weight of ``|a_i|``, shape (n_atoms,), of the penalty of a problem."""
+        return self.l1
 
     @property
     def curvatures(self) -> np.ndarray:
         """The quadratic penalty m_i of ``m_i / 2 a_i^2``, shape (n_atoms,): it adds to ||d_i||^2."""
-        return bound(self.l2)
+        return self.l2
 
     @cached_property
     def is_flat(self) -> bool:
         """True if no atom has a quadratic penalty: the LASSO."""
-        return not self.curvatures.any()
+        return not self.l2.any()
 
     @cached_property
     def has_zeros(self) -> bool:
         """True if an atom has no l1 weight."""
-        return not self.l1_weights.all()
+        return not self.l1.all()
 
     @cached_property
     def least_weight(self) -> float:
         """The smallest l1 weight."""
-        return float(self.l1_weights.min())
+        return float(self.l1.min())
 
     @property
     def is_free(self) -> np.ndarray:
         """True for atoms without any penalty, shape (n_atoms,)."""
-        return (self.l1_weights == 0.0) & (self.curvatures == 0.0)
+        return (self.l1 == 0.0) & (self.l2 == 0.0)
 
     def bound_to(self, squared_norms: np.ndarray) -> ElasticNet:
         """Return the penalty with one number an atom, for atoms of these squared norms.
@@ -107,9 +113,17 @@ class ElasticNet(Value):
         All other methods need it, work element by element and broadcast, unless they say otherwise.
         """
         n_atoms = len(squared_norms)
-        l1, l2 = each("l1", self.l1, n_atoms), each("l2", self.l2, n_atoms)
-        if not l2.any():
-            return ElasticNet._of(l1, l2)
+        for name in ("l1", "l2"):
+            if np.shape(getattr(self, name)) not in ((), (n_atoms,)):
+                raise ValueError(
+                    f"{name} must have shape ({n_atoms},), one number an atom; got shape "
+                    f"{getattr(self, name).shape}"
+                )
+        # In one array each, read-only as all that kernels only read: they are compiled once.
+        l1, l2 = (
+            checks.read_only(value if isinstance(value, np.ndarray) else np.full(n_atoms, value))
+            for value in (self.l1, self.l2)
+        )
         with np.errstate(over="ignore"):
             lost = (l2 > 0.0) & (l2 < LEAST_CURVATURE * squared_norms) | ~np.isfinite(squared_norms + l2)
         if lost.any():
@@ -123,7 +137,7 @@ class ElasticNet(Value):
 
     def at(self, atoms: np.ndarray) -> ElasticNet:
         """Return the penalty of the atoms with these numbers, which may be named more than once."""
-        return ElasticNet._of(self.l1_weights.take(atoms), self.curvatures.take(atoms))
+        return ElasticNet._of(self.l1.take(atoms), self.l2.take(atoms))
 
     def rescaled(self, units: np.ndarray, objective_unit: float) -> ElasticNet:
         """Return the penalty of the code ``units * a``, divided by `objective_unit`."""
@@ -136,7 +150,7 @@ class ElasticNet(Value):
 
     def proximal_step(self, points: np.ndarray, *, positive: bool, out: np.ndarray) -> None:
         """Write argmin over a of ``1/2 (a - point)^2 + h_i(a)``, ``T(point, l1) / (1 + l2)``, to `out`."""
-        threshold(points, self.l1_weights, positive, out)
+        threshold(points, self.l1, positive, out)
         if not self.is_flat:
             out /= 1.0 + self.l2
 
@@ -146,7 +160,7 @@ class ElasticNet(Value):
         `reach` is that of the signals, shape (n_signals, n_atoms).  It is infinite where an atom without an
         l1 weight has some.
         """
-        return largest_ratio(reach, self.l1_weights, 0.0)
+        return largest_ratio(reach, self.l1, 0.0)
 
     def dual_multiple(
         self, reach: np.ndarray, along_signal: np.ndarray, squared_residual: np.ndarray
@@ -172,7 +186,7 @@ class ElasticNet(Value):
         multiple = unconstrained_multiple(along_signal, squared_residual)
         if self.is_flat:
             return np.minimum(multiple, WITHIN / np.maximum(self.maximum(reach), SMALLEST))
-        l1, l2 = self.l1_weights, self.curvatures
+        l1, l2 = self.l1, self.l2
         flat = l2 == 0.0
         if flat.any():
             largest = largest_ratio(reach[:, flat], l1[flat], SMALLEST)
@@ -217,7 +231,7 @@ class ElasticNet(Value):
         return np.maximum(low, self._slack_at(codes, multiples * (correlations + errors), positive))
 
     def _slack_at(self, codes: np.ndarray, points: np.ndarray, positive: bool) -> np.ndarray:
-        within = np.where(self.l2 == 0.0, points, clipped(points, self.l1_weights, positive))
+        within = np.where(self.l2 == 0.0, points, clipped(points, self.l1, positive))
         along = np.where(codes < 0.0, -within, within)
         pull, excess = self.l2 * codes, points - within
         distance = np.abs(pull - excess) + (4.0 * UNIT_ROUNDOFF) * (np.abs(pull) + np.abs(excess))
@@ -259,66 +273,20 @@ class ElasticNet(Value):
         For an atom of norm zero without curvature every step leads to zero, and it is l_i unless a_i is.
         """
         stepped = squared_norms * codes + correlations
-        thresholded = stepped - np.minimum(stepped, self.l1_weights)
-        if not positive:
-            thresholded += np.minimum(stepped + self.l1_weights, 0.0)
-        diagonal = squared_norms + self.curvatures
-        flat = np.where(codes == 0.0, 0.0, self.l1_weights)
+        thresholded = stepped - clipped(stepped, self.l1, positive)
+        diagonal = squared_norms + self.l2
+        flat = np.where(codes == 0.0, 0.0, self.l1)
         return np.where(diagonal > 0.0, np.abs(diagonal * codes - thresholded), flat)
-
-    def violation_at_zero(self, reach: np.ndarray, *, out: np.ndarray) -> np.ndarray:
-        """Return `violation` of coefficients that are zero in `out`; negative where there is none."""
-        return np.subtract(reach, self.l1_weights, out=out)
 
 
 def penalty_of(value: Any, squared_norms: np.ndarray, *, name: str = "penalty") -> ElasticNet:
-    """Return the penalty that a problem with atoms of these squared norms has.
-
-    Shapes: value (n_atoms,); squared_norms (n_atoms,).
-    """
+    """Return the penalty that a problem with atoms of these squared norms has."""
     if not isinstance(value, ElasticNet):
-        value = ElasticNet(
-            checks.non_negative_array(name, value, len(squared_norms), meaning="one penalty an atom")
-        )
+        if isinstance(value, np.ndarray) and value.shape == (1,):  # as `penalty_max` has it of one signal
+            value = checks.real_array(name, value, shape=(1,))[0]
+        meaning = "one penalty an atom"
+        value = ElasticNet(checks.non_negative_array(name, value, len(squared_norms), meaning=meaning))
     return value.bound_to(squared_norms)
-
-
-def bound(parameter: float | np.ndarray) -> np.ndarray:
-    """Return a parameter of a penalty that is bound to atoms: an array."""
-    assert isinstance(parameter, np.ndarray)
-    return parameter
-
-
-def one_or_each(name: str, value: Any) -> float | np.ndarray:
-    """Return a finite number, or a read-only array of them."""
-    if checks.is_one_number(value):
-        return checks.real_number(name, value)
-    meaning = "one number an atom, or a single number"
-    return checks.read_only(checks.real_array(name, value, shape=(None,), meaning=meaning))
-
-
-def require_not_negative(name: str, value: float | np.ndarray) -> None:
-    """Raise ValueError naming the first number that is negative."""
-    if np.min(value) < 0.0:
-        raise ValueError(f"{name} must not be negative; got {first_wrong(value, np.less(value, 0.0))}")
-
-
-def first_wrong(value: float | np.ndarray, wrong: np.ndarray) -> str:
-    """Return the first wrong number, and where it is, for a message."""
-    if not isinstance(value, np.ndarray):
-        return f"{value}"
-    place = int(np.argmax(wrong))
-    return f"{value[place]} at [{place}]"
-
-
-def each(name: str, value: float | np.ndarray, n_atoms: int) -> np.ndarray:
-    """Return one number an atom."""
-    if not isinstance(value, np.ndarray):
-        return checks.read_only(np.full(n_atoms, value))
-    if len(value) != n_atoms:
-        raise ValueError(f"{name} must have shape ({n_atoms},), one number an atom; got shape {value.shape}")
-    # As all that kernels only read: they are compiled once.
-    return checks.read_only(value)
 
 
 def largest_ratio(reach: np.ndarray, weights: np.ndarray, initial: float) -> np.ndarray:

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from solvers import (
     LassoProblem,
+    penalty_max,
     solve_active_set,
 )
 from solvers.problem.convolution import require_grid, require_room, valid_shape, valid_strides
@@ -174,3 +175,10 @@ def test_groups_are_signals_with_equal_masks():
     for options in ({"mask": masks}, {"feature_weights": 0.5 * masks}):
         problem = LassoProblem(np.eye(3), np.ones((5, 3)), 0.1, **options)
         assert [group.tolist() for group in groups_of(problem)] == [[0, 2], [1, 3], [4]]
+
+
+def test_the_largest_penalty_of_one_signal_is_a_number():
+    atoms, signal = RNG.standard_normal((5, 3)), RNG.standard_normal((1, 3))
+    problem = LassoProblem(atoms, signal, 0.1 * penalty_max(atoms, signal))
+    np.testing.assert_allclose(problem.zero_code_multiples(), 10.0, rtol=1e-14)
+    np.testing.assert_array_equal(problem.l1_weights, problem.l1_weights[0])
