@@ -19,7 +19,7 @@ from snn.record.operations import OperationCounts
 from snn.record.result import runaway_error
 from snn.record.spikes import SpikeTrain, smooth_rate_of_moments
 from snn.record.stimulus import Stimulus
-from snn.run.changes import Changes
+from snn.run.run import Changes
 from snn.run.simulate import MOST_RECORDED, require_fitting_stimulus, spikes_by_drive
 
 # Sums of messages stay below 2^62.

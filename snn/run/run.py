@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from snn._kernels import run_state
 from snn.network import NetworkState, RunnableNetwork, SpikingNetwork
-from snn.record.stimulus import Stimulus
+from snn.record.stimulus import CURRENT, DRIVE, Stimulus
 
 UPDATES_PER_CALL = 30_000_000
 """Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a
@@ -321,3 +321,49 @@ class Time(ABC, Generic[R_co]):
             Positive.
         """
         return duration
+
+
+class Changes:
+    """What a stimulus does to the only copy of a run, instant by instant: for `Run.advance`."""
+
+    def __init__(self, run: Run, stimulus: Stimulus, origin: float) -> None:
+        self._run, self._stimulus = run, stimulus
+        drives, spikes = stimulus.drive_times, stimulus.spikes
+        none = np.empty(0)
+        self._drive_instants = run.instants_of((none if drives is None else drives) - origin)
+        self._spike_instants = run.instants_of((none if spikes is None else spikes.times) - origin)
+        self._sources = [] if spikes is None else spikes.neurons.tolist()
+        self._weights: Any = stimulus.weights
+        if spikes is not None and stimulus.onto == CURRENT:
+            self._weights = run.input_weights(stimulus)
+
+    def __iter__(self) -> Iterator[float]:
+        """Yield each instant of the run at which something changes, and make the change afterwards."""
+        instants = np.unique(np.concatenate([self._drive_instants, self._spike_instants]))
+        # Of the drives of one step of a clock, the last one holds.
+        drives = np.searchsorted(self._drive_instants, instants, side="right") - 1
+        is_new = np.diff(drives, prepend=-1) > 0
+        ends = np.searchsorted(self._spike_instants, instants, side="right")
+        first = 0
+        for instant, new, drive, end in zip(
+            instants.tolist(), is_new.tolist(), drives.tolist(), ends.tolist(), strict=True
+        ):
+            yield instant
+            if new:
+                assert self._stimulus.drive is not None
+                self._run.set_drive(self._stimulus.drive[drive])
+            if first < end:
+                self._deliver(first, end)
+                first = end
+
+    def _deliver(self, first: int, end: int) -> None:
+        spikes = self._stimulus.spikes
+        assert spikes is not None
+        if end == first + 1 and isinstance(self._weights, np.ndarray):
+            amounts = self._weights[self._sources[first]]
+        else:
+            amounts = np.bincount(spikes.neurons[first:end], minlength=spikes.n_neurons) @ self._weights
+        if self._stimulus.onto == DRIVE:
+            self._run.set_drive(self._run.soma_bias[0] + amounts)
+        else:
+            self._run.add_to_current(amounts)

@@ -13,11 +13,10 @@ from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import SimulationResult, runaway_error
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus, excitation, largest_magnitudes, require_fitting
-from snn.run.changes import Changes
 from snn.run.clock import Clock
 from snn.run.exact import Exact
 from snn.run.imperfect import Imperfections
-from snn.run.run import Time
+from snn.run.run import Changes, Time
 
 EXACT = Exact()
 
@@ -131,7 +130,7 @@ def simulate_clocked(
     network : SpikingNetwork
         The network.
     duration : float
-        Length of the run, in synaptic time constants; a whole number of steps.
+        How long, in synaptic time constants; a whole number of steps.
     time_step : float
         dt, in synaptic time constants.
     integration : {"exact", "euler"}, default "exact"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import SimulationResult, runaway_error
 from snn.record.spikes import SpikeTrain, window_moments
 from snn.record.stimulus import Stimulus
-from snn.run.changes import Changes
 from snn.run.exact import Exact, ExactRun
+from snn.run.run import Changes
 from snn.run.simulate import require_fitting_stimulus, spike_limit, spike_train, spikes_by_drive
 from snn.weights import Weights, as_weights
 
@@ -84,10 +85,7 @@ class Simulator(Described):
 
     @membrane_potential.setter
     def membrane_potential(self, value: np.ndarray) -> None:
-        value = checks.real_array("membrane_potential", value, shape=(self._network.n_neurons,))
-        self._set(
-            NetworkState(membrane_potential=value, synaptic_current=self.synaptic_current, time=self.time)
-        )
+        self._replace("membrane_potential", value)
 
     @property
     def synaptic_current(self) -> np.ndarray:
@@ -96,14 +94,13 @@ class Simulator(Described):
 
     @synaptic_current.setter
     def synaptic_current(self, value: np.ndarray) -> None:
-        value = checks.real_array("synaptic_current", value, shape=(self._network.n_neurons,))
-        self._set(
-            NetworkState(membrane_potential=self.membrane_potential, synaptic_current=value, time=self.time)
-        )
+        self._replace("synaptic_current", value)
 
-    def _set(self, state: NetworkState) -> None:
-        """Go on from another state."""
-        self._begin(self._network, starting_state(self._network, state), self.spike_counts)
+    def _replace(self, name: str, value: np.ndarray) -> None:
+        """Go on from a state with other potentials or currents."""
+        changed: Any = {name: checks.real_array(name, value, shape=(self._network.n_neurons,))}
+        state = starting_state(self._network, replace(self.state(), **changed))
+        self._begin(self._network, state, self.spike_counts)
 
     @property
     def spike_counts(self) -> np.ndarray:
