@@ -54,11 +54,6 @@ def objective(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
         The problem.
     codes : array_like, shape (n_signals, n_atoms)
         The codes; not negative where the problem is `positive`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the codes are of the wrong kind or shape, not finite, or not feasible.
     """
     return measure(problem, codes).objective
 
@@ -89,11 +84,6 @@ def duality_gap(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
         The problem.
     codes : array_like, shape (n_signals, n_atoms)
         The codes; not negative where the problem is `positive`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the codes are of the wrong kind or shape, not finite, or not feasible.
     """
     return measure(problem, codes).duality_gap
 
@@ -117,11 +107,6 @@ def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
         The problem.
     codes : array_like, shape (n_signals, n_atoms)
         The codes; not negative where the problem is `positive`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the codes are of the wrong kind or shape, not finite, or not feasible.
     """
     return measure(problem, codes).kkt_violation
 
@@ -137,11 +122,6 @@ def measure(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -> Opti
         What the codes are codes of.
     codes : array_like or sparse matrix, shape (n_signals, n_atoms)
         One code for each signal.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the codes are not finite, of another shape, or negative where the problem forbids it.
     """
     checks.instance_of("problem", problem, LassoProblem)
     codes = checked_codes(problem, codes)
@@ -171,11 +151,6 @@ def penalty_max(
     positive : bool, default False
     mask : array_like of bool, shape (n_features,) or (n_signals, n_features), optional
         True where a feature is known.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `LassoProblem`.
     """
     return LassoProblem(dictionary, signals, 1.0, positive=positive, mask=mask).zero_code_multiples()
 
@@ -189,11 +164,6 @@ def checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -
         What the codes are codes of.
     codes : array_like or sparse matrix, shape (n_signals, n_atoms)
         One code for each signal.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `measure`.
     """
     shape = (problem.n_signals, problem.n_atoms)
     if sparse.issparse(codes):

@@ -54,15 +54,6 @@ class ConvolutionalDictionary(Dictionary):
     stride : int
         Distance between neighbouring positions, in pixels.
 
-    Raises
-    ------
-    TypeError
-        If an argument is of the wrong kind.
-    ValueError
-        If kernels are larger than the image, all zero or not finite, or the stride does not divide what
-        the image has beyond a kernel, so that the last position would not end with the image; the message
-        proposes strides and sizes.
-
     Notes
     -----
     With a stride larger than the kernels, pixels between them belong to no atom: they stay what they
