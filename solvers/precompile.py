@@ -26,11 +26,6 @@ def warm_up(*, progress: bool = True) -> None:
     ----------
     progress : bool, default True
         Show a line that says what is compiled.
-
-    Raises
-    ------
-    TypeError
-        If `progress` is not a bool.
     """
     precompile.run_tasks((precompile.tasks, tasks), progress=progress)
 

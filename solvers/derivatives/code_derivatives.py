@@ -62,11 +62,6 @@ class CodeDerivatives(Described):
     ----------
     is_differentiable : ndarray of bool, shape (n_signals,)
         Whether each code has a derivative.
-
-    Raises
-    ------
-    TypeError
-        If the penalty is another one, or a convolutional dictionary comes with weights of features.
     """
 
     def __init__(self, problem: LassoProblem, codes: sparse.csr_array) -> None:

@@ -30,13 +30,7 @@ class Violations(NamedTuple):
 
 
 class Supports:
-    """The atoms of each code, and the matrices ``K = D_S diag(w) D_S^T + diag m_S`` of their equations.
-
-    Attributes
-    ----------
-    signals, atoms : ndarray of int, shape (n_entries,)
-        The entries, signal by signal.
-    """
+    """The atoms of each code, and the matrices ``K = D_S diag(w) D_S^T + diag m_S`` of their equations."""
 
     def __init__(self, problem: LassoProblem, pointers: np.ndarray, atoms: np.ndarray) -> None:
         self.problem = problem
@@ -62,10 +56,7 @@ class Supports:
         return np.bincount(self.atoms, entries, self.problem.n_atoms)
 
     def solve(self, entries: np.ndarray, norms: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Return ``K^-1 x`` for numbers x of the entries; NaN where the atoms depend on each other.
-
-        Shapes: entries (n_entries,); norms (n_entries,); chosen (n_signals,).
-        """
+        """Return ``K^-1 x`` for numbers x of the entries; NaN where the atoms depend on each other."""
         solution = np.zeros(len(entries))
         is_small = self._sizes <= (MOST_ATOMS if self._has_gram else 0)
         small = np.flatnonzero(chosen & is_small)
@@ -93,10 +84,7 @@ class Supports:
         return solution
 
     def violations(self, signs: np.ndarray, entries: np.ndarray, residuals: np.ndarray | None) -> Violations:
-        """Return how far codes are from their equations.
-
-        Shapes: signs, entries (n_entries,); residuals (n_signals, n_features).
-        """
+        """Return how far codes are from their equations."""
         problem, n_signals = self.problem, self.problem.n_signals
         l1, curvatures = problem.l1_weights, problem.curvatures
         lengths = np.sqrt(2.0 * problem.energies)

@@ -264,5 +264,5 @@ def codes_of(searches: Sequence[Search]) -> sparse.csr_array:
 def results_of(searches: Sequence[Search], optimality: Optimality | None = None) -> ActiveSets:
     """Return the codes and counts of some searches."""
     names = ("n_corrections", "n_rounds", "ended", "n_multiply_adds", "n_gram_multiply_adds")
-    counts = (np.array([getattr(search, name) for search in searches]) for name in names)
-    return ActiveSets(codes_of(searches), *counts, optimality)
+    counts = {name: np.array([getattr(search, name) for search in searches]) for name in names}
+    return ActiveSets(codes_of(searches), optimality=optimality, **counts)
