@@ -63,7 +63,6 @@ class Analog(Method):
     steps = "evaluations"
     finest_tol = 1e-4
     workers = "processes"
-    blas_threads = True
 
     def __post_init__(self) -> None:
         checks.positive_number("max_duration", self.max_duration)

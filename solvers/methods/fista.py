@@ -71,7 +71,6 @@ class Fista(Method):
         own_weights=TOGETHER,
         zero_penalties=TAKEN,
     )
-    blas_threads = True
 
     def __post_init__(self) -> None:
         checks.positive_integer("max_iter", self.max_iter)

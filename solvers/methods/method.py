@@ -26,6 +26,7 @@ from solvers.problem.messages import warn_if_ill_posed
 from solvers.results.codes import BestCodes, Codes, joined
 from solvers.results.operations import EXACT
 from solvers.results.result import SparseCodingResult, Start, certified_result, start_codes
+from solvers.workers.blas import one_blas_thread
 from solvers.workers.progress import progress_bar
 from solvers.workers.spread import batch_slices, spread
 
@@ -86,9 +87,6 @@ class Method(ABC):
         Whether its multiply-adds are exact, or bounds where a library hides them.
     workers : {"threads", "processes"}, default "threads"
         The kind of workers it is best spread over.
-    blas_threads : bool, default False
-        Whether products of matrices use all threads of BLAS where there is one worker.  Codes then depend on
-        the number of workers, by rounding.
     result : type
         The class of its results.
     """
@@ -100,7 +98,6 @@ class Method(ABC):
     finest_tol: ClassVar[float] = 1e-8
     bound: ClassVar[str] = EXACT
     workers: ClassVar[str] = "threads"
-    blas_threads: ClassVar[bool] = False
     result: ClassVar[type[SparseCodingResult]] = SparseCodingResult
 
     def prepare(self, problem: LassoProblem) -> Any:
@@ -240,6 +237,7 @@ def _has_kernel(problem: LassoProblem) -> bool:
     )
 
 
+@one_blas_thread()  # a process that forks while BLAS uses several may hang in BLAS
 def _solved(
     problem: LassoProblem,
     method: Method,
@@ -279,7 +277,6 @@ def _solved(
             common=problem.model,
             prefer=method.workers,
             count=lambda part: len(part.steps),
-            blas_threads=method.blas_threads,
         )
     solved = joined(parts)
     if groups is not None:

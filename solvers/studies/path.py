@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -165,9 +164,8 @@ def path(
     results: list[SparseCodingResult] = []
     units = np.ones(problem.n_atoms)
     warn_if_ill_posed(problem)
-    # Set once, not for each penalty.
-    threads = nullcontext() if solver.blas_threads else one_blas_thread()
-    with without_warnings(), threads:  # there is one warning for all: above, and below
+    # BLAS is set once, not for each penalty; there is one warning for all: above, and below.
+    with without_warnings(), one_blas_thread():
         for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):
             penalty = problem.penalty.rescaled(units, 1.0 / multiple)
             start = results[-1] if results else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from solvers.workers.blas import one_blas_thread
@@ -47,16 +46,15 @@ def spread(
     common: Any = None,
     prefer: str = "threads",
     count: Callable[[Outcome], int] = lambda outcome: 1,
-    blas_threads: bool = False,
 ) -> list[Outcome]:
     """Solve batches on workers of the kind that a `joblib.parallel_config` says, or of the kind preferred.
 
     Other processes get the arrays of `solve` and of `common`, to which batches may refer, once.  BLAS has one
     thread in all workers: it rounds products of matrices differently with their number, and results must not
-    depend on workers.  With `blas_threads` a single worker leaves BLAS as it is.
+    depend on workers.
     """
     is_serial = len(batches) == 1 or n_workers == 1
-    with nullcontext() if is_serial and blas_threads else one_blas_thread():
+    with one_blas_thread():
         done: Iterator[tuple[int, Outcome]]
         if is_serial:
             done = ((k, solve(batch)) for k, batch in enumerate(batches))
