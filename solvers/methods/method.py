@@ -212,7 +212,9 @@ def solve(
     if problem.n_signals == 1 and not progress and _has_kernel(problem):
         solved = method.solve_alone(problem, codes, tol)
     if solved is None:
-        prepared, solved = _solved(problem, method, codes, tol, n_jobs, progress)
+        # A process that forks while BLAS uses several threads may hang in BLAS.
+        with one_blas_thread():
+            prepared, solved = _solved(problem, method, codes, tol, n_jobs, progress)
     return certified_result(
         problem,
         solved,
@@ -237,7 +239,6 @@ def _has_kernel(problem: LassoProblem) -> bool:
     )
 
 
-@one_blas_thread()  # a process that forks while BLAS uses several may hang in BLAS
 def _solved(
     problem: LassoProblem,
     method: Method,
