@@ -37,6 +37,7 @@ from tests.benchmarks.problems import (
     demo_problem,
     patch_problem,
     planted_problems,
+    planted_signals,
 )
 from tests.benchmarks.problems import (
     random_dictionary as random_atoms,
@@ -135,7 +136,7 @@ def threads(small: bool) -> Work:
 def many_atoms(small: bool) -> Work:
     """Atoms whose Gram matrix does not fit into memory, a few signals."""
     dictionary = random_atoms(16, 128) if small else random_atoms(64, 65_536)
-    signals = np.vstack([p.signals for p in planted_problems(dictionary, support=4, n_signals=8)])
+    signals = planted_signals(dictionary, support=4, n_signals=8)
     problem = LassoProblem(dictionary, signals, 0.3, positive=True)
     verify(problem, solve_active_set(problem).codes, 1e-6, "active set")
     return Work(

@@ -37,10 +37,13 @@ def correlated_dictionary(n_features: int, n_atoms: int, *, rho: float = 0.9, se
 def planted_problems(
     dictionary: np.ndarray, *, support: int, n_signals: int, penalty: float = 0.1, seed: int = 1
 ) -> list[LassoProblem]:
-    """Return CLASSOs of one signal each: a planted sparse code, a little noise.
+    """Return CLASSOs of one signal each, at so much of the largest penalty that gives a code at all."""
+    signals = planted_signals(dictionary, support=support, n_signals=n_signals, seed=seed)
+    return single_problems(dictionary, signals, penalty, positive=True)
 
-    `penalty` is in units of the largest that gives a code at all.
-    """
+
+def planted_signals(dictionary: np.ndarray, *, support: int, n_signals: int, seed: int = 1) -> np.ndarray:
+    """Return signals of a planted sparse code and a little noise."""
     rng = np.random.default_rng(seed)
     n_atoms, n_features = dictionary.shape
     signals = np.empty((n_signals, n_features))
@@ -48,7 +51,7 @@ def planted_problems(
         code = np.zeros(n_atoms)
         code[rng.choice(n_atoms, support, replace=False)] = rng.uniform(0.5, 1.5, support)
         signal[:] = code @ dictionary + 0.01 * rng.standard_normal(n_features)
-    return single_problems(dictionary, signals, penalty, positive=True)
+    return signals
 
 
 def single_problems(
