@@ -11,6 +11,7 @@ import numpy as np
 from snn import SpikeTrain, simulate
 from snn.base import checks
 from snn.base.describe import Described, counted, number
+from snn.base.value import Value
 from snn.run.run import Spikes
 from solvers.certificate.optimality import measure
 from solvers.methods.method import solve
@@ -25,7 +26,7 @@ RATES_BY_READOUT = {"smooth": SpikeTrain.smooth_rate, "rate": SpikeTrain.rate}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Stage(Described):
+class Stage(Value, Described):
     """One run of the network: what it does not code, and the spikes that code the rest.
 
     Attributes
@@ -47,9 +48,6 @@ class Stage(Described):
     offset: np.ndarray
     scale: float
     spikes: SpikeTrain
-
-    def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
 
     def _facts(self) -> dict[str, str]:
         duration = self.spikes.stop - self.spikes.start
@@ -78,7 +76,7 @@ class Stage(Described):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class CodeHistory(Described):
+class CodeHistory(Value, Described):
     """The code of one signal while its network runs, with its certificate at each time.
 
     Attributes
@@ -112,9 +110,6 @@ class CodeHistory(Described):
     codes: np.ndarray
     objective: np.ndarray
     duality_gap: np.ndarray
-
-    def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
 
     def _facts(self) -> dict[str, str]:
         n_atoms = self.codes.shape[1]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
+from snn.base.value import Value
 from snn.digital import FixedPoint
 from solvers import LassoProblem
 
@@ -32,7 +33,7 @@ LARGEST_FLOAT_EXPONENT = 900
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LCARun:
+class LCARun(Value):
     """What a run of `LCA1Layer` or `LCA2Layer` came to.
 
     Attributes
@@ -55,9 +56,6 @@ class LCARun:
     residual: np.ndarray | None
     n_messages: int
     n_saturated: int
-
-    def __post_init__(self) -> None:
-        checks.freeze_arrays(self)
 
 
 class _Arithmetic:

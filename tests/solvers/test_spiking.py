@@ -104,7 +104,8 @@ def test_methods_of_spikes_certify_what_they_say_they_did(name, positive, unit_n
             assert result.info["polished"].all()
         assert name in ("spiking", "spiking_clock") or not (result.n_stages > 1).any()
     # The unit of the signals is of no consequence: the same spikes.
-    if name == "digital":  # whose formats know powers of two
+    # Formats know powers of two, and on a clock rounding may move a spike that is due at the end of a step.
+    if name in ("digital", "spiking_clock"):
         unit = 2.0 ** np.floor(np.log2(unit))
     other = LassoProblem(
         problem.dictionary, unit * problem.signals, unit * problem.l1_weights, positive=positive
