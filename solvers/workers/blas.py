@@ -85,7 +85,12 @@ def _forget_other_threads() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_other_threads)
+    # No thread sets a number meanwhile: the lock within BLAS that it holds would stay taken in the child.
+    os.register_at_fork(
+        before=_LOCK.__enter__,
+        after_in_parent=lambda: _LOCK.__exit__(None, None, None),
+        after_in_child=_forget_other_threads,
+    )
 
 
 def _limit() -> dict[Library, int]:
