@@ -455,7 +455,9 @@ def _draw_rasters(
         )
         spikes.plot(ax=ax)
         ax.axvline(settings.duration, color=RED, linewidth=0.8, label="feedback is switched on")
-        ax.axhline(network.n_inputs - 0.5, color=GREY, linewidth=0.8, label="inputs above, coding below")
+        # A row for each neuron that fired.
+        n_input_rows = np.count_nonzero(spikes.counts()[: network.n_inputs])
+        ax.axhline(n_input_rows - 0.5, color=GREY, linewidth=0.8, label="inputs above, coding below")
         rates = [np.bincount(spikes.neurons[spikes.times <= settings.duration], minlength=spikes.n_neurons)]
         rates.append(np.bincount(spikes.neurons, minlength=spikes.n_neurons) - rates[0])
         change = np.abs(rates[1] - rates[0])[: network.n_inputs].sum() / max(

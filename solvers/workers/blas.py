@@ -47,7 +47,6 @@ def one_blas_thread() -> Iterator[None]:
     """
     global _n_inside
     with _LOCK:
-        # Counted first: a process may be forked in between.
         _n_inside += 1
         _own.n_inside = getattr(_own, "n_inside", 0) + 1
         own = _limit()
@@ -106,7 +105,7 @@ def _limit() -> dict[Library, int]:
 def _bring_back(numbers: dict[Library, int]) -> None:
     for library, n_threads in numbers.items():
         library.set_n_threads(n_threads)
-    numbers.clear()  # last: a process may be forked in between
+    numbers.clear()
 
 
 @cache
