@@ -126,7 +126,7 @@ class CodeHistory(Value, Described):
     @cached_property
     def spikes(self) -> SpikeTrain:
         """All spikes, of one stage after the other; neurons in the order of results."""
-        n_neurons = self.problem.n_atoms if self.problem.positive else 2 * self.problem.n_atoms
+        n_neurons = self.problem.n_atoms if self.problem.is_positive else 2 * self.problem.n_atoms
         parts = [(stage.start + stage.spikes.times, stage.spikes.neurons) for stage in self.stages]
         times, neurons = map(np.concatenate, zip(*parts, strict=True)) if parts else ((), ())
         stop = float(self.times[-1])
@@ -333,4 +333,6 @@ def _read(stages: tuple[Stage, ...], time: float, readout: str, problem: LassoPr
     if not begun:
         return np.zeros(problem.n_atoms)
     stage = begun[-1]
-    return stage.code(min(time - stage.start, stage.spikes.stop), readout=readout, positive=problem.positive)
+    return stage.code(
+        min(time - stage.start, stage.spikes.stop), readout=readout, positive=problem.is_positive
+    )

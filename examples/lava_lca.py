@@ -470,7 +470,7 @@ def _of_problem(problem: LassoProblem, signal: int, arithmetic: str) -> tuple[fl
             f"problem must have an array for a dictionary; got {type(problem.dictionary).__name__}"
         )
     penalties = problem.l1_weights
-    if problem.positive or problem.curvatures.any() or (penalties != penalties[0]).any():
+    if problem.is_positive or problem.curvatures.any() or (penalties != penalties[0]).any():
         raise ValueError("problem must have codes of any sign, and one l1 penalty for all atoms")
     if np.abs(problem.squared_norms - 1.0).max() > 1e-9:
         raise ValueError(

@@ -52,7 +52,7 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
             "convolution in NIR is the same at every position; got some: pass the problem of "
             "dictionary.toarray(), which becomes an array"
         )
-    signs = (1.0,) if problem.positive else (1.0, -1.0)
+    signs = (1.0,) if problem.is_positive else (1.0, -1.0)
     layer = LassoNetwork.of(problem)
     bias = np.concatenate([-problem.l1_weights for _ in signs]) / scale
     network = SpikingNetwork(layer.weights, layer.in_network_order(bias), layer.firing_threshold)

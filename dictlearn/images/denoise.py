@@ -231,11 +231,11 @@ def _approximations(
     """Return the codes times the atoms, or the projection of each patch on the atoms in its code."""
     if not project:
         reconstructed = problem.reconstruct(codes)
-        return join_channels(reconstructed) if problem.positive else reconstructed
+        return join_channels(reconstructed) if problem.is_positive else reconstructed
     # Least squares that keep the signs of the code gained nothing: 0.01 dB at most, DCT atoms.
     rows = problem.atoms.rows
     assert rows is not None
-    atoms = join_channels(rows) if problem.positive else rows
+    atoms = join_channels(rows) if problem.is_positive else rows
     projections = np.zeros_like(patches)
     n_nonzeros = np.count_nonzero(codes, axis=1)
     for n in np.unique(n_nonzeros[n_nonzeros > 0]):

@@ -74,7 +74,7 @@ def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
             problem.atoms.norms,
             l1_weights,
             problem.curvatures,
-            problem.positive,
+            problem.is_positive,
             part.dense_signals(),
             _weights(part),
             checks.read_only(pointers[first : first + part.n_signals + 1]),
@@ -131,7 +131,7 @@ def _certify_block(
     factors = problem.atoms.norms / problem.l1_weights
     n_listed += int(np.diff(codes.indptr).max())
     unit_atoms = problem.model.once(UnitAtoms, whatever_penalty=True)
-    largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.positive)
+    largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.is_positive)
     largest = largest._replace(errors=pull_errors * factors.max() + largest.errors)
     errors = largest.errors
     is_curved, is_uniform = bool(problem.curvatures.any()), bool(np.ptp(problem.l1_weights) == 0.0)
@@ -189,7 +189,7 @@ class _Screened:
         reach = (self._array[atoms] @ pull)[np.newaxis]
         along, squared = np.atleast_1d(self._signals[k] @ pull), np.atleast_1d(residual @ pull)
         multiple = problem.penalty.at(atoms).dual_multiple(
-            reach if problem.positive else np.abs(reach), along, squared
+            reach if problem.is_positive else np.abs(reach), along, squared
         )
         return ratio <= 0.0 or bool(multiple[0] * ratio < 1.0 - 1e-9)
 
@@ -213,7 +213,7 @@ class _Screened:
             checks.read_only(norms),
             checks.read_only(l1_weights),
             checks.read_only(curvatures),
-            self._problem.positive,
+            self._problem.is_positive,
             checks.read_only(self._signals[k : k + 1]),
             checks.read_only(self._weights_of(k)),
             checks.read_only(np.array([0, len(places)], dtype=np.int32)),

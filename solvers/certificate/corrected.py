@@ -142,7 +142,7 @@ def _least_weight(model: LassoModel) -> float:
 
 def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
-    penalty, positive = problem.penalty, problem.positive
+    penalty, positive = problem.penalty, problem.is_positive
     signals, weights = problem.dense_signals(), problem.feature_weights
     residuals = residuals_of(problem.atoms, signals, codes, weights)
     correlations = problem.atoms.correlate(residuals.weighted)
@@ -227,7 +227,7 @@ def _correction(
                 share = up * float(beyond.max())
                 return Correction(up * (norm + share * residual_norm), up * (changes + share * reach))
             members |= violated
-    return _common_direction(problem, signal, reach, norms, excess) if problem.positive else None
+    return _common_direction(problem, signal, reach, norms, excess) if problem.is_positive else None
 
 
 def _common_direction(

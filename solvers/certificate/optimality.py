@@ -181,14 +181,14 @@ def checked_codes(problem: LassoProblem, codes: np.ndarray | sparse.csr_array) -
         codes = sparse.csr_array(
             checks.real_array("codes", codes, shape=shape, meaning="(n_signals, n_atoms)")
         )
-    if problem.positive and codes.data.min(initial=0.0) < 0.0:
+    if problem.is_positive and codes.data.min(initial=0.0) < 0.0:
         raise ValueError(f"codes must not be negative for a positive problem; got {codes.data.min()}")
     return codes
 
 
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     """Return the figures of codes that were checked."""
-    penalty, positive = problem.penalty, problem.positive
+    penalty, positive = problem.penalty, problem.is_positive
     signals, weights = problem.dense_signals(), problem.feature_weights
     residuals = residuals_of(problem.atoms, signals, codes, weights)
     correlations = problem.atoms.correlate(residuals.weighted)

@@ -77,7 +77,7 @@ class CodeDerivatives(Described):
             codes.data[is_rounding] = 0.0
             codes.eliminate_zeros()
         pointers, atoms, entries = codes.indptr, codes.indices, codes.data
-        if not problem.positive and problem.penalty.has_zeros:
+        if not problem.is_positive and problem.penalty.has_zeros:
             # Without a penalty zero is no bound.
             belongs = codes.toarray() != 0.0
             belongs |= (problem.l1_weights == 0.0) & (problem.squared_norms > 0.0)
@@ -218,7 +218,7 @@ class CodeDerivatives(Described):
             for name in ("codes", "residuals"):
                 vars(self).pop(name, None)
             found = self._violations()
-        has_bound = (problem.l1_weights[supports.atoms] > 0.0) | problem.positive
+        has_bound = (problem.l1_weights[supports.atoms] > 0.0) | problem.is_positive
         self._note(has_bound & (np.abs(self._entries) * self._norms**2 <= AT_BOUND * units), AT_A_BOUND)
         self._note(has_bound & (np.sign(self._entries) != self._signs), NOT_OPTIMAL)
         for wrong, reason in (

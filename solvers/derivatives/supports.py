@@ -98,7 +98,7 @@ class Supports:
                 l1,
                 curvatures,
                 problem.weighted_model.atoms.norms,
-                problem.positive,
+                problem.is_positive,
                 lengths,
                 self.pointers,
                 self.atoms,
@@ -110,7 +110,7 @@ class Supports:
         reach = problem.atoms.correlate(residuals)
         of_entries = reach[self.signals, self.atoms] - l1[self.atoms] * signs
         of_entries -= curvatures[self.atoms] * entries
-        if not problem.positive:
+        if not problem.is_positive:
             np.abs(reach, out=reach)
         reach -= l1
         norms = seen_norms(problem)

@@ -194,7 +194,7 @@ class ActiveSetSearch:
         self._l1_weights = problem.l1_weights.reshape(by_position)
         self._curvatures = problem.curvatures
         self._diagonal = diagonal.reshape(by_position)
-        self._terms = GridProblem(self._l1_weights, self._diagonal, problem.positive)
+        self._terms = GridProblem(self._l1_weights, self._diagonal, problem.is_positive)
         norms = np.sqrt(problem.squared_norms)
         self._least_drift = LEAST_DRIFT / float(np.max(norms / problem.l1_weights))
         reach = np.abs(problem.correlations[0]) * inverse_norms(problem.squared_norms)
@@ -324,7 +324,7 @@ class ActiveSetSearch:
     def _excess(self) -> float:
         """Return by which share of their penalties correlations exceed these, at most."""
         correlations = self._correlations_with_residual()
-        reach = correlations if self.problem.positive else np.abs(correlations)
+        reach = correlations if self.problem.is_positive else np.abs(correlations)
         return max(float((reach / self._l1_weights.ravel()).max()) - 1.0, 0.0)
 
     def _report(self, text: str) -> None:
@@ -408,7 +408,7 @@ class ActiveSetSearch:
         """Return whether the correlation of an atom outside the support is above its penalty."""
         correlations = self._correlations_with_residual()
         self._n_products += drive_work(self.problem)
-        excess = correlations if self.problem.positive else np.abs(correlations)
+        excess = correlations if self.problem.is_positive else np.abs(correlations)
         excess = excess - self._l1_weights.ravel()
         return bool(((excess > self._tolerance) & (self.code.ravel() == 0.0)).any())
 
@@ -487,7 +487,7 @@ class Windows:
             checks.read_only(problem.l1_weights[:n_atoms].copy()),
             checks.read_only(problem.curvatures[:n_atoms].copy()),
             inverse_norms(window.squared_norms),
-            problem.positive,
+            problem.is_positive,
         )
 
     def starts(self, offset: int, n_positions: int) -> tuple[np.ndarray, np.ndarray]:

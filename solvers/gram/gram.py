@@ -130,7 +130,7 @@ class Gram:
             problem.l1_weights,
             problem.curvatures,
             inverse_norms(self._squared_norms),
-            problem.positive,
+            problem.is_positive,
         )
 
 
@@ -221,7 +221,7 @@ class SharedProducts(GramOnDemand):
             problem.atoms.norms / problem.l1_weights,
             signals if weights is None else signals * weights,
             ROWS_PER_SIGNAL,
-            positive=problem.positive,
+            positive=problem.is_positive,
         )
         n_rows = problem.model.memory_limit // (16 * problem.n_atoms)
         driven = np.unique(largest.atoms[largest.ratios >= 1.0])[:n_rows]

@@ -212,7 +212,7 @@ class Search:
         """Solve the problem of the members; return whether that is done."""
         members = self.members
         self._size, self._rounds_left, solved = solve_within_kernel(
-            members.work, self.n_members, self._size, members.problem.positive, self._tolerance,
+            members.work, self.n_members, self._size, members.problem.is_positive, self._tolerance,
             self._rounds_left, self._is_at_start, members.scratch,
         )  # fmt: skip
         self._is_at_start = False
@@ -244,7 +244,7 @@ class Search:
         """Return the places of the atoms that violate most, given their correlations with the residual."""
         # As many as S has atoms, or `least`.
         problem = self.members.problem
-        excess = correlations if problem.positive else np.abs(correlations)
+        excess = correlations if problem.is_positive else np.abs(correlations)
         excess = (excess - problem.l1_weights[atoms]) * self.members.inverse_norms[atoms]
         violators = np.flatnonzero(excess > self._tolerance)
         n_joining = max(least, len(self.atoms))

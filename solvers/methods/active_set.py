@@ -158,7 +158,7 @@ class ActiveSet(Method):
             problem.atoms.norms,
             problem.l1_weights,
             problem.curvatures,
-            problem.positive,
+            problem.is_positive,
             problem.dense_signals(),
             correlations,
             currents.columns,

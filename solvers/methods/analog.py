@@ -100,7 +100,7 @@ class Analog(Method):
         potential = np.zeros(problem.n_atoms)
         if codes.any():
             activity = codes[0] * norms / length
-            potential = _potential(activity, drive, weights, threshold, divisor, problem.positive)
+            potential = _potential(activity, drive, weights, threshold, divisor, problem.is_positive)
         # Where the flow starts: potentials of all neurons from the active ones.
         best.count(METHOD, signals, int(np.count_nonzero(codes)) * problem.n_atoms)
         time = 0.0
@@ -111,7 +111,7 @@ class Analog(Method):
                 drive,
                 activation_threshold=threshold,
                 duration=segment,
-                two_sided=not problem.positive,
+                two_sided=not problem.is_positive,
                 divisor=divisor,
                 initial_potential=potential,
                 n_times=2,

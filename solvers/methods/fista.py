@@ -199,7 +199,7 @@ class Iterates:
 
     def __init__(self, problem: LassoProblem, step: GradientStep, codes: np.ndarray) -> None:
         self.step = step
-        self.positive = problem.positive
+        self.positive = problem.is_positive
         self.penalty = problem.penalty.rescaled(step.norms, step.largest_eigenvalue)
         self.energies = problem.energies / step.largest_eigenvalue
         self.scaled_correlations = problem.correlations / (step.norms * step.largest_eigenvalue)

@@ -56,6 +56,8 @@ class Takes(NamedTuple):
         How signals with weights of their own are solved.
     zero_penalties : str, default "refused"
         Whether atoms may have an l1 penalty of zero: "taken", "not negative" or "refused".
+    mixed_signs : bool, default False
+        Problems that are positive for some atoms only.
     """
 
     start: bool = False
@@ -63,6 +65,7 @@ class Takes(NamedTuple):
     weights_with_convolution: bool = False
     own_weights: str = BY_MASK
     zero_penalties: str = REFUSED
+    mixed_signs: bool = False
 
 
 class Method(ABC):
@@ -341,6 +344,10 @@ def _require_taken(problem: LassoProblem, method: Method, start: Codes | None) -
                 f"problem must have an array of atoms for {name}; got a {kind}: for a small image, pass its "
                 f"toarray(); {_takers('convolution')}"
             )
+    if problem.model.has_mixed_signs and not takes.mixed_signs:
+        raise TypeError(
+            f"positive must be one bool for all atoms for {name}; got an array: {_takers('mixed_signs')}"
+        )
     if problem.penalty.has_zeros:
         _require_zeros_taken(problem, method)
     if takes.own_weights == REFUSED and problem.has_own_weights:
@@ -353,14 +360,14 @@ def _require_taken(problem: LassoProblem, method: Method, start: Codes | None) -
 def _require_zeros_taken(problem: LassoProblem, method: Method) -> None:
     """Raise ValueError where a method takes no l1 penalty of zero, or no certificate would be finite."""
     atom = int(np.argmin(problem.l1_weights))
-    taken = (TAKEN, NOT_NEGATIVE) if problem.positive else (TAKEN,)
+    taken = (TAKEN, NOT_NEGATIVE) if problem.is_positive else (TAKEN,)
     if method.takes.zero_penalties not in taken:
         whose = "" if method.takes.zero_penalties == REFUSED else " where codes may be negative"
         raise ValueError(
             f"penalty must be positive for {method.name}{whose}; got 0 for atom {atom}: "
             f"{_takers('zero_penalties', taken)}"
         )
-    signal = None if problem.positive else signal_of_dependent_atoms(problem)
+    signal = None if problem.is_positive else signal_of_dependent_atoms(problem)
     if signal is not None:
         n_free = int(np.count_nonzero(problem.penalty.is_free))
         seen = f" that signal {signal} knows" if problem.has_own_weights else ""

@@ -144,7 +144,7 @@ class CoordinateDescent(Method):
             alpha=scaled.penalty / length / problem.n_features,
             fit_intercept=False,
             precompute=scaled.gram,
-            positive=problem.positive,
+            positive=problem.is_positive,
             copy_X=False,
             warm_start=True,
         )

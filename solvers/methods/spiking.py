@@ -225,7 +225,7 @@ class Stages(SpikingMethod):
             problem.atoms.norms,
             problem.l1_weights,
             problem.curvatures,
-            problem.positive,
+            problem.is_positive,
             problem.dense_signals(),
             refined.codes,
             refined.run.spike_counts,

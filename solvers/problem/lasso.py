@@ -82,8 +82,8 @@ class LassoModel(Value, Described):
         The atoms.
     penalty : float, array_like of shape (n_atoms,), or ElasticNet
         As of `LassoProblem`.
-    positive : bool, default False
-        Whether codes must not be negative.
+    positive : bool or array_like of bool, shape (n_atoms,), default False
+        Whether codes must not be negative; for all atoms, or for each.
     gram : array_like, shape (n_atoms, n_atoms), optional
         ``dictionary @ dictionary.T``, if it is at hand.  Otherwise it is computed here for an array of atoms,
         8 n_atoms^2 bytes; where that is more than the `memory_limit`, the atoms are converted to single
@@ -106,7 +106,12 @@ class LassoModel(Value, Described):
     """The dictionary by its products."""
     penalty: ElasticNet
     """The penalty, with two numbers an atom."""
-    positive: bool
+    positive: np.ndarray
+    """True for atoms whose codes must not be negative, shape (n_atoms,)."""
+    is_positive: bool
+    """True if no code may be negative."""
+    has_mixed_signs: bool
+    """True if codes of some atoms, but not of all, must not be negative."""
     feature_weights: np.ndarray | None
     """w of all signals, as bools where it is a mask, shape (n_features,)."""
     is_prepared: bool
@@ -119,7 +124,7 @@ class LassoModel(Value, Described):
         dictionary: ArrayLike | ConvolutionalDictionary,
         penalty: float | ArrayLike | ElasticNet,
         *,
-        positive: bool = False,
+        positive: bool | ArrayLike = False,
         gram: ArrayLike | None = None,
         mask: ArrayLike | None = None,
         feature_weights: ArrayLike | None = None,
@@ -146,7 +151,9 @@ class LassoModel(Value, Described):
         self.atoms = dictionary_of(dictionary)
         self.atoms.require_norms()
         self.penalty = self._checked_penalty(penalty)
-        self.positive = checks.flag("positive", positive)
+        self.positive = _checked_signs(positive, self.n_atoms)
+        self.is_positive = bool(self.positive.all())
+        self.has_mixed_signs = not self.is_positive and bool(self.positive.any())
         self._gram = None if gram is None else checks.read_only(self.atoms.checked_gram(gram))
         self.feature_weights = feature_weights(mask, weights, n_features=self.atoms.shape[1])
         if self.feature_weights is not None:
@@ -175,7 +182,7 @@ class LassoModel(Value, Described):
         facts = {
             **self.atoms._facts(),
             "penalty": penalty,
-            "codes": "not negative" if self.positive else "of any sign",
+            "codes": self._signs,
         }
         if self.feature_weights is not None:
             facts["mask" if self.feature_weights.dtype == np.bool_ else "feature weights"] = (
@@ -189,6 +196,12 @@ class LassoModel(Value, Described):
                 f"none: {memory(8 * self.n_atoms**2)} exceed the memory limit of {memory(self.memory_limit)}"
             )
         return facts
+
+    @property
+    def _signs(self) -> str:
+        if self.has_mixed_signs:
+            return f"not negative for {np.count_nonzero(self.positive):,} of {self.n_atoms:,} atoms"
+        return "not negative" if self.is_positive else "of any sign"
 
     @property
     def n_atoms(self) -> int:
@@ -336,8 +349,8 @@ class LassoProblem(Value, Described):
         lambda, not negative; one number for all atoms, or one each; or an `ElasticNet`.  Zero for
         all atoms is (non-negative) least squares, zero for some is an intercept, or atoms that are known to
         be there.
-    positive : bool, default False
-        Whether codes must not be negative.
+    positive : bool or array_like of bool, shape (n_atoms,), default False
+        Whether codes must not be negative; for all atoms, or for each.
     gram : array_like, shape (n_atoms, n_atoms), optional
         ``dictionary @ dictionary.T``, if it is at hand; otherwise computed when a solver needs it.  Of
         one of 512 atoms or more only some rows are checked; no certificate uses it.  A convolutional
@@ -369,7 +382,7 @@ class LassoProblem(Value, Described):
         signals: ArrayLike,
         penalty: float | ArrayLike | ElasticNet,
         *,
-        positive: bool = False,
+        positive: bool | ArrayLike = False,
         gram: ArrayLike | None = None,
         mask: ArrayLike | None = None,
         feature_weights: ArrayLike | None = None,
@@ -432,9 +445,14 @@ class LassoProblem(Value, Described):
         return self.model.penalty
 
     @property
-    def positive(self) -> bool:
-        """Whether codes must not be negative."""
+    def positive(self) -> np.ndarray:
+        """True for atoms whose codes must not be negative, shape (n_atoms,)."""
         return self.model.positive
+
+    @property
+    def is_positive(self) -> bool:
+        """True if no code may be negative."""
+        return self.model.is_positive
 
     @property
     def feature_weights(self) -> np.ndarray | None:
@@ -577,7 +595,7 @@ class LassoProblem(Value, Described):
             block = slice(first, first + step)
             part = self if step == self.n_signals else self.subset(block)
             reach = part._correlations() if known is None else known
-            multiples[block] = self.penalty.maximum(reach if self.positive else np.abs(reach))
+            multiples[block] = self.penalty.maximum(reach if self.is_positive else np.abs(reach))
         return multiples
 
     def dense_signals(self) -> np.ndarray:
@@ -713,6 +731,18 @@ def seen_norms(problem: LassoProblem) -> np.ndarray:
     if problem.own_weights is not None:
         return np.sqrt(problem.atoms.correlate_squares(problem.own_weights))
     return np.broadcast_to(problem.weighted_model.atoms.norms, (problem.n_signals, problem.n_atoms))
+
+
+def _checked_signs(value: Any, n_atoms: int) -> np.ndarray:
+    """Return True for each atom whose codes must not be negative."""
+    signs = np.asarray(value) if isinstance(value, (np.ndarray, list, tuple)) else None
+    if signs is None or not signs.ndim:
+        signs = np.full(n_atoms, checks.flag("positive", value))
+    elif signs.dtype != np.bool_:
+        raise TypeError(f"positive must be a bool, or an array of bools; got dtype {signs.dtype}")
+    elif signs.shape != (n_atoms,):
+        raise ValueError(f"positive must have shape ({n_atoms},), a bool an atom; got shape {signs.shape}")
+    return checks.read_only(signs.copy() if signs is value else signs)
 
 
 def _rows(array: np.ndarray | sparse.csr_array, which: np.ndarray | slice) -> np.ndarray | sparse.csr_array:

@@ -83,7 +83,7 @@ def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> 
 
     Shapes: codes (n_signals, n_atoms).
     """
-    if not (problem.positive and problem.penalty.has_zeros and problem.atoms.is_matrix):
+    if not (problem.is_positive and problem.penalty.has_zeros and problem.atoms.is_matrix):
         return
     atoms = problem.atoms.take(problem.penalty.is_free)
     is_constant = (atoms == atoms[:, :1]).all(axis=1) & (atoms[:, 0] != 0.0)

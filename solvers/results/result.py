@@ -387,6 +387,6 @@ def start_codes(problem: LassoProblem, start: Start) -> Codes | None:
         codes = codes.copy()
         codes.data[of_zero_atoms] = 0.0
         codes.eliminate_zeros()
-    if problem.positive and codes.data.min(initial=0.0) < 0.0:
+    if problem.is_positive and codes.data.min(initial=0.0) < 0.0:
         raise ValueError(f"start must not be negative for a positive problem; got {codes.data.min()}")
     return Codes(codes, np.zeros(len(codes.indptr) - 1, dtype=np.int64), info=info)

@@ -66,7 +66,7 @@ class LassoNetwork:
     @classmethod
     def of(cls, problem: LassoProblem, *, on_demand: bool = False) -> LassoNetwork:
         """Return the network of a problem whose signals have no weights of their own."""
-        return cls(gram_of(problem, on_demand=on_demand), positive=problem.positive)
+        return cls(gram_of(problem, on_demand=on_demand), positive=problem.is_positive)
 
     def of_batch(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network for a batch of signals, which alone shares rows computed on demand."""

@@ -38,7 +38,7 @@ class BatchRun:
             problem.correlations,
             problem.l1_weights,
             network.gram.diagonal,
-            problem.positive,
+            problem.is_positive,
             soma_bias,
             self.scale,
         )

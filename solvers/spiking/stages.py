@@ -97,7 +97,7 @@ class RefinedCodes:
             problem.l1_weights,
             self.network.gram.diagonal,
             energies,
-            problem.positive,
+            problem.is_positive,
             problem.penalty.has_zeros,
             self.network.gram.group_length,
         )

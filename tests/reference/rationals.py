@@ -17,7 +17,7 @@ class ExactProblem:
         self.weights = rational(weights if weights.ndim == 1 else weights[signal])
         self.l1 = rational(problem.l1_weights)
         self.l2 = rational(problem.curvatures)
-        self.positive = problem.positive
+        self.positive = problem.is_positive
 
     def residual(self, code):
         """s - a D."""
