@@ -198,7 +198,8 @@ def run_stream(events: Events, n_windows: int, threshold: float) -> list[Window]
             start=begin,
             stop=end,
         )
-        windows.append(window_of(stream.code_change(train, all_steps, tol=TOL)))
+        changed = stream.frame + (train.counts() @ all_steps).reshape(signals.shape)
+        windows.append(window_of(stream.code(changed, tol=TOL)))
     return windows
 
 

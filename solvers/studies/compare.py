@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 from snn.base import checks
 from snn.base.caller_warnings import each_warning_once, without_warnings
 from snn.base.describe import Described, Drawn, table
-from solvers.methods.method import METHODS, Method
+from solvers.methods.method import Method
+from solvers.methods.registry import named_method
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 from solvers.results.operations import CERTIFICATE, DRIVE, SIGNS
@@ -32,8 +33,6 @@ COLUMNS = {
     "seconds": "{:.4f}",
 }
 """The fields of a record, and how a table writes them; a dash where there is None."""
-BOUNDED = "multiply_adds"
-"""The field that may be a bound, which the record has under "bound"."""
 
 
 class Comparison(list[dict[str, Any]], Drawn):
@@ -45,35 +44,34 @@ class Comparison(list[dict[str, Any]], Drawn):
         The records.
     """
 
+    def _rows(self) -> list[list[str]]:
+        """Return the cells of the table, a list for each record."""
+        return [[_cell(record, name) for name in COLUMNS] for record in self]
+
     def _facts(self) -> dict[str, str]:
-        return {_cell(record, "method"): _cell(record, "largest_relative_gap") for record in self}
+        return {record["method"]: _cell(record, "largest_relative_gap") for record in self}
 
     def __str__(self) -> str:
-        rows = [list(COLUMNS), *_cells(self)]
-        widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-
-        def line(cells: Sequence[str]) -> str:
-            # Names to the left, numbers to the right.
-            padded = [cells[0].ljust(widths[0])]
-            padded += [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-            return "| " + " | ".join(padded) + " |"
-
-        rule = [":" + "-" * (widths[0] - 1)] + ["-" * (width - 1) + ":" for width in widths[1:]]
-        return "\n".join([line(rows[0]), line(rule), *(line(row) for row in rows[1:])])
+        rows = [list(COLUMNS), *self._rows()]
+        first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+        # Names to the left, numbers to the right.
+        line = "| " + " | ".join([f"{{:{first}}}", *(f"{{:>{width}}}" for width in others)]) + " |"
+        rule = line.format(":" + "-" * (first - 1), *("-" * (width - 1) + ":" for width in others))
+        header, *lines = (line.format(*row) for row in rows)
+        return "\n".join([header, rule, *lines])
 
     def __repr__(self) -> str:
         return Described.__repr__(self)
 
     def _repr_html_(self) -> str:
-        return table("Comparison", _cells(self), columns=list(COLUMNS))
+        return table("Comparison", self._rows(), columns=list(COLUMNS))
 
 
 def compare(problem: LassoProblem, methods: Methods, *, tol: float = 1e-3) -> Comparison:
     """Solve a problem by several methods and return a record of each.
 
-    Each method first solves the first signal alone, outside the clock, so that compilation is not
-    counted.  Then it is timed once on all signals.  The time includes what a method computes of the problem,
-    such as the Gram matrix, unless the problem was given it.
+    Each method first solves the first signal alone, so that compilation is not timed.  Its time includes
+    what it computes of the problem, such as the Gram matrix, unless the problem was given it.
 
     Parameters
     ----------
@@ -95,11 +93,9 @@ def compare(problem: LassoProblem, methods: Methods, *, tol: float = 1e-3) -> Co
         - ``objective``, ``mean_objective``: sum over the signals, and mean;
         - ``largest_relative_gap``: of ``duality_gap / (1/2 ||signal||^2)``;
         - ``mean_support``: non-zero entries of a code;
-        - ``n_steps``: sum of spikes (spiking solver, and those that an active set starts from), rounds
-          (active-set solver) or iterations (others);
-        - ``synaptic_operations``: of the spiking network, all signals together;
-        - ``multiply_adds``: of all else but correlations of the signals, which every method needs, and
-          certificates;
+        - ``n_steps``: spikes, rounds of an active set, or iterations, of all signals;
+        - ``synaptic_operations``: of the spiking network;
+        - ``multiply_adds``: of all else but correlations of the signals and certificates;
         - ``bound``: "exact", or "at most" where a library hides its multiply-adds;
         - ``seconds``: wall-clock time.
     """
@@ -111,23 +107,17 @@ def compare(problem: LassoProblem, methods: Methods, *, tol: float = 1e-3) -> Co
         return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
 
 
-def _cells(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    return [[_cell(record, name) for name in COLUMNS] for record in records]
-
-
-def _cell(record: Any, name: str) -> str:
-    """Return a field as text, whatever a caller may have put into the list of records."""
-    value = record.get(name) if isinstance(record, Mapping) else None
+def _cell(record: Mapping[str, Any], name: str) -> str:
+    value = record[name]
     if value is None:
         return "-"
-    try:
-        sign = SIGNS.get(record.get("bound"), "") if name == BOUNDED else ""
-        return sign + COLUMNS[name].format(value)
-    except (TypeError, ValueError):
-        return str(value)
+    # A library that hides its multiply-adds has a bound on them.
+    sign = SIGNS[record["bound"]] if name == "multiply_adds" else ""
+    return sign + COLUMNS[name].format(value)
 
 
-def _solvers(methods: Methods) -> Mapping[str, Solver]:
+def _solvers(methods: Methods) -> dict[str, Any]:
+    """Return the solvers by their labels, or by their names where they have none."""
     if isinstance(methods, str) or not isinstance(methods, (Sequence, Mapping)):
         raise TypeError(
             f"methods must be a sequence of names and methods, or a mapping from labels; got "
@@ -138,23 +128,14 @@ def _solvers(methods: Methods) -> Mapping[str, Solver]:
     if isinstance(methods, Mapping):
         for label in methods:
             checks.instance_of("a label of methods", label, str)
-        return {label: _solver(solver) for label, solver in methods.items()}
-    for solver in methods:
-        if callable(solver) and not isinstance(solver, Method):
-            raise TypeError(
-                "methods must have labels for functions; got a sequence with one: pass {label: function}"
-            )
-    listed = [_solver(solver) for solver in methods]
-    solvers = {solver.name: solver for solver in listed}
+        return {label: one if callable(one) else named_method(one) for label, one in methods.items()}
+    listed = [named_method(method) for method in methods]
+    solvers = {method.name: method for method in listed}
     if len(solvers) < len(listed):
         raise ValueError(
             f"methods must not repeat a name; got {[one.name for one in listed]}: pass {{label: method}}"
         )
     return solvers
-
-
-def _solver(solver: str | Solver) -> Any:
-    return solver if callable(solver) else METHODS[checks.one_of("methods", solver, tuple(METHODS))]
 
 
 def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, Any]:

@@ -31,12 +31,9 @@ def held_out_score(
 
         score = 1 - sum over F of ||s_F - a_F D_F||^2 / ||s||^2
 
-    summed over all signals.  The codes a_F are optimal for the features outside F and the penalty times the
-    share of features that these are, so that their objective is on average that of all features times this
-    share.  A perfect prediction has the score 1, codes of zero the score 0, and a bad prediction less.
-
-    The objective itself cannot be compared between penalties, since it falls with the penalty; nor can the
-    error of all features, since each signal is then predicted by itself.
+    summed over all signals.  The codes a_F are optimal for the features outside F, at the penalty times their
+    share of all features.  A perfect prediction has the score 1, codes of zero the score 0, and a bad
+    prediction less.  Unlike the objective, the score can be compared between penalties.
 
     Parameters
     ----------
@@ -50,8 +47,8 @@ def held_out_score(
     tol : float, default 1e-6
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     n_jobs : int, optional
-        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
-        otherwise; -1 is one for each processor.
+        The number of joblib workers.  None is one, unless a `joblib.parallel_config` says otherwise; -1 is
+        one for each processor.
 
     Returns
     -------
@@ -73,23 +70,23 @@ def held_out_score(
     checks.instance_of("problem", problem, LassoProblem)
     if not problem.atoms.is_matrix:
         raise TypeError("problem must have an array of atoms: features of a convolutional dictionary overlap")
-    n_features = problem.n_features
     n_folds = checks.positive_integer("n_folds", n_folds)
     if fold_of is None:
-        fold_of = np.random.default_rng(0).permutation(n_features) % n_folds
-    else:
-        fold_of = _checked_folds(fold_of, n_features)
-    energy, missed = float(problem.energies.sum()), 0.0
-    folds = np.unique(fold_of)
+        fold_of = np.random.default_rng(0).permutation(problem.n_features) % n_folds
+    fold_of = np.asarray(fold_of)
+    if fold_of.dtype.kind not in "iu":
+        raise TypeError(f"fold_of must be an array of integers; got dtype {fold_of.dtype}")
+    if fold_of.shape != (problem.n_features,):
+        raise ValueError(
+            f"fold_of must have shape ({problem.n_features},), one fold a feature; got {fold_of.shape}"
+        )
+    energy, folds = float(problem.energies.sum()), np.unique(fold_of)
     if energy == 0.0 or len(folds) == 1:
         return 0.0
-    for fold in folds:
-        hidden = fold_of == fold
-        missed += _missed_energy(problem, hidden, tol=tol, n_jobs=n_jobs)
-    return 1.0 - missed / energy
+    return 1.0 - sum(_missed_energy(problem, fold_of == fold, tol, n_jobs) for fold in folds) / energy
 
 
-def _missed_energy(problem: LassoProblem, hidden: np.ndarray, *, tol: float, n_jobs: int | None) -> float:
+def _missed_energy(problem: LassoProblem, hidden: np.ndarray, tol: float, n_jobs: int | None) -> float:
     """Return 1/2 ||s_F - a_F D_F||^2, summed over the signals, of the features that are hidden."""
     rows, signals, weights = problem.atoms.matrix, problem.signals, problem.feature_weights
     seen = ~hidden
@@ -117,12 +114,3 @@ def _missed_energy(problem: LassoProblem, hidden: np.ndarray, *, tol: float, n_j
             squares = squares * (weights if weights.ndim == 1 else weights[some])[..., hidden]
         missed += 0.5 * float(squares.sum())
     return missed
-
-
-def _checked_folds(fold_of: ArrayLike, n_features: int) -> np.ndarray:
-    numbers = np.asarray(fold_of)
-    if numbers.dtype.kind not in "iu":
-        raise TypeError(f"fold_of must be an array of integers; got dtype {numbers.dtype}")
-    if numbers.shape != (n_features,):
-        raise ValueError(f"fold_of must have shape ({n_features},), one fold a feature; got {numbers.shape}")
-    return numbers

@@ -24,6 +24,8 @@ from solvers.results.operations import DRIVE, OperationLedger, added
 from solvers.results.result import SparseCodingResult, Status, convergence_warning
 from solvers.workers.blas import one_blas_thread
 
+FIGURES = ("objective", "duality_gap", "kkt_violation", "status", "n_steps", "support_size")
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class PathResult(Value, Drawn):
@@ -37,28 +39,29 @@ class PathResult(Value, Drawn):
         The tolerance of every code: ``duality_gap <= tol * 1/2 ||signal||^2``.
     multiples : ndarray, shape (n_multiples,)
         Of the problem's penalty, the largest first; the penalties themselves if that is 1.
-    sparse_codes : tuple of scipy.sparse.csr_array, shape (n_signals, n_atoms) each
-        The codes at each multiple.
-    objective, duality_gap, kkt_violation : ndarray, shape (n_multiples, n_signals)
-        As of `SparseCodingResult`, at each multiple.
-    status, n_steps : ndarray of int, shape (n_multiples, n_signals)
-        As of `SparseCodingResult`, at each multiple.
     results : tuple of SparseCodingResult
         The result at each multiple.
+    objective, duality_gap, kkt_violation, status, n_steps, support_size : ndarray, (n_multiples, n_signals)
+        As of `SparseCodingResult`, at each multiple.
     """
 
     method: str
     tol: float
     multiples: np.ndarray
-    sparse_codes: tuple[sparse.csr_array, ...]
+    results: tuple[SparseCodingResult, ...]
     objective: np.ndarray
     duality_gap: np.ndarray
     kkt_violation: np.ndarray
     status: np.ndarray
     n_steps: np.ndarray
-    results: tuple[SparseCodingResult, ...]
+    support_size: np.ndarray
 
     _shown: ClassVar = ("method", "tol", "multiples", "objective", "support_size", "converged")
+
+    @property
+    def sparse_codes(self) -> tuple[sparse.csr_array, ...]:
+        """The codes at each multiple, shape (n_signals, n_atoms) each."""
+        return tuple(result.sparse_codes for result in self.results)
 
     @cached_property
     def codes(self) -> np.ndarray:
@@ -68,13 +71,7 @@ class PathResult(Value, Drawn):
     @cached_property
     def operations(self) -> OperationLedger:
         """What each signal took at all multiples, part by part; arrays of shape (n_signals,)."""
-        ledgers = [result.operations for result in self.results]
-        return added(ledgers, once=(DRIVE,))
-
-    @property
-    def support_size(self) -> np.ndarray:
-        """Number of non-zero entries of each code, shape (n_multiples, n_signals)."""
-        return np.stack([np.diff(codes.indptr) for codes in self.sparse_codes])
+        return added([result.operations for result in self.results], once=(DRIVE,))
 
     @property
     def converged(self) -> bool:
@@ -106,10 +103,8 @@ def path(
     multiples : array_like, shape (n_multiples,), optional
         Positive and falling.  By default `n_multiples` numbers at equal ratios, from the smallest multiple at
         which all codes are zero to `smallest` times that.
-    n_multiples : int, default 100
+    n_multiples, smallest : int and float, default 100 and 1e-3
         See above.
-    smallest : float, default 1e-3
-        See above; less than 1.
     method : str or Method, default "active_set"
         The name of a method in `METHODS` that takes a `start`, or such a method: by default that of
         `solve_active_set`, which carries the support.
@@ -170,11 +165,9 @@ def path(
             penalty = problem.penalty.rescaled(units, 1.0 / multiple)
             start = results[-1] if results else None
             result = solver(problem.with_penalty(penalty), start=start, tol=tol, n_jobs=n_jobs)
-            if is_cut:
-                result = replace(result, problem=asked.with_penalty(penalty))
-            results.append(result)
-    status = np.stack([result.status for result in results])
-    missed = status != Status.CONVERGED
+            results.append(replace(result, problem=asked.with_penalty(penalty)) if is_cut else result)
+    figures = {name: np.stack([getattr(result, name) for result in results]) for name in FIGURES}
+    missed = figures["status"] != Status.CONVERGED
     if missed.any():
         warn_caller(
             f"path: {int(missed.sum())} of {missed.size} codes did not reach "
@@ -182,18 +175,7 @@ def path(
             f"{multiples[np.argmax(missed.any(axis=1))]:.3g}",
             convergence_warning(),
         )
-    return PathResult(
-        method=solver.name,
-        tol=tol,
-        multiples=multiples,
-        sparse_codes=tuple(result.sparse_codes for result in results),
-        objective=np.stack([result.objective for result in results]),
-        duality_gap=np.stack([result.duality_gap for result in results]),
-        kkt_violation=np.stack([result.kkt_violation for result in results]),
-        status=status,
-        n_steps=np.stack([result.n_steps for result in results]),
-        results=tuple(results),
-    )
+    return PathResult(method=solver.name, tol=tol, multiples=multiples, results=tuple(results), **figures)
 
 
 def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float) -> np.ndarray:
@@ -202,13 +184,9 @@ def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float)
     if smallest >= 1.0:
         raise ValueError(f"smallest must be less than 1; got {smallest}")
     largest = float(problem.zero_code_multiples().max())
-    if largest == np.inf:
-        raise ValueError(
-            "multiples must be given where an atom has no penalty, since no multiple makes its code zero; "
-            "got None"
-        )
-    if largest == 0.0:
-        raise ValueError("multiples must be given where all codes are zero at every penalty; got None")
+    if not 0.0 < largest < np.inf:
+        why = "all codes are zero at every penalty" if largest == 0.0 else "an atom has no penalty"
+        raise ValueError(f"multiples must be given where {why}; got None")
     return np.geomspace(largest, largest * smallest, n_multiples)
 
 
@@ -218,9 +196,9 @@ def _checked_multiples(multiples: ArrayLike) -> np.ndarray:
         raise ValueError(f"multiples must be positive; got {multiples.min()}")
     rising = np.flatnonzero(np.diff(multiples) >= 0.0)
     if len(rising):
-        first = rising[0]
+        one, other = multiples[rising[0] :][:2]
         raise ValueError(
-            f"multiples must fall from each to the next; got {multiples[first]} before "
-            f"{multiples[first + 1]}: pass them sorted, the largest first"
+            f"multiples must fall from each to the next; got {one} before {other}: pass them sorted, the "
+            f"largest first"
         )
     return multiples.copy()

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn import SpikeTrain
 from snn.base import checks
 from snn.base.describe import Described, number
-from snn.record.spikes import require_record
-from snn.weights.sparse import checked_rows
 from solvers._kernels.batch import CompressedRows
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
@@ -36,16 +32,15 @@ LEAST_SHARE = 1e-12
 class SparseCodingStream(Described):
     """Code frame after frame with one spiking network, each frame from where the one before ended.
 
-    A frame is a signal, or several signals that go on side by side, such as the patches of an image.  What is
-    carried from a frame to the next are codes.  With c that of the last frame and c', c'' those before it,
-    the network starts from whichever of these has the smallest duality gap on the new frame::
+    A frame is a signal, or several signals side by side, such as the patches of an image.  With the codes c,
+    c' and c'' of the last three frames, the network starts from whichever of these has the smallest duality
+    gap on the new frame::
 
         0        c        x c + y c' + z c''
 
     The numbers x, y and z minimise the objective of the new frame while no sign changes; entries that would
     have other signs than c are zero.  So the start follows amplitude and motion.  From there the network
-    codes what the start, drawn a little towards zero, leaves of the frame, as `solve_spiking` refines its
-    codes: the closer the frames, the fewer spikes.  After a cut, or a silent frame, the start is zero.
+    refines the code as that of `solve_spiking` does: the closer the frames, the fewer spikes.
 
     Every code comes with its duality gap, and no code has a larger one than that of the frame before has on
     this frame, nor than zero has, whatever the deadline.
@@ -53,13 +48,11 @@ class SparseCodingStream(Described):
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features), or ConvolutionalDictionary
-        Atoms, as those of a `LassoProblem`.
+        Atoms.
     penalty : float, array_like of shape (n_atoms,), or ElasticNet
         lambda, positive.
-    positive : bool, default False
-        Whether codes must not be negative.
-    gram : array_like, shape (n_atoms, n_atoms), optional
-        ``dictionary @ dictionary.T``, if it is at hand; otherwise it is computed here, once.
+    positive, gram
+        As of `LassoModel`.
     mask : array_like of bool, shape (n_features,), optional
         True where a feature is known, in all frames that come without a mask.
 
@@ -67,6 +60,8 @@ class SparseCodingStream(Described):
     ----------
     n_frames : int
         Frames coded since the stream was made or reset.
+    frame : ndarray, shape (n_signals, n_features), or None
+        The signals of the last frame, zero where masked.
 
     Examples
     --------
@@ -114,8 +109,8 @@ class SparseCodingStream(Described):
     def reset(self) -> None:
         """Forget all frames."""
         self.n_frames = 0
+        self.frame: np.ndarray | None = None
         self._codes: list[sparse.csr_array] = []
-        self._frame: np.ndarray | None = None
 
     def code(
         self,
@@ -135,27 +130,24 @@ class SparseCodingStream(Described):
             As many signals as the frame before.
         mask : array_like of bool, shape (n_features,), optional
             True where a feature of this frame is known, for all its signals; the frame may be NaN elsewhere.
-            By default that of the stream.  The network of another mask than that of the frame before is made
-            anew.
+            By default that of the stream.
         tol : float, default 1e-3
             A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
         max_spikes : int, optional
             Deadline: spikes for each signal, at most, but for those that are fired in one instant.
         max_seconds : float, optional
-            Deadline: seconds for the frame.  The clock is looked at whenever codes are read out, so that a
-            frame may take as much longer as one read-out and the certificate take, and every frame has one
-            read-out: `seconds_late` of the result says how much longer.
+            Deadline: seconds for the frame.  Every frame has one read-out, and time is looked at after each,
+            so that a frame may be late by a read-out and its certificate.
         max_duration : float, default 10000
             Simulated time, in synaptic time constants, after which the network is stopped.
 
         Returns
         -------
         SpikingCodingResult
-            At a deadline, the best codes so far; `status` says which signals reached `tol`.  There is no
-            warning.  Its `info` has `start_duality_gap`, of the code that the network started from on this
-            frame; `is_carried`, whether that came from the frames before (otherwise it is zero); and
-            `seconds_late`, the time from the deadline `max_seconds` to the result, 0 without one, or where it
-            was held.
+            At a deadline, the best codes so far; `status` says which reached `tol`, without a warning.
+            Its `info` has `start_duality_gap`, of the code that the network started from on this frame;
+            `is_carried`, whether that came from the frames before (otherwise it is zero); and `seconds_late`,
+            the time from the deadline `max_seconds` to the result, 0 where it was held.
         """
         begin = time.perf_counter()
 
@@ -182,7 +174,7 @@ class SparseCodingStream(Described):
             best.put(signals, codes, certificate)
         self._codes = [best.values, *self._codes][:MEMORY]
         self.n_frames += 1
-        self._frame = checks.read_only(signals_now.copy())
+        self.frame = checks.read_only(signals_now.copy())
         best.count(READ_OUT, slice(None), refined.n_multiply_adds)
         best.steps = refined.run.spike_counts.sum(axis=1)
         best.info = refined.figures()
@@ -201,86 +193,35 @@ class SparseCodingStream(Described):
         )
         return result
 
-    def code_change(
-        self,
-        spikes: SpikeTrain,
-        steps: ArrayLike | sparse.sparray | sparse.spmatrix,
-        **options: Any,
-    ) -> SpikingCodingResult:
-        """Return the codes of the last frame as input spikes, such as those of an event camera, changed it.
-
-        The frame is the last one plus ``spikes.counts() @ steps``; its codes are those of `code`, to the bit.
-        Of the spikes only their numbers matter: a network that follows each of them at its time is a
-        `snn.Simulator` with a `snn.Stimulus` onto its drive.
-
-        Parameters
-        ----------
-        spikes : SpikeTrain
-            Input spikes since the last frame; its neurons are the sources.
-        steps : array_like or scipy.sparse matrix, shape (n_sources, n_signals * n_features)
-            What a spike of each source adds to the signals of the frame, laid out one after the other.
-        **options
-            Those of `code`.
-
-        Returns
-        -------
-        SpikingCodingResult
-        """
-        if self._frame is None:
-            raise ValueError(
-                "code_change must follow a frame that was coded; got none: call code(frame) first"
-            )
-        require_record(spikes)
-        shape = spikes.n_neurons, self._frame.size
-        if sparse.issparse(steps):
-            steps = checked_rows("steps", steps)
-            if steps.shape != shape:
-                raise ValueError(
-                    f"steps must have shape {shape}, (n_sources, n_signals * n_features); got shape "
-                    f"{steps.shape}"
-                )
-        else:
-            meaning = "(n_sources, n_signals * n_features)"
-            steps = checks.real_array("steps", steps, shape=shape, meaning=meaning)
-        with np.errstate(over="ignore", invalid="ignore"):  # `code` says so of the frame
-            frame = self._frame + (spikes.counts() @ steps).reshape(self._frame.shape)
-        return self.code(frame, **options)
-
-    @property
-    def frame(self) -> np.ndarray | None:
-        """The signals of the last frame, shape (n_signals, n_features), zero where masked; None at first."""
-        return self._frame
-
     def _network_of(self, problem: LassoProblem) -> LassoNetwork:
-        """Return the network of a frame."""
+        """Return the network of a frame: of the stream, or of the last mask but that."""
         mask = problem.feature_weights
-        if mask is self._prepared.feature_weights:
+        if mask is None or mask is self._prepared.feature_weights:
             return self._network
-        assert mask is not None
         if self._masked is None or not np.array_equal(self._masked[0], mask):
             self._masked = mask, LassoNetwork.of(problem)
         return self._masked[1]
 
     def _checked_frame(self, frame: ArrayLike, mask: np.ndarray | None) -> np.ndarray:
         """Return the frame with one signal a row, with zeros where its mask is False."""
-        n_features = self._n_features
-        meaning = "(n_features,) or (n_signals, n_features)"
-        try:
-            one = np.ndim(frame) == 1
-        except ValueError:  # rows of several lengths; `real_array` says so
-            one = False
-        shape = (n_features,) if one else (None, n_features)
-        array = checks.float_array("frame", frame, shape=shape, meaning=meaning)
         mask = self._prepared.feature_weights if mask is None else mask
-        hint = ": for features that are missing, pass mask=" if mask is None else " where mask is True"
+        try:
+            is_one = np.ndim(frame) == 1
+        except ValueError:  # rows of several lengths, which `float_array` refuses
+            is_one = False
+        shape = (self._n_features,) if is_one else (None, self._n_features)
+        array = checks.float_array(
+            "frame", frame, shape=shape, meaning="(n_features,) or (n_signals, n_features)"
+        )
         if mask is not None:
             array = np.where(mask, array, 0.0)
+        hint = ": for features that are missing, pass mask=" if mask is None else " where mask is True"
         checks.require_finite("frame", array, hint=hint)
         rows = np.atleast_2d(array)
-        if self._codes and len(rows) != self._codes[0].shape[0]:
+        if self.frame is not None and len(rows) != len(self.frame):
             raise ValueError(
-                f"frame must have as many signals as the frame before, {self._codes[0].shape[0]}; got "
-                f"{len(rows)}: call reset() to begin anew"
+                f"frame must have as many signals as the frame before, {len(self.frame)}; got {len(rows)}: "
+                f"call reset() to begin anew"
             )
         return rows
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from snn import NetworkState, SpikeTrain, simulate
+from snn import NetworkState, simulate
 from solvers import (
     ElasticNet,
     LassoProblem,
@@ -225,42 +224,8 @@ def test_late_frames_end_after_one_read_out_and_say_how_late(monkeypatch):
     np.testing.assert_allclose(late.codes, first.codes, rtol=0, atol=1e-12)
 
 
-# -- frames that input spikes change -----------------------------------------------------------------
-
-
-def train(counts, stop=1.0):
-    """Return a spike train with so many spikes of each source."""
-    neurons = np.repeat(np.arange(len(counts)), counts)
-    times = np.linspace(0.0, stop, len(neurons))
-    return SpikeTrain(times=times, neurons=neurons, n_neurons=len(counts), start=0.0, stop=stop)
-
-
-@pytest.mark.parametrize("as_sparse", [True, False])
-@pytest.mark.parametrize("n_signals", [1, 3])
-def test_a_frame_that_input_spikes_change_is_the_frame_that_they_say(n_signals, as_sparse):
-    dictionary, frames = moving_frames(1, n_signals=n_signals)
-    stream, other = (SparseCodingStream(dictionary, PENALTY) for _ in range(2))
-    first = frames[0].copy()
-    stream.code(first)
-    other.code(first)
-    first[:] = np.nan  # the caller's own
-    rng = np.random.default_rng(3)
-    steps = np.where(rng.random((8, n_signals * 32)) < 0.1, 0.05, 0.0)
-    expected = frames[0]
-    for _ in range(3):
-        counts = rng.integers(0, 4, 8)
-        result = stream.code_change(train(counts), sparse.csr_array(steps) if as_sparse else steps, tol=1e-5)
-        expected = expected + (counts @ steps).reshape(n_signals, 32)
-        np.testing.assert_allclose(stream.frame, expected, rtol=0, atol=1e-15)
-        theirs = other.code(stream.frame, tol=1e-5)
-        np.testing.assert_array_equal(result.codes, theirs.codes)
-        assert result.converged
-    assert stream.code_change(train([0] * 8), steps, tol=1e-5).n_steps.sum() == 0
-
-
 # -- nonsense --------------------------------------------------------------------------------------
 
-TWO, STEPS = train([1, 1]), np.zeros((2, 32))
 REFUSED = [
     ((np.ones(31),), {}, ValueError, "frame"),
     ((np.ones((2, 32)),), {}, ValueError, "frame .*before, 1; got 2"),
@@ -272,11 +237,6 @@ REFUSED = [
     ((np.ones(32),), {"max_seconds": 0.0}, ValueError, "max_seconds"),
     ((np.ones(32),), {"max_duration": np.inf}, ValueError, "max_duration"),
     ((np.ones(32),), {"mask": np.ones(31, dtype=bool)}, ValueError, "mask"),
-    (([0.0], STEPS), {}, TypeError, "spikes"),
-    ((TWO, np.zeros((2, 31))), {}, ValueError, "steps"),
-    ((TWO, np.zeros((3, 32))), {}, ValueError, "steps"),
-    ((TWO, STEPS.astype(object)), {}, TypeError, "steps"),
-    ((TWO, STEPS + 1e308), {}, ValueError, "frame|signals"),
 ]
 
 
@@ -287,6 +247,6 @@ def test_nonsense_is_refused_and_changes_nothing(arguments, options, error, name
     for one in (stream, other):
         one.code(frames[0])
     with pytest.raises(error, match=f"^{name}"):
-        (stream.code if len(arguments) == 1 else stream.code_change)(*arguments, **options)
+        stream.code(*arguments, **options)
     np.testing.assert_array_equal(stream.frame, frames[0])
     np.testing.assert_array_equal(stream.code(frames[1]).codes, other.code(frames[1]).codes)

@@ -249,9 +249,7 @@ def test_a_table_and_a_plot_show_every_record():
     expected = ["fista", "10", "9", "1.25", "0.125", "2.0e-03", "3.5", "1234", "-", "<=", "56,789", "0.2500"]
     assert [cell for cell in rows[0] if cell != "|"] == expected
     assert "<=" not in rows[1]
-    records = Comparison([RECORD, {"n_steps": 1.5}])
-    assert "fista" in repr(records)
-    assert str(records).splitlines()[3].split()[1] == "-"
+    assert "fista" in repr(Comparison([RECORD]))
     _, ax = plt.subplots()
     assert Comparison([RECORD, exact]).plot(ax=ax) is ax
     points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.get_lines()]
