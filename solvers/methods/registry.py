@@ -43,11 +43,11 @@ ALL: tuple[Method, ...] = (
 METHODS.update({method.name: method for method in ALL})
 
 
-def named_method(method: str | Method, *, with_start: bool = False) -> Method:
+def named_method(method: str | Method, *, name: str = "method", with_start: bool = False) -> Method:
     """Return the method that has a name, or the method that was passed."""
     known = {name: each for name, each in METHODS.items() if each.takes.start or not with_start}
     if not isinstance(method, Method):
-        return known[checks.one_of("method", method, tuple(known))]
+        return known[checks.one_of(name, method, tuple(known))]
     if with_start and not method.takes.start:
         raise ValueError(f"method must take a start; got {method.name}: {', '.join(map(repr, known))} do")
     return method

@@ -128,8 +128,11 @@ def _solvers(methods: Methods) -> dict[str, Any]:
     if isinstance(methods, Mapping):
         for label in methods:
             checks.instance_of("a label of methods", label, str)
-        return {label: one if callable(one) else named_method(one) for label, one in methods.items()}
-    listed = [named_method(method) for method in methods]
+        return {
+            label: one if callable(one) else named_method(one, name="methods")
+            for label, one in methods.items()
+        }
+    listed = [named_method(method, name="methods") for method in methods]
     solvers = {method.name: method for method in listed}
     if len(solvers) < len(listed):
         raise ValueError(
