@@ -59,8 +59,8 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
     dictionary = problem.dictionary
     if isinstance(dictionary, ConvolutionalDictionary):
         kernels = dictionary.kernels
-        if kernels.ndim == 4:  # colours last
-            kernels = kernels.transpose(0, 3, 1, 2)
+        # Colours come last, if there are any.
+        kernels = kernels.transpose(0, 3, 1, 2) if kernels.ndim == 4 else kernels[:, np.newaxis]
         kernels = np.concatenate([sign * kernels for sign in signs]) / scale
         input_weights: np.ndarray | InputConvolution = InputConvolution(
             kernels, dictionary.image_shape, dictionary.stride

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.describe import Described, number
+from snn.base.describe import Described
 from snn.base.extras import require
 from snn.exchange.events import kind_of, to_event_data
 from snn.network import SpikingNetwork
@@ -23,15 +22,12 @@ from snn.weights import Block, Segments, StencilWeights
 if TYPE_CHECKING:
     import nir
 
-MOST_NAMED = 8
-"""Nodes that are named in a description."""
 LINEAR = ("Affine", "Linear", "Conv2d")
 KINDS = ("IF", "LI", *LINEAR, "Input", "Output")
 REASONS = {
-    "LIF": "its membrane potential leaks, and the potential of a neuron here does not",
-    "CubaLIF": "its membrane potential leaks, and the potential of a neuron here does not",
-    "NIRGraph": "graphs within a graph are not taken",
-    "Delay": "spikes act at once here",
+    "LIF": ": its membrane potential leaks, and the potential of a neuron here does not",
+    "CubaLIF": ": its membrane potential leaks, and the potential of a neuron here does not",
+    "Delay": ": spikes act at once here",
 }
 WHY_ZERO = {
     "v_reset": "neurons here are reset to zero and start at zero, and NIR does not say where potentials "
@@ -60,14 +56,6 @@ class ImportedNetwork(Described):
     populations: dict[str, np.ndarray]
     time_constant: float
     ignored: tuple[str, ...]
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "IF nodes": ", ".join(islice(self.populations, MOST_NAMED)) or "none",
-            "ignored": ", ".join(self.ignored[:MOST_NAMED]) or "none",
-            "time constant": number(self.time_constant),
-            **self.network._facts(),
-        }
 
     def spikes_by_node(self, spikes: SpikeTrain) -> nir.NIRGraphData:
         """Return spikes as NIR's data: the events of each IF node, in the graph's unit of time.
@@ -139,135 +127,119 @@ def from_nir(
         threshold, _ = walk.parameters(name, "v_threshold", "r", "v_reset")
         if not (threshold > 0.0).all():
             raise ValueError(f"v_threshold of node {name!r} must be positive; got {threshold.min()}")
-        populations[name] = _numbers(threshold.shape, first)
+        shape = threshold.shape
+        neurons = np.arange(first, first + threshold.size).reshape(*shape[1:], *shape[:1])
+        # The channels of a grid come first in NIR, and last here.
+        neurons = neurons.transpose(2, 0, 1) if len(shape) == 3 else neurons.reshape(shape)
+        populations[name] = checks.read_only(neurons)
         first += threshold.size
     soma_bias, firing_threshold = np.empty(first), np.empty(first)
     for name, neurons in populations.items():
         soma_bias[neurons.ravel()] = walk.drive(name)
         firing_threshold[neurons] = nodes[name].v_threshold
-    time_constant = walk.time_constant or 1.0
-    weights = _weights(populations, walk.synapses)
-    ignored = (
-        name
-        for name, node in nodes.items()
-        if name not in walk.used and kind_of(node) not in ("Input", "Output")
-    )
+    unused = (name for name in nodes if name not in walk.used)
     return ImportedNetwork(
-        network=SpikingNetwork(weights, time_constant * soma_bias, firing_threshold),
+        network=SpikingNetwork(
+            _weights(populations, walk.paths), walk.time_constant * soma_bias, firing_threshold
+        ),
         populations=populations,
-        time_constant=time_constant,
-        ignored=tuple(ignored),
+        time_constant=walk.time_constant,
+        ignored=tuple(name for name in unused if kind_of(nodes[name]) not in ("Input", "Output")),
     )
 
 
-class _Convolution(NamedTuple):
-    """The weights of a Conv2d, [target, source, row, column]: from a grid padded with zeros, at a stride."""
+class _Linear(NamedTuple):
+    """A linear node: weights, [target, source] or, from a grid, [target, source, row, column]."""
 
-    kernels: np.ndarray
-    grid: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int]
+    name: str
+    weight: np.ndarray
+    bias: np.ndarray
+    shape_before: tuple[int, ...]
+    shape_behind: tuple[int, ...]
+    stride: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
 
     @property
-    def shape_before(self) -> tuple[int, ...]:
-        return (self.kernels.shape[1], *self.grid)
+    def is_convolution(self) -> bool:
+        """Whether this is a Conv2d."""
+        return self.weight.ndim == 4
 
-    @property
-    def shape_behind(self) -> tuple[int, ...]:
-        sides = zip(self.grid, self.kernels.shape[2:], self.stride, self.padding, strict=True)
-        return (len(self.kernels), *((n + 2 * p - k) // s + 1 for n, k, s, p in sides))
-
-    def __matmul__(self, values: np.ndarray) -> np.ndarray:
-        (down, right), (row_stride, column_stride) = self.padding, self.stride
-        padded = np.pad(values.reshape(self.shape_before), ((0, 0), (down, down), (right, right)))
-        windows = sliding_window_view(padded, (1, *self.kernels.shape[2:]))[:, :, :, 0]
-        windows = windows[:, ::row_stride, ::column_stride]
-        return np.tensordot(self.kernels, windows, axes=([1, 2, 3], [0, 3, 4])).ravel()
-
-    def any(self) -> bool:
-        """Return whether a weight is not zero."""
-        return bool(self.kernels.any())
+    def times(self, values: np.ndarray) -> np.ndarray:
+        """Return the products of the weights with values, without the bias."""
+        if not self.is_convolution:
+            return self.weight @ values
+        around = [(0, 0), *((side, side) for side in self.padding)]
+        padded = np.pad(values.reshape(self.shape_before), around)
+        windows = sliding_window_view(padded, (1, *self.weight.shape[2:]))[:, :, :, 0]
+        windows = windows[:, :: self.stride[0], :: self.stride[1]]
+        return np.tensordot(self.weight, windows, axes=([1, 2, 3], [0, 3, 4])).ravel()
 
 
 class _Walk:
-    """The way back from each IF node: its drive, and the weights that lead to it."""
+    """The way back from each IF node: its drive, and the paths that lead to it."""
 
     def __init__(
         self, nodes: dict[str, Any], before: dict[str, list[str]], signals: dict[str, np.ndarray]
     ) -> None:
         self.nodes, self.before, self.signals = nodes, before, signals
         self.used: set[str] = set()
-        self.time_constant: float | None = None
-        # Weights from one IF node to another, [target, source].
-        self.synapses: dict[tuple[str, str], np.ndarray | _Convolution] = {}
+        self.taus: list[float] = []
+        # Source and target, the linear node between them, and factors for its targets and its sources.
+        self.paths: list[tuple[str, str, _Linear, np.ndarray, np.ndarray]] = []
+
+    @property
+    def time_constant(self) -> float:
+        """The time constant of all synapses that were met."""
+        return self.taus[0] if self.taus else 1.0
 
     def parameters(self, name: str, first: str, factor: str, zero: str) -> tuple[np.ndarray, np.ndarray]:
         """Return two parameters of an IF or LI, of one shape; a third one must be zero."""
         leading = _parameter(name, self.nodes[name], first)
-        factors, offset = (
-            _parameter(name, self.nodes[name], what, shape=leading.shape) for what in (factor, zero)
-        )
+        factors, offset = (_parameter(name, self.nodes[name], what, leading.shape) for what in (factor, zero))
         if offset.any():
             value = offset[offset != 0.0].flat[0]
             raise ValueError(f"{zero} of node {name!r} must be zero; got {value}: {WHY_ZERO[zero]}")
-        return np.atleast_1d(leading), np.atleast_1d(factors)
+        return leading, factors
 
     def drive(self, target: str) -> np.ndarray:
-        """Return the constant drive of an IF node, and keep the weights that lead to it."""
+        """Return the constant drive of an IF node, and keep the paths that lead to it."""
         threshold, resistance = self.parameters(target, "v_threshold", "r", "v_reset")
-        total, factors = np.zeros(threshold.size), resistance.ravel()
+        total = np.zeros(threshold.size)
         for name in self._before(target, *LINEAR):
-            weight, bias, shape_before, shape_behind = _linear(name, self.nodes[name])
-            _require_shape(target, shape_behind, threshold.shape)
-            total += factors * bias
+            linear = _linear(name, self.nodes[name])
+            _require_shape(target, linear.shape_behind, threshold.shape)
+            total += linear.bias
             for source in self._before(name, "Input", "LI"):
                 if kind_of(self.nodes[source]) == "LI":
-                    shape = self._connect(source, name, weight, target, factors)
-                else:
-                    shape = _input_shape(source, self.nodes[source])
-                _require_shape(name, shape, shape_before)
+                    self._connect(source, linear, target, resistance.ravel())
+                    continue
+                _require_shape(name, _input_shape(source, self.nodes[source]), linear.shape_before)
                 if source in self.signals:
-                    total += factors * (weight @ self.signals[source])
-                elif kind_of(self.nodes[source]) == "Input" and weight.any():
+                    total += linear.times(self.signals[source])
+                elif linear.weight.any():
                     raise ValueError(
                         f"signal must be given: node {target!r} depends on the input {source!r}; for none "
                         "pass zeros"
                     )
-        return total
+        return resistance.ravel() * total
 
-    def _connect(
-        self, synapse: str, linear: str, weight: np.ndarray | _Convolution, target: str, factors: np.ndarray
-    ) -> tuple[int, ...]:
-        """Add the weights of a linear node behind an LI; return the shape of the LI."""
-        tau, resistance = self.parameters(synapse, "tau", "r", "v_leak")
-        first = float(tau.flat[0])
-        if not first > 0.0 or (tau != first).any() or first != (self.time_constant or first):
+    def _connect(self, synapse: str, linear: _Linear, target: str, of_targets: np.ndarray) -> None:
+        """Add the paths through an LI and the linear node behind it."""
+        tau, of_sources = self.parameters(synapse, "tau", "r", "v_leak")
+        self.taus.append(float(tau.flat[0]))
+        if self.taus[-1] <= 0.0 or (tau != self.time_constant).any():
             raise ValueError(
                 f"tau of node {synapse!r} must be one positive number, the same for all synapses; got "
                 f"{tau.min()} to {tau.max()}"
             )
-        self.time_constant = first
+        _require_shape(linear.name, tau.shape, linear.shape_before)
         for source in self._before(synapse, "IF"):
-            _require_shape(synapse, np.shape(self.nodes[source].v_threshold) or (1,), tau.shape)
-            known = self.synapses.get((source, target))
-            if isinstance(weight, _Convolution) or isinstance(known, _Convolution):
-                is_scaled = (resistance != 1.0).any() or (factors != 1.0).any()
-                if source != target or is_scaled or known is not None:
-                    raise ValueError(
-                        f"node {linear!r} must lead from one IF node to itself, alone and with resistances "
-                        f"of one, where a Conv2d does; got {source!r} to {target!r}"
-                    )
-                self.synapses[source, target] = weight
-                continue
-            if tau.size != weight.shape[1]:
-                break  # the caller says so
-            between = factors[:, np.newaxis] * weight * resistance.ravel()
-            self.synapses[source, target] = between if known is None else known + between
-        return tau.shape
+            _require_shape(synapse, _parameter(source, self.nodes[source], "v_threshold").shape, tau.shape)
+            self.paths.append((source, target, linear, of_targets, of_sources.ravel()))
 
     def _before(self, name: str, *kinds: str) -> list[str]:
         """Return the nodes before one, which must be of some kinds."""
-        self.used.add(name)
+        self.used.update([name, *self.before[name]])
         for source in self.before[name]:
             kind = kind_of(self.nodes[source])
             if kind not in kinds:
@@ -275,7 +247,6 @@ class _Walk:
                     f"node {name!r} must get values of {' or '.join(kinds)} nodes; got those of {source!r}, "
                     f"of kind {kind}"
                 )
-            self.used.add(source)
         return self.before[name]
 
 
@@ -283,22 +254,18 @@ def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, Any], dict[str, list
     """Return the nodes of a graph, and for each the names of the nodes with an edge into it."""
     checks.instance_of("graph", graph, nir.NIRGraph)
     nodes: dict[str, Any] = graph.nodes
-    if not isinstance(nodes, dict) or not nodes:
-        raise ValueError(f"graph must have nodes, in a dict by name; got {nodes!r:.80}")
-    for name, node in nodes.items():
-        checks.instance_of(f"node {name!r}", node, nir.NIRNode)
-        kind = kind_of(node)
+    for name, node in checks.instance_of("nodes of graph", nodes, dict).items():
+        kind = kind_of(checks.instance_of(f"node {name!r}", node, nir.NIRNode))
         if kind not in KINDS:
-            reason = f": {REASONS[kind]}" if kind in REASONS else ""
+            reason = REASONS.get(kind, "")
             raise ValueError(f"node {name!r} must be of a kind among {', '.join(KINDS)}; got {kind}{reason}")
     before: dict[str, list[str]] = {name: [] for name in nodes}
     for edge in graph.edges:
         if not isinstance(edge, tuple | list) or len(edge) != 2:
             raise TypeError(f"edges of graph must be pairs of names; got {edge!r:.80}")
         source, target = edge
-        for name in edge:
-            if name not in nodes:
-                raise ValueError(f"edges of graph must join its nodes; got {edge!r}, without node {name!r}")
+        if source not in nodes or target not in nodes:
+            raise ValueError(f"edges of graph must join its nodes; got {edge!r}")
         if source in before[target]:
             raise ValueError(
                 "edges of graph must differ, since readers disagree whether equal ones add up; got "
@@ -312,15 +279,12 @@ def _ordered(nodes: dict[str, Any], order: Sequence[str] | None) -> list[str]:
     """Return the names of the IF nodes in the order of their neurons."""
     names = sorted(name for name, node in nodes.items() if kind_of(node) == "IF")
     if not names:
-        kinds = ", ".join(sorted({type(node).__name__ for node in nodes.values()}))
-        raise ValueError(f"graph must have a spiking node, nir.IF; got {kinds}")
+        raise ValueError(f"graph must have a spiking node, nir.IF; got {len(nodes)} of other kinds")
     if order is None:
         return names
     if isinstance(order, str) or not isinstance(order, Sequence):
         raise TypeError(f"order must be a sequence of names; got {type(order).__name__}")
-    for name in order:
-        checks.instance_of("a name in order", name, str)
-    if sorted(order) != names:
+    if sorted(order, key=str) != names:
         raise ValueError(f"order must have each IF node once, {names}; got {list(order)}")
     return list(order)
 
@@ -329,18 +293,18 @@ def _signals(nodes: dict[str, Any], before: dict[str, list[str]], signal: Any) -
     """Return the values of the inputs that were given, as vectors by name."""
     if signal is None:
         return {}
-    inputs = [name for name, node in nodes.items() if kind_of(node) == "Input" and not before[name]]
+    inputs = sorted(name for name, node in nodes.items() if kind_of(node) == "Input" and not before[name])
     if not isinstance(signal, Mapping):
         if len(inputs) != 1:
             raise ValueError(
-                "signal must be a mapping of names to arrays for a graph with the inputs "
-                f"{sorted(inputs)}; got {type(signal).__name__}"
+                f"signal must be a mapping of names to arrays for a graph with the inputs {inputs}; got "
+                f"{type(signal).__name__}"
             )
         signal = {inputs[0]: signal}
     signals = {}
     for name, given in signal.items():
         if name not in inputs:
-            raise ValueError(f"signal must be for the inputs {sorted(inputs)}; got {name!r}")
+            raise ValueError(f"signal must be for the inputs {inputs}; got {name!r}")
         shape, values = _input_shape(name, nodes[name]), _real_values("signal", given)
         if values.shape not in (shape, (math.prod(shape),)):
             raise ValueError(f"signal must have the shape {shape} of the input {name!r}; got {values.shape}")
@@ -348,111 +312,92 @@ def _signals(nodes: dict[str, Any], before: dict[str, list[str]], signal: Any) -
     return signals
 
 
-def _numbers(shape: tuple[int, ...], first: int) -> np.ndarray:
-    """Return the neurons of a node, in an array of its shape."""
-    neurons = np.arange(first, first + int(np.prod(shape)))
-    if len(shape) == 3:
-        channels, rows, columns = shape
-        return checks.read_only(neurons.reshape(rows, columns, channels).transpose(2, 0, 1))
-    return checks.read_only(neurons.reshape(shape))
-
-
-def _weights(
-    populations: dict[str, np.ndarray], synapses: dict[tuple[str, str], np.ndarray | _Convolution]
-) -> np.ndarray | Segments | StencilWeights:
+def _weights(populations: dict[str, np.ndarray], paths: list[Any]) -> np.ndarray | Segments | StencilWeights:
     """Return the weights, [source, target], in a form that is as near to the graph as possible."""
-    n_neurons = sum(neurons.size for neurons in populations.values())
     blocks = []
-    for (source, target), weight in synapses.items():
-        if isinstance(weight, _Convolution):
-            if len(populations) > 1:
+    for source, target, linear, of_targets, of_sources in paths:
+        if linear.is_convolution:
+            is_scaled = (of_targets != 1.0).any() or (of_sources != 1.0).any()
+            if len(populations) > 1 or len(paths) > 1 or is_scaled:
                 raise ValueError(
-                    f"graph must have one IF node for a Conv2d between neurons; got {list(populations)}"
+                    f"node {linear.name!r} must be the only way between neurons of a graph, from one IF node "
+                    f"to itself with resistances of one, where a Conv2d is; got {source!r} to {target!r}"
                 )
-            return _stencil(weight, source)
-        if source == target:
-            _require_no_self(source, weight.diagonal())
-        # Elements of a node have the order of its array, and neurons another one where it is 3-D.
-        order = [np.argsort(populations[name].ravel()) for name in (source, target)]
-        values = np.ascontiguousarray(weight.T[order[0]][:, order[1]])
-        blocks.append(Block(int(populations[source].min()), int(populations[target].min()), values))
-    if len(populations) == 1:
-        return blocks[0].values if blocks else np.zeros((n_neurons, n_neurons))
-    return Segments.of_blocks(n_neurons, blocks)
-
-
-def _stencil(convolution: _Convolution, name: str) -> StencilWeights:
-    """Return the weights of a convolution that keeps the grid of a node."""
-    n_targets, n_sources, *sides = convolution.kernels.shape
-    middle = sides[0] // 2, sides[1] // 2
-    is_odd = sides[0] % 2 == sides[1] % 2 == 1
-    if n_targets != n_sources or not is_odd or convolution.stride != (1, 1) or convolution.padding != middle:
-        raise ValueError(
-            f"node {name!r} must reach itself by a Conv2d that keeps its grid: as many targets as sources, "
-            f"odd sides, stride 1, and padding by half a side; got weights of shape "
-            f"{convolution.kernels.shape}, stride {convolution.stride} and padding {convolution.padding}"
-        )
-    values = convolution.kernels.transpose(1, 2, 3, 0)[:, ::-1, ::-1]
-    _require_no_self(name, values[:, middle[0], middle[1]].diagonal())
-    # Outer offsets at which all are zero were added to make kernels square.
-    for axis in (1, 2):
-        values = np.moveaxis(values, axis, 0)
-        while len(values) > 1 and not values[0].any() and not values[-1].any():
-            values = values[1:-1]
-        values = np.moveaxis(values, 0, axis)
-    return StencilWeights(values, convolution.grid)
-
-
-def _require_no_self(name: str, own: np.ndarray) -> None:
-    if own.any():
-        element = int(np.flatnonzero(own)[0])
-        raise ValueError(
-            f"node {name!r} must not reach its own neurons, only others; got a weight of {own[element]} from "
-            f"element {element} to itself"
-        )
-
-
-def _linear(
-    name: str, node: Any
-) -> tuple[np.ndarray | _Convolution, np.ndarray, tuple[int, ...], tuple[int, ...]]:
-    """Return weights, biases, and the shapes before and behind a linear node."""
-    if kind_of(node) == "Conv2d":
-        kernels = _parameter(name, node, "weight", shape=(None,) * 4)
-        bias = _parameter(name, node, "bias", shape=kernels.shape[:1])
-        grid, stride, padding, dilation = (
-            _pair(name, what, getattr(node, what), least=least)
-            for what, least in (("input_shape", 1), ("stride", 1), ("padding", 0), ("dilation", 1))
-        )
-        if dilation != (1, 1) or node.groups != 1:
+            return _stencil(linear)
+        weight = of_targets[:, np.newaxis] * linear.weight * of_sources
+        if source == target and weight.diagonal().any():
+            element = int(np.flatnonzero(weight.diagonal())[0])
             raise ValueError(
-                f"node {name!r} must have dilation 1 and one group; got {dilation} and {node.groups!r:.80}"
+                f"node {source!r} must not reach its own neurons, only others; got a weight of "
+                f"{weight[element, element]} from element {element} to itself"
             )
-        convolution = _Convolution(kernels, grid, stride, padding)
-        behind = convolution.shape_behind
-        if min(behind) < 1:
-            raise ValueError(f"node {name!r} must have kernels no larger than its padded image; got {grid}")
-        return convolution, np.repeat(bias, behind[1] * behind[2]), convolution.shape_before, behind
-    weights = _parameter(name, node, "weight", shape=(None, None))
-    n_targets, n_sources = weights.shape
-    is_affine = kind_of(node) == "Affine"
-    bias = _parameter(name, node, "bias", shape=(n_targets,)) if is_affine else np.zeros(n_targets)
-    return weights, bias, (n_sources,), (n_targets,)
+        # Elements of a node have the order of its array, and neurons another one where it is 3-D.
+        rows, columns = (np.argsort(populations[name].ravel()) for name in (source, target))
+        values = weight.T[rows][:, columns]
+        blocks.append(Block(int(populations[source].min()), int(populations[target].min()), values))
+    n_neurons = sum(neurons.size for neurons in populations.values())
+    if len(populations) > 1:
+        return Segments.of_blocks(n_neurons, blocks)
+    return sum((block.values for block in blocks), np.zeros((n_neurons, n_neurons)))
 
 
-def _parameter(name: str, node: Any, what: str, *, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
+def _stencil(linear: _Linear) -> StencilWeights:
+    """Return the weights of a convolution that keeps the grid of a node."""
+    if linear.stride != (1, 1) or linear.padding != tuple(side // 2 for side in linear.weight.shape[2:]):
+        raise ValueError(
+            f"node {linear.name!r} must keep the grid of its neurons, by stride 1 and padding by half a "
+            f"side; got weights of shape {linear.weight.shape}, stride {linear.stride} and padding "
+            f"{linear.padding}"
+        )
+    values = linear.weight.transpose(1, 2, 3, 0)[:, ::-1, ::-1]
+    # Outer offsets at which all are zero were added to make kernels square.
+    while values.shape[1] > 1 and not values[:, [0, -1]].any():
+        values = values[:, 1:-1]
+    while values.shape[2] > 1 and not values[:, :, [0, -1]].any():
+        values = values[:, :, 1:-1]
+    rows, columns = linear.shape_before[1:]
+    with checks.called(values=f"weight of node {linear.name!r}"):
+        return StencilWeights(values, (rows, columns))
+
+
+def _linear(name: str, node: Any) -> _Linear:
+    """Return a linear node, checked."""
+    if kind_of(node) != "Conv2d":
+        weight = _parameter(name, node, "weight", (None, None))
+        n_targets, n_sources = weight.shape
+        is_affine = kind_of(node) == "Affine"
+        bias = _parameter(name, node, "bias", (n_targets,)) if is_affine else np.zeros(n_targets)
+        return _Linear(name, weight, bias, (n_sources,), (n_targets,))
+    weight = _parameter(name, node, "weight", (None,) * 4)
+    bias = _parameter(name, node, "bias", weight.shape[:1])
+    grid, stride, padding, dilation = (
+        _integers(f"{what} of node {name!r}", getattr(node, what), least=least, length=2)
+        for what, least in (("input_shape", 1), ("stride", 1), ("padding", 0), ("dilation", 1))
+    )
+    if dilation != (1, 1) or node.groups != 1:
+        raise ValueError(
+            f"node {name!r} must have dilation 1 and one group; got {dilation} and {node.groups!r:.80}"
+        )
+    sides = zip(grid, weight.shape[2:], stride, padding, strict=True)
+    positions = tuple((side + 2 * pad - kernel) // step + 1 for side, kernel, step, pad in sides)
+    if min(positions) < 1:
+        raise ValueError(f"node {name!r} must have kernels no larger than its padded image; got {grid}")
+    bias, behind = np.repeat(bias, math.prod(positions)), (len(weight), *positions)
+    return _Linear(name, weight, bias, (weight.shape[1], *grid), behind, stride, padding)
+
+
+def _parameter(name: str, node: Any, what: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
     """Return a parameter of a node as a float64 array, checked."""
     return _real_values(f"{what} of node {name!r}", getattr(node, what), shape)
 
 
 def _real_values(label: str, value: Any, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
-    """Return `value` as `checks.real_array` does; without a shape, as an array of any number of axes."""
+    """Return `value` as `checks.real_array` does; without a shape, with any number of axes."""
     try:
-        array = np.asarray(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{label} must be an array of real numbers; got {type(value).__name__}") from None
-    if array.ndim == 0 and array.dtype.kind in "fiub" and not shape:
-        return np.full((), checks.real_number(label, array))
-    return checks.real_array(label, array, shape=array.shape if shape is None else shape)
+        shape = np.shape(value) if shape is None else shape
+    except ValueError:  # rows of several lengths, which the check refuses
+        shape = ()
+    return checks.real_array(label, value, shape=shape)
 
 
 def _require_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
@@ -463,21 +408,17 @@ def _require_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -
 
 def _input_shape(name: str, node: Any) -> tuple[int, ...]:
     """Return the shape of an Input node."""
-    try:
-        shape = np.atleast_1d(np.asarray(node.input_type["input"]))
-    except (KeyError, TypeError, IndexError, ValueError):
-        shape = np.zeros(0)
-    if shape.ndim != 1 or shape.dtype.kind not in "iu" or not shape.size or (shape < 1).any():
-        raise ValueError(f"node {name!r} must have a shape of positive integers; got {node.input_type!r:.80}")
-    return tuple(int(side) for side in shape)
+    shapes = node.input_type
+    shape = shapes.get("input") if isinstance(shapes, dict) else shapes
+    return _integers(f"input_type of node {name!r}", shape)
 
 
-def _pair(name: str, what: str, value: Any, *, least: int) -> tuple[int, int]:
-    """Return one or two integers of a node as a pair."""
-    values = np.asarray(value)
-    if values.dtype.kind not in "iu" or values.shape not in ((), (1,), (2,)) or (values < least).any():
+def _integers(label: str, value: Any, *, least: int = 1, length: int | None = None) -> tuple[int, ...]:
+    """Return one integer or several as a tuple; with a length, one is for all."""
+    values = np.atleast_1d(value)
+    is_as_long = values.size > 0 if length is None else values.size in (1, length)
+    if values.dtype.kind not in "iu" or values.ndim != 1 or not is_as_long or (values < least).any():
         raise ValueError(
-            f"{what} of node {name!r} must be one or two integers of at least {least}; got {value!r:.80}"
+            f"{label} must be {length or 'some'} integers of at least {least}; got {value!r:.80}"
         )
-    first, second = np.broadcast_to(values, (2,))
-    return int(first), int(second)
+    return tuple(np.broadcast_to(values, length or values.shape).tolist())

@@ -235,7 +235,7 @@ REFUSED = [
     (lambda: with_values("w", bias=np.ones(2)), ValueError, "bias of node 'w'"),
     (lambda: with_values("w", weight=1e300 * W.T), ValueError, "weights"),
     (lambda: with_values("drive", weight=np.ones((3, 1))), ValueError, "signal"),
-    (lambda: with_values("in", input_type={"input": np.array([0])}), ValueError, "node 'in'"),
+    (lambda: with_values("in", input_type={"input": np.array([0])}), ValueError, "input_type of node 'in'"),
     (lambda: and_nodes([("cells", "slow"), ("slow", "w")], slow=synapses(3, tau=2 * ONES)), ValueError, "tau of node"),
     *((lambda node=node: and_nodes([("cells", "other")], other=node), ValueError, "node 'other'") for node in (
         nir.Delay(ONES), nir.I(ONES), nir.Threshold(ONES), nir.CubaLI(tau_syn=ONES, tau_mem=ONES, r=ONES, v_leak=0 * ONES),
@@ -266,7 +266,7 @@ WRONG_OPTIONS = [
     ({"signal": {"sound": [1.0]}}, ValueError, "signal"),
     ({"signal": np.zeros(3), "graph": TWO_INPUTS}, ValueError, "signal"),
     ({"order": "cells"}, TypeError, "order"),
-    ({"order": [1]}, TypeError, "a name in order"),
+    ({"order": [1]}, ValueError, "order"),
     ({"order": ["cells", "li"]}, ValueError, "order"),
     *(({"graph": make}, *refusal) for make, *refusal in REFUSED),
 ]

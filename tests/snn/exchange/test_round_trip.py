@@ -13,7 +13,6 @@ import nir
 
 from snn import (
     DenseRows,
-    NetworkState,
     RunawayError,
     SpikeTrain,
     SpikingNetwork,
@@ -119,7 +118,7 @@ def test_an_input_convolution(tmp_path, n_colours, kernel, stride):
     grid = tuple((side - k) // stride + 1 for side, k in zip(shape, kernel, strict=True))
     weights = grid_weights(rng, 2, grid, low=-0.1, high=0.0)
     network = SpikingNetwork(weights, np.tile([-0.1, -0.2], grid[0] * grid[1]))
-    given = InputConvolution(kernels[:, 0] if n_colours == 1 else kernels, shape, stride)
+    given = InputConvolution(kernels, shape, stride)
     graph = to_nir(network, input_weights=given)
     patches = [
         np.sum(image[:, i : i + kernel[0], j : j + kernel[1]] * k)
@@ -152,11 +151,11 @@ def test_rows_that_are_filled_up_and_not_in_order():
 
 PLAIN = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0])
 GRID = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (2, 2)), np.arange(8.0))
-UNIFORM, SPIKES = GRID.with_soma_bias(np.ones(8)), simulate(PLAIN, 2.5, record_spikes=True).spikes
+SPIKES = simulate(PLAIN, 2.5, record_spikes=True).spikes
 
 
 def kernels(n_channels, side=(1, 1), image_shape=(2, 2), stride=1):
-    return InputConvolution(np.ones((n_channels, *side)), image_shape, stride)
+    return InputConvolution(np.ones((n_channels, 1, *side)), image_shape, stride)
 
 
 def events(sample=0, kind=nir.EventData, **changes):
@@ -171,8 +170,7 @@ def spikes_of(spikes):
 CASES = [
     (to_nir, TYPE, "network", {"network": "network"}),
     *((to_nir, error, name, {"network": PLAIN, name: value}) for error, name, value in (
-        (VALUE, "time_constant", 0.0), (TYPE, "state", 3), (VALUE, "state", NetworkState.at_rest(3)),
-        (VALUE, "state", simulate(PLAIN, 0.5).state), (VALUE, "input_weights", np.ones(2)),
+        (VALUE, "time_constant", 0.0), (VALUE, "input_weights", np.ones(2)),
         (VALUE, "input_weights", np.ones((3, 1))), (VALUE, "input_weights", np.full((2, 1), np.nan)),
         (TYPE, "input_weights", kernels(1, image_shape=(1, 2))),
         (TYPE, "populations", ["a", "b"]), (VALUE, "populations", {"a": 1}), (VALUE, "populations", {"a": 1, "b": 0, "c": 1}),
@@ -180,8 +178,8 @@ CASES = [
         (VALUE, "populations", {"a": 1, "a_synapses": 1}),
     )),
     (to_nir, VALUE, "soma_bias", {"network": GRID, "input_weights": kernels(2)}),
-    (to_nir, VALUE, "input_weights", {"network": GRID, "input_weights": kernels(3)}),
-    (to_nir, VALUE, "kernels", {"network": UNIFORM, "input_weights": kernels(2, (3, 4), (4, 5))}),
+    (to_nir, VALUE, "input_weights", {"network": GRID.with_soma_bias(np.ones(8)), "input_weights": kernels(3)}),
+    (kernels, VALUE, "kernels", {"n_channels": 2, "side": (3, 4), "image_shape": (4, 5)}),
     (to_nir, VALUE, "8,192", {"network": SpikingNetwork(sparse.csr_array((9000, 9000)), np.ones(9000))}),
     (kernels, VALUE, "kernels", {"n_channels": 1, "side": (2,)}),
     (kernels, VALUE, "kernels", {"n_channels": 1, "side": (4, 2)}),
