@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dictlearn.images.frame import (
-    CodedImage,
-    Frame,
-    PreparedImage,
-    background_of,
-    checked_background,
-    checked_boundary,
-    frame_of,
-    prepare_image,
-)
+from dictlearn.images.frame import CodedImage, Frame, PreparedImage, background_of, frame_of, prepare_image
 from dictlearn.images.kernels import (
     KernelLearner,
     KernelSettings,
@@ -44,6 +36,7 @@ IMAGE_CROP = 64, 4
 SIGNAL_CROP = 512, 8
 
 
+@dataclass(eq=False, repr=False)
 class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Learn kernels of a convolutional dictionary from images or signals by spiking codes, and code in them.
 
@@ -58,12 +51,9 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
     `X` is a list of images of any sizes, or an array of images of one size: grey (height, width) or colour
     (height, width, 3), of integers (uint8, uint16: white is one) or floats.  An array of three dimensions has
-    grey images; if its last one is 4 or less, it may be meant as one colour image, and is refused.
-
-    Signals of one dimension, such as an ECG or a sound, are a list of arrays (length,), an array (n_signals,
-    length) or one signal, (length,); one image is passed as [image].  Kernels then are curves,
-    (n_components, length).  With `n_channels`, the last axis of each image or signal has so many channels,
-    whatever they are.
+    grey images; if its last one is 4 or less, it may be meant as one colour image, and is refused.  Signals
+    of one dimension, such as an ECG or a sound, are a list of arrays (length,), an array (n_signals, length)
+    or one signal, (length,); one image is passed as [image].
 
     Parameters
     ----------
@@ -85,22 +75,14 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         eight kernels.
     batch_size : int, default 4
         Crops between two changes of the kernels.
-    background : {"smooth", "mean", "none"}, default "smooth"
-        What of an image is not coded, see `prepare_image`; `inverse_transform` gives it back.
-    smoothing : float, optional
-        Width of the Gaussian of a smooth background, in pixels.
-    boundary : {"symmetric", "crop"}, default "symmetric"
-        How `transform` brings images to a size that the stride fits; see `prepare_image`.
+    background : {"smooth", "mean", "none"} or float, default "smooth"
+        The part of an image that is not coded, see `prepare_image`; `inverse_transform` adds it again.
     margin : int, default 0
         Pixels by which `transform` pads images at each side; see `prepare_image`.
     tol : float, default 0.1
         Largest duality gap of the codes that kernels are learned from, as a share of 1/2 ||crop||^2.
-    n_sweeps : int, default 2
-        How often each kernel is minimised over after a batch.
-    forgetting : float, default 3
-        What came before batch t counts by ``(1 - 1 / t) ** forgetting``.
     replace_dead : bool, default False
-        Whether kernels that no code of 32 crops has are replaced by what is missing most.
+        Whether kernels that no code of 32 crops has are replaced by the patches that codes leave most of.
     solver : callable, optional
         What `transform` codes with: a function of a `LassoProblem` and ``tol``, such as `solve_spiking`; by
         default `solve_active_set`.
@@ -132,7 +114,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     dead_kernels_ : ndarray of int
         Kernels that no code of the last 32 crops has.
     learner_ : KernelLearner
-        What learned; its `history` says how it went.
+        The learner; its `history` says how it went.
     n_channels_ : int
         1 of grey images.
     image_shape_ : (int, int), (int,) or None
@@ -143,12 +125,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
     Notes
     -----
-    Parameters that say how images are coded may change after `fit`: `alpha`, `positive`, `background`,
-    `smoothing`, `boundary`, `margin`, `solver` and `transform_tol`.  Kernels and their stride are those that
-    were learned.
-
-    scikit-learn's common checks are made for tables of numbers: they pass arrays of two dimensions, which are
-    no images, so that those on data do not apply.
+    `alpha`, `positive`, `background`, `margin`, `solver` and `transform_tol` say how images are coded, and
+    may change after `fit`.  scikit-learn's common checks on data do not apply: they pass tables of numbers.
 
     Examples
     --------
@@ -161,67 +139,29 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     (2, 20, 24)
     """
 
-    learner_: KernelLearner
-    _seed: int
-    _n_passes: int
-    _frame: Frame
-
-    def __init__(
-        self,
-        n_components: int = 32,
-        *,
-        kernel_size: int | tuple[int, int] = 8,
-        alpha: float = 0.1,
-        stride: int = 1,
-        positive: bool = False,
-        max_iter: int = 1,
-        crop_size: int | tuple[int, int] | None = None,
-        batch_size: int = 4,
-        background: str = "smooth",
-        smoothing: float | None = None,
-        boundary: str = "symmetric",
-        margin: int = 0,
-        tol: float = 0.1,
-        n_sweeps: int = 2,
-        forgetting: float = 3.0,
-        replace_dead: bool = False,
-        solver: Callable[..., SparseCodingResult] | None = None,
-        transform_tol: float = 1e-6,
-        dict_init: ArrayLike | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: int = 50,
-        callback: Callable[[KernelLearner], bool | None] | None = None,
-        progress: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        n_channels: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel_size = kernel_size
-        self.alpha = alpha
-        self.stride = stride
-        self.positive = positive
-        self.max_iter = max_iter
-        self.crop_size = crop_size
-        self.batch_size = batch_size
-        self.background = background
-        self.smoothing = smoothing
-        self.boundary = boundary
-        self.margin = margin
-        self.tol = tol
-        self.n_sweeps = n_sweeps
-        self.forgetting = forgetting
-        self.replace_dead = replace_dead
-        self.solver = solver
-        self.transform_tol = transform_tol
-        self.dict_init = dict_init
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.callback = callback
-        self.progress = progress
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.n_channels = n_channels
+    n_components: int = 32
+    _: KW_ONLY
+    kernel_size: int | tuple[int, int] = 8
+    alpha: float = 0.1
+    stride: int = 1
+    positive: bool = False
+    max_iter: int = 1
+    crop_size: int | tuple[int, int] | None = None
+    batch_size: int = 4
+    background: str | float = "smooth"
+    margin: int = 0
+    tol: float = 0.1
+    replace_dead: bool = False
+    solver: Callable[..., SparseCodingResult] | None = None
+    transform_tol: float = 1e-6
+    dict_init: ArrayLike | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_every: int = 50
+    callback: Callable[[KernelLearner], bool | None] | None = None
+    progress: bool = False
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    n_channels: int | None = None
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -246,18 +186,18 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             checkpoint=self.checkpoint,
             checkpoint_every=self.checkpoint_every,
         )
-        n_jobs, settings = self._checked()
-        details, frame = self._details(X)
+        settings = self._settings()
+        frame, details = self._details(X)
         crops = self._crops(frame, details)
-        learner, seed = self._first_learner(details, frame, settings)
+        learner, seed = self._first_learner(frame, details, settings)
+        crops["n_jobs"] = self.n_jobs
         try:
-            learn_kernels(
-                learner, details, n_passes=n_passes, **crops, seed=seed, n_jobs=n_jobs, course=course
-            )
+            learn_kernels(learner, details, n_passes=n_passes, **crops, seed=seed, course=course)
         finally:
             # After Ctrl-C too: what was learned from whole batches.
             if learner.n_batches > 0:
-                self._keep(learner, details, frame, seed, n_passes)
+                self._keep_form(frame, details, seed)
+                self._keep(learner, n_passes)
         _warn_of_dead(learner)
         return self
 
@@ -274,26 +214,24 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             As the class says.
         y : ignored
         """
-        n_jobs, settings = self._checked()
-        details, frame = self._details(X)
+        settings = self._settings()
+        frame, details = self._details(X)
         crops = self._crops(frame, details)
         is_first = not hasattr(self, "learner_")
         if is_first:
-            learner, seed = self._first_learner(details, frame, settings)
+            learner, seed = self._first_learner(frame, details, settings)
             n_passes = 0
         else:
-            # Learning puts new arrays in the place of old ones.
             learner, seed, n_passes = copy.copy(self.learner_), self._seed, self._n_passes
-            self._require_same(learner, details, frame, settings)
+            self._require_same(learner, frame, settings)
             learner.settings = settings
         # The first pass of another seed: its crops differ from those before.
         geometry = {"kernel_size": learner.kernel_size, "stride": self.stride, **crops}
         for batch in batches_of_crops(details, **geometry, seed=seed + n_passes, number=0):
-            learner.learn(batch.of(details), n_jobs=n_jobs)
+            learner.learn(batch.of(details), n_jobs=self.n_jobs)
         if is_first:
-            self._keep(learner, details, frame, seed, 1)
-        else:
-            self.learner_, self._n_passes = learner, n_passes + 1
+            self._keep_form(frame, details, seed)
+        self._keep(learner, n_passes + 1)
         return self
 
     # -- coding ----------------------------------------------------------------------------------
@@ -323,21 +261,17 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             As the class says.
         """
         check_is_fitted(self, "learner_")
-        self._require_coding()
+        solver = self._checked_solver()
         alpha = checks.positive_number("alpha", self.alpha)
-        positive = checks.flag("positive", self.positive)
-        solver = solve_active_set if self.solver is None else self.solver
         # Images of one shape share a dictionary, and what is computed from it.
         known: dict[tuple[int, int], LassoProblem] = {}
         coded = []
         for prepared in self._prepared(X):
-            shape = prepared.prepared_shape
-            if shape in known:
-                problem = known[shape].with_signals(prepared.signal)
-            else:
+            shape = prepared.detail.shape[:2]
+            if shape not in known:
                 dictionary = prepared.dictionary(self.components_)
-                problem = LassoProblem(dictionary, prepared.signal, alpha, positive=positive)
-                known[shape] = problem
+                known[shape] = LassoProblem(dictionary, prepared.signal, alpha, positive=self.positive)
+            problem = known[shape].with_signals(prepared.signal)
             result = solver(problem, tol=self.transform_tol)
             coded.append(CodedImage(prepared=prepared, problem=problem, result=result))
         return coded
@@ -364,23 +298,21 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         """
         check_is_fitted(self, "learner_")
         is_list = isinstance(X, (list, tuple))
-        codes: Any = X
-        rows = [_row(code, k) for k, code in enumerate(codes)] if is_list else _rows(codes)
-        if images is None:
-            if self.image_shape_ is None:
-                raise ValueError(
-                    "images must be given: fit saw images of different sizes, so that codes do not say theirs"
-                )
+        rows = _rows(X)
+        if images is not None:
+            prepared = self._prepared(images)
+        elif self.image_shape_ is not None:
             prepared = [self._blank()] * len(rows)
         else:
-            prepared = self._prepared(images)
+            raise ValueError(
+                "images must be given: fit saw images of different sizes, so that codes do not say theirs"
+            )
         if len(prepared) != len(rows):
             raise ValueError(f"images must be as many as codes, {len(rows)}; got {len(prepared)}")
-        shapes = list(dict.fromkeys(one.background.shape[one.frame.is_signal :] for one in prepared))
-        if not is_list and len(shapes) > 1:
+        if not is_list and len({one.background.shape for one in prepared}) > 1:
             raise ValueError(
-                f"images must have one shape where their codes are one array; got {shapes[0]} and "
-                f"{shapes[1]}: pass a list of codes, and get a list of images"
+                "images must have one shape where their codes are one array; pass a list of codes, and get a "
+                "list of images"
             )
         restored = []
         for k, (row, one) in enumerate(zip(rows, prepared, strict=True)):
@@ -396,9 +328,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     def score(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> float:
         """Return minus the objective of images by their energy, 1/2 ||x||^2: from -1 to 0, larger is better.
 
-        It compares kernels, or what they were learned with, at one `alpha` and one `background`.  It is no
-        score to choose `alpha` by: the objective falls with `alpha`, whatever the images are, so that a
-        search ends at the smallest value.
+        It compares kernels at one `alpha` and one `background`.  It cannot choose `alpha`, since the
+        objective falls with `alpha` whatever the images are.
 
         Parameters
         ----------
@@ -423,6 +354,11 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         return self.learner_.dead_kernels
 
     @property
+    def n_channels_(self) -> int:
+        """Channels of the images."""
+        return self._frame.channels[0] if self._frame.channels else 1
+
+    @property
     def n_batches_seen_(self) -> int:
         """Batches learned from."""
         return self.learner_.n_batches
@@ -437,25 +373,24 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
     # -- from scikit-learn's names to the learner's ----------------------------------------------
 
-    def _checked(self) -> tuple[int | None, KernelSettings]:
-        """Return workers and settings; what does not depend on the images is checked by then."""
-        n_jobs = checks.worker_count("n_jobs", self.n_jobs)
-        names = ("stride", "positive", "tol", "n_sweeps", "forgetting", "replace_dead")
-        with checks.called(penalty="alpha"):
-            settings = KernelSettings(penalty=self.alpha, **{name: getattr(self, name) for name in names})
+    def _settings(self) -> KernelSettings:
+        """Return the settings of learning; parameters that do not depend on the images are checked."""
+        checks.worker_count("n_jobs", self.n_jobs)
         checks.positive_integer("batch_size", self.batch_size)
-        self._require_coding()
-        return n_jobs, settings
+        checks.positive_number("transform_tol", self.transform_tol)
+        checks.non_negative_integer("margin", self.margin)
+        self._checked_solver()
+        names = ("stride", "positive", "tol", "replace_dead")
+        with checks.called(penalty="alpha"):
+            return KernelSettings(penalty=self.alpha, **{name: getattr(self, name) for name in names})
 
-    def _require_coding(self) -> None:
-        """Raise TypeError or ValueError if a parameter that only `transform` has is wrong."""
+    def _checked_solver(self) -> Callable[..., SparseCodingResult]:
         if self.solver is not None and not callable(self.solver):
             raise TypeError(
                 "solver must be a function of a LassoProblem and tol, such as solve_spiking; got "
                 f"{self.solver!r}"
             )
-        checks.positive_number("transform_tol", self.transform_tol)
-        checked_boundary(self.boundary, self.margin)
+        return self.solver or solve_active_set
 
     def _crops(self, frame: Frame, details: list[np.ndarray]) -> dict[str, Any]:
         """Return the size of crops and batches, checked."""
@@ -467,8 +402,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         else:
             crop_size = frame.size("crop_size", self.crop_size)
             require_room(crop_size, kernel_size, name="crop_size")
-        stride = checks.positive_integer("stride", self.stride)
-        crop_size = valid_shape(crop_size, kernel_size, stride, pad=False)
+        crop_size = valid_shape(crop_size, kernel_size, self.stride, pad=False)
         if crop_size == kernel_size and any(detail.shape[:2] != kernel_size for detail in details):
             warn_caller(
                 f"crop_size {self.crop_size} has one position of a kernel, so that kernels are learned as if "
@@ -477,13 +411,15 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             )
         return {"crop_size": crop_size, "batch_size": self.batch_size}
 
-    def _details(self, X: list[np.ndarray] | ArrayLike) -> tuple[list[np.ndarray], Frame]:
-        """Return images without their backgrounds, and the frame that they came in."""
-        frame, pixels = frame_of(X, self.n_channels)
+    def _details(self, X: list[np.ndarray] | ArrayLike) -> tuple[Frame, list[np.ndarray]]:
+        """Return the frame of images, and the images without their backgrounds."""
+        frame, planes = frame_of(X, self.n_channels)
         kernel_size = frame.size("kernel_size", self.kernel_size)
-        kind, smoothing = checked_background(self.background, self.smoothing, kernel_size)
-        _require_room(X, pixels, kernel_size)
-        return [image - background_of(image, kind, smoothing) for image in pixels], frame
+        # Perhaps the rows of one image are taken for images, or channels for columns.
+        hint = ": for one image pass [image], for channels that are no colours n_channels"
+        for k, plane in enumerate(planes):
+            require_room(plane.shape[:2], kernel_size, name=f"images[{k}]", hint=hint)
+        return frame, [plane - background_of(plane, self.background, kernel_size) for plane in planes]
 
     def _blank(self) -> PreparedImage:
         """Return an image of zeros of the size that `fit` saw."""
@@ -496,26 +432,23 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             image,
             kernel_size[1] if self._frame.is_signal else kernel_size,
             stride=self.learner_.settings.stride,
-            boundary=self.boundary,
             margin=self.margin,
             background=self.background,
-            smoothing=self.smoothing,
             n_channels=self._frame.n_channels,
         )
 
     def _prepared(self, X: list[np.ndarray] | ArrayLike) -> list[PreparedImage]:
         """Return images prepared for the kernels that were learned."""
-        frame, pixels = frame_of(X, self._frame.n_channels)
+        frame, planes = frame_of(X, self._frame.n_channels)
         if frame != self._frame:
             raise ValueError(
                 f"images must be as those that kernels were learned from ({self._frame}); got {frame}: for "
                 "one image pass [image]"
             )
-        _require_room(X, pixels, self.learner_.kernel_size)
-        return [self._prepare(frame.without_row(image)) for image in pixels]
+        return [self._prepare(frame.without_row(plane)) for plane in planes]
 
     def _first_learner(
-        self, details: list[np.ndarray], frame: Frame, settings: KernelSettings
+        self, frame: Frame, details: list[np.ndarray], settings: KernelSettings
     ) -> tuple[KernelLearner, int]:
         """Return a learner that has not learned yet, and the seed of the crops."""
         kernel_size = frame.size("kernel_size", self.kernel_size)
@@ -532,15 +465,12 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         with checks.called(kernels="dict_init"):
             return KernelLearner(kernels, settings), seed
 
-    def _require_same(
-        self, learner: KernelLearner, details: list[np.ndarray], frame: Frame, settings: KernelSettings
-    ) -> None:
+    def _require_same(self, learner: KernelLearner, frame: Frame, settings: KernelSettings) -> None:
         """Raise ValueError if a learner is of other kernels than those that parameters and images say."""
-        kernel_size = frame.size("kernel_size", self.kernel_size)
-        shape = (self.n_components, *kernel_size[frame.is_signal :], *details[0].shape[2:])
-        if self.components_.shape != shape or frame != self._frame:
+        shape = (self.n_components, *frame.size("kernel_size", self.kernel_size), *frame.channels)
+        if learner.kernels.shape != shape or frame != self._frame:
             raise ValueError(
-                f"kernels have the shape {self.components_.shape} but parameters and images ask for {shape}: "
+                f"kernels have the shape {learner.kernels.shape} but parameters and images ask for {shape}: "
                 "call fit to start anew"
             )
         if learner.settings.stride != settings.stride:
@@ -549,15 +479,14 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
                 f"{settings.stride}: call fit to start anew"
             )
 
-    def _keep(
-        self, learner: KernelLearner, details: list[np.ndarray], frame: Frame, seed: int, n_passes: int
-    ) -> None:
-        self.learner_ = learner
-        self.n_channels_ = details[0].shape[2] if details[0].ndim == 3 else 1
+    def _keep_form(self, frame: Frame, details: list[np.ndarray], seed: int) -> None:
         shapes = {detail.shape[frame.is_signal : 2] for detail in details}
         self.image_shape_ = shapes.pop() if len(shapes) == 1 else None
-        self._frame = frame
-        self._seed, self._n_passes = seed, n_passes
+        self._frame, self._seed = frame, seed
+
+    def _keep(self, learner: KernelLearner, n_passes: int) -> None:
+        self.learner_: KernelLearner = learner
+        self._n_passes: int = n_passes
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -567,41 +496,23 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         return tags
 
 
-def _require_room(
-    X: list[np.ndarray] | ArrayLike, pixels: list[np.ndarray], kernel_size: tuple[int, int]
-) -> None:
-    """Raise ValueError if kernels are larger than an image."""
-    # Perhaps one image was passed, whose rows are taken for images.
-    hint = ": for one image pass [image]" if isinstance(X, np.ndarray) and X.ndim == 3 else ""
-    if pixels[0].ndim == 2 and kernel_size[1] > pixels[0].shape[1]:
-        hint = hint or f": of signals with {pixels[0].shape[1]} channels pass n_channels"
-    for k, image in enumerate(pixels):
-        require_room(image.shape[:2], kernel_size, name=f"images[{k}]", hint=hint)
-
-
 def _rows(codes: Any) -> list[sparse.csr_array]:
-    """Return the rows of an array of codes."""
-    if not sparse.issparse(codes):
-        codes = checks.real_array("X", codes, shape=(None, None), meaning="(n_images, n_atoms), or a list")
-    elif codes.ndim != 2:
-        raise ValueError(f"X must be 2-D, (n_images, n_atoms), or a list of codes; got shape {codes.shape}")
-    else:
-        codes = codes.tocsr()
-    return [_row(codes[[k]], k) for k in range(codes.shape[0])]
-
-
-def _row(code: sparse.sparray | np.ndarray, k: int) -> sparse.csr_array:
-    """Return the code of one image, shape (1, n_atoms)."""
-    name = f"X[{k}]"
-    if not sparse.issparse(code):
-        is_flat = np.ndim(code) == 1
-        shape, meaning = ((None,), "(n_atoms,)") if is_flat else ((1, None), "(1, n_atoms)")
-        code = np.atleast_2d(checks.real_array(name, code, shape=shape, meaning=meaning))
-    row = sparse.csr_array(code.reshape(1, -1), copy=True)
-    if row.nnz:
-        checks.real_array(name, row.data, shape=(None,))
-    row.sum_duplicates()
-    return row
+    """Return codes of images, in a list or the rows of an array, as rows of shape (1, n_atoms)."""
+    if not isinstance(codes, (list, tuple)):
+        if not sparse.issparse(codes):
+            codes = checks.real_array("X", codes, shape=(None, None), meaning="(n_images, n_atoms)")
+        array = sparse.csr_array(codes)
+        codes = [array[[k]] for k in range(array.shape[0])]
+    rows = []
+    for k, code in enumerate(codes):
+        name = f"X[{k}]"
+        if not sparse.issparse(code):
+            code = checks.real_array(name, np.atleast_2d(code), shape=(1, None), meaning="(1, n_atoms)")
+        row = sparse.csr_array(code.reshape(1, -1), copy=True)
+        checks.require_finite(name, row.data)
+        row.sum_duplicates()
+        rows.append(row)
+    return rows
 
 
 def _warn_of_dead(learner: KernelLearner) -> None:

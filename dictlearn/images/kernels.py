@@ -12,12 +12,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
-from dictlearn.atoms import scaled_by_power_of_two, unit_rows
+from dictlearn.atoms import require_positive_norms, scaled_by_power_of_two, unit_norm
 from dictlearn.images.statistics import KernelStatistics, improve_kernels
 from dictlearn.resumable import Course, History, Resumable, digest, learn_batches
 from snn.base import checks
 from snn.base.archive import Entry, json_object
-from snn.base.describe import number, size
 from snn.base.value import Value, checked
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.convolution import valid_shape
@@ -31,7 +30,8 @@ SMALLEST_VALUE, LARGEST_VALUE = 1e-120, 1e120
 # A saved kernel is of norm one at most, to rounding.
 LARGEST_NORM = 1.0 + 1e-9
 COUNTERS = ("n_samples", "n_batches", "n_replaced")
-SUMS = ("energy", "penalty", "weight")
+# Sweeps over the kernels after a batch, and how fast batches are forgotten: docs/images.md, section 5.
+N_SWEEPS, FORGETTING = 2, 3.0
 # Patches that a random start chooses from, for each kernel.
 CANDIDATES = 20
 # Between two kernels of a random start.
@@ -53,28 +53,22 @@ class KernelSettings(Value):
         Whether codes must not be negative.
     tol : float
         Largest certified duality gap of the codes, as a share of 1/2 ||image||^2.
-    n_sweeps : int
-        How often each kernel is minimised over after a batch.
-    forgetting : float
-        What came before batch t counts by ``(1 - 1 / t) ** forgetting``: 0 forgets nothing.
     replace_dead : bool
-        Whether dead kernels are replaced by what images are missing most.
+        Whether dead kernels are replaced by the patches that codes leave most of.
     """
 
     penalty: float = checked(checks.positive_number)
     stride: int = checked(checks.positive_integer, default=1)
     positive: bool = checked(checks.flag, default=False)
     tol: float = checked(checks.positive_number, default=0.1)
-    n_sweeps: int = checked(checks.positive_integer, default=2)
-    forgetting: float = checked(checks.non_negative_number, default=3.0)
     replace_dead: bool = checked(checks.flag, default=False)
 
 
 class KernelLearner(Resumable):
-    """Kernels, and what has been learned of them so far.
+    """Kernels, and the sums over images that they are learned from.
 
-    Memory does not grow with the number of images: the statistics have n_kernels^2 numbers for each lag at
-    which kernels overlap.
+    The sums do not grow with the images: they are n_kernels^2 numbers for each lag at which kernels overlap.
+    Before batch t all sums so far are multiplied by ``(1 - 1 / t) ** 3``.
 
     Parameters
     ----------
@@ -92,31 +86,27 @@ class KernelLearner(Resumable):
     n_replaced : int
         Kernels replaced because they were dead.
     last_used : ndarray of int, shape (n_kernels,)
-        Of each kernel, how many images there were when a code last had it.
+        For each kernel, the images learned from when a code last had it.
     """
 
+    _shown: ClassVar = ("kernels", *COUNTERS, "dead_kernels")
+
     def __init__(self, kernels: ArrayLike, settings: KernelSettings) -> None:
-        has_channels = np.ndim(kernels) == 4
+        shape = (None,) * (4 if np.ndim(kernels) == 4 else 3)
         array = checks.real_array(
-            "kernels",
-            kernels,
-            shape=(None, None, None, None) if has_channels else (None, None, None),
-            meaning="(n_kernels, height, width[, n_channels])",
+            "kernels", kernels, shape=shape, meaning="(n_kernels, height, width[, n_channels])"
         )
-        checks.instance_of("settings", settings, KernelSettings)
-        rows, norms, _ = unit_rows(array.reshape(len(array), -1))
-        if not norms.all():
-            raise ValueError(
-                f"kernels must have positive norms; got zeros for kernel {int(np.argmin(norms))}"
-            )
-        self.settings = settings
+        self.settings = checks.instance_of("settings", settings, KernelSettings)
         self._shape = array.shape
-        self._kernels = rows.reshape(len(array), array.shape[1] * array.shape[2], -1)
+        n_kernels, height, width = array.shape[:3]
+        rows = array.reshape(n_kernels, -1)
+        require_positive_norms("kernels", rows)
+        self._kernels = unit_norm(rows).reshape(n_kernels, height * width, -1)
         self._statistics = KernelStatistics(
-            len(array), array.shape[1:3], self._kernels.shape[2], settings.stride
+            n_kernels, (height, width), self._kernels.shape[2], settings.stride
         )
         self.n_samples = self.n_batches = self.n_replaced = 0
-        self.last_used = np.zeros(len(array), dtype=np.int64)
+        self.last_used = np.zeros(n_kernels, dtype=np.int64)
         self._history = History(HISTORY)
 
     @property
@@ -141,18 +131,6 @@ class KernelLearner(Resumable):
         coefficients and spikes of an image, with the kernels before the batch."""
         return self._history.columns()
 
-    def _facts(self) -> dict[str, str]:
-        last = {name: self._history.last(name) for name in ("objective", "gap")}
-        return {
-            "kernels": f"{number(len(self._kernels))} of {size(self._shape[1:])}",
-            "images learned from": number(self.n_samples),
-            "batches": number(self.n_batches),
-            "penalty": number(self.settings.penalty),
-            "dead kernels": number(len(self.dead_kernels)),
-            "replaced": number(self.n_replaced),
-            **{f"last {name}": number(value) for name, value in last.items() if value is not None},
-        }
-
     def learn(self, images: ArrayLike, *, n_jobs: int | None = None) -> SpikingCodingResult:
         """Learn from a batch of images: code them by spikes, and improve the kernels.
 
@@ -168,11 +146,7 @@ class KernelLearner(Resumable):
         SpikingCodingResult
             The codes, in the kernels before they were improved.
         """
-        # All is done on a copy, which then takes its place: Ctrl-C leaves the learner as it was.
-        new = copy.copy(self)
-        new._statistics = self._statistics.copy()
-        new.last_used = self.last_used.copy()
-        new._history = copy.copy(self._history)
+        new = copy.deepcopy(self)  # all at once takes the learner's place: Ctrl-C comes before or after
         # BLAS rounds differently with the number of its threads.
         with threadpool_limits(limits=1, user_api="blas"):
             result = new._learn(images, n_jobs)
@@ -194,27 +168,28 @@ class KernelLearner(Resumable):
             result = solve_spiking(problem, tol=settings.tol, n_jobs=n_jobs)
         codes = result.sparse_codes
         self.n_batches += 1
-        self._statistics.forget((1.0 - 1.0 / self.n_batches) ** settings.forgetting)
-        penalty = settings.penalty * float(np.abs(codes.data).sum())
-        self._statistics.add(dictionary, signals, codes, penalty)
+        self._statistics.forget((1.0 - 1.0 / self.n_batches) ** FORGETTING)
+        self._statistics.add(dictionary, signals, codes)
         self._kernels = dictionary.kernels.reshape(self._kernels.shape).copy()
-        improve_kernels(self._statistics, self._kernels, settings.n_sweeps)
+        improve_kernels(self._statistics, self._kernels, N_SWEEPS)
         self.n_samples += len(images)
         self.last_used[np.unique(codes.indices % len(self._kernels))] = self.n_samples
         if settings.replace_dead:
             self._replace(problem, dictionary, result)
-        self._record(problem, result)
+        self._history.add(
+            self.n_samples,
+            result.objective.mean(),
+            problem.energies.mean(),
+            result.relative_gap.mean(),
+            result.support_size.mean(),
+            result.n_steps.mean(),
+        )
         return result
 
     def _checked(self, images: ArrayLike) -> np.ndarray:
-        """Return images as floats, or raise TypeError or ValueError."""
-        channels = self._shape[3:]
-        pixels = checks.real_array(
-            "images",
-            images,
-            shape=(None, None, None, *channels),
-            meaning="(n_images, rows, columns" + (", n_channels)" if channels else ")"),
-        )
+        """Return images as floats, in the range in which sums of squares are."""
+        shape, meaning = (None, None, None, *self._shape[3:]), "(n_images, rows, columns[, n_channels])"
+        pixels = checks.real_array("images", images, shape=shape, meaning=meaning)
         kind = np.asarray(images).dtype
         if kind.kind in "iu":
             raise TypeError(
@@ -236,7 +211,6 @@ class KernelLearner(Resumable):
         "settings": Entry("U", ()),
         "lags": Entry("f", ("kernels", None, None, "kernels")),
         "correlations": Entry("f", ("kernels", None, None)),
-        "sums": Entry("f", (len(SUMS),), 0.0),
         "counters": Entry("iu", (len(COUNTERS),), 0),
         "last_used": Entry("iu", ("kernels",), 0),
         "history": Entry("f", ("batches", len(HISTORY))),
@@ -249,7 +223,6 @@ class KernelLearner(Resumable):
             "settings": json.dumps(asdict(self.settings)),
             "lags": statistics.lags,
             "correlations": statistics.correlations,
-            "sums": np.array([getattr(statistics, name) for name in SUMS]),
             "counters": np.array([getattr(self, name) for name in COUNTERS]),
             "last_used": self.last_used,
             "history": self._history.rows,
@@ -257,39 +230,28 @@ class KernelLearner(Resumable):
 
     @classmethod
     def _of_entries(cls, entries: dict[str, Any]) -> Self:
-        kernels = entries["kernels"]
+        kernels, history = entries["kernels"], entries["history"]
         learner = cls(kernels, KernelSettings(**json_object("settings", entries["settings"])))
         statistics = learner._statistics
-        vars(learner).update(zip(COUNTERS, entries["counters"].tolist(), strict=True))
-        vars(statistics).update(zip(SUMS, entries["sums"].tolist(), strict=True))
-        for name, target in (
-            ("lags", statistics.lags),
-            ("correlations", statistics.correlations),
-            ("last_used", learner.last_used),
-        ):
+        for name, target in (("lags", statistics.lags), ("correlations", statistics.correlations)):
             if entries[name].shape != target.shape:
                 raise ValueError(f"{name} has the wrong shape, {entries[name].shape}")
             target[:] = entries[name]
+        learner.last_used[:] = entries["last_used"]
+        vars(learner).update(zip(COUNTERS, entries["counters"].tolist(), strict=True))
         # Not those of norm one, which differ in their last bits.
         learner._kernels = kernels.reshape(learner._kernels.shape)
-        learner._history.rows = entries["history"]
-        learner._require_consistent()
+        learner._history.rows = history
+        if not (
+            np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1).max() <= LARGEST_NORM
+            and learner.last_used.max() <= learner.n_samples
+            and statistics.usage.min() >= 0.0
+            and len(history) == learner.n_batches
+            and history[-1:, 0].sum() == learner.n_samples
+            and (np.diff(history[:, 0], prepend=0.0) > 0.0).all()
+        ):
+            raise ValueError("its numbers contradict each other")
         return learner
-
-    def _require_consistent(self) -> None:
-        """Raise ValueError if numbers contradict each other, as those of no learner do."""
-        norm = float(np.linalg.norm(self._kernels.reshape(len(self._kernels), -1), axis=1).max())
-        if norm > LARGEST_NORM:
-            raise ValueError(f"kernels have norms of at most one, not {norm:.3g}")
-        if self.last_used.max() > self.n_samples:
-            raise ValueError(f"last_used is later than the {self.n_samples} images learned from")
-        if self._statistics.weight > self.n_samples:
-            raise ValueError(f"weight is more than the {self.n_samples} images learned from")
-        if self._statistics.usage.min() < 0.0:
-            raise ValueError("lags have a negative sum of squares")
-        seen = [0.0, *self._history.rows[:, 0]]
-        if len(seen) != self.n_batches + 1 or seen[-1] != self.n_samples or (np.diff(seen) <= 0.0).any():
-            raise ValueError(f"history is not of {self.n_batches} batches and {self.n_samples} images")
 
     # -- within a batch -------------------------------------------------------------------------
 
@@ -320,27 +282,12 @@ class KernelLearner(Resumable):
                 n, max(row - rows, 0) : row + rows + 1, max(column - columns, 0) : column + columns + 1
             ] = 0
 
-    def _record(self, problem: LassoProblem, result: SpikingCodingResult) -> None:
-        energies = np.maximum(problem.energies, np.finfo(float).tiny)
-        self._history.add(
-            self.n_samples,
-            result.objective.mean(),
-            problem.energies.mean(),
-            (result.duality_gap / energies).mean(),
-            result.support_size.mean(),
-            result.n_steps.mean(),
-        )
-
 
 def random_kernels(
     details: list[np.ndarray], n_kernels: int, kernel_size: tuple[int, int], rng: np.random.Generator
 ) -> np.ndarray:
-    """Return patches of images, chosen with probabilities in proportion to their energies, of norm one.
-
-    None is another's multiple.  If there are not enough such patches, the rest is noise.
-
-    Shapes: details (height, width).
-    """
+    """Return patches of images, of norm one and different directions; if these are too few, noise as well."""
+    # Probabilities are in proportion to energies.
     areas = np.array([detail.shape[0] * detail.shape[1] for detail in details], dtype=float)
     n_candidates = CANDIDATES * n_kernels
     height, width = kernel_size
@@ -384,14 +331,7 @@ def learn_kernels(
     n_jobs: int | None = None,
     course: Course = NOTHING_BESIDE,
 ) -> None:
-    """Let a learner learn from passes through images, cut into crops (`batches_of_crops`).
-
-    Whatever ends it early, Ctrl-C or an error of the callback: the learner is as after the last whole batch.
-    Called again with the same arguments, it continues there, and ends with the same bits as if it had never
-    stopped.
-
-    Shapes: details (height, width).
-    """
+    """Let a learner learn from passes through images, from where it or its checkpoint is."""
     geometry = (details, crop_size, learner.kernel_size, learner.settings.stride)
     passes = [
         batch
@@ -449,14 +389,9 @@ def batches_of_crops(
     seed: int,
     number: int,
 ) -> list[Batch]:
-    """Return which crops of images make the batches of one pass, in a random order.
-
-    An image gives as many crops as cover its area, one at least, from places that are all equally likely.  A
-    crop has the largest size up to `crop_size` that fits the image and that the grid of kernels covers.
-    Every pass has as many batches.
-
-    Shapes: images (height, width).
-    """
+    """Return which crops of images make the batches of one pass, in a random order."""
+    # An image gives as many crops as cover its area, from places that are all equally likely; so every pass
+    # has as many batches.
     rng = np.random.default_rng([seed, number])
     corners: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     for n, image in enumerate(images):
@@ -478,6 +413,6 @@ def batches_of_crops(
 def crop_shape(
     image_shape: tuple[int, ...], crop_size: tuple[int, int], kernel_size: tuple[int, int], stride: int
 ) -> tuple[int, int]:
-    """Return (rows, columns) of the crops of an image."""
+    """Return (rows, columns) of the largest crops of an image up to a size that the grid covers."""
     largest = (min(image_shape[0], crop_size[0]), min(image_shape[1], crop_size[1]))
     return valid_shape(largest, kernel_size, stride, pad=False)

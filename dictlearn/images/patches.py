@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
 from dictlearn.atoms import unit_norm
@@ -37,12 +38,9 @@ def extract_patches(image: ArrayLike, patch_size: int | tuple[int, int], *, stri
     ndarray, shape (n_patches, patch height * patch width)
         Row by row of the image, as are the pixels within a patch.  A copy.
     """
-    is_signal = np.ndim(image) == 1
-    image, size = as_plane(image), as_size("patch_size", patch_size, is_signal=is_signal)
+    size = as_size("patch_size", patch_size, is_signal=np.ndim(image) == 1)
     stride = checks.positive_integer("stride", stride)
-    require_fit(image.shape, size)
-    windows = np.lib.stride_tricks.sliding_window_view(image, size)[::stride, ::stride]
-    return windows.reshape(-1, size[0] * size[1]).copy()
+    return _windows(as_plane(image), size)[::stride, ::stride].reshape(-1, size[0] * size[1]).copy()
 
 
 def random_patches(
@@ -65,8 +63,8 @@ def random_patches(
         Side of a square patch, or (height, width), in pixels; of signals, the length of a window.
     n_patches : int
         How many to draw.
-    rng : int, Generator or None, default None
-        As for `numpy.random.default_rng`.
+    rng : int or Generator, optional
+        For the places and their order.
     least_contrast : float, default 0
         Draw only patches whose norm, without their mean, is at least this: learning from photographs
         is better without sky.
@@ -76,23 +74,18 @@ def random_patches(
     ndarray, shape (n_patches, patch height * patch width)
         In random order.
     """
-    images, is_signal = _as_planes(images)
+    planes, is_signal = _as_planes(images)
     size = as_size("patch_size", patch_size, is_signal=is_signal)
     n_patches = checks.positive_integer("n_patches", n_patches)
     least_contrast = checks.non_negative_number("least_contrast", least_contrast)
-    for image in images:
-        require_fit(image.shape, size)
-    rng = np.random.default_rng(rng)
-
-    views = [np.lib.stride_tricks.sliding_window_view(image, size) for image in images]
+    views = [_windows(plane, size) for plane in planes]
     ends = np.cumsum([view.shape[0] * view.shape[1] for view in views])
     # One index for each place needs as much memory as the images; in return the search always ends.
-    places = rng.permutation(ends[-1])
-    largest = max(1, PIXELS_PER_BATCH // (size[0] * size[1]))
+    places = np.random.default_rng(rng).permutation(ends[-1])
+    step = max(1, min(PIXELS_PER_BATCH // (size[0] * size[1]), 2 * n_patches + 100))
     patches = np.empty((min(n_patches, len(places)), size[0] * size[1]))
     found = start = 0
     while found < n_patches and start < len(places):
-        step = min(largest, 2 * (n_patches - found) + 100)
         candidates = _patches_at(views, ends, places[start : start + step])
         if least_contrast > 0.0:
             contrast = np.linalg.norm(remove_mean(candidates)[0], axis=1)
@@ -137,35 +130,34 @@ def reconstruct_from_patches(
     shape = as_size("image_shape", image_shape, is_signal=is_signal)
     size = as_size("patch_size", patch_size, is_signal=is_signal)
     stride = checks.positive_integer("stride", stride)
-    require_fit(shape, size)
-    rows, columns = grid_shape(shape, size, stride)
     patches = checks.real_array(
         "patches",
         patches,
-        shape=(rows * columns, size[0] * size[1]),
+        shape=(math.prod(grid_shape(shape, size, stride)), size[0] * size[1]),
         meaning="(n_patches, patch height * patch width)",
     )
-    require_cover(shape, size, stride)
+    counts = patch_counts(shape, size, stride)
     total = np.zeros(shape)
     add_patches(total, patches, size, stride)
-    image = total / patch_counts(shape, size, stride)
+    image = total / counts
     return image[0] if is_signal else image
 
 
 def as_plane(image: ArrayLike, name: str = "image") -> np.ndarray:
     """Return a grey image, or a signal as an image of one row."""
-    if np.ndim(image) == 1:
-        return checks.real_array(name, image, shape=(None,), meaning="(length,)")[np.newaxis]
     if np.ndim(image) == 3:
         raise ValueError(
             f"{name} must be 2-D, (height, width), or 1-D; got shape {np.shape(image)}: pass one channel, "
             "image[..., k], or their mean, image.mean(axis=2)"
         )
-    return checks.real_array(name, image, shape=(None, None), meaning="(height, width) or (length,)")
+    shape = (None,) if np.ndim(image) == 1 else (None, None)
+    return np.atleast_2d(checks.real_array(name, image, shape=shape, meaning="(height, width) or (length,)"))
 
 
-def grid_shape(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> tuple[int, int]:
+def grid_shape(image_shape: tuple[int, ...], patch_size: tuple[int, int], stride: int) -> tuple[int, int]:
     """Return the numbers of patches down and across an image."""
+    if patch_size[0] > image_shape[0] or patch_size[1] > image_shape[1]:
+        raise ValueError(f"patch_size must fit into the image, {tuple(image_shape)}; got {patch_size}")
     rows, columns = (
         (whole - part) // stride + 1 for whole, part in zip(image_shape, patch_size, strict=True)
     )
@@ -186,29 +178,25 @@ def add_patches(total: np.ndarray, patches: np.ndarray, patch_size: tuple[int, i
 
 
 def patch_counts(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> np.ndarray:
-    """Return the number of patches that hold each pixel, shape `image_shape`."""
-    along = [np.zeros(whole) for whole in image_shape]
-    for counts, n, part in zip(along, grid_shape(image_shape, patch_size, stride), patch_size, strict=True):
-        for start in range(0, n * stride, stride):
-            counts[start : start + part] += 1.0
+    """Return how many patches hold each pixel, shape `image_shape`; raise ValueError if none holds one."""
+    along = []
+    grid = grid_shape(image_shape, patch_size, stride)
+    for axis, whole, part, n in zip(("row", "column"), image_shape, patch_size, grid, strict=True):
+        held = stride * np.arange(n)[:, np.newaxis] + np.arange(part)
+        counts = np.bincount(held.ravel(), minlength=whole)
+        if not counts.all():
+            raise ValueError(
+                f"patches must cover every pixel; patches of {part} at stride {stride} "
+                f"leave out {axis} {int(np.argmin(counts))} of {whole}"
+            )
+        along.append(counts)
     return np.outer(*along)
 
 
-def require_fit(image_shape: tuple[int, int], patch_size: tuple[int, int]) -> None:
-    """Raise ValueError if a patch is larger than the image."""
-    if patch_size[0] > image_shape[0] or patch_size[1] > image_shape[1]:
-        raise ValueError(f"patch_size must fit into the image, {tuple(image_shape)}; got {patch_size}")
-
-
-def require_cover(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> None:
-    """Raise ValueError naming the first row or column of pixels that no patch covers."""
-    for axis, whole, part in zip(("row", "column"), image_shape, patch_size, strict=True):
-        uncovered = part if stride > part else (whole - part) // stride * stride + part
-        if uncovered < whole:
-            raise ValueError(
-                f"patches must cover every pixel; patches of {part} at stride {stride} "
-                f"leave out {axis} {uncovered} of {whole}"
-            )
+def _windows(plane: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return a view of all patches of an image, shape (rows, columns, *size)."""
+    grid_shape(plane.shape, size, 1)
+    return sliding_window_view(plane, size)
 
 
 def _as_planes(value: Any) -> tuple[list[np.ndarray], bool]:
@@ -231,8 +219,7 @@ def _patches_at(views: list[np.ndarray], ends: np.ndarray, places: np.ndarray) -
     patches = np.empty((len(places), views[0].shape[2] * views[0].shape[3]))
     for k, view in enumerate(views):
         mine = owners == k
-        before = ends[k] - view.shape[0] * view.shape[1]
-        rows, columns = np.divmod(places[mine] - before, view.shape[1])
+        rows, columns = np.divmod(places[mine] - (ends[k] - view.shape[0] * view.shape[1]), view.shape[1])
         patches[mine] = view[rows, columns].reshape(len(rows), patches.shape[1])
     return patches
 
@@ -259,26 +246,17 @@ def overcomplete_dct(patch_size: int | tuple[int, int], n_atoms: int) -> np.ndar
     ndarray, shape (n_atoms, height * width)
         Unit-norm rows; row 0 is constant, every other sums to zero.  Together they span all patches.
     """
-    height, width = as_size("patch_size", patch_size)
+    sides = as_size("patch_size", patch_size)
     n_atoms = checks.positive_integer("n_atoms", n_atoms)
     n_waves = math.isqrt(n_atoms)
-    if n_waves**2 != n_atoms:
-        raise ValueError(f"n_atoms must be a perfect square; got {n_atoms}")
-    if n_waves < max(height, width):
+    if n_waves**2 != n_atoms or n_waves < max(sides):
         raise ValueError(
-            f"n_atoms must be at least {max(height, width) ** 2}, the square of the longer side of the "
-            f"patch; got {n_atoms}"
+            f"n_atoms must be at least {max(sides) ** 2}, the square of the longer side of the patch, and a "
+            f"square; got {n_atoms}"
         )
-    if min(height, width) < min(3, n_waves):
-        raise ValueError(
-            f"patch_size must have sides of at least {min(3, n_waves)} for {n_atoms} different atoms; "
-            f"got {height, width}"
-        )
-    return np.kron(_waves(height, n_waves), _waves(width, n_waves))
-
-
-def _waves(side: int, n_waves: int) -> np.ndarray:
-    """Return unit-norm cosine waves, all but the first without mean, shape (n_waves, side)."""
-    waves = np.cos(np.pi / n_waves * np.outer(np.arange(n_waves), np.arange(side) + 0.5))
-    waves[1:] -= waves[1:].mean(axis=1, keepdims=True)
-    return unit_norm(waves)
+    along = []
+    for side in sides:
+        waves = np.cos(np.pi / n_waves * np.outer(np.arange(n_waves), np.arange(side) + 0.5))
+        waves[1:] -= waves[1:].mean(axis=1, keepdims=True)
+        along.append(unit_norm(waves))
+    return np.kron(*along)

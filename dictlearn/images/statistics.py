@@ -13,8 +13,6 @@ It is exact: all atoms lie within the image.
 
 from __future__ import annotations
 
-from copy import copy
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
@@ -28,7 +26,7 @@ MOST_STEPS = 50
 
 
 class KernelStatistics:
-    """The sums A and B of all images so far, and those of their energies and penalties.
+    """The sums A and B of all images so far.
 
     Attributes
     ----------
@@ -36,12 +34,6 @@ class KernelStatistics:
         A, with the lag zero in the middle.
     correlations : ndarray, shape (n_kernels, height * width, n_channels)
         B.
-    energy : float
-        1/2 ||x||^2, added up.
-    penalty : float
-        The penalty of the codes, added up.
-    weight : float
-        How many images: one that came before `forget` counts by its factor.
     """
 
     def __init__(self, n_kernels: int, kernel_size: tuple[int, int], n_channels: int, stride: int) -> None:
@@ -51,15 +43,7 @@ class KernelStatistics:
         n_rows, n_columns = (2 * reach + 1 for reach in self.reach)
         self.lags = np.zeros((n_kernels, n_rows, n_columns, n_kernels))
         self.correlations = np.zeros((n_kernels, kernel_size[0] * kernel_size[1], n_channels))
-        self.energy = self.penalty = self.weight = 0.0
         self._shifts = _shifts(kernel_size, self.reach, stride)
-        self._differences = _differences(kernel_size, self.reach, stride)
-
-    def copy(self) -> KernelStatistics:
-        """Return a copy of all sums."""
-        other = copy(self)
-        other.lags, other.correlations = self.lags.copy(), self.correlations.copy()
-        return other
 
     @property
     def usage(self) -> np.ndarray:
@@ -70,21 +54,9 @@ class KernelStatistics:
         """Let what came before count by a factor."""
         self.lags *= factor
         self.correlations *= factor
-        self.energy *= factor
-        self.penalty *= factor
-        self.weight *= factor
 
-    def add(
-        self,
-        dictionary: ConvolutionalDictionary,
-        signals: np.ndarray,
-        codes: sparse.csr_array,
-        penalty: float,
-    ) -> None:
-        """Add images and their codes.
-
-        Shapes: signals (n_signals, n_features); codes (n_signals, n_atoms).
-        """
+    def add(self, dictionary: ConvolutionalDictionary, signals: np.ndarray, codes: sparse.csr_array) -> None:
+        """Add images, shape (n_signals, n_features), and their codes."""
         self._add_lags(dictionary, codes)
         row_stride, column_stride = dictionary.plane_strides
         for n, signal in enumerate(signals):
@@ -100,9 +72,6 @@ class KernelStatistics:
             shape = (dictionary.n_kernels, len(used))
             by_kernel = sparse.csr_array((codes.data[entries], (kernel, row_of_entry)), shape)
             self.correlations += (by_kernel @ patches).reshape(self.correlations.shape)
-        self.energy += 0.5 * float(np.einsum("ij,ij->", signals, signals))
-        self.penalty += penalty
-        self.weight += len(signals)
 
     def product(self, kernels: np.ndarray) -> np.ndarray:
         """Return A d, shape (n_kernels, height * width, n_channels)."""
@@ -122,12 +91,10 @@ class KernelStatistics:
 
     def own_block(self, kernel: int) -> np.ndarray:
         """Return the part of A between the pixels of one kernel, the same for each channel."""
-        return np.append(self.lags[kernel, :, :, kernel], 0.0)[self._differences]
-
-    def objective(self, kernels: np.ndarray) -> float:
-        """Return the mean objective of the images so far with other kernels and the same codes."""
-        quadratic = 0.5 * np.vdot(kernels, self.product(kernels)) - np.vdot(kernels, self.correlations)
-        return (self.energy + self.penalty + float(quadratic)) / self.weight
+        n_pixels = self._shifts.shape[1]
+        block = np.zeros((n_pixels, n_pixels + 1))  # pixels outside are in the last column
+        block[np.arange(n_pixels), self._shifts] = self.lags[kernel, :, :, kernel].reshape(-1, 1)
+        return block[:, :-1]
 
     def clear(self, kernel: int) -> None:
         """Forget all codes of one kernel."""
@@ -168,18 +135,6 @@ def _shifts(kernel_size: tuple[int, int], reach: tuple[int, int], stride: int) -
     return np.where(inside, rows * width + columns, height * width).reshape(-1, height * width)
 
 
-def _differences(kernel_size: tuple[int, int], reach: tuple[int, int], stride: int) -> np.ndarray:
-    """Return for each two pixels the lag between them, or one past the last where they are between lags."""
-    shifts = _shifts(kernel_size, reach, stride)
-    n_pixels = kernel_size[0] * kernel_size[1]
-    table = np.full((n_pixels, n_pixels + 1), len(shifts))
-    lag = np.arange(len(shifts))
-    for pixel in range(n_pixels):
-        table[pixel, shifts[:, pixel]] = lag
-    # The pixels outside all stand in the last column.
-    return table[:, :-1]
-
-
 def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps: int) -> None:
     """Minimise the data term over one used kernel of norm at most one after the other, each exactly."""
     usage = statistics.usage
@@ -197,17 +152,10 @@ def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps:
 
 
 def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the d of norm at most one that minimises ``1/2 <d, block d> - <d, wanted>``.
-
-    In the basis of the block's eigenvectors it is wanted / (eigenvalue + m); the multiplier m is zero, or it
-    makes the norm one.  The unit that both have does not matter.
-
-    Shapes: block (n_pixels, n_pixels); wanted (n_pixels, n_channels).
-
-    References
-    ----------
-    More and Sorensen (1983), SIAM J. Sci. Stat. Comput. 4: Newton's method for 1 / ||d||.
-    """
+    """Return the d of norm at most one that minimises ``1/2 <d, block d> - <d, wanted>``, in any unit."""
+    # In the basis of the block's eigenvectors d is wanted / (eigenvalue + m); the multiplier m is zero, or it
+    # makes the norm one, by Newton's method for 1 / ||d|| (More and Sorensen 1983, SIAM J. Sci. Stat. Comput.
+    # 4).  Shapes: block (n_pixels, n_pixels); wanted (n_pixels, n_channels).
     # Divided by a power of two, which rounds nothing: cubes of very large or small numbers leave the range
     # of floats.
     unit = -int(np.frexp(max(np.abs(block).max(), np.abs(wanted).max()))[1])

@@ -82,7 +82,7 @@ def test_it_learns_and_is_cloned_and_pickled(fitted):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"stride": 3, "boundary": "crop"}, {"margin": 4, "positive": True}], ids=str
+    "changes", [{}, {"stride": 3, "background": "mean"}, {"margin": 4, "positive": True}], ids=str
 )
 @pytest.mark.parametrize("pictures", [images(), COLOUR], ids=["grey", "colour"])
 def test_codes_are_those_of_the_problem_and_images_come_back(changes, pictures):
@@ -267,7 +267,7 @@ def of_both(images=PICTURES, **changes):
 
 @each_refused(
     (of_both, ValueError, {"images": [np.array(1.0), [np.ones((9, 9)), np.ones(9)], [], [np.ones((9, 9))], [np.full((9, 9), np.nan)]], "n_channels": [0], "n_components": [0], "alpha": [0.0], "stride": [0], "crop_size": [4]}),
-    (of_both, ValueError, {"background": ["dark"], "dict_init": [np.ones((3, 5, 5)), np.zeros((4, 5, 5))], "n_jobs": [0], "boundary": ["foo"], "margin": [-2], "transform_tol": [-1]}),
+    (of_both, ValueError, {"background": ["dark"], "dict_init": [np.ones((3, 5, 5)), np.zeros((4, 5, 5))], "n_jobs": [0], "margin": [-2], "transform_tol": [-1]}),
     (of_both, TypeError, {"batch_size": [1.5], "solver": ["fista"], "images": [[np.ma.masked_less(np.eye(9), 0.5)]]}),
     (fit, ValueError, {"max_iter": [0]}),
     (fit, TypeError, {"callback": [3], "progress": [1], "checkpoint": [3]}),

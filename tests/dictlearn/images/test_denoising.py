@@ -33,27 +33,21 @@ def noisy():
 
 @pytest.mark.parametrize("stride", [1, 4])
 def test_orthonormal_atoms_threshold_their_correlations(noisy, stride):
-    """Soft without projection, hard with it; in channels each sign apart."""
+    """Those above the penalty are left as they are; in channels each sign apart."""
     image, options = noisy[1], {"patch_size": 4, "penalty": 0.2, "stride": stride}
     patches, means = remove_mean(extract_patches(image, 4, stride=stride))
     products = patches @ DCT.T
-    soft, hard = (
-        np.sign(products) * np.maximum(np.abs(products) - 0.2, 0.0),
-        products * (np.abs(products) > 0.2),
-    )
-    for codes, project in ((soft, False), (hard, True)):
-        expected = reconstruct_from_patches(codes @ DCT + means, image.shape, 4, stride=stride)
-        result = denoise(image, DCT, project=project, **options)
-        np.testing.assert_allclose(result.image, expected, atol=1e-13)
-        assert result.n_patches == len(patches)
-        assert result.nonzeros_per_patch == pytest.approx((hard != 0.0).sum(axis=1).mean(), rel=1e-12)
-        assert result.relative_gap < 1e-13
-        assert result.penalty.tolist() == [0.2] * 16
-        pixels = np.sign(patches) * np.maximum(np.abs(patches) - 0.2, 0.0)
-        pixels = patches * (pixels != 0.0) if project else pixels
-        expected = reconstruct_from_patches(pixels + means, image.shape, 4, stride=stride)
-        in_channels = denoise(image, np.eye(32), project=project, **options)
-        np.testing.assert_allclose(in_channels.image, expected, atol=1e-13)
+    codes = products * (np.abs(products) > 0.2)
+    expected = reconstruct_from_patches(codes @ DCT + means, image.shape, 4, stride=stride)
+    result = denoise(image, DCT, **options)
+    np.testing.assert_allclose(result.image, expected, atol=1e-13)
+    assert result.n_patches == len(patches)
+    assert result.nonzeros_per_patch == pytest.approx((codes != 0.0).sum(axis=1).mean(), rel=1e-12)
+    assert result.relative_gap < 1e-13
+    assert result.penalty.tolist() == [0.2] * 16
+    pixels = patches * (np.abs(patches) > 0.2)
+    expected = reconstruct_from_patches(pixels + means, image.shape, 4, stride=stride)
+    np.testing.assert_allclose(denoise(image, np.eye(32), **options).image, expected, atol=1e-13)
 
 
 def test_projection_is_the_least_squares_fit_of_active_atoms():
@@ -78,12 +72,11 @@ def test_projection_is_the_least_squares_fit_of_active_atoms():
 
 
 def test_the_default_penalty_is_the_universal_threshold():
-    """sqrt(2 log N) standard deviations of noise; in channels from the moments of its magnitude; half of it unprojected."""
+    """sqrt(2 log N) standard deviations of noise; in channels from the moments of its magnitude."""
     atoms = np.diag([1.0, 2.0, 0.5, 1.0])[:3]
     expected = np.sqrt(2.0 * np.log(3.0)) * 0.1 * np.array([1.0, 2.0, 0.5])
-    for factor, project in ((1.0, True), (0.5, False)):
-        result = denoise(np.eye(5), atoms, patch_size=2, noise_level=0.1, project=project)
-        np.testing.assert_allclose(result.penalty, factor * expected, rtol=1e-14)
+    result = denoise(np.eye(5), atoms, patch_size=2, noise_level=0.1)
+    np.testing.assert_allclose(result.penalty, expected, rtol=1e-14)
     rng = np.random.default_rng(0)
     atoms = rng.uniform(size=(3, 8))
     penalty = denoise(20.0 * np.eye(5), atoms, patch_size=2, noise_level=1.0).penalty
@@ -119,7 +112,7 @@ def denoised(image=IMAGE, dictionary=DCT, **options):
 
 @each_refused(
     (denoised, ValueError, {"image": [np.zeros((10, 12, 3)), IMAGE + np.nan], "dictionary": [DCT[:, :15], np.hstack([DCT, DCT]), DCT * 0.0], "patch_size": [11], "noise_level": [0.0, None], "penalty": [1.0], "n_jobs": [0]}),
-    (denoised, TypeError, {"project": [1], "progress": ["yes"]}),
+    (denoised, TypeError, {"progress": ["yes"]}),
     (partial(denoised, noise_level=None), ValueError, {"penalty": [-1.0, [1.0]]}),
     (lambda: denoised(IMAGE[0], np.eye(14), patch_size=14), ValueError, "must fit into the image"),
     (lambda: denoised(stride=4), ValueError, "row 8 of 10"),
