@@ -271,8 +271,7 @@ def _refined_run(
         problem, network, tol=tol, max_duration=max_duration, refine=refine, record_spikes=True
     )
     best = BestCodes(problem, tol)
-    for signals, codes, certificate in recorded.search(best):
-        best.put(signals, codes, certificate)
+    best.keep(recorded.search(best))
     stages: list[Stage] = []
     looks: list[tuple[float, np.ndarray]] = []
     start = 0.0

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from snn.digital import Digital, DigitalFormat
 from solvers import LassoProblem, solve, solve_active_set
-from solvers.methods import DigitalOneWindow, DigitalStages
+from solvers.methods import DigitalOneWindow, Stages
 
 LABELS = {
     "weight_bits": "bits of a weight",
@@ -101,7 +101,7 @@ def sweep(
         with warnings.catch_warnings():  # a gap is what is asked for, not an accident
             warnings.simplefilter("ignore", ConvergenceWarning)
             how = Digital(point.get("time_step", time_step), varied(form, point), rng=0)
-            method = DigitalStages if refine else DigitalOneWindow
+            method = Stages if refine else DigitalOneWindow
             result = solve(problem, method(duration, how), tol=1e-9)
         found = result.codes != 0.0
         both = (found & wanted).sum(axis=1)

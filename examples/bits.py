@@ -39,7 +39,7 @@ from solvers import (
     solve_active_set,
 )
 from solvers.certificate.optimality import duality_gap, penalty_max
-from solvers.methods import DigitalOneWindow, DigitalStages
+from solvers.methods import DigitalOneWindow, Stages
 
 SIDE, N_ATOMS, N_LEARNED, N_ACTIVE = 8, 256, 128, 6
 SHARE = 0.1  # of the largest penalty that gives a code at all
@@ -184,7 +184,7 @@ def rules_table(problem: LassoProblem, duration: float) -> list[tuple[str, ...]]
     rows = []
     for name, form in RULES.items():
         cells = [name]
-        for kind in (DigitalOneWindow, DigitalStages):
+        for kind in (DigitalOneWindow, Stages):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 result = solve(problem, kind(duration, Digital(STEP, form)), tol=1e-4)

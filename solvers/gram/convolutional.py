@@ -45,12 +45,12 @@ from solvers._kernels.factor import Terms
 from solvers._kernels.grid_descent import GridProblem, KernelGrid
 from solvers._kernels.sparse_gram import GramPart
 from solvers.gram.nested_dissection import Factor
-from solvers.gram.working_set import ActiveSets, codes_by_kernel
+from solvers.gram.working_set import codes_by_kernel
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import compressed_rows
-from solvers.results.operations import drive_work
+from solvers.results.codes import Codes, compressed_rows
+from solvers.results.operations import METHOD, drive_work
 from solvers.workers.progress import is_shown, report, share_of_decades
 
 # All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.
@@ -95,7 +95,7 @@ def optimal_codes(
     signals: np.ndarray,
     start: CompressedRows,
     max_rounds: int | None,
-) -> ActiveSets:
+) -> Codes:
     """Return the optimal codes of some signals."""
     atoms_of, values_of = [], []
     n_corrections, n_rounds, n_multiply_adds = np.zeros((3, len(signals)), dtype=np.int64)
@@ -126,7 +126,8 @@ def optimal_codes(
     atoms = np.concatenate(atoms_of).astype(np.int32)
     shape = (len(signals), problem.n_atoms)
     codes = compressed_rows(shape, CompressedRows(pointers, atoms, np.concatenate(values_of)))
-    return ActiveSets(codes, n_corrections, n_rounds, ended, n_multiply_adds, np.zeros_like(n_rounds))
+    info = {"n_corrections": n_corrections, "stopped": ended}
+    return Codes(codes, n_rounds, None, {METHOD: n_multiply_adds}, info)
 
 
 def _best_multiple(
@@ -512,8 +513,8 @@ class Windows:
         found = codes_by_kernel(
             solve_active_sets, (self._gram,), terms, np.arange(len(starts)), start, max_rounds=None
         )
-        code[positions] = found.codes.reshape(len(starts), self.n_positions, -1)
-        return int(found.n_multiply_adds.sum()) + old.nnz * n_atoms
+        code[positions] = found.values.toarray().reshape(len(starts), self.n_positions, -1)
+        return int(found.work[METHOD].sum()) + old.nnz * n_atoms
 
 
 def windows_of(problem: LassoProblem, diagonal: np.ndarray) -> Windows | None:

@@ -25,12 +25,13 @@ from solvers._kernels.active_set import solve_active_sets, solve_weighted_active
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import Terms
 from solvers.gram import convolutional, products
-from solvers.gram.working_set import ROUNDS_PER_ATOM, ActiveSets, codes_by_kernel
+from solvers.gram.working_set import ROUNDS_PER_ATOM, codes_by_kernel
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import UnitAtoms
 from solvers.problem.screening import largest_ratios
+from solvers.results.codes import Codes
 
 # Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms
 # takes a millisecond or two.
@@ -120,7 +121,7 @@ class Gram:
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
-    ) -> ActiveSets:
+    ) -> Codes:
         """Return the optimal codes of some signals of a problem, from the atoms that a start names."""
         raise NotImplementedError
 
@@ -153,7 +154,7 @@ class FullGram(Gram):
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
-    ) -> ActiveSets:
+    ) -> Codes:
         """Return codes by one kernel, with rows of the matrix."""
         terms = self._terms(problem)
         return codes_by_kernel(solve_active_sets, (self._gram,), terms, signals, start, max_rounds)
@@ -185,7 +186,7 @@ class GramOnDemand(Gram):
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
-    ) -> ActiveSets:
+    ) -> Codes:
         """Return codes signal by signal."""
         return products.codes_of_few(problem, signals, start, max_rounds or ROUNDS_PER_ATOM * problem.n_atoms)
 
@@ -244,7 +245,7 @@ class SharedProducts(GramOnDemand):
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
-    ) -> ActiveSets:
+    ) -> Codes:
         """Return codes of signals that share products."""
         max_rounds = max_rounds or ROUNDS_PER_ATOM * problem.n_atoms
         return products.codes_of_many(problem, self._unit_atoms, signals, start, max_rounds)
@@ -269,7 +270,7 @@ class OwnWeights(Gram):
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
-    ) -> ActiveSets:
+    ) -> Codes:
         """Return codes by one kernel, with the atoms."""
         assert problem.feature_weights is not None
         weights = checks.read_only(problem.feature_weights.astype(np.float64, copy=False))
@@ -307,7 +308,7 @@ class ConvolutionalGram(Gram):
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
-    ) -> ActiveSets:
+    ) -> Codes:
         """Return codes by descents and sparse factors, signal by signal."""
         return convolutional.optimal_codes(problem, self.diagonal, signals, start, max_rounds)
 

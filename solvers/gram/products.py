@@ -27,10 +27,11 @@ from solvers._kernels.active_set import ROUNDING
 from solvers._kernels.batch import CompressedRows
 from solvers.certificate.compiled import certify_and_list
 from solvers.certificate.optimality import Optimality
-from solvers.gram.working_set import ActiveSets, Members, Search, codes_of, results_of
+from solvers.gram.working_set import Members, Search, codes_of, results_of
 from solvers.problem.lasso import LassoProblem, with_shared_mask
 from solvers.problem.matrix import VALUES_PER_BLOCK, UnitAtoms
 from solvers.problem.screening import Largest, largest_ratios, norms_of
+from solvers.results.codes import Codes
 
 # Violators that join W together, at least, of few signals and of many.
 LEAST_JOINING, LEAST_JOINING_OF_LISTED = 80, 60
@@ -47,9 +48,7 @@ LISTED = 128
 PLAIN = 2
 
 
-def codes_of_few(
-    problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int
-) -> ActiveSets:
+def codes_of_few(problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int) -> Codes:
     """Return the optimal codes of some signals, one by one."""
     searches = []
     for signal in signals:
@@ -128,7 +127,7 @@ def bytes_per_signal(n_features: int) -> int:
 
 def codes_of_many(
     problem: LassoProblem, unit_atoms: UnitAtoms, signals: np.ndarray, start: CompressedRows, max_rounds: int
-) -> ActiveSets:
+) -> Codes:
     """Return the optimal codes of some signals, which share products."""
     members = Members(problem, CAPACITY_OF_MANY)
     searches = []

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -33,28 +32,14 @@ from solvers._kernels.factor import Terms, WorkingSet, new_working_set
 from solvers.certificate.optimality import Optimality
 from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
+from solvers.results.codes import Codes, as_sparse
+from solvers.results.operations import GRAM, METHOD
 
 # Signals times atoms in one call of a kernel: some milliseconds, so that Ctrl-C is quick.
 VALUES_PER_CALL = 100_000
 # Most rounds for one signal, a multiple of the number of atoms.  It is never reached unless rounding errors
 # make a support come back.
 ROUNDS_PER_ATOM = 10
-
-
-class ActiveSets(NamedTuple):
-    """Optimal codes of some signals, one row or entry each."""
-
-    codes: np.ndarray | sparse.csr_array
-    n_corrections: np.ndarray
-    """Atoms that left or entered the support of the start; an atom that changed its sign counts twice."""
-    n_rounds: np.ndarray
-    ended: np.ndarray
-    """Whether no atom is left that violates its condition by more than rounding."""
-    n_multiply_adds: np.ndarray
-    n_gram_multiply_adds: np.ndarray
-    """Multiply-adds of entries of the Gram matrix that were computed for these signals."""
-    optimality: Optimality | None = None
-    """The certificates of these codes, where the search needed them."""
 
 
 def codes_by_kernel(
@@ -64,7 +49,7 @@ def codes_by_kernel(
     signals: np.ndarray,
     start: CompressedRows,
     max_rounds: int | None,
-) -> ActiveSets:
+) -> Codes:
     """Return the codes that a kernel of the active-set method writes."""
     n_atoms = len(terms.l1_weights)
     if max_rounds is None:
@@ -75,14 +60,9 @@ def codes_by_kernel(
     for first in range(0, len(signals), step):
         part = slice(first, first + step)
         kernel(*products, *terms, signals[part], start, max_rounds, codes[part], report[part])
-    return ActiveSets(
-        codes,
-        report[:, N_CORRECTIONS],
-        report[:, N_ROUNDS],
-        report[:, ENDED].astype(np.bool_),
-        report[:, N_MULTIPLY_ADDS],
-        np.zeros(len(signals), dtype=np.int64),
-    )
+    work = {METHOD: report[:, N_MULTIPLY_ADDS]}
+    info = {"n_corrections": report[:, N_CORRECTIONS], "stopped": report[:, ENDED].astype(np.bool_)}
+    return Codes(as_sparse(codes), report[:, N_ROUNDS], None, work, info)
 
 
 class Members:
@@ -261,8 +241,11 @@ def codes_of(searches: Sequence[Search]) -> sparse.csr_array:
     return sparse.csr_array((values, atoms, pointers), (len(searches), searches[0].members.problem.n_atoms))
 
 
-def results_of(searches: Sequence[Search], optimality: Optimality | None = None) -> ActiveSets:
-    """Return the codes and counts of some searches."""
-    names = ("n_corrections", "n_rounds", "ended", "n_multiply_adds", "n_gram_multiply_adds")
-    counts = {name: np.array([getattr(search, name) for search in searches]) for name in names}
-    return ActiveSets(codes_of(searches), optimality=optimality, **counts)
+def results_of(searches: Sequence[Search], optimality: Optimality | None = None) -> Codes:
+    """Return the codes of some searches with their counts."""
+    n_corrections, n_rounds, n_multiply_adds, n_gram_multiply_adds = np.array(
+        [(s.n_corrections, s.n_rounds, s.n_multiply_adds, s.n_gram_multiply_adds) for s in searches]
+    ).T
+    work = {METHOD: n_multiply_adds, GRAM: n_gram_multiply_adds}
+    info = {"n_corrections": n_corrections, "stopped": np.array([search.ended for search in searches])}
+    return Codes(codes_of(searches), n_rounds, optimality, work, info)

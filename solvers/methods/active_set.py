@@ -12,7 +12,6 @@ from scipy import sparse
 from snn.base import checks
 from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
 from solvers._kernels.batch import CompressedRows
-from solvers.certificate.compiled import optimality_of
 from solvers.gram.gram import (
     ATOMS_PER_SIGNAL,
     Gram,
@@ -22,12 +21,12 @@ from solvers.gram.gram import (
     gram_of,
     shares_products,
 )
-from solvers.gram.working_set import ROUNDS_PER_ATOM, ActiveSets
+from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
-from solvers.methods.method import TAKEN, TOGETHER, Found, Method, Takes
+from solvers.methods.method import TAKEN, TOGETHER, Method, Takes
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import BestCodes, Codes, as_sparse, compressed_rows
-from solvers.results.operations import CERTIFICATE, GRAM, METHOD, certificate_work
+from solvers.results.codes import BestCodes, Codes, Found, as_sparse, code_of_kernel
+from solvers.results.operations import METHOD
 from solvers.workers.blas import one_blas_thread
 
 NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
@@ -107,10 +106,8 @@ class ActiveSet(Method):
     def search(self, best: BestCodes, prepared: Gram) -> Iterator[Found]:
         """Yield optimal codes; where rounding leads astray, also those from other starts."""
         problem, signals = best.problem, best.active
-        found = prepared.optimal_codes(problem, signals, _currents(problem, best.start), self.max_rounds)
-        best.info = {"n_corrections": found.n_corrections, "stopped": found.ended}
-        _count(best, signals, found)
-        yield signals, found.codes, found.optimality
+        starts = _currents(problem, best.start)
+        yield signals, prepared.optimal_codes(problem, signals, starts, self.max_rounds)
         # On a support that is close to singular the equations may lead astray.
         best.fall_back()
         is_poor = ~(best.gaps[best.active] <= POOR * problem.energies[best.active])
@@ -129,29 +126,21 @@ class ActiveSet(Method):
         iterates = Iterates(part, step, np.zeros((1, part.n_atoms)))
         for _ in range(FIRST_ITERATIONS):
             iterates.advance()
-        first = as_sparse(iterates.codes / step.norms)
-        best.count(METHOD, signal, iterates.n_products)
-        yield signal, first, None
-        gap = best.gaps[signal].copy()
-        again = prepared.optimal_codes(part, np.arange(1), _currents(part, Codes(first, best.steps[signal])))
-        _count(best, signal, again)
-        yield signal, again.codes, again.optimality
-        if best.gaps[signal] < gap:
-            best.info["stopped"][signal] = again.ended
-        before = sparse.csr_array(again.codes.shape) if best.start is None else best.start.values[signal]
-        changes = abs(before.sign() - best.values[signal].sign())
-        best.info["n_corrections"][signal] = changes.sum(axis=1).astype(np.int64)
+        first = Codes(as_sparse(iterates.codes / step.norms), np.zeros(1, dtype=np.int64))
+        first.work[METHOD] = iterates.n_products
+        before = sparse.csr_array(first.values.shape) if best.start is None else best.start.values[signal]
+        for found in (first, prepared.optimal_codes(part, np.arange(1), _currents(part, first))):
+            changes = abs(before.sign() - found.values.sign())
+            found.info["n_corrections"] = changes.sum(axis=1).astype(np.int64)
+            yield signal, found
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
-        """Return the code of a single signal by one call of a kernel; None if it misses `tol`.
-
-        Code and certificate are the same as by `search`, in less time for calls.
-        """
+        """Return the code of a single signal by one call of a kernel; None if it misses `tol`."""
         # All that is left to BLAS.
         with nullcontext() if problem.has_gram and problem.has_correlations else one_blas_thread():
             gram, correlations = problem.gram, problem.correlations
         currents = _currents(problem, start)
-        report = np.empty(N_FIGURES + N_REPORTED)
+        report = np.empty((N_FIGURES + N_REPORTED, 1))
         atoms, values = solve_and_certify(
             problem.atoms.rows,
             gram,
@@ -164,24 +153,12 @@ class ActiveSet(Method):
             currents.columns,
             currents.values,
             ROUNDS_PER_ATOM * problem.n_atoms if self.max_rounds is None else self.max_rounds,
-            report,
+            report[:, 0],
         )
-        pointers = np.array([0, len(atoms)], dtype=np.int32)
-        codes = compressed_rows((1, problem.n_atoms), CompressedRows(pointers, atoms, values))
-        optimality = optimality_of(problem, codes, report[:N_FIGURES, np.newaxis])
-        if not optimality.duality_gap[0] <= tol * problem.energies[0]:
-            return None
-        # Arrays of one entry each.
-        n_corrections, n_rounds, _, n_multiply_adds = report[N_FIGURES:, np.newaxis].astype(np.int64)
-        work = {METHOD: n_multiply_adds, CERTIFICATE: np.array([certificate_work(problem, len(atoms))])}
-        return Codes(codes, n_rounds, optimality, work, {"n_corrections": n_corrections})
-
-
-def _count(best: BestCodes, signals: np.ndarray, found: ActiveSets) -> None:
-    """Count the rounds and multiply-adds of some signals."""
-    best.steps[signals] += found.n_rounds
-    best.count(METHOD, signals, found.n_multiply_adds)
-    best.count(GRAM, signals, found.n_gram_multiply_adds)
+        n_corrections, n_rounds, _, n_multiply_adds = report[N_FIGURES:].astype(np.int64)
+        found = code_of_kernel(problem, atoms, values, report[:N_FIGURES], n_rounds)
+        found.work[METHOD], found.info["n_corrections"] = n_multiply_adds, n_corrections
+        return found if found.reach(problem, tol) else None
 
 
 def _currents(problem: LassoProblem, start: Codes | None) -> CompressedRows:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from snn import simulate_analog
 from snn.base import checks
-from solvers.methods.method import Found, Method, Takes
+from solvers.methods.method import Method, Takes
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import BestCodes
+from solvers.results.codes import BestCodes, Found
 from solvers.results.operations import METHOD
 
 # The gap is looked at after one time constant, and again whenever the time has grown by a quarter.
@@ -22,14 +22,6 @@ CHECK_PART = 0.25
 # costs stability, and no integrator in double precision keeps a finer one.
 INTEGRATOR_PART = 0.1
 INTEGRATOR_RANGE = (1e-13, 1e-4)
-
-
-class Flow(NamedTuple):
-    """The norms of atoms, and the weights of all flows."""
-
-    norms: np.ndarray
-    weights: np.ndarray
-    """-(G - 1), of atoms of norm one."""
 
 
 @dataclass(frozen=True)
@@ -71,26 +63,23 @@ class Analog(Method):
         """Return the time."""
         return f"max_duration={self.max_duration:g}"
 
-    def prepare(self, problem: LassoProblem) -> Flow:
-        """Return the weights of the flow."""
+    def prepare(self, problem: LassoProblem) -> tuple[np.ndarray, np.ndarray]:
+        """Return the norms of atoms, and -(G - 1) of atoms of norm one, the weights of all flows."""
         norms = np.sqrt(problem.weighted_model.atoms.positive_squared_norms)
         weights = -(problem.gram / norms / norms[:, np.newaxis])
         np.fill_diagonal(weights, 0.0)
-        return Flow(norms, weights)
+        return norms, weights
 
-    def batches(self, problem: LassoProblem, prepared: Flow, n_workers: int) -> list[slice]:
+    def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
         """Return one signal after the other."""
         return [slice(signal, signal + 1) for signal in range(problem.n_signals)]
 
-    def search(self, best: BestCodes, prepared: Flow) -> Iterator[Found]:
+    def search(self, best: BestCodes, prepared: tuple[np.ndarray, np.ndarray]) -> Iterator[Found]:
         """Yield the code of a single signal as time goes on."""
-        problem, signals, (norms, weights) = best.problem, best.active, prepared
-        codes = np.zeros((1, problem.n_atoms))
-        if best.start is not None and problem.energies[0] > 0.0:
-            codes = best.start.values.toarray()
-        yield signals, codes, None
+        problem, signal, (norms, weights) = best.problem, best.active, prepared
+        best.count(METHOD, signal, 0)
+        best.fall_back()
         if not len(best.active):
-            best.count(METHOD, signals, 0)
             return
         # In units in which atoms and signal have norm one.
         length = np.sqrt(2.0 * problem.energies[0])
@@ -98,11 +87,14 @@ class Analog(Method):
         threshold = problem.l1_weights / (norms * length)
         divisor = 1.0 + problem.curvatures / problem.weighted_model.atoms.positive_squared_norms
         potential = np.zeros(problem.n_atoms)
-        if codes.any():
-            activity = codes[0] * norms / length
-            potential = _potential(activity, drive, weights, threshold, divisor, problem.is_positive)
-        # Where the flow starts: potentials of all neurons from the active ones.
-        best.count(METHOD, signals, int(np.count_nonzero(codes)) * problem.n_atoms)
+        if best.start is not None:
+            activity = best.start.values.toarray()[0] * norms / length
+            # Silent neurons are close to their equilibrium.
+            silent = drive + activity @ weights
+            silent = np.clip(silent, -np.inf if problem.is_positive else -threshold, threshold)
+            active = np.sign(activity) * threshold + divisor * activity
+            potential = np.where(activity == 0.0, silent, active)
+            best.count(METHOD, signal, int(np.count_nonzero(activity)) * problem.n_atoms)
         time = 0.0
         while time < self.max_duration and len(best.active):
             segment = min(max(FIRST_CHECK, CHECK_PART * time), self.max_duration - time)
@@ -119,20 +111,6 @@ class Analog(Method):
             )
             time += segment
             best.steps += run.n_evaluations
-            best.count(METHOD, signals, int(run.operations.multiply_adds))
+            best.count(METHOD, signal, int(run.operations.multiply_adds))
             potential = run.potentials[-1]
-            yield signals, run.activities[-1:] * length / norms, None
-
-
-def _potential(
-    activity: np.ndarray,
-    drive: np.ndarray,
-    weights: np.ndarray,
-    threshold: np.ndarray,
-    divisor: np.ndarray,
-    positive: bool,
-) -> np.ndarray:
-    """Return potentials with these activities; silent neurons are close to their equilibrium."""
-    silent = drive + activity @ weights
-    silent = np.minimum(silent, threshold) if positive else np.clip(silent, -threshold, threshold)
-    return np.where(activity == 0.0, silent, np.sign(activity) * threshold + divisor * activity)
+            yield signal, run.activities[-1:] * length / norms

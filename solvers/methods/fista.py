@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from snn.base import checks
-from solvers.methods.method import TAKEN, TOGETHER, Found, Method, Takes
+from solvers.methods.method import TAKEN, TOGETHER, Method, Takes
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import sparse_product
 from solvers.problem.signals import SMALLEST_WEIGHT
-from solvers.results.codes import BestCodes
+from solvers.results.codes import BestCodes, Found
 from solvers.results.operations import METHOD
 
 # Iterations from one look at the duality gap to the next, and as a part of those done so far: a look costs
@@ -103,7 +103,7 @@ class Fista(Method):
             best.steps[signals] = iteration
             done = (gaps <= best.tol) | is_last
             if done.any():
-                yield signals[done], iterates.codes[done] / step.norms, None
+                yield signals[done], iterates.codes[done] / step.norms
                 leave = np.isin(signals, best.active, invert=True) | is_last
                 best.count(METHOD, signals[leave], iterates.n_products[leave])
                 iterates.drop(np.flatnonzero(leave))

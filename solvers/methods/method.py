@@ -10,21 +10,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from snn.base import checks
 from solvers.certificate.corrected import signal_of_dependent_atoms
-from solvers.certificate.optimality import Optimality
 from solvers.gram.gram import uses_full_gram
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
 from solvers.problem.messages import warn_if_ill_posed
-from solvers.results.codes import BestCodes, Codes, joined
-from solvers.results.operations import EXACT
+from solvers.results.codes import BestCodes, Codes, Found, joined
+from solvers.results.operations import CERTIFICATE, EXACT, certificate_work
 from solvers.results.result import SparseCodingResult, Start, certified_result, start_codes
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.progress import progress_bar
@@ -35,10 +33,8 @@ from solvers.workers.spread import batch_slices, spread
 TOGETHER, BY_MASK, REFUSED = "together", "by mask", "refused"
 # Atoms without an l1 weight: in any problem, or where codes must not be negative; otherwise an error.
 TAKEN, NOT_NEGATIVE = "taken", "not negative"
-
-
-Found: TypeAlias = tuple[np.ndarray, np.ndarray | sparse.csr_array, Optimality | None]
-"""Signals, their codes, and the certificates of these if they were measured."""
+ONLY = np.zeros(1, dtype=np.int64)
+"""The only signal of a problem."""
 
 
 class Takes(NamedTuple):
@@ -114,10 +110,10 @@ class Method(ABC):
     def search(self, best: BestCodes, prepared: Any) -> Iterator[Found]:
         """Yield codes of signals, until none is active or the method is at its limit.
 
-        Each item is a tuple: signals, an ndarray of int; their codes, an ndarray or csr_array with a row for
-        each; and the certificates of these codes if they were measured, else None.  `best` has the problem,
-        the tolerance, the start, and the signals that are not done.  The method writes `steps` and `info`
-        there, and counts its multiply-adds; `prepared` is from `prepare`.
+        Each item is a tuple: signals, an ndarray of int, and their codes, an ndarray or csr_array with a row
+        for each, or `Codes`.  `best` has the problem, the tolerance, the start, and the signals that are not
+        done.  Steps, multiply-adds and further figures are part of `Codes`, or the method writes them to
+        `best`; `prepared` is from `prepare`.
         """
 
     def limit(self, stopped: np.ndarray | None) -> str:
@@ -134,14 +130,6 @@ class Method(ABC):
         It returns None where the code does not reach `tol` and could be better; then `search` is called.
         """
         return None
-
-    def shared_info(self, prepared: Any) -> dict[str, Any]:
-        """Return further figures of the result that all signals share."""
-        return {}
-
-    def context(self) -> AbstractContextManager[object]:
-        """Return a context in which all batches are solved, in the thread of the caller."""
-        return nullcontext()
 
     def __call__(self, problem: LassoProblem, **options: Any) -> Any:
         """Solve a problem: `solve`."""
@@ -211,13 +199,13 @@ def solve(
     progress = checks.flag("progress", progress)
     _require_taken(problem, method, codes)
     warn_if_ill_posed(problem)
-    prepared, solved = None, None
+    solved = None
     if problem.n_signals == 1 and not progress and _has_kernel(problem):
-        solved = method.solve_alone(problem, codes, tol)
+        solved = _solved_alone(problem, method, codes, tol)
     if solved is None:
         # A process that forks while BLAS uses several threads may hang in BLAS.
         with one_blas_thread():
-            prepared, solved = _solved(problem, method, codes, tol, n_jobs, progress)
+            solved = _solved(problem, method, codes, tol, n_jobs, progress)
     return certified_result(
         problem,
         solved,
@@ -227,7 +215,6 @@ def solve(
         kind=method.result,
         bound=method.bound,
         steps=method.steps,
-        **method.shared_info(prepared),
     )
 
 
@@ -242,6 +229,19 @@ def _has_kernel(problem: LassoProblem) -> bool:
     )
 
 
+def _solved_alone(problem: LassoProblem, method: Method, start: Codes | None, tol: float) -> Codes | None:
+    """Return the code of a single signal by kernels, or None."""
+    found = method.solve_alone(problem, start, tol)
+    if found is None:
+        return None
+    if not found.reach(problem, tol):
+        best = BestCodes(problem, tol, start)
+        best.info = found.info
+        return best.keep([(ONLY, replace(found, info={}))])
+    found.work[CERTIFICATE] = np.array([certificate_work(problem, len(found.values.data))])
+    return found
+
+
 def _solved(
     problem: LassoProblem,
     method: Method,
@@ -249,12 +249,12 @@ def _solved(
     tol: float,
     n_jobs: int | None,
     progress: bool,
-) -> tuple[Any, Codes]:
-    """Return the parts that the batches share, and the codes of all signals."""
+) -> Codes:
+    """Return the codes of all signals."""
     from joblib import effective_n_jobs  # here, as in `workers.spread`
 
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
-    prepared, groups = None, None
+    groups = None
     run: Callable[[Any], Codes]
     if problem.has_own_weights and method.takes.own_weights == BY_MASK:
         groups = groups_of(problem)
@@ -266,12 +266,9 @@ def _solved(
         batches = _batches(problem, method, prepared, start, n_workers)
     per_batch = -(-problem.n_signals // len(batches))
     name = method.name.replace("_", " ")
-    with (
-        method.context(),
-        progress_bar(
-            problem.n_signals, unit="signal", description=name, shown=progress, per_batch=per_batch
-        ) as bar,
-    ):
+    with progress_bar(
+        problem.n_signals, unit="signal", description=name, shown=progress, per_batch=per_batch
+    ) as bar:
         parts = spread(
             run,
             batches,
@@ -283,9 +280,7 @@ def _solved(
             count=lambda part: len(part.steps),
         )
     solved = joined(parts)
-    if groups is not None:
-        solved = solved.at(np.argsort(np.concatenate(groups)))
-    return prepared, solved
+    return solved if groups is None else solved.at(np.argsort(np.concatenate(groups)))
 
 
 def _batches(
@@ -303,11 +298,7 @@ def _solve_batch(
     """Search for the codes of a batch, and keep the best certified ones, until the search ends."""
     problem, start = batch
     best = BestCodes(problem, tol, start)
-    for signals, codes, certificate in method.search(best, prepared):
-        best.put(signals, codes, certificate)
-        best.report()
-    best.fall_back()
-    return best.codes()
+    return best.keep(method.search(best, prepared))
 
 
 def _solve_group(batch: tuple[LassoProblem, Codes | None], method: Method, tol: float) -> Codes:
@@ -318,13 +309,8 @@ def _solve_group(batch: tuple[LassoProblem, Codes | None], method: Method, tol: 
     problem, start = batch
     problem = with_shared_mask(problem)
     prepared = method.prepare(problem)
-    with method.context():
-        return joined(
-            [
-                _solve_batch(part, method, prepared, tol)
-                for part in _batches(problem, method, prepared, start, 1)
-            ]
-        )
+    batches = _batches(problem, method, prepared, start, 1)
+    return joined([_solve_batch(part, method, prepared, tol) for part in batches])
 
 
 def _require_taken(problem: LassoProblem, method: Method, start: Codes | None) -> None:

@@ -18,7 +18,6 @@ from solvers.methods.spiking import (
     QUARTER_STEPS,
     ActiveSetFromSpikes,
     AverageCurrents,
-    DigitalStages,
     OneWindow,
     Rates,
     Stages,
@@ -38,7 +37,7 @@ ALL: tuple[Method, ...] = (
     Fista(),
     CoordinateDescent(),
     Analog(),
-    DigitalStages(),
+    Stages(how=QUARTER_STEPS),
 )
 METHODS.update({method.name: method for method in ALL})
 
@@ -132,7 +131,7 @@ def solve_spiking(
     return result
 
 
-@_made_of(DigitalStages)
+@_made_of(Stages)
 def solve_digital(
     problem: LassoProblem,
     *,
@@ -141,7 +140,7 @@ def solve_digital(
     **common: Unpack[Common],
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom."""
-    result: SpikingCodingResult = solve(problem, DigitalStages(max_duration, how), **common)
+    result: SpikingCodingResult = solve(problem, Stages(max_duration, how), **common)
     return result
 
 

@@ -9,19 +9,17 @@ from itertools import count
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from snn.base import checks
 from snn.digital import Digital
 from snn.run.exact import Exact
 from snn.run.run import Time
-from solvers._kernels.batch import CompressedRows, read_and_certify
+from solvers._kernels.batch import read_and_certify
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
-from solvers.certificate.compiled import optimality_of
-from solvers.methods.method import NOT_NEGATIVE, REFUSED, Found, Method, Takes
+from solvers.methods.method import NOT_NEGATIVE, ONLY, REFUSED, Method, Takes
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import BestCodes, Codes, compressed_rows
-from solvers.results.operations import CERTIFICATE, GRAM, POLISH, READ_OUT, certificate_work
+from solvers.results.codes import BestCodes, Codes, Found, code_of_kernel, one_row
+from solvers.results.operations import GRAM, METHOD, POLISH, READ_OUT
 from solvers.spiking.network import LassoNetwork
 from solvers.spiking.result import SpikingCodingResult
 from solvers.spiking.runs import BatchRun
@@ -31,9 +29,9 @@ from solvers.workers.spread import batch_slices
 
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
 # 1.41 times too long.
-CHECKS_PER_DOUBLING = 2
-# With polish, potentials start at this share of their thresholds, so that neurons that will fire soon fire
-# before the run ends.
+FIRST_CHECK, CHECKS_PER_DOUBLING = 2.0, 2
+# Potentials start at this share of their thresholds, so that neurons that will fire soon fire before a short
+# run ends.
 HEAD_START = 0.5
 # Simulated time before the active-set method, in synaptic time constants.  After it, it is cheaper to let the
 # method correct the support than to go on spiking.
@@ -42,8 +40,6 @@ POLISH_TIME = 2.0
 # time, in synaptic time constants.  Only nearly dependent atoms come that far.
 LAST_POLISH_TIME = 500.0
 POLISH_GROWTH = 4.0
-ONLY = np.zeros(1, dtype=np.int64)
-"""The only signal of a problem."""
 # In units of the largest drive.  More negative drives of integers are clipped to this; the neuron is silent
 # anyway.
 LOWEST_DRIVE = 4.0
@@ -68,38 +64,40 @@ class SpikingMethod(Method):
     ----------
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped.
-
-    Attributes
-    ----------
-    how : Time
+    how : Time, default Exact()
         Exact time, or the clock of the network.
-    readout : str
-        The read-out of codes from spikes.
     """
 
     max_duration: float = 10_000.0
+    how: Time[Any] = EXACT_TIME
 
     takes = Takes(convolution=True, zero_penalties=NOT_NEGATIVE)
     steps = "spikes"
     result = SpikingCodingResult
-    how: Time[Any] = EXACT_TIME
-    readout: ClassVar[str]
+    integers: ClassVar[bool | None] = False
+    """Whether the neurons are integers; None where they may be."""
 
     def __post_init__(self) -> None:
         checks.positive_number("max_duration", self.max_duration)
         checks.instance_of("how", self.how, Time)
-        is_digital, takes_integers = isinstance(self.how, Digital), self.takes.own_weights == REFUSED
-        if is_digital != takes_integers:
-            raise TypeError(
-                f"how must be Digital for methods of integers; got {type(self.how).__name__}"
-                if takes_integers
-                else "how must be Exact, a Clock or a Time of your own; got Digital: use DigitalStages"
-            )
+        if self.integers is not None and self.in_integers != self.integers:
+            wanted = "Digital" if self.integers else "Exact, or a Clock"
+            raise TypeError(f"how must be {wanted} for {self.name}; got {type(self.how).__name__}")
+        if self.in_integers:
+            # The weights of one network are rounded.
+            takes = self.takes._replace(own_weights=REFUSED, zero_penalties=REFUSED)
+            name, finest_tol = self.name.replace("spiking", "digital"), max(self.finest_tol, 1e-3)
+            vars(self).update(name=name, takes=takes, finest_tol=finest_tol)
         step = self.how.time_step or 0.0
         if self.max_duration < step:
             raise ValueError(
                 f"max_duration must be at least one time_step, {step:g}; got {self.max_duration:g}"
             )
+
+    @property
+    def in_integers(self) -> bool:
+        """Whether the neurons are integers."""
+        return isinstance(self.how, Digital)
 
     def limit(self, stopped: np.ndarray | None) -> str:
         """Return the time, and how many networks were stopped before."""
@@ -111,30 +109,22 @@ class SpikingMethod(Method):
 
     def prepare(self, problem: LassoProblem) -> Prepared:
         """Return the network of all signals; weights of integers are rounded once."""
-        if isinstance(self.how, Digital):
-            network, how = LassoNetwork.of(problem), self.how
-            if how.lowest_drive is None:
-                how = replace(how, lowest_drive=LOWEST_DRIVE)
-            return Prepared(network, how.prepare(network))
-        return Prepared(LassoNetwork.of(problem, on_demand=True), self.how)
+        network, how = LassoNetwork.of(problem, on_demand=not self.in_integers), self.how
+        if isinstance(how, Digital) and how.lowest_drive is None:
+            how = replace(how, lowest_drive=LOWEST_DRIVE)
+        return Prepared(network, how.prepare(network))
 
     def batches(self, problem: LassoProblem, prepared: Prepared, n_workers: int) -> list[slice]:
         """Return as many signals as have their neurons in memory close by."""
         return batch_slices(problem.n_signals, prepared.network.n_neurons, n_workers)
 
-    def shared_info(self, prepared: Prepared | None) -> dict[str, Any]:
-        """Return the read-out, and the network of integers."""
-        if isinstance(self.how, Digital) and prepared is not None:
-            return {"readout": self.readout, "network": prepared.how.network}
-        return {"readout": self.readout}
-
     def _finish(self, best: BestCodes, networks: RefinedCodes | BatchRun) -> None:
         """Write the activity of the networks of a batch."""
         best.steps = networks.run.spike_counts.sum(axis=1)
-        best.info = networks.figures()
+        best.info |= networks.figures()
         if isinstance(networks, RefinedCodes):
             best.count(READ_OUT, slice(None), networks.n_multiply_adds)
-        if not isinstance(self.how, Digital):
+        if not self.in_integers:
             best.count(GRAM, slice(None), networks.network.gram.n_multiply_adds)
 
 
@@ -142,7 +132,7 @@ class SpikingMethod(Method):
 class Stages(SpikingMethod):
     """Use a network of spiking neurons, one (positive) or two for each atom, stage by stage.
 
-    The network `lasso_network` runs, exactly and event by event, until the codes read out of it satisfy::
+    The network `lasso_network` runs until the codes read out of it satisfy::
 
         duality_gap <= tol * 1/2 ||signal||^2
 
@@ -162,15 +152,19 @@ class Stages(SpikingMethod):
     ----------
     max_duration : float, default 10000
         Simulated time of all stages, in synaptic time constants, after which the network is stopped.
-    how : Time, default Exact()
-        `Exact`, or a `Clock` on which the network keeps charge, as a chip would, also with `Imperfections`:
-        stages repair much of what imperfect neurons get wrong (docs/imperfect_neurons.md).  The gap is
-        certified all the same, and steps of 1/4 take about as many spikes.  Where the atoms of a code have a
-        Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or more, a step is too long: rates swing
-        (docs/theory.md, section 7).  `DigitalStages` runs in integers.
+    how : Time, optional
+        `Exact()`, event by event, by default; a `Clock` on which the network keeps charge, as a chip would,
+        also with `Imperfections` (docs/imperfect_neurons.md); or `Digital`, in integers, by default of
+        `solve_digital` with steps of 1/4.  These take about as many spikes as exact time.  Where the atoms of
+        a code have a Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or more, a step is too long:
+        rates swing (docs/theory.md, section 7).
 
     Notes
     -----
+    The gap is certified for the true problem, in float64, whatever neurons get wrong.  The residual that
+    drives the next stage is computed outside of the network, so that stages correct errors of rounded weights
+    and of imperfect neurons; `OneWindow` and `DigitalOneWindow` run the network once.
+
     A network is stopped early if about 10,000,000 spikes come at once, as may happen where norms of atoms
     differ by many orders of magnitude.
 
@@ -183,12 +177,10 @@ class Stages(SpikingMethod):
     (read-outs of rates and currents).  The smooth window and refinement: docs/theory.md, section 4.
     """
 
-    how: Time[Any] = EXACT_TIME
-
     name = "spiking"
     takes = Takes(start=True, convolution=True, zero_penalties=NOT_NEGATIVE)
     finest_tol = 1e-6
-    readout = "smooth"
+    integers = None
     refine: ClassVar[bool] = True
 
     def search(self, best: BestCodes, prepared: Prepared) -> Iterator[Found]:
@@ -211,10 +203,7 @@ class Stages(SpikingMethod):
 
     @one_blas_thread()
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
-        """Return the code of a single signal, by a network that is used again; None if that does not do.
-
-        Code and certificate are the same as by `search`.
-        """
+        """Return the code of a single signal, by a network that is used again; None if that does not do."""
         if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
             return None
         idle = problem.model.once(IdleCodes)
@@ -231,30 +220,16 @@ class Stages(SpikingMethod):
             refined.run.spike_counts,
             figures[:, 0],
         )
-        solved, codes = None, _one_row(problem.n_atoms, atoms, values)
-        optimality = optimality_of(problem, codes, figures)
-        if optimality.duality_gap[0] <= tol * problem.energies[0]:
-            network, steps = refined.network, refined.run.spike_counts.sum(axis=1)
-            work = {
-                READ_OUT: refined.n_multiply_adds.copy(),
-                GRAM: np.array([network.gram.n_multiply_adds]),
-                CERTIFICATE: np.array([certificate_work(problem, len(atoms))]),
-            }
-            info = refined.figures(_one_row(network.n_neurons, neurons, counts))
-            solved = Codes(codes, steps, optimality, work, info)
-        elif not refined.can_improve(ONLY).any():
-            best = BestCodes(problem, tol)
-            best.put(ONLY, codes, optimality)
-            best.fall_back()
-            self._finish(best, refined)
-            solved = best.codes()
+        n_spikes = refined.run.spike_counts.sum(axis=1)
+        found = code_of_kernel(problem, atoms, values, figures, n_spikes)
+        found.work = {
+            READ_OUT: refined.n_multiply_adds.copy(),
+            GRAM: np.array([refined.network.gram.n_multiply_adds]),
+        }
+        found.info = refined.figures(one_row(refined.network.n_neurons, neurons, counts))
+        is_final = found.reach(problem, tol) or not refined.can_improve(ONLY).any()
         idle.give_back(refined)
-        return solved
-
-
-def _one_row(n_columns: int, columns: np.ndarray, values: np.ndarray) -> sparse.csr_array:
-    pointers = np.array([0, len(columns)], dtype=np.int32)
-    return compressed_rows((1, n_columns), CompressedRows(pointers, columns, values))
+        return found if is_final else None
 
 
 class OneWindow(Stages):
@@ -262,37 +237,8 @@ class OneWindow(Stages):
 
     name = "spiking_one_window"
     finest_tol = 1e-3
+    integers = False
     refine = False
-
-
-@dataclass(frozen=True)
-class DigitalStages(Stages):
-    """Use a network of digital neurons, one (positive) or two for each atom, stage by stage.
-
-    The network `lasso_network` is made of integers (`DigitalNetwork`), and runs as in `Stages`, until the
-    codes read out of it satisfy::
-
-        duality_gap <= tol * 1/2 ||signal||^2
-
-    The gap belongs to the true problem, in float64, and contains the rounding of weights, drives and
-    potentials.  The residual that drives the next stage is computed in float64 outside of the network, so
-    that stages correct errors of the weights.  `DigitalOneWindow` and `DigitalRates` run the network once:
-    rounded weights leave a gap that no time closes.
-
-    Parameters
-    ----------
-    max_duration : float, default 10000
-        Simulated time, in synaptic time constants, after which the network is stopped; at least a step.
-    how : Digital, default Digital(0.25)
-        Length of a step, widths and rounding, and imperfections.
-    """
-
-    how: Time[Any] = QUARTER_STEPS
-
-    name = "digital"
-    # The weights of one network are rounded.
-    takes = Takes(convolution=True, own_weights=REFUSED)
-    finest_tol = 1e-3
 
 
 class OneRun(SpikingMethod):
@@ -301,8 +247,6 @@ class OneRun(SpikingMethod):
     finest_tol = 1e-2
     products_per_neuron: ClassVar[int] = 1
     """Multiply-adds of reading out."""
-    first_check: ClassVar[float] = 2.0
-    """Time of the first read-out, in synaptic time constants."""
     run_options: ClassVar[dict[str, Any]] = {}
     """Options of `BatchRun`."""
 
@@ -316,15 +260,15 @@ class OneRun(SpikingMethod):
         batch = BatchRun(best.problem, network, prepared.how, **self.run_options)
         read, least = self.reader(batch), self.how.time_step or 0.0
         for check in count():
-            time = max(self.first_check * 2.0 ** (check / CHECKS_PER_DOUBLING), least)
+            time = max(FIRST_CHECK * 2.0 ** (check / CHECKS_PER_DOUBLING), least)
             batch.advance(signals, min(time, self.max_duration))
             best.count(READ_OUT, signals, self.products_per_neuron * network.n_neurons)
-            yield signals, read(signals), None
+            yield signals, read(signals)
             signals = best.active[~batch.run.is_lost[best.active]]
             if not len(signals) or time >= self.max_duration:
                 break
         self._finish(best, batch)
-        if not isinstance(self.how, Digital):
+        if not self.in_integers:
             best.info["average_currents"] = batch.sparse_currents(batch.average_currents())
 
 
@@ -332,7 +276,6 @@ class Rates(OneRun):
     """Spikes per unit of time since the start, a = n / t; their gaps fall like 1 / t."""
 
     name = "spiking_rate"
-    readout = "rate"
 
     def reader(self, batch: BatchRun) -> Callable[[np.ndarray], np.ndarray]:
         """See `OneRun`."""
@@ -343,7 +286,6 @@ class AverageCurrents(OneRun):
     """The thresholded average current, max(u, 0) / theta, over the second half of the time so far."""
 
     name = "spiking_current"
-    readout = "current"
     products_per_neuron = 2
 
     def reader(self, batch: BatchRun) -> Callable[[np.ndarray], np.ndarray]:
@@ -359,33 +301,26 @@ class AverageCurrents(OneRun):
 
 
 @dataclass(frozen=True)
-class DigitalRates(Rates):
-    """Messages per unit of time since the start of one run of digital neurons.
+class DigitalOneWindow(OneRun):
+    """Codes of digital neurons, read through a smooth window over one run.
+
+    Nothing outside of the network corrects them: rounded weights leave a gap that no time closes.
 
     Parameters
     ----------
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped; at least a step.
-    how : Digital
+    how : Digital, default Digital(0.25)
         Length of a step, widths and rounding.
     """
 
     how: Time[Any] = QUARTER_STEPS
 
-    name = "digital_rate"
-    takes = DigitalStages.takes
-    first_check = 12.0
-    # A neuron rarely wants to fire twice in a step.
-    run_options: ClassVar[dict[str, Any]] = {"rate": 0.5, "head_start": HEAD_START}
-
-
-class DigitalOneWindow(DigitalRates):
-    """Codes of digital neurons, read through a smooth window over one run."""
-
     name = "digital_one_window"
-    readout = "smooth"
+    integers = True
     products_per_neuron = PRODUCTS_OF_RATE
-    run_options: ClassVar[dict[str, Any]] = {**DigitalRates.run_options, "window_moments": True}
+    # A neuron rarely wants to fire twice in a step.
+    run_options: ClassVar[dict[str, Any]] = {"rate": 0.5, "head_start": HEAD_START, "window_moments": True}
 
     def reader(self, batch: BatchRun) -> Callable[[np.ndarray], np.ndarray]:
         """See `OneRun`."""
@@ -397,14 +332,13 @@ class ActiveSetFromSpikes(SpikingMethod):
 
     The network runs for a short time only, from potentials at half their thresholds.  The codes are optimal
     to rounding whatever `tol`, unless the atoms are so nearly dependent that double precision cannot solve
-    the optimality equations; then the best code met is kept, the read-out among them.  `polished` and
-    `n_corrections` in the `info` of the result say how much of the work the network did.
+    the optimality equations; then the best code met is kept, the read-out of currents among them.
+    `n_corrections` in the `info` of the result says how much of the work was left to the method.
     """
 
     name = "active_set_from_spikes"
     usual_tol = 1e-6
     finest_tol = 1e-10
-    readout = "current"  # where the method does not solve a signal
 
     def limit(self, stopped: np.ndarray | None) -> str:
         """Return the precision."""
@@ -415,38 +349,26 @@ class ActiveSetFromSpikes(SpikingMethod):
         problem, network = best.problem, prepared.network.of_batch(best.problem)
         batch = BatchRun(problem, network, prepared.how, head_start=HEAD_START)
         before = batch.charge()
-        polished = np.zeros(problem.n_signals, dtype=np.bool_)
-        n_corrections = np.zeros(problem.n_signals, dtype=np.int64)
         best.count(READ_OUT, best.active, 0)
         signals, time = best.active, min(POLISH_TIME, self.max_duration)
         while len(signals):
             batch.advance(signals, time)
             currents = batch.average_currents()
             solved = network.gram.optimal_codes(problem, signals, currents)
-            best.count(POLISH, signals, solved.n_multiply_adds)
-            best.count(GRAM, signals, solved.n_gram_multiply_adds)
-            yield signals, solved.codes, solved.optimality
-            polished[signals[best.kept]] = True
-            n_corrections[signals[best.kept]] = solved.n_corrections[best.kept]
-            # On a support that is close to singular the equations may lead astray: keep what is best.
-            behind, gaps = best.active, best.gaps.copy()
+            solved.work[POLISH], has_ended = solved.work.pop(METHOD), solved.info.pop("stopped")
+            yield signals, solved
+            behind = best.active
             if not len(behind):
                 break
             # Read out only these signals: a code does not depend on what else is in the batch.
             best.count(READ_OUT, behind, AverageCurrents.products_per_neuron * network.n_neurons)
             before, begin = batch.charge(), before
-            yield behind, batch.codes_between(begin, before, behind), None
-            best.fall_back()
-            worse = best.gaps < gaps
-            polished[worse], n_corrections[worse] = False, 0
-            # Where the method ended, only rounding is left, and no spike can improve on it.
-            goes_on = np.isin(signals, best.active) & ~solved.ended & ~batch.run.is_lost[signals]
+            yield behind, batch.codes_between(begin, before, behind)
+            # On a support that is close to singular the equations may lead astray.  Where the method ended,
+            # only rounding is left, and no spike can improve on it.
+            goes_on = np.isin(signals, best.active) & ~has_ended & ~batch.run.is_lost[signals]
             signals = signals[goes_on] if time < min(self.max_duration, LAST_POLISH_TIME) else signals[:0]
             time = min(POLISH_GROWTH * time, self.max_duration)
         self._finish(best, batch)
         best.info.pop("stopped")
-        best.info |= {
-            "polished": polished,
-            "n_corrections": n_corrections,
-            "average_currents": batch.sparse_currents(currents),
-        }
+        best.info["average_currents"] = batch.sparse_currents(currents)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.batch import CompressedRows, nonzero_entries
-from solvers.certificate.compiled import certify
+from solvers.certificate.compiled import certify, optimality_of
 from solvers.certificate.optimality import Optimality
 from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import CERTIFICATE, certificate_work
@@ -35,11 +35,11 @@ class Codes:
     steps : ndarray of int, shape (n_signals,)
         The number of `Method.steps`.
     certificate : Optimality, optional
-        Objective, duality gap and KKT violation; None of codes to start from.
+        Objective, duality gap and KKT violation; None where they have not been measured.
     work : dict of str to ndarray of int, shape (n_signals,) each
         Multiply-adds by part of an `OperationLedger`.
     info : dict of str to (ndarray or csr_array)
-        Further figures, a row for each signal.
+        Further figures, a row for each signal; other objects are the same for all signals.
     """
 
     values: sparse.csr_array
@@ -48,10 +48,19 @@ class Codes:
     work: dict[str, np.ndarray] = field(default_factory=dict)
     info: dict[str, Any] = field(default_factory=dict)
 
+    def reach(self, problem: LassoProblem, tol: float) -> bool:
+        """Return whether the certificate of the only code reaches `tol`."""
+        gap = self.certificate is not None and self.certificate.duality_gap[0]
+        return bool(gap <= tol * problem.energies[0])
+
     def at(self, signals: np.ndarray | slice) -> Codes:
         """Return the codes of some signals, in their order."""
         chosen: Codes = _combined(lambda values: values[0][signals], [self])
         return chosen
+
+
+Found: TypeAlias = tuple[np.ndarray, Codes | np.ndarray | sparse.csr_array]
+"""Signals, and a code for each: an array, or `Codes` where more is known of them."""
 
 
 def joined(batches: Sequence[Codes]) -> Codes:
@@ -66,7 +75,7 @@ def _combined(combine: Callable[[list[Any]], Any], parts: Sequence[Any]) -> Any:
         return {name: _combined(combine, [part[name] for part in parts]) for name in first}
     if isinstance(first, (Codes, Optimality)):
         return type(first)(**_combined(combine, [vars(part) for part in parts]))
-    return None if first is None else combine(list(parts))
+    return combine(list(parts)) if isinstance(first, (np.ndarray, sparse.csr_array)) else first
 
 
 def _stacked(values: list[Any]) -> Any:
@@ -86,8 +95,6 @@ class BestCodes:
         Where these signals start.
     active : ndarray of int
         Signals that are not done.
-    kept : ndarray of bool
-        Whether each of the last codes was kept.
     steps : ndarray of int, shape (n_signals,)
         The number of `Method.steps` so far.
     info : dict of str to (ndarray or csr_array)
@@ -98,7 +105,6 @@ class BestCodes:
         n_signals = problem.n_signals
         self.problem, self.tol, self.start = problem, tol, start
         self.active = np.arange(n_signals)
-        self.kept = np.zeros(0, dtype=np.bool_)
         self.steps = np.zeros(n_signals, dtype=np.int64)
         self.info: dict[str, Any] = {}
         self._work: dict[str, np.ndarray] = {}
@@ -109,40 +115,60 @@ class BestCodes:
         self._all_rows = self.active
         self._has_fallen_back = False
 
-    def put(
-        self,
-        signals: np.ndarray,
-        codes: np.ndarray | sparse.csr_array,
-        certificate: Optimality | None = None,
-    ) -> None:
-        """Certify codes of some signals, and keep those that are better.
+    def keep(self, search: Iterable[Found]) -> Codes:
+        """Certify the codes that a search yields, and return the best ones, or the start, or zero.
+
+        No code is worse than the start or the zero code.
+        """
+        for signals, found in search:
+            self.put(signals, found)
+            self.report()
+        self.fall_back()
+        return Codes(self.values, self.steps, self._certificate, self._work, self.info)
+
+    def fall_back(self) -> None:
+        """Try the start and the zero code for signals that are not done."""
+        if len(self.active) and not self._has_fallen_back:
+            self._has_fallen_back = True
+            if self.start is not None:
+                self.put(self.active, self.start.values[self.active])
+            if len(self.active):
+                self.put(self.active, sparse.csr_array((len(self.active), self.problem.n_atoms)))
+
+    def put(self, signals: np.ndarray, found: Codes | np.ndarray | sparse.csr_array) -> None:
+        """Certify codes of some signals, unless they are, count their work, and keep the better ones.
 
         Shapes: signals (n_put,); codes (n_put, n_atoms).
         """
-        codes, is_all = as_sparse(codes), len(signals) == self.problem.n_signals
+        is_all = len(signals) == self.problem.n_signals
+        certificate = None
+        if isinstance(found, Codes):
+            values, certificate = found.values, found.certificate
+            self.steps[signals] += found.steps
+            for part, counts in found.work.items():
+                self.count(part, signals, counts)
+        else:
+            values = as_sparse(found)
         if certificate is None:
-            certificate = certify(self.problem if is_all else self.problem.subset(signals), codes)
-        self.count(CERTIFICATE, signals, certificate_work(self.problem, np.diff(codes.indptr)))
+            certificate = certify(self.problem if is_all else self.problem.subset(signals), values)
+        self.count(CERTIFICATE, signals, certificate_work(self.problem, np.diff(values.indptr)))
         before = self.gaps[signals]
         # Any code is better than none, and than one without a gap.
         kept = (certificate.duality_gap < before) | ~(before < np.inf)
+        chosen = signals[kept]
         if is_all and kept.all():
-            self._kept, self._rows, self._certificate = [codes], self._all_rows, certificate
-        elif kept.any():
-            chosen, self._rows = signals[kept], self._rows.copy()
+            self._kept, self._rows, self._certificate = [values], self._all_rows, certificate
+        elif len(chosen):
+            self._rows = self._rows.copy()
             self._rows[chosen] = sum(part.shape[0] for part in self._kept) + np.flatnonzero(kept)
-            self._kept.append(codes)
+            self._kept.append(values)
             for name in FIGURES:
                 getattr(self._certificate, name)[chosen] = getattr(certificate, name)[kept]
-        self.active, self.kept = self.missed(self.active), kept
-
-    def fall_back(self) -> None:
-        """Try the start and the zero code for signals that are not done; no code is worse."""
-        if len(self.active) and not self._has_fallen_back:
-            self._has_fallen_back, signals = True, self.active
-            if self.start is not None:
-                self.put(signals, self.start.values[signals])
-            self.put(signals, sparse.csr_array((len(signals), self.problem.n_atoms)))
+        if isinstance(found, Codes):
+            for name, figures in found.info.items():
+                self.info.setdefault(name, np.zeros(self.problem.n_signals, figures.dtype))
+                self.info[name][chosen] = figures[kept]
+        self.active = self.missed(self.active)
 
     def count(self, part: str, signals: np.ndarray | slice, n_multiply_adds: int | np.ndarray) -> None:
         """Add multiply-adds of some signals to a part of the ledger."""
@@ -174,9 +200,19 @@ class BestCodes:
         shares = [share_of_decades(gap, 1.0, self.tol) for gap in gaps.tolist()]
         report(0.99 * float(np.mean(shares)), f"gap {gaps.max():.1e}")
 
-    def codes(self) -> Codes:
-        """Return the best codes as a record."""
-        return Codes(self.values, self.steps, self._certificate, self._work, self.info)
+
+def code_of_kernel(
+    problem: LassoProblem, atoms: np.ndarray, values: np.ndarray, figures: np.ndarray, steps: np.ndarray
+) -> Codes:
+    """Return the code of the only signal with the certificate that a kernel has computed, shape (3, 1)."""
+    code = one_row(problem.n_atoms, atoms, values)
+    return Codes(code, steps, optimality_of(problem, code, figures))
+
+
+def one_row(n_columns: int, columns: np.ndarray, values: np.ndarray) -> sparse.csr_array:
+    """Return a matrix of one row, whose entries are in order."""
+    pointers = np.array([0, len(columns)], dtype=np.int32)
+    return compressed_rows((1, n_columns), CompressedRows(pointers, columns, values))
 
 
 def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:

@@ -16,12 +16,21 @@ from snn.base import checks
 from snn.base.caller_warnings import warn_caller
 from snn.base.describe import Drawn, counted, number, value_range
 from snn.base.locks import cached_property
+from solvers.certificate import compiled
 from solvers.certificate.optimality import checked_codes
 from solvers.derivatives.code_derivatives import CodeDerivatives, CodeGradients
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import warn_if_all_zero, warn_if_intercept_is_cut
-from solvers.results.codes import BestCodes, Codes, as_sparse
-from solvers.results.operations import DRIVE, EXACT, SIGNS, OperationLedger, drive_work
+from solvers.results.codes import Codes, as_sparse
+from solvers.results.operations import (
+    CERTIFICATE,
+    DRIVE,
+    EXACT,
+    SIGNS,
+    OperationLedger,
+    certificate_work,
+    drive_work,
+)
 
 
 class Status(IntEnum):
@@ -343,11 +352,9 @@ def certify(
     tol = checks.positive_number("tol", tol)
     given = checked_codes(problem, codes).copy()
     given.eliminate_zeros()
-    best = BestCodes(problem, tol)
-    best.put(best.active, given)
-    result: SparseCodingResult = certified_result(
-        problem, best.codes(), method="given", tol=tol, steps="steps"
-    )
+    codes = Codes(given, np.zeros(problem.n_signals, dtype=np.int64), compiled.certify(problem, given))
+    codes.work[CERTIFICATE] = certificate_work(problem, np.diff(given.indptr))
+    result: SparseCodingResult = certified_result(problem, codes, method="given", tol=tol, steps="steps")
     return result
 
 

@@ -24,8 +24,6 @@ class SpikingCodingResult(SparseCodingResult):
 
     Attributes
     ----------
-    readout : str
-        The read-out of codes from spikes.
     n_stages : ndarray of int, shape (n_signals,)
         Runs of the network, one after the other: 1 unless codes were refined, and 0 where the start, or zero,
         was good enough.
@@ -41,13 +39,12 @@ class SpikingCodingResult(SparseCodingResult):
         Steps of the clock, of all stages; None of exact runs.
     """
 
-    readout: str
     n_stages: np.ndarray
     sparse_spike_counts: sparse.csr_array
     duration: np.ndarray
     scale: np.ndarray
     n_clock_steps: np.ndarray | None
-    own_fields = ("readout", "n_stages", "sparse_spike_counts", "duration", "scale", "n_clock_steps")
+    own_fields = ("n_stages", "sparse_spike_counts", "duration", "scale", "n_clock_steps")
 
     @cached_property
     def spike_counts(self) -> np.ndarray:
@@ -68,7 +65,6 @@ class SpikingCodingResult(SparseCodingResult):
     def _facts(self) -> dict[str, str]:
         return {
             **super()._facts(),
-            "read-out": self.readout,
             "duration": f"{value_range(self.duration)} synaptic time constants",
         }
 

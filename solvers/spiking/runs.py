@@ -69,11 +69,8 @@ class BatchRun:
         return signed(rates, positive=self.network.positive) * self.scale[signals, np.newaxis]
 
     def rates(self, signals: np.ndarray) -> np.ndarray:
-        """Return spikes per unit of time since the start as codes; graded spikes count by their messages."""
-        counts = self.run.spike_counts[signals]
-        if isinstance(self.run, DigitalRun):
-            counts = self.run.messages[signals] * self.run.integers.message_value
-        return self.codes_of(counts / self.duration[signals, np.newaxis], signals)
+        """Return spikes per unit of time since the start as codes."""
+        return self.codes_of(self.run.spike_counts[signals] / self.duration[signals, np.newaxis], signals)
 
     def smooth_rates(self, signals: np.ndarray) -> np.ndarray:
         """Return rates through the smooth window over the run as codes."""
@@ -139,4 +136,5 @@ def figures_of(
         figures["duration"] = steps * run.time_step
         figures["saturations"] = run.overflows.sum(axis=1)
         figures["ran_away"] = figures["stopped"]
+        figures["network"] = run.integers
     return figures

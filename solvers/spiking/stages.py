@@ -28,7 +28,7 @@ from solvers._kernels.refinement import (
     resume,
 )
 from solvers.problem.lasso import LassoModel, LassoProblem
-from solvers.results.codes import BestCodes
+from solvers.results.codes import BestCodes, Found
 from solvers.spiking.network import LassoNetwork
 from solvers.spiking.runs import figures_of
 
@@ -182,7 +182,7 @@ class RefinedCodes:
 
     def search(
         self, best: BestCodes, *, max_spikes: int | None = None, is_late: Callable[[], bool] | None = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, None]]:
+    ) -> Iterator[Found]:
         """Yield codes of the active signals when the looks say that they are good enough, or at their ends.
 
         With `max_spikes` or `is_late`, signals that have as many spikes end, and all when it is late.
@@ -197,7 +197,7 @@ class RefinedCodes:
                 self.advance(max_spikes=max_spikes)
                 if is_late is not None and is_late():
                     break
-            yield signals, self.codes[signals], None
+            yield signals, self.codes[signals]
             signals = best.missed(signals)
             signals = signals[self.can_improve(signals)]
             if max_spikes is not None:

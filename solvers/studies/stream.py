@@ -170,23 +170,20 @@ class SparseCodingStream(Described):
         start = best.values.toarray()
         refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, start=start)
         deadline = None if max_seconds is None else is_late
-        for signals, codes, certificate in refined.search(best, max_spikes=max_spikes, is_late=deadline):
-            best.put(signals, codes, certificate)
-        self._codes = [best.values, *self._codes][:MEMORY]
+        codes = best.keep(refined.search(best, max_spikes=max_spikes, is_late=deadline))
+        self._codes = [codes.values, *self._codes][:MEMORY]
         self.n_frames += 1
         self.frame = checks.read_only(signals_now.copy())
-        best.count(READ_OUT, slice(None), refined.n_multiply_adds)
-        best.steps = refined.run.spike_counts.sum(axis=1)
-        best.info = refined.figures()
+        codes.work[READ_OUT] = refined.n_multiply_adds.copy()
+        codes.steps, codes.info = refined.run.spike_counts.sum(axis=1), refined.figures()
         late = 0.0 if max_seconds is None else time.perf_counter() - begin - max_seconds
         result: SpikingCodingResult = certified_result(
             problem,
-            best.codes(),
+            codes,
             method="stream",
             tol=tol,
             steps="spikes",
             kind=SpikingCodingResult,
-            readout="smooth",
             start_duality_gap=start_gap,
             is_carried=is_carried,
             seconds_late=max(late, 0.0),
@@ -231,7 +228,7 @@ class SparseCodingStream(Described):
         """Return the best codes to start from, certified, and which of them are carried."""
         best = BestCodes(problem, tol)
         signals = best.active
-        best.put(signals, sparse.csr_array((problem.n_signals, problem.n_atoms)))
+        best.fall_back()
         zero_gap = best.gaps.copy()
         best.count(START, signals, 0)
         if self._codes and self._codes[0].nnz:

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from snn.digital import Digital, DigitalFormat, FixedPoint, simulate_digital
 from solvers import LassoProblem, Status, solve, solve_digital
 from solvers.certificate.optimality import objective
-from solvers.methods import DigitalOneWindow, DigitalRates, DigitalStages
+from solvers.methods import DigitalOneWindow, Stages
 from tests.reference.problems import optimal_codes, random_problem, require_certified
 from tests.tiers import examples
 
@@ -31,11 +31,10 @@ def quietly(problem, form=DEFAULT, **options):
         return solve_digital(problem, how=Digital(0.25, form), **options)
 
 
-def in_one_run(problem, form=DEFAULT, *, readout="smooth", max_duration=10_000.0, **options):
-    method = {"smooth": DigitalOneWindow, "rate": DigitalRates}[readout]
+def in_one_run(problem, form=DEFAULT, *, max_duration=10_000.0, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return solve(problem, method(max_duration, Digital(0.25, form)), **options)
+        return solve(problem, DigitalOneWindow(max_duration, Digital(0.25, form)), **options)
 
 
 FORMATS = (
@@ -56,23 +55,21 @@ FORMATS = (
     positive=st.booleans(),
     tol=st.sampled_from((1e-2, 1e-4)),
     is_masked=st.booleans(),
-    alone=st.sampled_from(("refined", "smooth", "rate")),
+    call=st.sampled_from((quietly, in_one_run)),
     seed=st.integers(0, 99),
 )
-def test_digital_codes_are_certified_in_any_format(form, positive, tol, is_masked, alone, seed):
+def test_digital_codes_are_certified_in_any_format(form, positive, tol, is_masked, call, seed):
     problem = random_problem(32, 64, positive=positive, n_signals=4, seed=seed)
     if is_masked:
         known = np.random.default_rng(seed).random(32) < 0.8
         arguments = problem.dictionary, problem.signals, problem.penalty
         problem = LassoProblem(*arguments, positive=positive, mask=known)
-    options, call = {"tol": tol, "max_duration": 600.0}, quietly
-    if alone != "refined":
-        options["readout"], call = alone, in_one_run
+    options = {"tol": tol, "max_duration": 600.0}
     result = call(problem, form, **options)
     require_certified(problem, result)
     is_reached = result.duality_gap <= tol * problem.energies
     np.testing.assert_array_equal(result.status == Status.CONVERGED, is_reached)
-    assert result.converged or alone != "refined"
+    assert result.converged or call is in_one_run
     assert (result.duality_gap <= problem.energies * (1.0 + 1e-14)).all()
     n_neurons, counts = 64 * (1 if positive else 2), result.sparse_spike_counts.toarray()
     assert counts.shape == (4, n_neurons)
@@ -84,7 +81,7 @@ def test_digital_codes_are_certified_in_any_format(form, positive, tol, is_maske
     delivered = counts @ (result.info["network"].effective_weights != 0.0).sum(axis=1)
     np.testing.assert_array_equal(network.synaptic_operations, delivered)
     assert set(result.operations) == {"drive", "network", "read-out", "certificate"}
-    if alone != "refined":
+    if call is in_one_run:
         assert (result.operations["read-out"].multiply_adds % n_neurons == 0).all()
         np.testing.assert_array_equal(result.n_stages, 1)
     spread = call(problem, form, n_jobs=2, **options)
@@ -108,11 +105,10 @@ def test_stages_correct_what_rounded_weights_do(positive, bits):
 
 
 @either_sign
-@pytest.mark.parametrize("readout", ["smooth", "rate"])
-def test_the_network_alone_solves_the_rounded_problem(positive, readout):
+def test_the_network_alone_solves_the_rounded_problem(positive):
     """Without refinement codes tend to those of the rounded Gram matrix, and the gap falls with the bits."""
     problem = random_problem(64, 128, positive=positive, n_signals=2)
-    options = {"readout": readout, "tol": 1e-9, "max_duration": 4000.0}
+    options = {"tol": 1e-9, "max_duration": 4000.0}
     gaps = []
     for bits in (6, 8, 10):
         result = in_one_run(problem, with_weights(bits, bias=FixedPoint(bits=24)), **options)
@@ -127,7 +123,7 @@ def test_the_network_alone_solves_the_rounded_problem(positive, readout):
     assert np.max(true_over) > np.max(over)
 
 
-@pytest.mark.parametrize("kind", [DigitalStages, DigitalOneWindow])
+@pytest.mark.parametrize("kind", [Stages, DigitalOneWindow])
 def test_networks_that_run_away_are_stopped_and_say_so(kind):
     """Three bits turn small negative weights into none, and atoms excite each other."""
     problem = random_problem(64, 128, n_signals=2)
@@ -144,7 +140,7 @@ def test_networks_that_run_away_are_stopped_and_say_so(kind):
 def test_one_run_is_that_of_simulate_digital():
     """The drive of a signal at rest, run as `simulate_digital` runs it, has the rates of the read-out."""
     problem = random_problem(20, 40, positive=True, n_signals=1)
-    result = in_one_run(problem, readout="rate", max_duration=300.0, tol=1e-12)
+    result = in_one_run(problem, max_duration=300.0, tol=1e-12)
     assert result.duration[0] == 300.0
     drive = problem.correlations[0] - problem.l1_weights
     # Driven alone, the busiest neuron fires once in two time constants.

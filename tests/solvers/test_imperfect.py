@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from snn import Clock, Imperfections
 from snn.digital import Digital, DigitalFormat, FixedPoint
 from solvers import solve, solve_digital, solve_spiking
-from solvers.methods import DigitalStages, OneWindow, Stages
+from solvers.methods import OneWindow, Stages
 from tests.reference.problems import random_problem
 
 STEP = 1 / 4
@@ -58,7 +58,7 @@ def test_a_code_does_not_depend_on_what_is_in_the_batch(problem, kind):
     if kind == "clock":
         method = Stages(how=Clock(STEP, imperfections=imperfections))
     else:
-        method = DigitalStages(how=Digital(STEP, WIDE, imperfections=imperfections))
+        method = Stages(how=Digital(STEP, WIDE, imperfections=imperfections))
     together, again = (solve(problem, method, tol=1e-3, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(again.codes, together.codes)
     alone = solve(problem.subset([4]), method, tol=1e-3)

@@ -19,7 +19,7 @@ from solvers import (
     solve_active_set,
     solve_coordinate_descent,
 )
-from solvers.methods import CoordinateDescent, Method, OneRun, Stages, Takes
+from solvers.methods import CoordinateDescent, Method, OneRun, Rates, Stages, Takes
 from tests.processes import run_python
 from tests.reference.problems import random_problem
 
@@ -59,7 +59,7 @@ def test_one_warning_of_missed_tolerances(method):
     ("call", "error", "name"),
     [
         # Weights would be rounded for each batch, and saturations would not be reported.
-        (lambda: Stages(how=Digital(0.25)), TypeError, "how .*DigitalStages"),
+        (lambda: Rates(how=Digital(0.25)), TypeError, "how .*spiking_rate"),
         (lambda: Stages(how=0.25), TypeError, "how"),
         (lambda: Stages(0.0), ValueError, "max_duration"),
         (lambda: CoordinateDescent(0), ValueError, "max_iter"),
@@ -108,14 +108,13 @@ class Proximal(Method):
             codes = np.sign(points) * np.maximum(np.abs(points) - problem.l1_weights / lipschitz, 0.0)
             best.steps += 1
             if best.steps[0] % 100 == 0:
-                yield np.arange(problem.n_signals), codes, None
+                yield np.arange(problem.n_signals), codes
 
 
 class LateRates(OneRun):
     """A toy read-out: spikes per unit of time since the first time constant."""
 
     name = "late_rates"
-    readout = "late"
 
     def reader(self, batch):
         return lambda signals: (
