@@ -8,6 +8,7 @@ from inspect import Parameter, cleandoc, signature
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from snn.base import checks
+from snn.digital import Digital
 from snn.run.run import Time
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.analog import Analog
@@ -140,6 +141,7 @@ def solve_digital(
     **common: Unpack[Common],
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom."""
+    checks.instance_of("how", how, Digital)
     result: SpikingCodingResult = solve(problem, Stages(max_duration, how), **common)
     return result
 

@@ -205,7 +205,7 @@ OF_SOLVERS = [
     (lambda: solve_spiking(PROBLEM, how=Clock(0.25, imperfections=Imperfections(delays=[1.0, 2.0]))),
      ValueError, "delays"),
     (lambda: Digital(0.25, imperfections=0.5), TypeError, "imperfections"),
-    *wrong(TypeError, "how", 0.25, Digital(0.25), make=partial(solve_spiking, PROBLEM)),
+    *wrong(TypeError, "how", 0.25, make=partial(solve_spiking, PROBLEM)),
     *wrong(TypeError, "how", 0.25, Clock(0.25), make=partial(solve_digital, PROBLEM)),
     (lambda: dependent(), ValueError, "penalty .*independent"),
     (lambda: dependent(mask=np.arange(24).reshape(3, 8) != 20), ValueError, "penalty .*signal"),
