@@ -203,7 +203,7 @@ def rates_against_time(
     ax : Axes, optional
         Where to draw; by default a figure of its own.
     """
-    require_record(spikes)
+    require_record("spikes", spikes)
     chosen = _chosen(neurons, spikes.n_neurons)
     n_times = checks.positive_integer("n_times", n_times)
     if limits is not None:

@@ -33,7 +33,7 @@ def to_event_data(spikes: SpikeTrain) -> nir.EventData:
     nir.EventData
         ``idx`` and ``time`` of shape (1, n_spikes), ``t_max`` the end of the record.
     """
-    require_record(spikes)
+    require_record("spikes", spikes)
     if spikes.start != 0.0:
         raise ValueError(
             f"spikes must be recorded from time 0 on, since EventData has no start; got {spikes.start}: make "

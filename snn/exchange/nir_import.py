@@ -65,7 +65,7 @@ class ImportedNetwork(Described):
         spikes : SpikeTrain
             Recorded spikes of a run that begins at time 0.
         """
-        require_record(spikes)
+        require_record("spikes", spikes)
         if spikes.n_neurons != self.network.n_neurons:
             raise ValueError(
                 f"spikes must be of {self.network.n_neurons} neurons; got those of {spikes.n_neurons}"

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
 from snn.base import checks
-from snn.base.describe import Drawn, counted, number
+from snn.base.describe import Drawn
 
 if TYPE_CHECKING:
     from snn.network import SpikingNetwork
 
 Count: TypeAlias = int | np.ndarray
 
-LARGEST_COUNT = 2**63 - 1
-"""Counts are integers of 64 bits."""
 ROUNDING = 1e-12
 """Less than this part of a step too long is rounding, and not another step."""
 
@@ -34,8 +32,8 @@ PRICED = ("synaptic_operations", "neuron_updates", "multiply_adds")
 class OperationCounts(Drawn):
     """Operations of a network, or of a program, for one signal or for several.
 
-    Counts add up: ``first + second``, or ``sum(many)``.  They are those of the network, not of this
-    simulator.  All are integers, or arrays of one shape with an entry for each signal.
+    Counts add up: ``first + second``, or ``sum(many)``.  The network is counted, not this simulator.  All are
+    integers, or arrays of one shape with an entry for each signal.
 
     Attributes
     ----------
@@ -54,10 +52,8 @@ class OperationCounts(Drawn):
     multiply_adds : int or ndarray
         Products of two numbers that are added up, where neither is known to be zero; NeuroBench's effective
         MACs.
-    neuron_time : float or ndarray
-        Neurons times simulated time that no clock has counted.
-    synapse_time : float or ndarray
-        Entries of the weight matrix times simulated time that no clock has counted.
+    neuron_time, synapse_time : float or ndarray
+        Neurons, and entries of the weight matrix, times simulated time that no clock has counted.
 
     References
     ----------
@@ -72,6 +68,8 @@ class OperationCounts(Drawn):
     multiply_adds: Count = 0
     neuron_time: float | np.ndarray = 0.0
     synapse_time: float | np.ndarray = 0.0
+
+    _shown: ClassVar = ("spikes", "synaptic_operations", "neuron_updates", "multiply_adds")
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -119,14 +117,6 @@ class OperationCounts(Drawn):
         # `sum` starts from 0.
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def _facts(self) -> dict[str, str]:
-        counts = {
-            name.replace("_", " "): number(count) for name, count in vars(self.total()).items() if count
-        }
-        n_signals = max(np.size(count) for count in vars(self).values())
-        of_many = {"of": counted(n_signals, "signal")} if n_signals > 1 else {}
-        return {**of_many, **counts} or {"operations": "none"}
-
     def total(self) -> OperationCounts:
         """Return the counts of all signals together."""
         return OperationCounts(**{name: np.sum(count).item() for name, count in vars(self).items()})
@@ -139,8 +129,8 @@ class OperationCounts(Drawn):
         Parameters
         ----------
         time_step : float
-            Length of a step, in synaptic time constants.  It is a choice: docs/theory.md, section 7, says
-            which steps code as well as exact time.
+            Length of a step, in synaptic time constants; docs/theory.md, section 7, says which steps code as
+            well as exact time.
         """
         time_step = checks.positive_number("time_step", time_step)
         is_exact = np.asarray(self.neuron_time) > 0.0
@@ -149,14 +139,18 @@ class OperationCounts(Drawn):
                 "on_clock must be asked of exact runs before their counts are added to those of a clock; "
                 "got a sum of both"
             )
-        neuron_updates = self.neuron_updates + _steps(self.neuron_time, time_step)
-        return OperationCounts(
-            spikes=self.spikes,
-            synaptic_operations=self.synaptic_operations,
+        steps, dense_steps = (
+            np.ceil(np.asarray(time) / time_step * (1.0 - ROUNDING)).astype(np.int64)
+            for time in (self.neuron_time, self.synapse_time)
+        )
+        neuron_updates = self.neuron_updates + steps
+        return replace(
+            self,
             membrane_updates=np.where(is_exact, neuron_updates, self.membrane_updates),
             neuron_updates=neuron_updates,
-            dense_synaptic_operations=self.dense_synaptic_operations + _steps(self.synapse_time, time_step),
-            multiply_adds=self.multiply_adds,
+            dense_synaptic_operations=self.dense_synaptic_operations + dense_steps,
+            neuron_time=0.0,
+            synapse_time=0.0,
         )
 
     @property
@@ -214,7 +208,8 @@ def energy_estimate(counts: OperationCounts, costs: Mapping[str, float] = LOIHI)
     costs : mapping of str to float, default LOIHI
         Picojoules of "synaptic_operations", "neuron_updates" and "multiply_adds", as far as they are counted.
     """
-    require_counts(counts)
+    hint = ": pass run.operations, or one part of a ledger"
+    checks.instance_of("counts", counts, OperationCounts, hint=hint)
     checks.instance_of("costs", costs, Mapping)
     for name, cost in costs.items():
         checks.non_negative_number(f"costs[{checks.one_of('a name in costs', name, PRICED)!r}]", cost)
@@ -227,25 +222,3 @@ def energy_estimate(counts: OperationCounts, costs: Mapping[str, float] = LOIHI)
         if name not in costs and np.any(getattr(counts, name)):
             raise ValueError(f"costs must have {name}, which were counted; got {', '.join(costs)}")
     return sum((cost * getattr(counts, name) for name, cost in costs.items()), start=0.0)
-
-
-def require_counts(counts: Any) -> None:
-    """Raise TypeError unless these are the counts of operations; of a ledger, say how to choose a part."""
-    hint = ""
-    if isinstance(counts, Mapping) and any(isinstance(part, OperationCounts) for part in counts.values()):
-        part = "network" if "network" in counts else next(iter(counts))
-        hint = f': pass one part, such as ledger["{part}"]'
-    elif hasattr(counts, "operations"):
-        hint = ": pass its operations"
-    checks.instance_of("counts", counts, OperationCounts, hint=hint)
-
-
-def _steps(time: float | np.ndarray, time_step: float) -> Count:
-    with np.errstate(over="ignore"):
-        steps = np.ceil(np.asarray(time) / time_step * (1.0 - ROUNDING))
-    if not (steps < LARGEST_COUNT).all():
-        raise ValueError(
-            f"time_step must be so long that counts are at most 2^63 - 1; got {time_step}, with which there "
-            f"are {steps.max():.3g} updates or dense synaptic operations"
-        )
-    return steps.astype(np.int64)

@@ -6,15 +6,17 @@ independent check of the simulators.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.describe import Drawn, number
-from snn.base.value import Value
-from snn.network import NetworkState, SpikingNetwork
+from snn.base.describe import Drawn
+from snn.base.value import Value, checked
+from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.spikes import SpikeTrain, require_record
 from snn.record.stimulus import CURRENT, Stimulus, require_fitting
 
@@ -24,7 +26,7 @@ SOURCES_IN_TEXT = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Record(Drawn):
+class Record(Value, Drawn):
     """A network and its recorded spikes, from which potentials and currents are rebuilt at any time.
 
     ``run.record`` is the record of a run.  Neurons that departed from the equations of `SpikingNetwork`, by a
@@ -46,35 +48,32 @@ class Record(Drawn):
     Lin and Tang (2018), arXiv:1805.08952, equations 1-5.
     """
 
-    network: SpikingNetwork
-    spikes: SpikeTrain
-    state: NetworkState | None = None
+    network: SpikingNetwork = checked(checks.instance_of, SpikingNetwork)
+    spikes: SpikeTrain = checked(require_record)
+    state: NetworkState = None  # type: ignore[assignment]  # a state once it is in
     stimulus: Stimulus | None = None
 
-    def __post_init__(self) -> None:
-        checks.instance_of("network", self.network, SpikingNetwork)
-        require_record(self.spikes)
-        n_neurons, spikes = self.network.n_neurons, self.spikes
-        if spikes.n_neurons != n_neurons:
-            raise ValueError(f"spikes are of {spikes.n_neurons} neurons but the network has {n_neurons}")
+    def _check(self) -> None:
+        network, spikes = self.network, self.spikes
+        if spikes.n_neurons != network.n_neurons:
+            raise ValueError(
+                f"spikes are of {spikes.n_neurons} neurons but the network has {network.n_neurons}"
+            )
         if spikes.departures:
             raise ValueError(
                 "spikes must be of neurons that follow the equations of SpikingNetwork, by which potentials "
                 f"are rebuilt; got neurons with {spikes.departures}: end the run at the time wanted, and "
                 "read its state"
             )
-        state = NetworkState.at_rest(n_neurons) if self.state is None else self.state
-        checks.instance_of("state", state, NetworkState)
-        if state.n_neurons != n_neurons:
-            raise ValueError(f"state has {state.n_neurons} neurons but the network has {n_neurons}")
+        state = starting_state(network, self.state)
         if state.time != spikes.start:
             raise ValueError(
                 f"state is of time {state.time} but the spikes start at time {spikes.start}: pass the state "
                 "that the run started from"
             )
-        object.__setattr__(self, "state", state)
+        vars(self)["state"] = state
         if self.stimulus is not None:
-            require_fitting(self.stimulus, self.network)
+            require_fitting(self.stimulus, network)
 
     def current(self, times: ArrayLike) -> np.ndarray:
         """Return the soma current mu(t) just after each time, shape (n_times, n_neurons).
@@ -87,15 +86,10 @@ class Record(Drawn):
         times : array_like, shape (n_times,)
             Not decreasing, within the record.
         """
-        times, state = self._checked(times), self._state
-        decayed, _ = _filtered_counts(self.spikes, times)
-        initial = np.exp(self.spikes.start - times)[:, np.newaxis] * state.synaptic_current
-        current = initial + self.network.weights.transpose_product(decayed)
-        if self.stimulus is None:
-            return current + self.network.soma_bias
-        if self._inputs is not None:
-            current += _filtered_counts(self._inputs, times)[0] @ self.stimulus.weights
-        return current + self.stimulus.drive_at(times, self.network.soma_bias)
+        times, bias = self._checked(times), self.network.soma_bias
+        drive = bias if self.stimulus is None else self.stimulus.drive_at(times, bias)
+        initial = np.exp(self.spikes.start - times)[:, np.newaxis] * self.state.synaptic_current
+        return drive + initial + self._received(times, _decayed)
 
     def potential(self, times: ArrayLike) -> np.ndarray:
         """Return the membrane potential v(t) just after each time, shape (n_times, n_neurons).
@@ -104,20 +98,20 @@ class Record(Drawn):
 
         Parameters
         ----------
-        times : array_like, shape (n_times,)
-            Not decreasing, within the record.
+        times
+            As for `current`.
         """
         times = self._checked(times)
         removed = self.network.firing_threshold * self.spikes.cumulative_counts(times)
-        return self._state.membrane_potential + self._charge(times) - removed
+        return self.state.membrane_potential + self._charge(times) - removed
 
     def average_current(self, times: ArrayLike) -> np.ndarray:
         """Return u(t), the mean of mu from the start of the record to t, shape (n_times, n_neurons).
 
         Parameters
         ----------
-        times : array_like, shape (n_times,)
-            Not decreasing, within the record, after its start.
+        times
+            As for `current`, after the start of the record.
         """
         times = self._checked(times)
         elapsed = (times - self.spikes.start)[:, np.newaxis]
@@ -144,7 +138,7 @@ class Record(Drawn):
         k : int
             Index of the spike in the record; a negative one counts from its end.
         """
-        network, spikes, state = self.network, self.spikes, self._state
+        network, spikes, state = self.network, self.spikes, self.state
         k = checks.integer("k", k)
         if not -len(spikes) <= k < len(spikes):
             raise ValueError(f"k must be the index of one of the {len(spikes)} spikes; got {k}")
@@ -163,7 +157,7 @@ class Record(Drawn):
                 n_inputs = int(np.searchsorted(self._inputs.times, time))
                 of_inputs = _charges_per_weight(self._inputs, n_inputs, since, time)
                 input_charge = (of_inputs @ self.stimulus.weights)[neuron]
-        decrease = float(_decrease(np.array(since - spikes.start), np.array(time - since)))
+        decrease = float(_decrease(since - spikes.start, time - since))
         explanation = SpikeExplanation(
             spike=k,
             neuron=neuron,
@@ -187,29 +181,26 @@ class Record(Drawn):
         return explanation
 
     @property
-    def _state(self) -> NetworkState:
-        assert self.state is not None
-        return self.state
-
-    @property
     def _inputs(self) -> SpikeTrain | None:
         """Input spikes onto the current."""
-        is_current = self.stimulus is not None and self.stimulus.onto == CURRENT
-        return self.stimulus.spikes if self.stimulus is not None and is_current else None
+        stimulus = self.stimulus
+        return stimulus.spikes if stimulus is not None and stimulus.onto == CURRENT else None
 
     def _charge(self, times: np.ndarray) -> np.ndarray:
         """Return the integral of mu: beta t + h(0) (1 - e^-t) + W^T (sum of 1 - e^-(t - t_k))."""
-        network, start = self.network, self.spikes.start
+        start, bias = self.spikes.start, self.network.soma_bias
         elapsed = (times - start)[:, np.newaxis]
-        _, risen = _filtered_counts(self.spikes, times)
-        initial = -np.expm1(-elapsed) * self._state.synaptic_current
-        charge = initial + network.weights.transpose_product(risen)
-        if self.stimulus is None:
-            return charge + network.soma_bias * elapsed
-        if self._inputs is not None:
-            charge += _filtered_counts(self._inputs, times)[1] @ self.stimulus.weights
-        ends = np.concatenate([[start], times])
-        return charge + self.stimulus.drive_charge(ends, network.soma_bias)[1:]
+        drive = bias * elapsed
+        if self.stimulus is not None:
+            drive = self.stimulus.drive_charge(np.concatenate([[start], times]), bias)[1:]
+        return drive - np.expm1(-elapsed) * self.state.synaptic_current + self._received(times, _risen)
+
+    def _received(self, times: np.ndarray, kernel: Callable[[SpikeTrain, np.ndarray], np.ndarray]) -> Any:
+        """Return the sums of a kernel over all spikes by each time, times their weights to each neuron."""
+        received = self.network.weights.transpose_product(kernel(self.spikes, times))
+        if self.stimulus is None or self._inputs is None:
+            return received
+        return received + kernel(self._inputs, times) @ self.stimulus.weights
 
     def _checked(self, times: ArrayLike) -> np.ndarray:
         times = checks.real_array("times", times, shape=(None,), meaning="one row of the trace each")
@@ -220,9 +211,6 @@ class Record(Drawn):
             )
         return times
 
-    def _facts(self) -> dict[str, str]:
-        return self.spikes._facts()
-
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SpikeExplanation(Value, Drawn):
@@ -230,16 +218,10 @@ class SpikeExplanation(Value, Drawn):
 
     Attributes
     ----------
-    spike : int
-        Index of the spike in the record.
-    neuron : int
-        The neuron that fired.
-    time : float
-        When it fired.
-    since : float
-        Time of its last reset, or the start of the record if it did not fire before.
-    was_reset : bool
-        True if `since` is a reset.
+    spike, neuron, time : int, int, float
+        Index of the spike in the record, the neuron that fired, and when.
+    since, was_reset : float, bool
+        Time of its last reset; or, if it did not fire before, the start of the record and False.
     firing_threshold : float
         The threshold of the neuron.
     initial_potential : float
@@ -266,17 +248,13 @@ class SpikeExplanation(Value, Drawn):
     source_charge: np.ndarray
     input_charge: float = 0.0
 
+    _shown: ClassVar = ("neuron", "time", "since", "bias_charge", "source_charge", "firing_threshold")
+
     @property
     def total(self) -> float:
         """Sum of all charges: the firing threshold, to rounding."""
         state = self.initial_potential + self.initial_current_charge
         return float(state + self.bias_charge + self.source_charge.sum() + self.input_charge)
-
-    def largest_sources(self, n_sources: int = SOURCES_IN_TEXT) -> np.ndarray:
-        """Return the neurons with the largest absolute charge, at most `n_sources`, none without charge."""
-        n_sources = checks.positive_integer("n_sources", n_sources)
-        order = np.argsort(-np.abs(self.source_charge), kind="stable")[:n_sources]
-        return order[self.source_charge[order] != 0.0]
 
     def parts(self, n_sources: int = SOURCES_IN_TEXT) -> list[tuple[str, float]]:
         """Return the name and charge of each part; sources beyond the largest `n_sources` share one."""
@@ -287,23 +265,15 @@ class SpikeExplanation(Value, Drawn):
             parts.append(("initial current", self.initial_current_charge))
         if self.input_charge:
             parts.append(("input spikes", self.input_charge))
-        largest = self.largest_sources(n_sources)
+        n_sources = checks.positive_integer("n_sources", n_sources)
+        largest = np.argsort(-np.abs(self.source_charge), kind="stable")[:n_sources]
+        largest = largest[self.source_charge[largest] != 0.0]
         parts += [(f"spikes of neuron {i}", float(self.source_charge[i])) for i in largest]
         n_others = np.count_nonzero(self.source_charge) - len(largest)
         if n_others:
             rest = float(np.delete(self.source_charge, largest).sum())
             parts.append((f"spikes of {n_others} other neuron{'s' if n_others > 1 else ''}", rest))
         return parts
-
-    def _facts(self) -> dict[str, str]:
-        beginning = "reset" if self.was_reset else "start of the record"
-        return {
-            "neuron": number(self.neuron),
-            "fired at": f"{self.time:.6g}, spike {self.spike:,}",
-            "since": f"{beginning} at {self.since:.6g}",
-            **{name: f"{charge:+.4g}" for name, charge in self.parts()},
-            "threshold": number(self.firing_threshold),
-        }
 
     def __str__(self) -> str:
         beginning = "its reset" if self.was_reset else "the start of the record"
@@ -324,25 +294,25 @@ def _charges_per_weight(spikes: SpikeTrain, n_spikes: int, since: float, until: 
     return np.bincount(sources, weights=amounts, minlength=spikes.n_neurons)
 
 
-def _decrease(age: np.ndarray, interval: np.ndarray) -> np.ndarray:
+def _decrease(age: Any, interval: Any) -> Any:
     """Return e^-age - e^-(age + interval): the area under a current of that age over an interval."""
     return -np.exp(-age) * np.expm1(-interval)
 
 
-def _filtered_counts(spikes: SpikeTrain, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return sums over the spikes by t of e^-(t - t_k) and of 1 - e^-(t - t_k), a neuron a column."""
-    shape = (len(times), spikes.n_neurons)
-    decayed, risen = np.zeros(shape), np.zeros(shape)
+def _decayed(spikes: SpikeTrain, times: np.ndarray) -> np.ndarray:
+    """Return the sums over the spikes by t of e^-(t - t_k), shape (n_times, n_neurons)."""
+    decayed = np.zeros((len(times), spikes.n_neurons))
     edges = np.searchsorted(spikes.times, times, side="right")
-    previous_time, previous_edge = times[0], 0
-    for row, (time, edge) in enumerate(zip(times, edges.tolist(), strict=True)):
-        decay = np.exp(previous_time - time)
-        ages = time - spikes.times[previous_edge:edge]
-        neurons = spikes.neurons[previous_edge:edge]
+    before, first = times[0], 0
+    for row, (time, last) in enumerate(zip(times, edges.tolist(), strict=True)):
+        new = np.exp(spikes.times[first:last] - time)
+        decayed[row] = np.bincount(spikes.neurons[first:last], new, spikes.n_neurons)
         if row:
-            decayed[row] = decayed[row - 1] * decay
-            risen[row] = risen[row - 1] - np.expm1(previous_time - time) * decayed[row - 1]
-        decayed[row] += np.bincount(neurons, weights=np.exp(-ages), minlength=spikes.n_neurons)
-        risen[row] += np.bincount(neurons, weights=-np.expm1(-ages), minlength=spikes.n_neurons)
-        previous_time, previous_edge = time, edge
-    return decayed, risen
+            decayed[row] += np.exp(before - time) * decayed[row - 1]
+        before, first = time, last
+    return decayed
+
+
+def _risen(spikes: SpikeTrain, times: np.ndarray) -> np.ndarray:
+    """Return the sums over the spikes by t of 1 - e^-(t - t_k), shape (n_times, n_neurons)."""
+    return spikes.cumulative_counts(times) - _decayed(spikes, times)

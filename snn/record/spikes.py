@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.describe import Drawn, number
+from snn.base.describe import Drawn
+from snn.base.value import Value, checked
 
 POWERS = (2, 3, 4)
 LONGEST_WINDOW = 1e75
@@ -21,7 +22,7 @@ LONGEST_WINDOW = 1e75
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SpikeTrain(Drawn):
+class SpikeTrain(Value, Drawn):
     """The spikes of n neurons in an interval of time.
 
     Parameters
@@ -41,10 +42,12 @@ class SpikeTrain(Drawn):
 
     times: np.ndarray
     neurons: np.ndarray
-    n_neurons: int
-    start: float
-    stop: float
+    n_neurons: int = checked(checks.positive_integer)
+    start: float = checked(checks.real_number)
+    stop: float = checked(checks.real_number)
     departures: str = ""
+
+    _shown: ClassVar = ("times", "n_neurons", "start", "stop")
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
@@ -59,33 +62,28 @@ class SpikeTrain(Drawn):
             departures: str = "",
         ) -> None: ...
 
-    def __post_init__(self) -> None:
-        times, neurons = np.asarray(self.times), np.asarray(self.neurons)
+    def _check(self) -> None:
+        times, neurons, start, stop = np.asarray(self.times), np.asarray(self.neurons), self.start, self.stop
         if times.size and times.dtype.kind not in "fiu":
             raise TypeError(f"times must be an array of real numbers; got dtype {times.dtype}")
         if neurons.size and neurons.dtype.kind not in "iu":
             raise TypeError(f"neurons must be an array of integers; got dtype {neurons.dtype}")
-        times = np.ascontiguousarray(times, dtype=np.float64)
-        neurons = np.ascontiguousarray(neurons, dtype=np.int64)
-        n_neurons = checks.positive_integer("n_neurons", self.n_neurons)
-        start, stop = checks.real_number("start", self.start), checks.real_number("stop", self.stop)
         if times.ndim != 1 or neurons.shape != times.shape:
             raise ValueError(
                 f"times and neurons must be 1-D, of one length; got shapes {times.shape} and {neurons.shape}"
             )
         if stop < start:
             raise ValueError(f"stop must not be before start; got {stop} and {start}")
+        times = np.ascontiguousarray(times, dtype=np.float64)
+        neurons = np.ascontiguousarray(neurons, dtype=np.int64)
         if len(times):
             if not (times[:-1] <= times[1:]).all() or not (start <= times[0] and times[-1] <= stop):
                 raise ValueError(f"times must not decrease and lie in [start, stop] = [{start}, {stop}]")
-            if neurons.min() < 0 or neurons.max() >= n_neurons:
+            if neurons.min() < 0 or neurons.max() >= self.n_neurons:
                 raise ValueError(
-                    f"neurons must lie in [0, {n_neurons}); got {neurons.min()} to {neurons.max()}"
+                    f"neurons must lie in [0, {self.n_neurons}); got {neurons.min()} to {neurons.max()}"
                 )
-        vars(self).update(
-            times=checks.read_only(times), neurons=checks.read_only(neurons), n_neurons=n_neurons,
-            start=start, stop=stop,
-        )  # fmt: skip
+        vars(self).update(times=times, neurons=neurons)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -103,16 +101,20 @@ class SpikeTrain(Drawn):
             last = int(np.searchsorted(self.times, checks.real_number("stop", stop), side="right"))
         return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
 
-    def cumulative_counts(self, times: np.ndarray, *, start: float | None = None) -> np.ndarray:
+    def cumulative_counts(
+        self, times: np.ndarray, *, start: float | None = None, amounts: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return how often each neuron fired in (start, t] for each t, shape (n_times, n_neurons).
 
-        `times` must not decrease; without a `start`, spikes count from the first of the record.
+        `times` must not decrease; without a `start`, spikes count from the first of the record.  With
+        `amounts`, one a spike, these are added up.
         """
         first = 0 if start is None else np.searchsorted(self.times, start, side="right")
         edges = np.concatenate([[first], np.searchsorted(self.times, times, side="right")])
-        counts = np.empty((len(times), self.n_neurons), dtype=np.int64)
+        counts = np.empty((len(times), self.n_neurons), dtype=np.int64 if amounts is None else np.float64)
         for row, (begin, end) in enumerate(pairwise(edges)):
-            counts[row] = np.bincount(self.neurons[begin:end], minlength=self.n_neurons)
+            weights = None if amounts is None else amounts[begin:end]
+            counts[row] = np.bincount(self.neurons[begin:end], weights, self.n_neurons)
         return np.cumsum(counts, axis=0)
 
     def rate(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
@@ -127,7 +129,7 @@ class SpikeTrain(Drawn):
             The interval; by default the whole record.
         """
         start, stop = self._interval(start, stop)
-        return self.counts(start=self._after(start), stop=stop) / (stop - start)
+        return self.rate_curve([stop], start=start)[0]
 
     def rate_curve(self, times: ArrayLike, *, start: float | None = None) -> np.ndarray:
         """Return the rates over (start, t] for each t in `times`, shape (n_times, n_neurons).
@@ -145,7 +147,9 @@ class SpikeTrain(Drawn):
             raise ValueError(
                 f"times must not decrease and lie in ({start}, {self.stop}]; got {times[0]} to {times[-1]}"
             )
-        return self.cumulative_counts(times, start=self._after(start)) / (times - start)[:, np.newaxis]
+        # A spike at the very start of the record belongs to it.
+        counts = self.cumulative_counts(times, start=None if start == self.start else start)
+        return counts / (times - start)[:, np.newaxis]
 
     def smooth_rate(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
         """Return the rates in (start, stop] through a smooth window, shape (n_neurons,).
@@ -154,9 +158,8 @@ class SpikeTrain(Drawn):
 
             a_i = 1/T sum_k w((t_ik - start) / T)        w(s) = 30 s^2 (1 - s)^2
 
-        Each spike counts by a bump that rises from zero and falls to zero without an edge.  The first
-        transient of a network is forgotten, and where its potentials have bounded primitives the error falls
-        like 1/T^2 (docs/theory.md, section 4), not like 1/T as that of `rate`.
+        The first transient of a network is forgotten, and where its potentials have bounded primitives the
+        error falls like 1/T^2 (docs/theory.md, section 4), not like 1/T as that of `rate`.
 
         Parameters
         ----------
@@ -175,8 +178,7 @@ class SpikeTrain(Drawn):
 
             a_i = sum_k e^-(stop - t_ik)/T / (T (1 - e^-(stop - t0)/T))
 
-        The denominator is the weight of the whole record, so that a regular spike train shows its rate at
-        once.  It forgets early spikes, and it does not converge: its error stays of the order of 1 / T.
+        It forgets early spikes, and it does not converge: its error stays of the order of 1 / T.
 
         Parameters
         ----------
@@ -201,28 +203,15 @@ class SpikeTrain(Drawn):
             )
         return start, stop
 
-    def _after(self, start: float) -> float | None:
-        """Return where spikes count from: one at the very start of the record belongs to it."""
-        return None if start == self.start else start
 
-    def _facts(self) -> dict[str, str]:
-        return {
-            "spikes": number(len(self)),
-            "neurons": number(self.n_neurons),
-            "time": f"{self.start:.6g} to {self.stop:.6g}",
-        }
-
-
-def require_record(spikes: Any) -> None:
-    """Raise TypeError unless these are recorded spikes; of a run, and of None, say where they are."""
-    if spikes is None:
-        raise TypeError("spikes must be a SpikeTrain; got None: run the network with record_spikes=True")
+def require_record(name: str, spikes: Any) -> SpikeTrain:
+    """Return recorded spikes, or raise TypeError; for a run, and for None, say where they are."""
     hint = ""
-    if hasattr(spikes, "spikes"):
+    if spikes is None or getattr(spikes, "spikes", spikes) is None:
+        hint = ": run the network with record_spikes=True, and pass run.spikes"
+    elif hasattr(spikes, "spikes"):
         hint = ": pass run.spikes"
-        if spikes.spikes is None:
-            hint = f"{hint}, of a run with record_spikes=True"
-    checks.instance_of("spikes", spikes, SpikeTrain, hint=hint)
+    return checks.instance_of(name, spikes, SpikeTrain, hint=hint)
 
 
 def window_moments(times: np.ndarray, neurons: np.ndarray, n_neurons: int) -> np.ndarray:
@@ -232,28 +221,10 @@ def window_moments(times: np.ndarray, neurons: np.ndarray, n_neurons: int) -> np
 
 
 def smooth_rate_of_moments(moments: np.ndarray, duration: float | np.ndarray) -> np.ndarray:
-    """Return the rates of neurons through the smooth window, from the moments of their spike times.
-
-    With M_p the sum of t^p over a neuron's spikes and T the duration (docs/theory.md, section 4)::
-
-        a = 1/T sum_k w(t_k / T) = 30/T (M_2 / T^2 - 2 M_3 / T^3 + M_4 / T^4)      w(s) = 30 s^2 (1 - s)^2
-
-    Parameters
-    ----------
-    moments : ndarray, shape (..., n_neurons, 3)
-        M_2, M_3 and M_4 of each neuron, of times since the window began.
-    duration : float or ndarray, shape (...)
-        The length of the window, positive.
-    """
-    moments = np.asarray(moments, dtype=np.float64)
+    """Return rates through the smooth window from `window_moments`, shape (..., n_neurons, 3) and (...)."""
+    # With M_p the sum of t^p over a neuron's spikes and T the duration (docs/theory.md, section 4):
+    #     a = 1/T sum_k w(t_k / T) = 30/T (M_2 / T^2 - 2 M_3 / T^3 + M_4 / T^4)      w(s) = 30 s^2 (1 - s)^2
     duration = np.asarray(duration, dtype=np.float64)
-    if moments.ndim < 2 or moments.shape[-1] != len(POWERS):
-        raise ValueError(f"moments must have shape (..., n_neurons, 3); got shape {moments.shape}")
-    if duration.shape not in ((), moments.shape[:-2]):
-        raise ValueError(
-            f"duration must be a number, or one for each run of moments, shape {moments.shape[:-2]}; got "
-            f"shape {duration.shape}"
-        )
     if not ((duration > 0.0) & (duration <= LONGEST_WINDOW)).all():
         raise ValueError(f"duration must be positive and at most {LONGEST_WINDOW:g}; got {duration}")
     length = duration[..., np.newaxis]

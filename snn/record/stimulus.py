@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +11,19 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import Described
-from snn.base.value import Value
+from snn.base.value import Value, checked
 from snn.network import SpikingNetwork
 from snn.record.spikes import SpikeTrain, require_record
 from snn.weights.sparse import checked_rows
 
 CURRENT, DRIVE = "current", "drive"
+
+
+def _input_weights(name: str, value: Any) -> np.ndarray | sparse.csr_array:
+    """Return weights of sources as an array or as compressed rows, checked."""
+    if sparse.issparse(value):
+        return checked_rows(name, value)
+    return checks.real_array(name, value, shape=(None, None), meaning="one row a source, one column a neuron")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -62,11 +68,18 @@ class Stimulus(Value, Described):
     array([1.5])
     """
 
-    drive_times: np.ndarray | None = None
-    drive: np.ndarray | None = None
-    spikes: SpikeTrain | None = None
-    weights: Any = None  # an array, or a csr_array, once it is in
-    onto: str = CURRENT
+    drive_times: np.ndarray | None = checked(
+        checks.real_array, shape=(None,), meaning="one a change", default=None
+    )
+    drive: np.ndarray | None = checked(
+        checks.real_array,
+        shape=(None, None),
+        meaning="one row a change, one column a neuron",
+        default=None,
+    )
+    spikes: SpikeTrain | None = checked(require_record, default=None)
+    weights: Any = checked(_input_weights, default=None)  # an array, or a csr_array
+    onto: str = checked(checks.one_of, (CURRENT, DRIVE), default=CURRENT)
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
@@ -80,59 +93,38 @@ class Stimulus(Value, Described):
             onto: str = CURRENT,
         ) -> None: ...
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         for one, other in (("drive_times", "drive"), ("spikes", "weights")):
             if (getattr(self, one) is None) != (getattr(self, other) is None):
                 missing, given = (one, other) if getattr(self, one) is None else (other, one)
                 raise ValueError(f"{missing} must be given with {given}; got None")
-        if self.drive is None and self.spikes is None:
+        times, drive = self.drive_times, self.drive
+        if times is None and self.spikes is None:
             raise ValueError("a Stimulus must have drive_times and drive, or spikes and weights; got neither")
-        checks.one_of("onto", self.onto, (CURRENT, DRIVE))
-        n_neurons = None
-        if self.drive is not None:
-            n_neurons = self._check_drive()
-        if self.spikes is not None:
-            self._check_weights(n_neurons)
-
-    def _check_drive(self) -> int:
-        times = checks.real_array("drive_times", self.drive_times, shape=(None,), meaning="one a change")
-        meaning = "one row a change, one column a neuron"
-        drive = checks.real_array("drive", self.drive, shape=(len(times), None), meaning=meaning)
-        if not (times[:-1] < times[1:]).all():
-            raise ValueError(
-                f"drive_times must increase; got {times[1:][np.diff(times) <= 0.0][0]} after "
-                f"{times[:-1][np.diff(times) <= 0.0][0]}"
-            )
-        if self.spikes is not None and self.onto == DRIVE:
-            raise ValueError(
-                "onto must be 'current' where drive is given, which says the whole drive; got 'drive'"
-            )
-        object.__setattr__(self, "drive_times", checks.read_only(times))
-        object.__setattr__(self, "drive", checks.read_only(drive))
-        return drive.shape[1]
-
-    def _check_weights(self, n_neurons: int | None) -> None:
-        require_record(self.spikes)
-        assert self.spikes is not None
-        shape = self.spikes.n_neurons, n_neurons
-        weights = self.weights
-        if sparse.issparse(weights):
-            weights = checked_rows("weights", weights)
-            if weights.shape[0] != shape[0] or n_neurons not in (None, weights.shape[1]):
+        if times is not None and drive is not None:
+            if len(times) != len(drive):
                 raise ValueError(
-                    f"weights must have shape ({shape[0]}, {n_neurons or 'any'}), one row a source; got "
-                    f"shape {weights.shape}"
+                    f"drive must have one row for each of {len(times)} changes; got {len(drive)}"
                 )
-        else:
-            meaning = "one row a source, one column a neuron"
-            weights = checks.read_only(checks.real_array("weights", weights, shape=shape, meaning=meaning))
-        object.__setattr__(self, "weights", weights)
+            if not (times[:-1] < times[1:]).all():
+                first = int(np.argmax(np.diff(times) <= 0.0))
+                raise ValueError(f"drive_times must increase; got {times[first + 1]} after {times[first]}")
+            if self.spikes is not None and self.onto == DRIVE:
+                raise ValueError(
+                    "onto must be 'current' where drive is given, which says the whole drive; got 'drive'"
+                )
+        if self.spikes is not None:
+            shape = self.spikes.n_neurons, self.weights.shape[1] if drive is None else drive.shape[1]
+            if self.weights.shape != shape:
+                raise ValueError(
+                    f"weights must have shape {shape}, one row a source, one column a neuron; got shape "
+                    f"{self.weights.shape}"
+                )
 
     @property
     def n_neurons(self) -> int:
         """Neurons of the network that it is for."""
-        amounts = self.weights if self.drive is None else self.drive
-        assert amounts is not None
+        amounts: Any = self.weights if self.drive is None else self.drive
         return amounts.shape[1]
 
     @property
@@ -155,25 +147,23 @@ class Stimulus(Value, Described):
         stop = np.inf if stop == np.inf else checks.real_number("stop", stop)
         if stop < start:
             raise ValueError(f"stop must not be before start; got {stop} and {start}")
-        changes: dict[str, np.ndarray] = {}
-        train = None
+        changes: dict[str, Any] = {"weights": self.weights, "onto": self.onto}
         if self.drive_times is not None and self.drive is not None:
-            first, last = np.searchsorted(self.drive_times, [start, stop])
-            if first < last:
-                changes = {"drive_times": self.drive_times[first:last], "drive": self.drive[first:last]}
-        if self.spikes is not None:
-            first, last = np.searchsorted(self.spikes.times, [start, stop])
-            end = max(self.spikes.stop, start) if stop == np.inf else stop
-            train = SpikeTrain(
-                times=self.spikes.times[first:last],
-                neurons=self.spikes.neurons[first:last],
-                n_neurons=self.spikes.n_neurons,
+            part = slice(*np.searchsorted(self.drive_times, [start, stop]))
+            if part.start < part.stop:
+                changes.update(drive_times=self.drive_times[part], drive=self.drive[part])
+        if (spikes := self.spikes) is not None:
+            part = slice(*np.searchsorted(spikes.times, [start, stop]))
+            changes["spikes"] = replace(
+                spikes,
+                times=spikes.times[part],
+                neurons=spikes.neurons[part],
                 start=start,
-                stop=end,
+                stop=max(spikes.stop, start) if stop == np.inf else stop,
             )
-        if not changes and train is None:
+        if len(changes) == 2:
             raise ValueError(f"start and stop must be around a change of the drive; got {start} and {stop}")
-        return Stimulus(spikes=train, weights=self.weights, onto=self.onto, **changes)
+        return Stimulus(**changes)
 
     def drive_at(self, times: ArrayLike, soma_bias: ArrayLike) -> np.ndarray:
         """Return the drive just after each time, shape (n_times, n_neurons).
@@ -193,21 +183,6 @@ class Stimulus(Value, Described):
             return np.tile(bias, (len(times), 1))
         return bias + self.spikes.cumulative_counts(times) @ self.weights
 
-    def average_drive(self, start: float, stop: float, soma_bias: ArrayLike) -> np.ndarray:
-        """Return the mean of the drive from `start` to `stop`, shape (n_neurons,).
-
-        Parameters
-        ----------
-        start, stop : float
-            The interval, not empty.
-        soma_bias
-            As for `drive_at`.
-        """
-        start, stop = checks.real_number("start", start), checks.real_number("stop", stop)
-        if not start < stop:
-            raise ValueError(f"stop must be after start; got {stop} and {start}")
-        return self.drive_charge(np.array([start, stop]), soma_bias)[1] / (stop - start)
-
     def drive_charge(self, times: ArrayLike, soma_bias: ArrayLike) -> np.ndarray:
         """Return the integral of the drive from the first time to each time, shape (n_times, n_neurons).
 
@@ -217,21 +192,20 @@ class Stimulus(Value, Described):
             As for `drive_at`.
         """
         times, bias = self._checked(times, soma_bias)
-        charge = np.zeros((len(times), len(bias)))
-        drive = self.drive_at(times, bias)
-        for row, (before, time) in enumerate(pairwise(times.tolist()), start=1):
-            part = charge[row - 1] + drive[row - 1] * (time - before)
-            if self.drive is not None and self.drive_times is not None:
-                first, last = np.searchsorted(self.drive_times, [before, time], side="right")
-                levels = np.concatenate([drive[row - 1][np.newaxis], self.drive[first:last]])
-                part += (time - self.drive_times[first:last]) @ np.diff(levels, axis=0)
-            elif self.spikes is not None and self.onto == DRIVE:
-                first, last = np.searchsorted(self.spikes.times, [before, time], side="right")
-                left = time - self.spikes.times[first:last]
-                sources = self.spikes.neurons[first:last]
-                part += np.bincount(sources, weights=left, minlength=self.spikes.n_neurons) @ self.weights
-            charge[row] = part
-        return charge
+        elapsed = (times - times[0])[:, np.newaxis]
+        charge = elapsed * self.drive_at(times[:1], bias)
+        if self.drive is not None and self.drive_times is not None:
+            later = self.drive_times > times[0]
+            steps = np.diff(self.drive, axis=0, prepend=bias[np.newaxis])[later]
+            return charge + np.maximum(times[:, np.newaxis] - self.drive_times[later], 0.0) @ steps
+        if self.spikes is None or self.onto == CURRENT:
+            return charge
+        # A spike at t_k adds its weights times t - t_k.
+        counts, sums = (
+            self.spikes.cumulative_counts(times, start=times[0], amounts=amounts)
+            for amounts in (None, self.spikes.times - times[0])
+        )
+        return charge + (elapsed * counts - sums) @ self.weights
 
     def n_deliveries(self) -> int:
         """Return how often an input spike reaches a neuron by a weight that is not zero."""
@@ -258,14 +232,9 @@ def require_fitting(stimulus: Stimulus, network: SpikingNetwork) -> None:
 
 def largest_magnitudes(stimulus: Stimulus) -> np.ndarray:
     """Return the largest drive, or weight, that each neuron gets at once, shape (n_neurons,)."""
-    largest = np.zeros(stimulus.n_neurons)
-    if stimulus.drive is not None:
-        largest = np.abs(stimulus.drive).max(axis=0)
-    if sparse.issparse(stimulus.weights):
-        largest = np.maximum(largest, abs(stimulus.weights).max(axis=0).toarray().ravel())
-    elif stimulus.weights is not None:
-        largest = np.maximum(largest, np.abs(stimulus.weights).max(axis=0))
-    return largest
+    amounts = [amount for amount in (stimulus.drive, stimulus.weights) if amount is not None]
+    largest = [abs(amount).max(axis=0) for amount in amounts]
+    return np.max([part.toarray().ravel() if sparse.issparse(part) else part for part in largest], axis=0)
 
 
 def excitation(stimulus: Stimulus, duration: float, soma_bias: np.ndarray) -> np.ndarray:
@@ -276,7 +245,5 @@ def excitation(stimulus: Stimulus, duration: float, soma_bias: np.ndarray) -> np
     charge = np.maximum(drive, 0.0) * duration
     if stimulus.spikes is None:
         return charge
-    is_sparse = sparse.issparse(stimulus.weights)
-    excites = stimulus.weights.maximum(0.0) if is_sparse else np.maximum(stimulus.weights, 0.0)
-    lasting = duration if stimulus.onto == DRIVE else 1.0
-    return charge + lasting * (stimulus.spikes.counts() @ excites)
+    excites = stimulus.weights * (stimulus.weights > 0.0)
+    return charge + (duration if stimulus.onto == DRIVE else 1.0) * (stimulus.spikes.counts() @ excites)

@@ -36,7 +36,7 @@ def why_it_fired(of: Variables) -> None:
 
 def live_input(of: Variables) -> None:
     """The charge of the drive is spikes and what is left; three inhibiting spikes cost one or two of them."""
-    charge = of.duration * of.stimulus.average_drive(0.0, of.duration, of.network.soma_bias)
+    charge = of.stimulus.drive_charge([0.0, of.duration], of.network.soma_bias)[1]
     left = of.alone.spike_counts + of.alone.state.membrane_potential
     assert np.abs(charge - left).max() < 1e-9
     assert 1 <= of.alone.n_spikes - of.run.n_spikes <= 2

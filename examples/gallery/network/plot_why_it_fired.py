@@ -28,7 +28,7 @@ print(why)
 # %%
 # The same as a picture, with the atoms of the neurons that took part.
 
-sources = why.largest_sources(4)
+sources = np.argsort(-np.abs(why.source_charge))[:4]
 figure = plt.figure(figsize=(6.4, 4.6), layout="constrained")
 axes = figure.subplot_mosaic(
     [["charge"] * 6, ["signal", "fired", *(f"source {k}" for k in range(4))]],
