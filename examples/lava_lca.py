@@ -464,7 +464,8 @@ def _of_problem(problem: LassoProblem, signal: int, arithmetic: str) -> tuple[fl
     checks.instance_of("problem", problem, LassoProblem)
     signal = checks.index("signal", signal, problem.n_signals)
     checks.one_of("arithmetic", arithmetic, ("fixed", "float"))
-    problem.require_no_weights()
+    if problem.feature_weights is not None:
+        raise ValueError("problem must have no mask and no feature_weights; pass problem.ordinary()")
     if not isinstance(problem.dictionary, np.ndarray):
         raise TypeError(
             f"problem must have an array for a dictionary; got {type(problem.dictionary).__name__}"

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers._kernels.certificate import DUALITY_GAP, KKT_VIOLATION, OBJECTIVE, measure_codes
+from solvers._kernels.certificate import DUALITY_GAP, measure_codes
 from solvers._kernels.precision import SMALLEST, gamma
 from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
@@ -26,18 +26,14 @@ ROWS_TOGETHER = 32
 
 
 def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
-    """Return what `solvers.certificate.optimality.measure` says of codes that a solver has found, sooner.
+    """Return the figures of `solvers.certificate.optimality.measure`, to rounding, of a solver's codes.
 
-    The figures agree to rounding, and tests compare them.  An array of atoms has compiled code, unless the
-    penalty has a form of its own.  It is faster for any number of signals: thirty times for one signal and
-    256 atoms, where NumPy's time is spent between its calls.
-
-    Shapes: codes (n_signals, n_atoms).
+    An array of atoms has compiled code, thirty times as fast for one signal and 256 atoms.
     """
     penalty, rows = problem.penalty, problem.atoms.rows
     if rows is None:
         return measure(problem, codes)
-    is_shared = problem.n_signals >= FEWEST_SHARING or problem.model.has_made(UnitAtoms)
+    is_shared = problem.n_signals >= FEWEST_SHARING or problem.has_made(UnitAtoms)
     is_shared &= not penalty.has_zeros
     if rows.size >= LEAST_SCREENED and is_shared:
         return certify_screened(problem, codes)
@@ -45,12 +41,9 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
 
 
 def optimality_of(problem: LassoProblem, codes: sparse.csr_array, figures: np.ndarray) -> Optimality:
-    """Return the certificates whose figures a kernel has computed, with their gaps corrected.
-
-    Shapes: figures (3, n_signals).
-    """
+    """Return certificates of the figures of a kernel, shape (3, n_signals), with their gaps corrected."""
     figures[DUALITY_GAP] = corrected_gaps(problem, codes, figures[DUALITY_GAP])
-    return _optimality(figures)
+    return Optimality(*figures)
 
 
 def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
@@ -85,14 +78,6 @@ def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
 
-def _optimality(figures: np.ndarray) -> Optimality:
-    return Optimality(
-        objective=figures[OBJECTIVE],
-        duality_gap=figures[DUALITY_GAP],
-        kkt_violation=figures[KKT_VIOLATION],
-    )
-
-
 def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     """As `certify`, with one product of matrices in single precision for all residuals.
 
@@ -105,39 +90,34 @@ def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimali
     for first in range(0, problem.n_signals, SCREENED_TOGETHER):
         block = slice(first, first + SCREENED_TOGETHER)
         part = problem if problem.n_signals <= SCREENED_TOGETHER else problem.subset(block)
-        optimality, _ = certify_and_list(part, codes[block], LISTED)
-        figures[OBJECTIVE, block] = optimality.objective
-        figures[DUALITY_GAP, block] = optimality.duality_gap
-        figures[KKT_VIOLATION, block] = optimality.kkt_violation
-    return _optimality(figures)
+        _certify_block(part, codes[block], LISTED, figures[:, block])
+    return optimality_of(problem, codes, figures)
 
 
 def certify_and_list(
     problem: LassoProblem, codes: sparse.csr_array, n_listed: int
 ) -> tuple[Optimality, Largest]:
-    """As `certify_screened`, of codes that share one product, and what it says of the residuals."""
+    """As `certify_screened`, of codes that share one product, with the atoms that pull residuals most."""
     figures = np.empty((3, problem.n_signals))
     largest = _certify_block(problem, codes, n_listed, figures)
-    figures[DUALITY_GAP] = corrected_gaps(problem, codes, figures[DUALITY_GAP])
-    return _optimality(figures), largest
+    return optimality_of(problem, codes, figures), largest
 
 
 def _certify_block(
     problem: LassoProblem, codes: sparse.csr_array, n_listed: int, figures: np.ndarray
 ) -> Largest:
-    """Write the figures of some codes; return what the product says of their residuals."""
-    screened = _Screened(problem)
-    pulls, pull_errors = screened.pulls(codes)
+    """Write the figures of some codes; return which atoms pull their residuals most."""
+    signals, weights = problem.dense_signals(), _weights(problem)
+    pulls, pull_errors = _pulls(problem, signals, weights, codes)
     factors = problem.atoms.norms / problem.l1_weights
     n_listed += int(np.diff(codes.indptr).max())
-    unit_atoms = problem.model.once(UnitAtoms, whatever_penalty=True)
+    unit_atoms = problem.once(UnitAtoms, whatever_penalty=True)
     largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.is_positive)
     largest = largest._replace(errors=pull_errors * factors.max() + largest.errors)
-    errors = largest.errors
-    is_curved, is_uniform = bool(problem.curvatures.any()), bool(np.ptp(problem.l1_weights) == 0.0)
+    is_curved, is_uniform = not problem.penalty.is_flat, bool(np.ptp(problem.l1_weights) == 0.0)
     for k in range(problem.n_signals):
         ratios = largest.ratios[k, : largest.counts[k]]
-        others, error = largest.others[k], errors[k]
+        others, error = largest.others[k], largest.errors[k]
         # Atoms of ratios up to `least` are left out.  None of them has the largest ratio, or the largest
         # violation.
         least = ratios.max() - 3.0 * error
@@ -149,83 +129,86 @@ def _certify_block(
             entries = slice(codes.indptr[k], codes.indptr[k + 1])
             columns = codes.indices[entries]
             atoms = np.unique(np.concatenate([columns, largest.atoms[k, : len(ratios)][ratios > least]]))
-            if not is_curved or screened.within(k, atoms, pulls[k], least + error):
-                figures[:, k] = screened.measure(k, atoms, columns, codes.data[entries])
+            its_weights = weights[k : k + 1] if len(weights) > 1 else weights
+            if not is_curved or _adds_nothing(
+                problem, signals[k], its_weights, pulls[k], atoms, least + error
+            ):
+                places = np.searchsorted(atoms, columns).astype(np.int32)
+                figures[:, k] = _figures_of_few(
+                    problem, atoms, signals[k : k + 1], its_weights, places, codes.data[entries]
+                )
                 continue
         figures[:, k] = _figures_of(problem.subset([k]), codes[[k]])[:, 0]
     return largest
 
 
-class _Screened:
-    """Signals, of whose atoms few are read."""
+def _pulls(
+    problem: LassoProblem, signals: np.ndarray, weights: np.ndarray, codes: sparse.csr_array
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the residuals times the weights of features, and bounds on the norms of their errors."""
+    residuals = signals - codes @ problem.atoms.array
+    n_entries = np.diff(codes.indptr).astype(np.int64)
+    signal = np.arange(len(residuals)).repeat(n_entries)
+    sizes = np.bincount(signal, np.abs(codes.data) * problem.atoms.norms[codes.indices], len(residuals))
+    errors = gamma(n_entries + 2) * (norms_of(signals) + sizes)
+    if not len(weights):
+        return residuals, errors
+    return residuals * weights, errors * weights.max(axis=1)
 
-    def __init__(self, problem: LassoProblem) -> None:
-        self._problem = problem
-        self._array, self._norms = problem.atoms.array, problem.atoms.norms
-        self._l1_weights, self._curvatures = problem.l1_weights, problem.curvatures
-        self._signals, self._weights = problem.dense_signals(), _weights(problem)
 
-    def pulls(self, codes: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
-        """Return the residuals times the weights of features, and bounds on the norms of their errors."""
-        residuals = self._signals - codes @ self._array
-        n_entries = np.diff(codes.indptr).astype(np.int64)
-        signal = np.arange(len(residuals)).repeat(n_entries)
-        sizes = np.bincount(signal, np.abs(codes.data) * self._norms[codes.indices], len(residuals))
-        errors = gamma(n_entries + 2) * (norms_of(self._signals) + sizes)
-        if not len(self._weights):
-            return residuals, errors
-        return residuals * self._weights, errors * self._weights.max(axis=1)
+def _adds_nothing(
+    problem: LassoProblem,
+    signal: np.ndarray,
+    weights: np.ndarray,
+    pull: np.ndarray,
+    atoms: np.ndarray,
+    ratio: float,
+) -> bool:
+    """Return True if atoms of ratios up to `ratio`, beside `atoms`, add nothing to the dual objective.
 
-    def within(self, k: int, atoms: np.ndarray, pull: np.ndarray, ratio: float) -> bool:
-        """Return True if atoms of ratios up to `ratio` add nothing to the dual objective of signal k.
+    That is so if the best multiple of the residual leaves their correlations below their penalties.
+    """
+    residual = pull
+    if len(weights):
+        residual = np.divide(pull, weights[0], out=np.zeros_like(pull), where=weights[0] > 0.0)
+    penalty = problem.penalty.at(atoms)
+    reach = penalty.reach(problem.atoms.array[atoms] @ pull)[np.newaxis]
+    along, squared = np.atleast_1d(signal @ pull), np.atleast_1d(residual @ pull)
+    multiple = penalty.dual_multiple(reach, along, squared)
+    return ratio <= 0.0 or bool(multiple[0] * ratio < 1.0 - 1e-9)
 
-        Beside `atoms`, that is so if the best multiple of the residual leaves their correlations below their
-        penalties.
-        """
-        problem, residual = self._problem, pull
-        if len(self._weights):
-            weights = self._weights_of(k)[0]
-            residual = np.divide(pull, weights, out=np.zeros_like(pull), where=weights > 0.0)
-        reach = (self._array[atoms] @ pull)[np.newaxis]
-        along, squared = np.atleast_1d(self._signals[k] @ pull), np.atleast_1d(residual @ pull)
-        multiple = problem.penalty.at(atoms).dual_multiple(
-            reach if problem.is_positive else np.abs(reach), along, squared
-        )
-        return ratio <= 0.0 or bool(multiple[0] * ratio < 1.0 - 1e-9)
 
-    def measure(self, k: int, atoms: np.ndarray, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return the figures of the code of signal k in the dictionary of some atoms, which are in order."""
-        n_atoms = len(atoms)
+def _figures_of_few(
+    problem: LassoProblem,
+    atoms: np.ndarray,
+    signals: np.ndarray,
+    weights: np.ndarray,
+    places: np.ndarray,
+    values: np.ndarray,
+) -> np.ndarray:
+    """Return the figures of the code of a signal in the dictionary of some atoms, which are in order."""
+
+    def padded(rows: np.ndarray, fill: float = 0.0) -> np.ndarray:
         # Behind the atoms, zeros: so all are read alike.
-        n_rows = -(-n_atoms // ROWS_TOGETHER) * ROWS_TOGETHER
-        array, norms, curvatures = (
-            np.zeros((n_rows, len(self._signals[k]))),
-            np.zeros(n_rows),
-            np.zeros(n_rows),
-        )
-        l1_weights = np.ones(n_rows)
-        array[:n_atoms], norms[:n_atoms] = self._array[atoms], self._norms[atoms]
-        l1_weights[:n_atoms], curvatures[:n_atoms] = self._l1_weights[atoms], self._curvatures[atoms]
-        places = np.searchsorted(atoms, columns).astype(np.int32)
-        figures = np.empty((3, 1))
-        measure_codes(
-            checks.read_only(array),
-            checks.read_only(norms),
-            checks.read_only(l1_weights),
-            checks.read_only(curvatures),
-            self._problem.is_positive,
-            checks.read_only(self._signals[k : k + 1]),
-            checks.read_only(self._weights_of(k)),
-            checks.read_only(np.array([0, len(places)], dtype=np.int32)),
-            checks.read_only(places),
-            checks.read_only(values),
-            figures,
-        )
-        return figures[:, 0]
+        some = np.full((-(-len(atoms) // ROWS_TOGETHER) * ROWS_TOGETHER, *rows.shape[1:]), fill)
+        some[: len(atoms)] = rows[atoms]
+        return checks.read_only(some)
 
-    def _weights_of(self, k: int) -> np.ndarray:
-        """Return the weights of features of signal k, one row or none."""
-        return self._weights[k : k + 1] if len(self._weights) > 1 else self._weights
+    figures = np.empty((3, 1))
+    measure_codes(
+        padded(problem.atoms.array),
+        padded(problem.atoms.norms),
+        padded(problem.l1_weights, 1.0),
+        padded(problem.curvatures),
+        problem.is_positive,
+        checks.read_only(signals),
+        checks.read_only(weights),
+        checks.read_only(np.array([0, len(places)], dtype=np.int32)),
+        checks.read_only(places),
+        checks.read_only(values),
+        figures,
+    )
+    return figures[:, 0]
 
 
 def _weights(problem: LassoProblem) -> np.ndarray:

@@ -42,17 +42,9 @@ class Correction(NamedTuple):
 
 
 def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray) -> np.ndarray:
-    """Return the gaps of codes, smaller where a correction of the dual point proves more.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        Codes that were checked, their entries sorted by atom.
-    gaps : ndarray, shape (n_signals,)
-        Gaps at multiples of the residual; not a proof, and replaced, where an l1 weight is zero.
-    """
+    """Return the gaps of codes, or smaller ones that corrections of the dual points prove."""
+    # Those that are passed are at multiples of the residuals; where an l1 weight is zero, they are no proof,
+    # and are replaced.
     penalty = problem.penalty
     if not problem.atoms.is_matrix:
         return gaps
@@ -62,7 +54,7 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
     longest = float(np.sqrt(2.0 * problem.energies.max()))
     if penalty.least_weight > SMALL * problem.atoms.largest_norm * longest:
         return gaps
-    least = problem.model.once(_least_weight)
+    least = problem.once(_least_weight)
     wanted = (least <= SMALL * np.sqrt(2.0 * problem.energies)) & ~(gaps <= CERTAIN * problem.energies)
     if penalty.has_zeros:
         wanted = np.ones(problem.n_signals, dtype=np.bool_)
@@ -79,16 +71,9 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
 
 
 def least_eigenvalue(atoms: np.ndarray) -> float:
-    """Return a lower bound on the smallest eigenvalue of the Gram matrix of atoms at norm one.
-
-    A Cholesky factorisation that succeeds proves it, rounding included; the bound is zero where none does.
-
-    Shapes: atoms (n, n_features).
-
-    References
-    ----------
-    Rump (2006), BIT Numerical Mathematics 46, section 2: positive definiteness proved in floating point.
-    """
+    """Return a lower bound on the smallest eigenvalue of the Gram matrix of atoms at norm one, or zero."""
+    # A Cholesky factorisation that succeeds proves it, rounding included.
+    # Rump (2006), BIT Numerical Mathematics 46, section 2.
     n, n_features = atoms.shape
     if n == 0:
         return 1.0
@@ -111,12 +96,14 @@ def least_eigenvalue(atoms: np.ndarray) -> float:
 
 
 def signal_of_dependent_atoms(problem: LassoProblem) -> int | None:
-    """Return a signal for which atoms without penalty are not linearly independent, far enough to prove it.
+    """Return a signal for which atoms whose codes are free are not linearly independent, or None.
 
-    It is None where they are for all signals, as the weights of features leave them.
+    They must be so, as the weights of features leave them, far enough to prove it.
     """
+    if not problem.penalty.is_free.any():
+        return None
     if not problem.has_own_weights:
-        return None if problem.weighted_model.once(_least_eigenvalue_of_free_atoms) > 0.0 else 0
+        return None if problem.weighted.once(_least_eigenvalue_of_free_atoms) > 0.0 else 0
     for group in groups_of(problem):
         atoms = _seen_atoms(problem, int(group[0]), problem.penalty.is_free)
         if least_eigenvalue(atoms[atoms.any(axis=1)]) == 0.0:
@@ -137,12 +124,12 @@ def _least_weight(model: LassoModel) -> float:
     """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty."""
     norms = model.atoms.norms
     limits = (model.curvatures == 0.0) & (norms > 0.0)
-    return float(np.min(model.penalty.l1_weights[limits] / norms[limits], initial=np.inf))
+    return float(np.min(model.penalty.l1[limits] / norms[limits], initial=np.inf))
 
 
 def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
-    penalty, positive = problem.penalty, problem.is_positive
+    penalty = problem.penalty
     signals, weights = problem.dense_signals(), problem.feature_weights
     residuals = residuals_of(problem.atoms, signals, codes, weights)
     correlations = problem.atoms.correlate(residuals.weighted)
@@ -152,39 +139,52 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     errors[norms == 0.0] = 0.0
 
     n_signals, n_atoms = codes.shape
-    n_features = problem.n_features
     shared = 0.0
     if not problem.has_own_weights:
-        shared = problem.weighted_model.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
-    squared_norms = np.einsum("ij,ij->i", residuals.values, residuals.weighted)
-    lost = (n_features + n_atoms) * QUANTUM
-    residual_norms = np.sqrt(squared_norms + lost) + residuals.errors
+        shared = problem.weighted.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
+    lost = (problem.n_features + n_atoms) * QUANTUM
+    residual_norms = np.sqrt(residuals.squared_norms() + lost) + residuals.errors
     correction_norms = np.empty(n_signals)
     changes = np.empty((n_signals, n_atoms))
-    reach = (correlations if positive else np.abs(correlations)) + errors
+    reach = penalty.reach(correlations) + errors
     for k in range(n_signals):
         correction = _correction(problem, k, reach[k], norms[k], shared, residual_norms[k])
         correction_norms[k] = np.inf if correction is None else correction.norm
         changes[k] = 0.0 if correction is None else correction.changes
     errors += changes
-    reach += changes
-
+    at_corrected = gaps_at(problem, codes, correlations, errors, np.ones(n_signals), correction_norms)
     signal = np.arange(n_signals).repeat(np.diff(codes.indptr))
+    costs = np.bincount(signal, penalty.at(codes.indices).value(codes.data), n_signals)
+    up = 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
+    return np.minimum(at_corrected, up * (0.5 * residual_norms**2 + costs + lost))
+
+
+def gaps_at(
+    problem: LassoProblem,
+    codes: sparse.csr_array,
+    correlations: np.ndarray,
+    errors: np.ndarray,
+    multiples: np.ndarray,
+    distances: np.ndarray,
+) -> np.ndarray:
+    """Return the gaps of codes at dual points z near multiples of the residuals r, rounded up."""
+    # Correlations of r with the atoms, and bounds on how far those of z / multiple differ from them, shape
+    # (n_signals, n_atoms); distances are not below ||r - z||.
+    n_signals, n_atoms = codes.shape
+    n_entries = np.diff(codes.indptr)
+    signal = np.arange(n_signals).repeat(n_entries)
     place = signal * n_atoms + codes.indices
-    of_entries = penalty.at(codes.indices)
-    ones = np.ones(n_signals)
-    slacks = of_entries.slack(
-        codes.data, correlations.take(place), ones[signal], positive=positive, errors=errors.take(place)
+    slacks = problem.penalty.at(codes.indices).slack(
+        codes.data, correlations.take(place), multiples.take(signal), errors=errors.take(place)
     )
-    at_zero = 0.5 * residual_norms**2 + np.bincount(signal, of_entries.value(codes.data), n_signals)
-    gaps = (
-        0.5 * correction_norms**2
-        + np.bincount(signal, slacks, n_signals)
-        + penalty.conjugate(reach, ones, without=place)
+    conjugates = problem.penalty.conjugate(
+        problem.penalty.reach(correlations) + errors, multiples, without=place
     )
-    gaps = np.minimum(gaps, at_zero) + lost
-    gaps *= 1.0 + gamma(operations_of_sum(n_features) + n_atoms)
-    gaps[(problem.energies == 0.0) & (np.diff(codes.indptr) == 0)] = 0.0
+    gaps = 0.5 * distances**2 + np.bincount(signal, slacks, n_signals) + conjugates
+    gaps += (problem.n_features + n_atoms) * QUANTUM
+    gaps *= 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
+    # Nothing is rounded where signal and code are zero.
+    gaps[(problem.energies == 0.0) & (n_entries == 0)] = 0.0
     return gaps
 
 
@@ -196,10 +196,7 @@ def _correction(
     shared: float,
     residual_norm: float,
 ) -> Correction | None:
-    """Return what makes a residual a dual point, or None.
-
-    Shapes: reach (n_atoms,); norms (n_atoms,).
-    """
+    """Return the correction that makes a residual a dual point, or None."""
     l1 = problem.l1_weights
     is_limited = (problem.curvatures == 0.0) & (norms > 0.0)
     excess = np.where(is_limited, np.maximum(reach - l1, 0.0), 0.0)
@@ -227,16 +224,14 @@ def _correction(
                 share = up * float(beyond.max())
                 return Correction(up * (norm + share * residual_norm), up * (changes + share * reach))
             members |= violated
-    return _common_direction(problem, signal, reach, norms, excess) if problem.is_positive else None
+    return _common_direction(problem, signal, reach, norms, excess) if problem.positive.any() else None
 
 
 def _common_direction(
     problem: LassoProblem, signal: int, reach: np.ndarray, norms: np.ndarray, excess: np.ndarray
 ) -> Correction | None:
-    """Return a correction along one direction from which all violated constraints turn away, or None.
-
-    It serves dependent atoms, such as equal ones, where codes must not be negative.
-    """
+    """Return a correction along one direction from which all violated constraints turn away, or None."""
+    # It serves dependent atoms, such as equal ones, where codes must not be negative.
     is_violated = excess > 0.0
     atoms = _seen_atoms(problem, signal, np.ones(problem.n_atoms, dtype=np.bool_))
     units = atoms[is_violated] / norms[is_violated, np.newaxis]
@@ -244,7 +239,8 @@ def _common_direction(
     length = float(np.linalg.norm(direction))
     products = atoms @ direction
     errors = gamma(problem.n_features + 8) * length * norms
-    low = products - errors
+    # Codes that may have either sign are bound from both sides.
+    low = np.where(problem.positive, products, -np.abs(products)) - errors
     if not (low[is_violated] > 0.0).all():
         return None
     up = 1.0 + gamma(operations_of_sum(problem.n_features))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -20,8 +20,7 @@ from solvers._kernels.precision import (
 from solvers.problem.dictionary import Dictionary
 
 
-@dataclass(frozen=True, eq=False)
-class Residuals:
+class Residuals(NamedTuple):
     """Residuals, and how far they may be from exact ones."""
 
     values: np.ndarray
@@ -34,33 +33,20 @@ class Residuals:
     correlation_errors: np.ndarray
     """A bound on the errors of d_i.(w r) for atoms of norm one, shape (n_signals,)."""
 
+    def squared_norms(self) -> np.ndarray:
+        """Return sum_j w_j r_j^2 of each residual, shape (n_signals,)."""
+        return np.einsum("ij,ij->i", self.values, self.weighted)
+
 
 def residuals_of(
     atoms: Dictionary, signals: np.ndarray, codes: sparse.csr_array, weights: np.ndarray | None = None
 ) -> Residuals:
-    """Return the residuals of codes, right to about their own rounding.
-
-    A residual may be much smaller than the signal and the terms of its code, and would inherit the rounding
-    of these.  So codes and atoms are split into high and low parts.  The high parts are multiples of powers
-    of two, small enough that all sums of their products are exact.  The low parts are smaller by about 2^-20,
-    and so is what their products add to the error.
-
-    Parameters
-    ----------
-    atoms : Dictionary
-        The dictionary.
-    signals : ndarray, shape (n_signals, n_features)
-        The signals.
-    codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        The entries of codes, sorted by atom, each once.
-    weights : ndarray of bool or float64, shape (n_features,) or (n_signals, n_features), optional
-        w; by default all features count as one.
-
-    References
-    ----------
-    Ozaki, Ogita, Oishi and Rump (2012), Numerical Algorithms 59, section 3: products of matrices whose parts
-    are exact.
-    """
+    """Return the residuals of codes, with weights w of features, right to about their own rounding."""
+    # A residual may be much smaller than the signal and the terms of its code, and would inherit the rounding
+    # of these.  So codes and atoms are split into high and low parts.  The high parts are multiples of powers
+    # of two, small enough that all sums of their products are exact.  The low parts are smaller by about
+    # 2^-20, and so is what their products add to the error.
+    # Ozaki, Ogita, Oishi and Rump (2012), Numerical Algorithms 59, section 3.
     n_signals, n_features = signals.shape
     signal = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])
     n_terms = atoms.overlaps(codes)

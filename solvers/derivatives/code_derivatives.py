@@ -200,7 +200,7 @@ class CodeDerivatives(Described):
                 problem.feature_weights, supports.signals, supports.atoms
             )
         else:
-            squared = problem.weighted_model.squared_norms[supports.atoms]
+            squared = problem.weighted.squared_norms[supports.atoms]
         return np.sqrt(np.where(squared > 0.0, squared, 1.0))
 
     def _solve_once_more(self) -> None:

@@ -43,7 +43,7 @@ class Supports:
         self._has_gram = (
             problem.atoms.is_matrix
             and not problem.has_own_weights
-            and (problem.has_gram or (problem.model.gram_fits and int(sizes @ sizes) > problem.n_atoms**2))
+            and (problem.has_gram or (problem.gram_fits and int(sizes @ sizes) > problem.n_atoms**2))
         )
 
     def rows(self, entries: np.ndarray) -> sparse.csr_array:
@@ -97,7 +97,7 @@ class Supports:
                 problem.correlations,
                 l1,
                 curvatures,
-                problem.weighted_model.atoms.norms,
+                problem.weighted.atoms.norms,
                 problem.is_positive,
                 lengths,
                 self.pointers,
@@ -151,7 +151,7 @@ class Supports:
         load_scipy_linalg()
         from scipy.sparse.linalg import splu
 
-        matrix = sparse.csr_array(self.problem.gram_rows(atoms))[:, atoms]
+        matrix = sparse.csr_array(self.problem.weighted.atoms.gram_rows(atoms))[:, atoms]
         matrix = matrix + sparse.diags_array(self.problem.curvatures[atoms])
         try:
             return splu(sparse.csc_array(matrix)).solve(right)

@@ -403,7 +403,7 @@ class ActiveSetSearch:
 
     def _correlations_with_residual(self) -> np.ndarray:
         """Return the inner products of all atoms with what the code leaves of the signal."""
-        return self.problem.correlate(self.image.reshape(1, -1))[0]
+        return self.problem.atoms.correlate(self.image.reshape(1, -1))[0]
 
     def _is_violated(self) -> bool:
         """Return whether the correlation of an atom outside the support is above its penalty."""
@@ -527,7 +527,7 @@ def windows_of(problem: LassoProblem, diagonal: np.ndarray) -> Windows | None:
     n_positions = OVERLAPS * -(-length // dictionary.stride)
     n_atoms = n_positions * dictionary.n_kernels
     is_long = dictionary.n_positions >= FEWEST_WINDOWS * n_positions
-    if not is_long or n_atoms > MOST_ATOMS or not problem.model.fits(8 * n_atoms**2):
+    if not is_long or n_atoms > MOST_ATOMS or not problem.fits(8 * n_atoms**2):
         return None
     l1_weights = problem.l1_weights.reshape(diagonal.shape)
     if np.any(l1_weights != l1_weights[0]) or np.any(diagonal != diagonal[0]):

@@ -50,12 +50,12 @@ ROWS_PER_SIGNAL = 24
 
 def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1) -> Gram:
     """Return the Gram matrix of a problem's atoms, with the weights of features that all signals share."""
-    model = problem.weighted_model
+    model = problem.weighted
     if not model.atoms.is_matrix:
         return model.once(ConvolutionalGram)
     if on_demand and shares_products(problem, most_signals):
         return SharedProducts(problem)
-    is_too_large = not (problem.has_gram or problem.model.gram_fits)
+    is_too_large = not (problem.has_gram or problem.gram_fits)
     if on_demand and (is_too_large or not uses_full_gram(problem, most_signals)):
         return GramOnDemand(model)
     return model.once(FullGram)
@@ -71,12 +71,12 @@ def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
 
     Up to `most_signals` are solved one by one, unless they are enough to share products, or others follow.
     """
-    if problem.atoms.rows is None or problem.has_gram or problem.model.gram_fits:
+    if problem.atoms.rows is None or problem.has_gram or problem.gram_fits:
         return False
     # Screening counts in units of penalties.
     if problem.penalty.has_zeros:
         return False
-    return problem.n_signals > min(most_signals, FEWEST_SHARING - 1) or problem.model.is_prepared
+    return problem.n_signals > min(most_signals, FEWEST_SHARING - 1) or problem.is_prepared
 
 
 def with_shared_conversion(problem: LassoProblem, n_penalties: int) -> LassoProblem:
@@ -87,7 +87,7 @@ def with_shared_conversion(problem: LassoProblem, n_penalties: int) -> LassoProb
     if n_penalties >= FEWEST_SHARING:
         problem = problem.prepared()
     if shares_products(problem):
-        problem.model.once(UnitAtoms, whatever_penalty=True)
+        problem.once(UnitAtoms, whatever_penalty=True)
     return problem
 
 
@@ -199,9 +199,9 @@ class SharedProducts(GramOnDemand):
     """
 
     def __init__(self, problem: LassoProblem) -> None:
-        self._unit_atoms = problem.model.once(UnitAtoms, whatever_penalty=True)
+        self._unit_atoms = problem.once(UnitAtoms, whatever_penalty=True)
         # Where signals have weights of their own there is no network.
-        self._model = problem.model if problem.has_own_weights else problem.weighted_model
+        self._model = (problem if problem.has_own_weights else problem.weighted).model
         super().__init__(self._model)
 
     @property
@@ -224,7 +224,7 @@ class SharedProducts(GramOnDemand):
             ROWS_PER_SIGNAL,
             positive=problem.is_positive,
         )
-        n_rows = problem.model.memory_limit // (16 * problem.n_atoms)
+        n_rows = problem.memory_limit // (16 * problem.n_atoms)
         driven = np.unique(largest.atoms[largest.ratios >= 1.0])[:n_rows]
         if len(driven):
             other.store(driven)
@@ -253,7 +253,7 @@ class SharedProducts(GramOnDemand):
     def batches(self, problem: LassoProblem, n_workers: int) -> list[slice]:
         """Return which signals share products: as many as pay, and memory holds."""
         most = SHARING if self._unit_atoms.is_kept else SHARING_CONVERTED
-        share = problem.model.memory_limit // (8 * n_workers)
+        share = problem.memory_limit // (8 * n_workers)
         size = min(most, share // products.bytes_per_signal(problem.n_features))
         if n_workers > 1:
             size = min(size, -(-problem.n_signals // n_workers))

@@ -169,7 +169,7 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     """
     weights = problem.feature_weights
     has_weights = weights is not None and (weights.ndim == 2 or not problem.atoms.is_matrix)
-    model = problem.model if has_weights else problem.weighted_model
+    model = problem.model if has_weights else problem.weighted
     norms = np.sqrt(model.atoms.positive_squared_norms)
     largest_eigenvalue = model.once(_largest_eigenvalue, whatever_penalty=True)
     if has_weights and weights is not None:
@@ -199,7 +199,6 @@ class Iterates:
 
     def __init__(self, problem: LassoProblem, step: GradientStep, codes: np.ndarray) -> None:
         self.step = step
-        self.positive = problem.is_positive
         self.penalty = problem.penalty.rescaled(step.norms, step.largest_eigenvalue)
         self.energies = problem.energies / step.largest_eigenvalue
         self.scaled_correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
@@ -229,7 +228,7 @@ class Iterates:
         np.subtract(self.stepped, extrapolated, out=extrapolated)
         extrapolated *= momentum[:, np.newaxis]
         extrapolated += self.stepped
-        self.penalty.proximal_step(extrapolated, positive=self.positive, out=self.next_codes)
+        self.penalty.proximal_step(extrapolated, out=self.next_codes)
         np.subtract(self.next_codes, self.codes, out=next_change)
         along = np.einsum("ij,ij->i", self.change, next_change)
         forward = np.einsum("ij,ij->i", next_change, next_change)
@@ -251,20 +250,16 @@ class Iterates:
         correlations = self.stepped - self.codes
         if self.penalty.has_zeros:
             squared_norm = np.array(1.0 / self.step.largest_eigenvalue)
-            violations = self.penalty.violation(
-                self.codes, correlations, squared_norm, positive=self.positive
-            )
+            violations = self.penalty.violation(self.codes, correlations, squared_norm)
             gap = 0.5 * np.einsum("ij,ij->i", violations, violations) / squared_norm
             return np.divide(gap, self.energies, out=np.zeros_like(gap), where=self.energies > 0.0)
         fitted = np.einsum("ij,ij->i", self.codes, correlations)
         along_signal = 2.0 * self.energies - np.einsum("ij,ij->i", self.scaled_correlations, self.codes)
         squared_residual = np.maximum(along_signal - fitted, 0.0)
-        reach = correlations if self.positive else np.abs(correlations)
+        reach = self.penalty.reach(correlations)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             kappa = self.penalty.dual_multiple(reach, along_signal, squared_residual)
-            slacks = self.penalty.slack(
-                self.codes, correlations, kappa[:, np.newaxis], positive=self.positive
-            ).sum(axis=1)
+            slacks = self.penalty.slack(self.codes, correlations, kappa[:, np.newaxis]).sum(axis=1)
             gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + slacks
             return np.where(self.energies == 0.0, 0.0, gap / self.energies)
 

@@ -225,7 +225,7 @@ def _has_kernel(problem: LassoProblem) -> bool:
         and problem.feature_weights is None
         and not problem.penalty.has_zeros
         and uses_full_gram(problem)
-        and (problem.has_gram or problem.model.gram_fits)
+        and (problem.has_gram or problem.gram_fits)
     )
 
 
@@ -330,7 +330,7 @@ def _require_taken(problem: LassoProblem, method: Method, start: Codes | None) -
                 f"problem must have an array of atoms for {name}; got a {kind}: for a small image, pass its "
                 f"toarray(); {_takers('convolution')}"
             )
-    if problem.model.has_mixed_signs and not takes.mixed_signs:
+    if problem.penalty.has_mixed_signs and not takes.mixed_signs:
         raise TypeError(
             f"positive must be one bool for all atoms for {name}; got an array: {_takers('mixed_signs')}"
         )
@@ -353,7 +353,7 @@ def _require_zeros_taken(problem: LassoProblem, method: Method) -> None:
             f"penalty must be positive for {method.name}{whose}; got 0 for atom {atom}: "
             f"{_takers('zero_penalties', taken)}"
         )
-    signal = None if problem.is_positive else signal_of_dependent_atoms(problem)
+    signal = signal_of_dependent_atoms(problem)
     if signal is not None:
         n_free = int(np.count_nonzero(problem.penalty.is_free))
         seen = f" that signal {signal} knows" if problem.has_own_weights else ""

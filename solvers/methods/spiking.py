@@ -206,7 +206,7 @@ class Stages(SpikingMethod):
         """Return the code of a single signal, by a network that is used again; None if that does not do."""
         if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
             return None
-        idle = problem.model.once(IdleCodes)
+        idle = problem.once(IdleCodes)
         refined = idle.solve(problem, tol=tol, max_duration=self.max_duration, refine=self.refine)
         figures = np.empty((3, 1))
         atoms, values, neurons, counts = read_and_certify(

@@ -56,22 +56,23 @@ def warn_if_ill_posed(problem: LassoProblem) -> None:
 
 
 def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
-    """Warn if the codes of two signals or more, which are not zero, are all zero.
+    """Warn if the codes of all signals are zero, of which one is not.
 
-    Nothing is said where the penalty is the smallest at which they are, as at the beginning of a path.  Of
-    batches of signals that share their dictionary the same is said of each, so that it is shown once.
-
-    Shapes: codes (n_signals, n_atoms).
+    Nothing is said where the penalty is the smallest at which they are, as at the beginning of a path, and of
+    single signals that come one after the other.  Of batches of signals that share their dictionary the same
+    is said of each, so that it is shown once.
     """
+    if (problem.n_signals == 1 and problem.is_prepared) or codes.nnz or not problem.energies.any():
+        return
     name = _PENALTY_NAME.get()
-    if name is None or problem.n_signals < 2 or codes.nnz or np.count_nonzero(problem.energies) < 2:
+    if name is None:
         return
     factor = float(problem.zero_code_multiples().max())
     if factor > 1.0 - EQUAL:
         return
     if factor == 0.0:
         why = ": no correlation of a signal with an atom is positive, which positive=True requires"
-    elif problem.model.is_prepared:
+    elif problem.is_prepared:
         why = f": {name} is too large for all signals of a batch; penalty_max says from where on it is"
     else:
         why = f" at this {name}; some are not below {factor:.3g} times it"
@@ -83,11 +84,11 @@ def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> 
 
     Shapes: codes (n_signals, n_atoms).
     """
-    if not (problem.is_positive and problem.penalty.has_zeros and problem.atoms.is_matrix):
+    if not (problem.penalty.has_zeros and problem.positive.any() and problem.atoms.is_matrix):
         return
-    atoms = problem.atoms.take(problem.penalty.is_free)
-    is_constant = (atoms == atoms[:, :1]).all(axis=1) & (atoms[:, 0] != 0.0)
-    constant = np.flatnonzero(problem.penalty.is_free)[is_constant]
+    unpenalised = np.flatnonzero(problem.positive & (problem.l1_weights + problem.curvatures == 0.0))
+    atoms = problem.atoms.take(unpenalised)
+    constant = unpenalised[(atoms == atoms[:, :1]).all(axis=1) & (atoms[:, 0] != 0.0)]
     cut = constant[(codes[:, constant].toarray() == 0.0).any(axis=0)]
     if len(cut):
         warn_caller(

@@ -1,19 +1,16 @@
-"""The penalty: what a code costs besides the residual it leaves.
+"""The penalty: the cost of a code besides the residual it leaves.
 
 It is a sum over atoms of h_i(a_i), with the soft threshold T and a conjugate::
 
     h_i(a) = l |a| + m / 2 a^2        h_i*(x) = max over a of a x - h_i(a) = T(x, l)^2 / (2 m)
 
-Where m is zero, as in the LASSO, the conjugate is 0 where |x| <= l, else infinite.  Where codes must not be
-negative, |x| is replaced by x and T is one-sided.
-
-Correlations are passed with their signs.  `reach` is how far each can pull its atom away from zero: its
-absolute value, or the correlation itself where codes must not be negative.
+Where m is zero, as in the LASSO, the conjugate is 0 where |x| <= l, else infinite.  Where the code of an atom
+must not be negative, h_i is infinite below zero, |x| is replaced by x, and T is one-sided.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +18,20 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.locks import cached_property
-from snn.base.value import Value
+from snn.base.value import Value, checked
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 
 # Of ||d_i||^2: a smaller quadratic penalty is lost in the rounding of correlations.
 LEAST_CURVATURE = 1e-15
+
+
+def _one_or_each(name: str, value: Any) -> float | np.ndarray:
+    """Return a number >= 0, or an array of them."""
+    if checks.is_one_number(value):
+        return checks.non_negative_number(name, value)
+    meaning = "one number an atom, or a single number"
+    array = checks.real_array(name, value, shape=(None,), meaning=meaning)
+    return checks.non_negative_array(name, array, len(array), meaning=meaning)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,40 +58,34 @@ class ElasticNet(Value):
     Zou and Hastie (2005), Journal of the Royal Statistical Society B 67, section 2 and Lemma 1.
     """
 
-    l1: Any
-    l2: Any = 0.0
+    l1: Any = checked(_one_or_each)
+    l2: Any = checked(_one_or_each, default=0.0)
+    # Of the penalty of a problem: True for atoms whose codes must not be negative, shape (n_atoms,).
+    positive: Any = field(default=None, init=False, repr=False)
 
     if TYPE_CHECKING:  # numbers and read-only arrays are kept
 
         def __init__(self, l1: ArrayLike, l2: ArrayLike = 0.0) -> None: ...
 
-    def __post_init__(self) -> None:
-        for name in ("l1", "l2"):
-            value = getattr(self, name)
-            if checks.is_one_number(value):
-                value = checks.non_negative_number(name, value)
-            else:
-                meaning = "one number an atom, or a single number"
-                value = checks.real_array(name, value, shape=(None,), meaning=meaning)
-                value = checks.read_only(checks.non_negative_array(name, value, len(value), meaning=meaning))
-            object.__setattr__(self, name, value)
+    # All that follows is of the penalty of a problem, of arrays: see `penalty_of`.  Methods work element by
+    # element and broadcast, unless they say otherwise.
 
     @classmethod
-    def _of(cls, l1: np.ndarray, l2: np.ndarray) -> ElasticNet:
-        """Return the penalty of two arrays that were checked before; takes ownership of them."""
+    def _of(cls, l1: np.ndarray, l2: np.ndarray, positive: np.ndarray) -> ElasticNet:
+        """Return the penalty of arrays that were checked before; takes ownership of them."""
         penalty = object.__new__(cls)
-        vars(penalty).update(l1=l1, l2=l2)
+        vars(penalty).update(l1=l1, l2=l2, positive=positive)
         return penalty
 
-    @property
-    def l1_weights(self) -> np.ndarray:
-        """The weight of ``|a_i|``, shape (n_atoms,), of the penalty of a problem."""
-        return self.l1
+    @cached_property
+    def is_positive(self) -> bool:
+        """True if no code may be negative."""
+        return bool(self.positive.all())
 
-    @property
-    def curvatures(self) -> np.ndarray:
-        """The quadratic penalty m_i of ``m_i / 2 a_i^2``, shape (n_atoms,): it adds to ||d_i||^2."""
-        return self.l2
+    @cached_property
+    def has_mixed_signs(self) -> bool:
+        """True if codes of some atoms, but not of all, must not be negative."""
+        return not self.is_positive and bool(self.positive.any())
 
     @cached_property
     def is_flat(self) -> bool:
@@ -104,63 +104,57 @@ class ElasticNet(Value):
 
     @property
     def is_free(self) -> np.ndarray:
-        """True for atoms without any penalty, shape (n_atoms,)."""
-        return (self.l1 == 0.0) & (self.l2 == 0.0)
+        """True for atoms without any penalty whose codes may have either sign, shape (n_atoms,)."""
+        return (self.l1 == 0.0) & (self.l2 == 0.0) & ~self.positive
 
-    def bound_to(self, squared_norms: np.ndarray) -> ElasticNet:
-        """Return the penalty with one number an atom, for atoms of these squared norms.
+    @cached_property
+    def _lowest(self) -> np.ndarray:
+        """The correlation up to which a code is zero, from below."""
+        return np.where(self.positive, -np.inf, -self.l1)
 
-        All other methods need it, work element by element and broadcast, unless they say otherwise.
-        """
-        n_atoms = len(squared_norms)
-        for name in ("l1", "l2"):
-            if np.shape(getattr(self, name)) not in ((), (n_atoms,)):
-                raise ValueError(
-                    f"{name} must have shape ({n_atoms},), one number an atom; got shape "
-                    f"{getattr(self, name).shape}"
-                )
-        # In one array each, read-only as all that kernels only read: they are compiled once.
-        l1, l2 = (
-            checks.read_only(value if isinstance(value, np.ndarray) else np.full(n_atoms, value))
-            for value in (self.l1, self.l2)
-        )
-        with np.errstate(over="ignore"):
-            lost = (l2 > 0.0) & (l2 < LEAST_CURVATURE * squared_norms) | ~np.isfinite(squared_norms + l2)
-        if lost.any():
-            atom = int(np.argmax(lost))
-            raise ValueError(
-                f"l2 must be 0 or at least {LEAST_CURVATURE:g} ||d_i||^2, and their sum finite; "
-                f"got {l2[atom]:g} for atom {atom} with ||d_i||^2 = {squared_norms[atom]:.3g}: pass 0 there, "
-                "or rescale"
-            )
-        return ElasticNet._of(l1, l2)
+    @cached_property
+    def _limits(self) -> np.ndarray:
+        """The l1 weights where they bound dual points: infinite where there is a quadratic penalty."""
+        return np.where(self.l2 == 0.0, self.l1, np.inf)
 
     def at(self, atoms: np.ndarray) -> ElasticNet:
         """Return the penalty of the atoms with these numbers, which may be named more than once."""
-        return ElasticNet._of(self.l1.take(atoms), self.l2.take(atoms))
+        return ElasticNet._of(self.l1.take(atoms), self.l2.take(atoms), self.positive.take(atoms))
 
     def rescaled(self, units: np.ndarray, objective_unit: float) -> ElasticNet:
         """Return the penalty of the code ``units * a``, divided by `objective_unit`."""
-        return ElasticNet._of(self.l1 / (units * objective_unit), self.l2 / units / (units * objective_unit))
+        l2 = self.l2 / units / (units * objective_unit)
+        return ElasticNet._of(self.l1 / (units * objective_unit), l2, self.positive)
 
     def value(self, codes: np.ndarray) -> np.ndarray:
         """Return h_i(a_i)."""
-        costs = np.abs(codes) * self.l1
-        return costs if self.is_flat else costs + 0.5 * self.l2 * codes * codes
+        return np.abs(codes) * self.l1 + 0.5 * self.l2 * codes * codes
 
-    def proximal_step(self, points: np.ndarray, *, positive: bool, out: np.ndarray) -> None:
+    def reach(self, correlations: np.ndarray) -> np.ndarray:
+        """Return how far each correlation can pull its code from zero: itself, or its absolute value."""
+        if self.is_positive:
+            return correlations
+        reach = np.abs(correlations)
+        if self.has_mixed_signs:
+            np.copyto(reach, correlations, where=self.positive)
+        return reach
+
+    def _clipped(self, points: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Return x - T(x)."""
+        return np.clip(points, self._lowest, self.l1, out=out)
+
+    def proximal_step(self, points: np.ndarray, *, out: np.ndarray) -> None:
         """Write argmin over a of ``1/2 (a - point)^2 + h_i(a)``, ``T(point, l1) / (1 + l2)``, to `out`."""
-        threshold(points, self.l1, positive, out)
+        np.subtract(points, self._clipped(points, out), out=out)
         if not self.is_flat:
             out /= 1.0 + self.l2
 
     def maximum(self, reach: np.ndarray) -> np.ndarray:
         """Return the smallest factor of this penalty at which each code is zero, shape (n_signals,).
 
-        `reach` is that of the signals, shape (n_signals, n_atoms).  It is infinite where an atom without an
-        l1 weight has some.
+        It is infinite where an atom without an l1 weight has some reach.  Shapes: reach (n_signals, n_atoms).
         """
-        return largest_ratio(reach, self.l1, 0.0)
+        return largest_ratio(reach, self.l1)
 
     def dual_multiple(
         self, reach: np.ndarray, along_signal: np.ndarray, squared_residual: np.ndarray
@@ -170,31 +164,21 @@ class ElasticNet(Value):
         It maximises the dual objective ``kappa s.r - 1/2 kappa^2 ||r||^2 - sum_i h_i*(kappa d_i.r)`` over
         kappa >= 0.  The result for a signal does not depend on those beside it.  The dual objective is finite
         at kappa without rounding, too.
-
-        Its slope in kappa is piecewise linear and falls ever faster,
-        ``s.r - kappa ||r||^2 - sum over kappa > k_i of (kappa - k_i) (d_i.r)^2 / l2_i`` with
-        ``k_i = l1_i / |d_i.r|``.  Newton's method starts at the zero without the sum and descends to the
-        zero, in at most as many steps as there are atoms beyond their k_i.
-
-        Parameters
-        ----------
-        reach : ndarray, shape (n_signals, n_atoms)
-            That of the residuals; for a certificate the largest that it can be.
-        along_signal, squared_residual : ndarray, shape (n_signals,)
-            s.r and ||r||^2.
         """
+        # Shapes: reach of the residuals (n_signals, n_atoms), the largest possible one for a certificate;
+        # s.r and ||r||^2 (n_signals,).
         multiple = unconstrained_multiple(along_signal, squared_residual)
+        multiple = np.minimum(multiple, WITHIN / np.maximum(largest_ratio(reach, self._limits), SMALLEST))
         if self.is_flat:
-            return np.minimum(multiple, WITHIN / np.maximum(self.maximum(reach), SMALLEST))
-        l1, l2 = self.l1, self.l2
-        flat = l2 == 0.0
-        if flat.any():
-            largest = largest_ratio(reach[:, flat], l1[flat], SMALLEST)
-            multiple = np.minimum(multiple, WITHIN / largest)
-        signal, atom = np.nonzero((multiple[:, np.newaxis] * reach > l1) & ~flat)
+            return multiple
+        # The slope in kappa is piecewise linear and falls ever faster,
+        # ``s.r - kappa ||r||^2 - sum over kappa > k_i of (kappa - k_i) (d_i.r)^2 / l2_i`` with
+        # ``k_i = l1_i / |d_i.r|``.  Newton's method starts at the zero without the sum and descends to the
+        # zero, in at most as many steps as there are atoms beyond their k_i.
+        signal, atom = np.nonzero((multiple[:, np.newaxis] * reach > self.l1) & (self.l2 > 0.0))
         pull = reach[signal, atom]
-        start = l1[atom] / pull
-        slope = (pull / np.sqrt(l2[atom])) ** 2
+        start = self.l1[atom] / pull
+        slope = (pull / np.sqrt(self.l2[atom])) ** 2
         n_beyond = -1
         while True:
             beyond = multiple[signal] > start
@@ -213,25 +197,23 @@ class ElasticNet(Value):
         correlations: np.ndarray,
         multiples: np.ndarray,
         *,
-        positive: bool,
         errors: np.ndarray | float = 0.0,
     ) -> np.ndarray:
         """Return ``h_i(a) + h_i*(x) - a x`` at x = multiple * correlation, without a negative term.
 
         With `errors`, bounds on those of the correlations, it is the largest value for correlations as far
         away, rounded up.  An error is at least 8 times the rounding of its correlation.
-
-        With e = T(x, l1) it is ``|a| (l1 -+ (x - e)) + (l2 a - e)^2 / (2 l2)``; where l2 is zero,
-        ``|a| (l1 -+ x)``.  It is convex in x, and thus largest at one of the ends of the range of x.
         """
+        # With e = T(x, l1): |a| (l1 -+ (x - e)) + (l2 a - e)^2 / (2 l2), or |a| (l1 -+ x) where l2 is zero.
+        # It is convex in x, and thus largest at one of the ends of the range of x.
         if self.is_flat:
             along = np.where(codes < 0.0, -correlations, correlations)
             return np.abs(codes) * np.maximum(self.l1 - multiples * (along - errors), 0.0)
-        low = self._slack_at(codes, multiples * (correlations - errors), positive)
-        return np.maximum(low, self._slack_at(codes, multiples * (correlations + errors), positive))
+        low = self._slack_at(codes, multiples * (correlations - errors))
+        return np.maximum(low, self._slack_at(codes, multiples * (correlations + errors)))
 
-    def _slack_at(self, codes: np.ndarray, points: np.ndarray, positive: bool) -> np.ndarray:
-        within = np.where(self.l2 == 0.0, points, clipped(points, self.l1, positive))
+    def _slack_at(self, codes: np.ndarray, points: np.ndarray) -> np.ndarray:
+        within = np.where(self.l2 == 0.0, points, self._clipped(points))
         along = np.where(codes < 0.0, -within, within)
         pull, excess = self.l2 * codes, points - within
         distance = np.abs(pull - excess) + (4.0 * UNIT_ROUNDOFF) * (np.abs(pull) + np.abs(excess))
@@ -242,14 +224,7 @@ class ElasticNet(Value):
     ) -> np.ndarray | float:
         """Return ``sum_i h_i*(multiple * reach_i)``, shape (n_signals,), or 0.0 if it is always zero.
 
-        Parameters
-        ----------
-        reach : ndarray, shape (n_signals, n_atoms)
-            For a certificate the largest that it can be.
-        multiples : ndarray, shape (n_signals,)
-            From `dual_multiple`.
-        without : ndarray of int
-            Places in `reach`, counted row by row, that are left out of the sums.
+        Places of `reach` in `without`, counted row by row, are left out of the sums.
         """
         if self.is_flat:
             return 0.0
@@ -264,56 +239,55 @@ class ElasticNet(Value):
         """sqrt(l2), 1 where that is zero."""
         return np.where(self.l2 == 0.0, 1.0, np.sqrt(self.l2))
 
-    def violation(
-        self, codes: np.ndarray, correlations: np.ndarray, squared_norms: np.ndarray, *, positive: bool
-    ) -> np.ndarray:
+    def violation(self, codes: np.ndarray, correlations: np.ndarray, squared_norms: np.ndarray) -> np.ndarray:
         """Return ``|(||d_i||^2 + m_i) a_i - T(||d_i||^2 a_i + d_i.r, l_i)|``, in units of correlations.
 
         That is how far each coefficient is from a fixed point of its proximal step, times ||d_i||^2 + m_i.
         For an atom of norm zero without curvature every step leads to zero, and it is l_i unless a_i is.
         """
         stepped = squared_norms * codes + correlations
-        thresholded = stepped - clipped(stepped, self.l1, positive)
         diagonal = squared_norms + self.l2
         flat = np.where(codes == 0.0, 0.0, self.l1)
-        return np.where(diagonal > 0.0, np.abs(diagonal * codes - thresholded), flat)
+        return np.where(diagonal > 0.0, np.abs(diagonal * codes - (stepped - self._clipped(stepped))), flat)
 
 
-def penalty_of(value: Any, squared_norms: np.ndarray, *, name: str = "penalty") -> ElasticNet:
-    """Return the penalty that a problem with atoms of these squared norms has."""
-    if not isinstance(value, ElasticNet):
-        if isinstance(value, np.ndarray) and value.shape == (1,):  # as `penalty_max` has it of one signal
-            value = checks.real_array(name, value, shape=(1,))[0]
-        meaning = "one penalty an atom"
-        value = ElasticNet(checks.non_negative_array(name, value, len(squared_norms), meaning=meaning))
-    return value.bound_to(squared_norms)
+def penalty_of(
+    value: Any, squared_norms: np.ndarray, positive: np.ndarray | None = None, *, name: str = "penalty"
+) -> ElasticNet:
+    """Return the penalty of a problem with atoms of these squared norms: arrays of one number an atom."""
+    is_net, n_atoms = isinstance(value, ElasticNet), len(squared_norms)
+    name, l1, l2 = ("l1", value.l1, value.l2) if is_net else (name, value, 0.0)
+    if (
+        not is_net and isinstance(l1, np.ndarray) and l1.shape == (1,)
+    ):  # as `penalty_max` has it of one signal
+        l1 = l1[0]
+    # Read-only as all that kernels only read: they are compiled once.
+    l1, l2 = (
+        checks.read_only(checks.non_negative_array(its_name, numbers, n_atoms, meaning="one number an atom"))
+        for its_name, numbers in ((name, l1), ("l2", l2))
+    )
+    with np.errstate(over="ignore"):
+        lost = (l2 > 0.0) & (l2 < LEAST_CURVATURE * squared_norms) | ~np.isfinite(squared_norms + l2)
+    if lost.any():
+        atom = int(np.argmax(lost))
+        raise ValueError(
+            f"l2 must be 0 or at least {LEAST_CURVATURE:g} ||d_i||^2, and their sum finite; "
+            f"got {l2[atom]:g} for atom {atom} with ||d_i||^2 = {squared_norms[atom]:.3g}: pass 0 there, "
+            "or rescale"
+        )
+    return ElasticNet._of(l1, l2, np.zeros(n_atoms, dtype=np.bool_) if positive is None else positive)
 
 
-def largest_ratio(reach: np.ndarray, weights: np.ndarray, initial: float) -> np.ndarray:
-    """Return the largest reach_i / weight_i of each row, or `initial`; x / 0 is infinite where x > 0."""
+def largest_ratio(reach: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the largest reach_i / weight_i of each row, or 0; x / 0 is infinite where x > 0."""
     if weights.all():
-        return (reach / weights).max(axis=1, initial=initial)
+        return (reach / weights).max(axis=1, initial=0.0)
     ratios = np.where(reach > 0.0, np.inf, 0.0)
     np.divide(reach, weights, out=ratios, where=weights > 0.0)
-    return ratios.max(axis=1, initial=initial)
+    return ratios.max(axis=1, initial=0.0)
 
 
 def unconstrained_multiple(along_signal: np.ndarray, squared_residual: np.ndarray) -> np.ndarray:
     """Return the kappa >= 0 that maximises ``kappa s.r - 1/2 kappa^2 ||r||^2``."""
     # Where the residual is zero, so is every multiple of it.
     return np.maximum(along_signal / np.maximum(squared_residual, SMALLEST), 0.0)
-
-
-def clipped(points: np.ndarray, weights: np.ndarray, positive: bool) -> np.ndarray:
-    """Return x - T(x)."""
-    return np.minimum(points, weights) if positive else np.clip(points, -weights, weights)
-
-
-def threshold(points: np.ndarray, weights: np.ndarray, positive: bool, out: np.ndarray) -> None:
-    """Write the soft threshold T(x) to `out`."""
-    if positive:
-        np.subtract(points, weights, out=out)
-        np.maximum(out, 0.0, out=out)
-    else:
-        np.clip(points, -weights, weights, out=out)
-        np.subtract(points, out, out=out)

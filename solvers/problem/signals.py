@@ -21,7 +21,7 @@ class Signals(NamedTuple):
     values: np.ndarray | sparse.csr_array
     """Shape (n_signals, n_features); zero where a feature does not count."""
     weights: np.ndarray | None
-    """Those of the features: see `feature_weights`."""
+    """The weights of features: see `feature_weights`."""
     energies: np.ndarray
     """1/2 sum_j w_j s_j^2, shape (n_signals,)."""
 
@@ -29,27 +29,40 @@ class Signals(NamedTuple):
 def feature_weights(
     mask: Any, weights: Any, *, n_features: int, n_signals: int | None = None
 ) -> np.ndarray | None:
-    """Return the weights w of features in E = 1/2 sum_j w_j (s_j - (aD)_j)^2 + ..., or None."""
+    """Return w of features, in E = 1/2 sum_j w_j (s_j - (aD)_j)^2 + ..., as bools of a mask, or None."""
     if mask is None and weights is None:
         return None
     if mask is not None and weights is not None:
         raise ValueError(
             "mask must be None with feature_weights; got both: pass weights of 0 where a feature is missing"
         )
-    if mask is not None:
-        array = _bools(mask)
-        _require_shape("mask", array, n_features, n_signals)
+    if weights is None:
+        name, value, kinds, rule = "mask", mask, "b", "bools, True where a feature is known"
+    else:
+        name, value, kinds, rule = "feature_weights", weights, "fiu", "real numbers; pass bools as mask"
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in kinds or np.ma.isMaskedArray(value):
+        got = f"{type(value).__name__} of dtype {array.dtype}"
+        raise TypeError(f"{name} must be a dense array of {rule}; got {checks.a_or_an(got)}")
+    if array.shape != (n_features,) and (n_signals is None or array.shape != (n_signals, n_features)):
+        each = "" if n_signals is None else f", or ({n_signals}, {n_features}), a row for each signal"
+        raise ValueError(
+            f"{name} must have shape ({n_features},), one for all signals{each}; got shape {array.shape}"
+        )
+    if name == "mask":
         return checks.read_only(np.array(array, order="C"))
-    array = np.array(_numbers(weights), dtype=np.float64, order="C")
-    _require_shape("feature_weights", array, n_features, n_signals)
+    array = np.array(array, dtype=np.float64, order="C") + 0.0  # no negative zeros: equal weights, equal bits
     wrong = ~((array == 0.0) | ((array >= SMALLEST_WEIGHT) & (array <= LARGEST_WEIGHT)))
     if wrong.any():
-        where = np.argwhere(wrong)[0]
+        where = np.argwhere(wrong)[0].tolist()
         raise ValueError(
-            f"feature_weights must be 0, or from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}; got "
-            f"{array[tuple(where)]} at [{', '.join(str(int(i)) for i in where)}]"
+            f"{name} must be 0, or from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}; got {array[wrong][0]} at "
+            f"{where}"
         )
-    return checks.read_only(array + 0.0)  # no negative zeros: equal weights have equal bits
+    return checks.read_only(array)
 
 
 def require_weighted_norms(atoms: Dictionary, weights: np.ndarray) -> None:
@@ -59,54 +72,17 @@ def require_weighted_norms(atoms: Dictionary, weights: np.ndarray) -> None:
             return
         every = np.arange(atoms.shape[0])
         for row in np.atleast_2d(weights):
-            lost = ~np.isfinite(atoms.weighted_squared_norms(row, np.zeros_like(every), every))
-            if lost.any():
-                raise ValueError(
-                    "feature_weights must leave the squared norm of each atom, the sum of w_j d_ij^2, in "
-                    f"the range of floats; got inf for atom {int(np.argmax(lost))}: divide them, or the "
-                    "dictionary"
-                )
+            norms = atoms.weighted_squared_norms(row, np.zeros_like(every), every)
+            _require_in_range("each atom, the sum of w_j d_ij^2", "atom", norms, "dictionary")
 
 
-def _require_weighted_signals(values: np.ndarray, weights: np.ndarray) -> None:
-    """Raise ValueError if the squared norm of a weighted signal overflows, of which certificates are made."""
-    with np.errstate(over="ignore"):
-        weighted = weights * values
-        lost = ~np.isfinite(np.einsum("ij,ij->i", weighted, weighted))
+def _require_in_range(sums: str, row: str, squared_norms: np.ndarray, what: str) -> None:
+    lost = ~np.isfinite(squared_norms)
     if lost.any():
         raise ValueError(
-            "feature_weights must leave the squared norm of each signal times its weights, the sum of "
-            f"(w_j s_j)^2, in the range of floats; got inf for signal {int(np.argmax(lost))}: divide them, "
-            "or the signals"
+            f"feature_weights must leave the squared norm of {sums}, in the range of floats; got inf for "
+            f"{row} {int(np.argmax(lost))}: divide them, or the {what}"
         )
-
-
-def _bools(mask: Any) -> np.ndarray:
-    if sparse.issparse(mask) or np.ma.isMaskedArray(mask):
-        raise TypeError(f"mask must be a dense array of bools; got a {type(mask).__name__}")
-    try:
-        array = np.asarray(mask)
-    except ValueError:
-        raise TypeError(f"mask must be an array of bools; got {type(mask).__name__}") from None
-    if array.dtype != np.bool_:
-        raise TypeError(
-            f"mask must be an array of bools, True where a feature is known; got dtype {array.dtype}"
-        )
-    return array
-
-
-def _numbers(weights: Any) -> np.ndarray:
-    if sparse.issparse(weights) or np.ma.isMaskedArray(weights):
-        raise TypeError(f"feature_weights must be a dense array of numbers; got a {type(weights).__name__}")
-    try:
-        array = np.asarray(weights)
-    except ValueError:
-        kind = type(weights).__name__
-        raise TypeError(f"feature_weights must be an array of numbers; got {kind}") from None
-    if array.dtype.kind not in "fiu":
-        hint = ": pass it as mask" if array.dtype == np.bool_ else ""
-        raise TypeError(f"feature_weights must be an array of real numbers; got dtype {array.dtype}{hint}")
-    return array
 
 
 def _transposed(atoms: Dictionary, shape: tuple[int, ...]) -> str:
@@ -118,15 +94,6 @@ def _transposed(atoms: Dictionary, shape: tuple[int, ...]) -> str:
     return "; atoms are rows: for a regression pass X.T" if is_column else ""
 
 
-def _require_shape(name: str, array: np.ndarray, n_features: int, n_signals: int | None) -> None:
-    if array.shape == (n_features,) or (n_signals is not None and array.shape == (n_signals, n_features)):
-        return
-    rule = f"({n_features},), one for all signals"
-    if n_signals is not None:
-        rule += f", or ({n_signals}, {n_features}), a row for each signal"
-    raise ValueError(f"{name} must have shape {rule}; got shape {array.shape}")
-
-
 def checked_signals(
     signals: Any,
     atoms: Dictionary,
@@ -135,10 +102,8 @@ def checked_signals(
     weights: Any = None,
     shared: np.ndarray | None = None,
 ) -> Signals:
-    """Return the signals that a caller passed.
-
-    Shapes: signals (n_signals, n_features); shared (n_features,).
-    """
+    """Return signals, checked; `shared` are weights of features that hold unless others are given."""
+    # Shapes: signals (n_signals, n_features); shared (n_features,).
     if np.ma.is_masked(signals):
         raise TypeError(
             "signals must not be a masked array; pass its data, and mask=~numpy.ma.getmaskarray(signals): "
@@ -162,26 +127,26 @@ def checked_signals(
         weights = shared
     else:
         require_weighted_norms(atoms, weights)
-    if is_sparse:
-        if weights is not None:
+    hint, weighted = ": for features that are missing, pass mask=", values
+    if weights is not None:
+        if is_sparse:
             raise TypeError(
                 "signals must be a dense array with mask or feature_weights; got a "
                 f"{type(signals).__name__}: what it does not store is zero, not missing; pass "
                 "signals.toarray()"
             )
-        energies = 0.5 * checked_squared_norms("signals", "signal", values)
-        return Signals(values, None, checks.read_only(energies))
-    hint = ": for features that are missing, pass mask="
-    weighted = values
-    if weights is not None:
         hint = " where it counts: mask is False, or the weight 0, where a feature is missing"
         weighted = values = np.where(weights != 0, values, 0.0)
         if weights.dtype != np.bool_:
             checks.require_finite("signals", values, hint=hint)
-            _require_weighted_signals(values, weights)
             weighted = np.sqrt(weights) * values
+            with np.errstate(over="ignore"):
+                norms = np.square(weights * values).sum(axis=1)
+            _require_in_range(
+                "each signal times its weights, the sum of (w_j s_j)^2", "signal", norms, "signals"
+            )
     energies = 0.5 * checked_squared_norms("signals", "signal", weighted, hint=hint)
-    return Signals(checks.read_only(values), weights, checks.read_only(energies))
+    return Signals(values if is_sparse else checks.read_only(values), weights, checks.read_only(energies))
 
 
 def _compressed(signals: Any, atoms: Dictionary) -> sparse.csr_array:

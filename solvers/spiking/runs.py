@@ -52,7 +52,7 @@ class BatchRun:
             self.run.membrane_potential[:] = head_start * network.firing_threshold
             self.run.restart(np.arange(problem.n_signals))
         # Rounding leaves potentials where atoms are zero, which are no code.
-        self._zero_atoms = np.flatnonzero(problem.weighted_model.squared_norms == 0.0)
+        self._zero_atoms = np.flatnonzero(problem.weighted.squared_norms == 0.0)
 
     @property
     def duration(self) -> np.ndarray:

@@ -149,7 +149,7 @@ def path(
     if is_cut:
         problem = problem.ordinary()
     problem = with_shared_conversion(problem, n_multiples if multiples is None else np.size(multiples))
-    if not shares_products(problem) and problem.model.fits(8 * problem.n_signals * problem.n_atoms):
+    if not shares_products(problem) and problem.fits(8 * problem.n_signals * problem.n_atoms):
         _ = problem.correlations  # once for all penalties
     if multiples is None:
         multiples = _default_multiples(problem, n_multiples, smallest)

@@ -86,7 +86,7 @@ class SparseCodingStream(Described):
         self._prepared = LassoModel(dictionary, penalty, positive=positive, gram=gram, mask=mask)
         penalty = self._prepared.penalty
         if penalty.has_zeros:
-            first = int(np.argmin(penalty.l1_weights))
+            first = int(np.argmin(penalty.l1))
             raise ValueError(f"penalty must be positive for a stream; got 0 for atom {first}")
         self._n_features = self._prepared.atoms.shape[1]
         silent = self._prepared.with_signals(np.zeros((1, self._n_features)))
@@ -95,7 +95,7 @@ class SparseCodingStream(Described):
         self._masked: tuple[np.ndarray, LassoNetwork] | None = None
         self.reset()
         # Kernels are compiled or loaded here, so that the first frame is not late.
-        squared_norms = silent.weighted_model.squared_norms
+        squared_norms = silent.weighted.squared_norms
         loudest = np.argmax(squared_norms)
         if squared_norms[loudest] > 0.0:
             atom = np.zeros((1, silent.n_atoms))

@@ -17,7 +17,7 @@ from solvers.certificate.compiled import certify as figures_by_kernel
 from solvers.certificate.corrected import least_eigenvalue
 from solvers.certificate.optimality import measure
 from solvers.certificate.residuals import residuals_of
-from solvers.problem.penalty import threshold
+from solvers.problem.penalty import penalty_of
 from tests.reference.problems import random_codes, random_problem
 from tests.reference.rationals import ExactProblem, rational, solution_of
 from tests.tiers import examples
@@ -139,7 +139,7 @@ def test_figures_depend_on_nothing_that_is_kept(figures, monkeypatch):
     codes = random_codes(problem)
     expected = figures(problem, codes)
     monkeypatch.setattr(by_numpy, "BLOCK_ENTRIES", 4 * problem.n_atoms)
-    problem.model._gram = np.full((problem.n_atoms, problem.n_atoms), np.nan)
+    vars(problem).update(_gram=np.full((problem.n_atoms, problem.n_atoms), np.nan))
     vars(problem)["correlations"] = np.full((problem.n_signals, problem.n_atoms), np.nan)
     longer = sparse.csr_array(codes)
     longer.indices, longer.indptr = longer.indices.astype(np.int64), longer.indptr.astype(np.int64)
@@ -218,7 +218,7 @@ def test_optima_with_tiny_penalties_are_certified_and_others_truly(figures, seed
 @pytest.mark.parametrize("point", [-3.0, -0.4, 0.0, 0.5, 2.0])
 def test_proximal_steps_and_conjugates_are_their_definitions(point, l2, positive):
     """Found by search; a slack is h(a) + h*(x) - a x."""
-    penalty = ElasticNet(0.5, l2).bound_to(np.ones(1))
+    penalty = penalty_of(ElasticNet(0.5, l2), np.ones(1), np.array([positive]))
     lowest = 0.0 if positive else -5.0
 
     def value(a):
@@ -226,16 +226,14 @@ def test_proximal_steps_and_conjugates_are_their_definitions(point, l2, positive
 
     best = minimize_scalar(lambda a: 0.5 * (a - point) ** 2 + value(a), bounds=(lowest, 5.0)).x
     out = np.empty((1, 1))
-    penalty.proximal_step(np.array([[point]]), positive=positive, out=out)
+    penalty.proximal_step(np.array([[point]]), out=out)
     assert out[0, 0] == pytest.approx(best, abs=1e-4)
-    threshold(np.array([[point]]), np.array([0.5]), positive, out)
-    assert out[0, 0] == max(point - 0.5, 0.0) - (0.0 if positive else max(-point - 0.5, 0.0))
     if l2:
         conjugate = max(-minimize_scalar(lambda a: value(a) - a * point, bounds=(lowest, 5.0)).fun, 0.0)
         reach = np.array([[point if positive else abs(point)]])
         assert penalty.conjugate(reach, np.ones(1), without=NONE)[0] == pytest.approx(conjugate, abs=1e-7)
         for a in (0.0, 0.2, 2.0, *(() if positive else (-1.5, -0.1))):
-            slack = penalty.slack(np.array([a]), np.array([0.5 * point]), np.array([2.0]), positive=positive)
+            slack = penalty.slack(np.array([a]), np.array([0.5 * point]), np.array([2.0]))
             assert slack[0] == pytest.approx(value(a) + conjugate - a * point, abs=1e-7)
 
 
@@ -247,7 +245,7 @@ def test_the_dual_multiple_is_the_best(seed, exponent, some_flat):
     l2 = 10.0 ** (exponent + rng.uniform(-1, 1, 12))
     if some_flat:
         l2[::4] = 0.0
-    penalty = ElasticNet(rng.uniform(0.1, 1.0, 12), l2).bound_to(np.ones(12))
+    penalty = penalty_of(ElasticNet(rng.uniform(0.1, 1.0, 12), l2), np.ones(12))
     reach = np.abs(rng.standard_normal((3, 12)))
     along, squared = rng.standard_normal(3), rng.uniform(0.1, 2.0, 3)
     multiple = penalty.dual_multiple(reach, along, squared)

@@ -251,14 +251,14 @@ def test_forms_of_a_dictionary_have_the_products_of_its_array(this):
     np.testing.assert_array_equal(problem.curvatures, this.l2)
     np.testing.assert_allclose(problem.energies, this.energies, rtol=1e-13)
     close(problem.correlations, weighted @ this.atoms.T)
-    close(problem.correlate(this.values), this.values @ this.atoms.T)
+    close(problem.atoms.correlate(this.values), this.values @ this.atoms.T)
     codes = rng.standard_normal((3, len(this.atoms))) * (rng.random((3, len(this.atoms))) < 0.5)
     for form in (codes, sparse.csr_array(codes)):
         close(problem.reconstruct(form), codes @ this.atoms)
     if not this.kind[2].startswith("own"):
         rows = rng.integers(0, len(this.atoms), 3)
         if this.kind[0] not in CONVOLUTIONAL:
-            close(problem.gram_rows(rows), (this.atoms[rows] * this.weights[0]) @ this.atoms.T)
+            close(problem.weighted.atoms.gram_rows(rows), (this.atoms[rows] * this.weights[0]) @ this.atoms.T)
     reach = weighted @ this.atoms.T
     largest = np.maximum((reach if this.positive else np.abs(reach)).max(axis=1), 0.0)
     if "feature_weights" not in this.options:

@@ -120,6 +120,7 @@ GROUPS[0, :2] = GROUPS[1, 2] = GROUPS[2, 3] = 1.0
 SQUARE = random_case(n_atoms=12)
 ONCE = {
     "no positive correlation": (lambda: solve_spiking(NEGATIVE), "all codes are zero: .*positive=True"),
+    "one signal": (lambda: solve_fista(ABOVE.subset([0])), "all codes are zero at this penalty"),
     "all masks": (
         lambda: solve_spiking(random_case(mask=masks(4)).with_penalty(1e3), n_jobs=2),
         "all codes are zero at this penalty",
@@ -137,7 +138,7 @@ NEVER = {
     "a path": lambda: path(CASE, multiples=[100.0, 1.0]),
     "a comparison": lambda: compare(ABOVE, ["fista", "active_set", "spiking"]),
     "folds": lambda: held_out_score(ABOVE),
-    "one signal": lambda: solve_fista(ABOVE.subset([0])),
+    "signal after signal": lambda: solve_fista(ABOVE.prepared().subset([0])),
     "silence": lambda: solve_fista(LassoProblem(CASE.dictionary, np.zeros((3, 12)), 0.1)),
     "a stream": lambda: SparseCodingStream(CASE.dictionary, 3.0 * LARGEST).code(CASE.signals),
     "groups": lambda: solve_fista(LassoProblem(GROUPS, CASE.signals[:, :4], 0.1)),

@@ -147,17 +147,17 @@ def test_the_limit_holds_for_problems_made_within():
         inside = LassoProblem(*arguments)
         with memory_limit(50):
             further_inside = LassoProblem(*arguments)
-        assert LassoProblem(*arguments).model.gram_fits
-    assert [problem.model.gram_fits for problem in (before, inside, further_inside)] == [True, True, False]
-    assert LassoProblem(*arguments).model.memory_limit == before.model.memory_limit
-    assert not further_inside.with_penalty(0.3).model.gram_fits
-    assert not further_inside.subset([0]).model.gram_fits
-    assert further_inside.with_signals(np.ones((2, 3))).model.memory_limit == 50
+        assert LassoProblem(*arguments).gram_fits
+    assert [problem.gram_fits for problem in (before, inside, further_inside)] == [True, True, False]
+    assert LassoProblem(*arguments).memory_limit == before.memory_limit
+    assert not further_inside.with_penalty(0.3).gram_fits
+    assert not further_inside.subset([0]).gram_fits
+    assert further_inside.with_signals(np.ones((2, 3))).memory_limit == 50
     with memory_limit(70) as limit:
         pass
     with limit:
-        assert LassoProblem(*arguments).model.memory_limit == 70
-    assert LassoProblem(*arguments).model.memory_limit == before.model.memory_limit
+        assert LassoProblem(*arguments).memory_limit == 70
+    assert LassoProblem(*arguments).memory_limit == before.memory_limit
 
 
 def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
@@ -177,7 +177,7 @@ def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
     assert peak < 0.6 * dictionary.nbytes
     np.testing.assert_array_equal(result.codes, expected.codes)
     solve_active_set(problem)
-    assert not problem.model.once(UnitAtoms, whatever_penalty=True).is_kept
+    assert not problem.once(UnitAtoms, whatever_penalty=True).is_kept
 
 
 def test_processes_map_the_file_themselves(tmp_path, monkeypatch):

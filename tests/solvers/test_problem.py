@@ -67,9 +67,9 @@ def test_products_are_those_of_the_array(dictionary):
 def test_products_of_a_row_do_not_depend_on_the_other_rows(n_features, n_atoms):
     """Nor on whether a large dictionary is gone through part by part."""
     problem = random_problem(n_features=n_features, n_atoms=n_atoms, n_signals=20)
-    codes, correlations = random_codes(problem), problem.correlate(problem.signals)
+    codes, correlations = random_codes(problem), problem.atoms.correlate(problem.signals)
     for rows in (slice(0, 1), slice(3, 5), slice(4, 11)):
-        np.testing.assert_array_equal(correlations[rows], problem.correlate(problem.signals[rows]))
+        np.testing.assert_array_equal(correlations[rows], problem.atoms.correlate(problem.signals[rows]))
         np.testing.assert_array_equal(problem.reconstruct(codes)[rows], problem.reconstruct(codes[rows]))
 
 

@@ -171,7 +171,7 @@ def test_a_window_is_solved_exactly_and_leaves_the_others():
     assert search.code[inside].any()
     assert not search.code[outside].any()
     left = problem.signals - problem.reconstruct(search.code.reshape(1, -1))
-    excess = np.abs(problem.correlate(left).reshape(-1, 3)) - problem.l1_weights.reshape(-1, 3)
+    excess = np.abs(problem.atoms.correlate(left).reshape(-1, 3)) - problem.l1_weights.reshape(-1, 3)
     largest = np.abs(problem.correlations).max()
     assert excess[inside].max() <= ROUNDING * largest < excess[outside].max()
 
