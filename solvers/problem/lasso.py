@@ -237,7 +237,8 @@ class LassoModel(Value, Described):
         its `gram_rows` and `stencil` say the same.
         """
         model = self.weighted
-        if model._gram is None:
+        gram = model._gram
+        if gram is None:
             if self.atoms.is_matrix and not self.gram_fits:
                 raise MemoryError(
                     f"the Gram matrix of {self.n_atoms:,} atoms takes {memory(8 * self.n_atoms**2)}, and "
@@ -245,8 +246,9 @@ class LassoModel(Value, Described):
                     "which do without it, pass gram, or raise the limit for problems made after that, with "
                     f"solvers.memory_limit({8.08 * self.n_atoms**2:.3g})"
                 )
-            vars(model).update(_gram=checks.read_only(model.atoms.gram()))
-        return model._gram
+            gram = checks.read_only(model.atoms.gram())
+            vars(model).update(_gram=gram)
+        return gram
 
     @property
     def has_gram(self) -> bool:
@@ -276,16 +278,13 @@ class LassoModel(Value, Described):
             )
         if self.shared_weights is None:
             return self
-        if self._weighted is None:
+        model = self._weighted
+        if model is None:
             model = self.model
-            vars(model).update(
-                atoms=self.atoms.weighted(self.shared_weights),
-                shared_weights=None,
-                _gram=None,
-                **_nothing_made(),
-            )
+            atoms = self.atoms.weighted(self.shared_weights)
+            vars(model).update(atoms=atoms, shared_weights=None, _gram=None, **_nothing_made())
             vars(self).update(_weighted=model)
-        return self._weighted
+        return model
 
     @property
     def model(self) -> LassoModel:
@@ -520,10 +519,12 @@ class LassoProblem(LassoModel):
         """
         if not isinstance(which, slice):
             which = np.asarray(which)
-            if which.size and which.dtype.kind not in "iub":
+            if not which.size:
+                which = slice(0)
+            elif which.dtype.kind not in "iub":
                 raise TypeError(f"which must be a slice, or an array of integers or bools; got {which!r}")
         try:
-            energies = self.energies[which] if np.size(which) else self.energies[:0]
+            energies = self.energies[which]
         except IndexError as error:
             raise ValueError(f"which must select among {self.n_signals} signals: {error}") from None
         if energies.ndim != 1 or not len(energies):
