@@ -31,7 +31,6 @@ from dictlearn.two_phase.fit import (
     learn_dictionary,
     new_learner,
     random_dictionary,
-    random_network,
 )
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
@@ -82,7 +81,6 @@ __all__ = [
     "overcomplete_dct",
     "prepare_image",
     "random_dictionary",
-    "random_network",
     "random_patches",
     "reconstruct_from_patches",
     "remove_mean",

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
 from solvers.problem.messages import IllPosedWarning
+from solvers.problem.signals import feature_weights
 
 # A single signal of fewer may well have most of the energy.
 SIGNALS_TO_COMPARE = 10
@@ -20,28 +21,24 @@ SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
 
 
 def checked_signals(
-    signals: ArrayLike, n_inputs: int | None, *, first: int = 0, signed: bool = False
-) -> np.ndarray:
-    """Return signals that are known everywhere, checked."""
-    return checked_known_signals(signals, n_inputs, None, first=first, signed=signed)[0]
-
-
-def checked_known_signals(
     signals: ArrayLike,
     n_inputs: int | None,
-    mask: ArrayLike | None,
+    mask: ArrayLike | None = None,
     *,
     first: int = 0,
     signed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return signals as a float array, shape (n_signals, n_inputs), and their mask, having checked both."""
+    """Return signals, shape (n_signals, n_inputs), and a mask of their shape or None, having checked both."""
     signals = checks.float_array("signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)")
     if mask is None:
         hint = ": if it is missing, pass mask=~np.isnan(signals)" if np.isnan(signals).any() else ""
         checks.require_finite("signals", signals, hint=hint, first=first)
         least = signals.min()
     else:
-        mask = checked_mask(mask, signals.shape)
+        n_signals, n_features = signals.shape
+        known = feature_weights(mask, None, n_features=n_features, n_signals=n_signals)
+        assert known is not None
+        mask = np.broadcast_to(known, signals.shape)
         wrong = np.argwhere(mask & ~np.isfinite(signals))
         if len(wrong):
             row, column = wrong[0]
@@ -58,40 +55,8 @@ def checked_known_signals(
     return signals, mask
 
 
-def checked_mask(mask: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
-    """Return a mask of signals as an array of bool, of their shape, having checked it."""
-    mask = np.asarray(mask)
-    if mask.dtype != np.bool_:
-        raise TypeError(
-            f"mask must be an array of bool, True where a feature is known; got dtype {mask.dtype}"
-        )
-    if mask.shape not in (shape, shape[1:]):
-        raise ValueError(
-            f"mask must have the shape of the signals, {shape}, or of one of them, {shape[1:]}; got shape "
-            f"{mask.shape}"
-        )
-    return np.broadcast_to(mask, shape)
-
-
-def amplitude_scale(signals: np.ndarray, amplitude: float, mask: np.ndarray | None = None) -> float:
-    """Return the factor that brings the root mean square norm of signals to `amplitude`.
-
-    With a mask, the mean square of a feature is that of its known values.
-    """
-    if mask is not None:
-        signals = np.where(mask, signals, 0.0)
-    largest = float(np.abs(signals).max())
-    # Divided first: squares of very large or small numbers leave the range of floats.
-    squares = (signals / (largest or 1.0)) ** 2
-    if mask is None:
-        energy = np.mean(squares.sum(axis=1))
-    else:
-        energy = (squares.sum(axis=0) / np.maximum(mask.sum(axis=0), 1)).sum()
-    return scale_to(amplitude, largest, float(energy))
-
-
 def scale_to(amplitude: float, largest: float, energy: float) -> float:
-    """Return that factor of the largest magnitude, and the mean square norm in its units."""
+    """Return `amplitude` over the root mean square norm, whose square is `energy` in units of `largest`^2."""
     if largest == 0.0:
         raise ValueError("signals must not all be zero: there is nothing to learn")
     norm = largest * float(np.sqrt(energy))

@@ -10,7 +10,14 @@ import numpy as np
 from PIL import Image
 from scipy.ndimage import map_coordinates, spline_filter
 
-from dictlearn import normalise, random_patches, remove_mean, split_channels
+from dictlearn import (
+    TwoPhaseNetwork,
+    normalise,
+    random_dictionary,
+    random_patches,
+    remove_mean,
+    split_channels,
+)
 from examples._common import LUMA
 
 # Packages and the files that they hold.
@@ -138,3 +145,12 @@ def _file(name: str) -> Traversable | None:
     except ModuleNotFoundError:
         return None
     return found if found.is_file() else None
+
+
+def random_network(n_atoms: int, n_inputs: int, *, seed: int) -> TwoPhaseNetwork:
+    """Return a network of positive random weights, neither consistent nor symmetric."""
+    rng = np.random.default_rng(seed)
+    feedforward, feedback = (random_dictionary(n_atoms, n_inputs, rng=rng) for _ in range(2))
+    lateral = (2.0 / np.pi) * rng.uniform(0.5, 1.5, (n_atoms, n_atoms))
+    np.fill_diagonal(lateral, 1.0)
+    return TwoPhaseNetwork(feedforward, feedback.T, lateral)

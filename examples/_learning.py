@@ -19,12 +19,11 @@ from dictlearn import (
     learn_dictionary,
     mean_objective,
     random_dictionary,
-    random_network,
 )
 from dictlearn.pictures import plot_atoms
 from examples._baselines import learn_by_gradient_descent, learn_with_scikit_learn
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
-from examples._data import held_out, patch_signals
+from examples._data import held_out, patch_signals, random_network
 from examples._results import write_results
 
 # To learn from, drawn once and shown again if more samples are wanted.
@@ -191,7 +190,7 @@ def _beginnings(task: Task, arguments: argparse.Namespace, seed: int) -> dict[st
     start = random_dictionary(task.n_atoms, n_inputs, rng=seed)
     beginnings = {SPIKES: TwoPhaseNetwork.consistent(start)}
     if "random-start" in arguments.learners:
-        beginnings[RANDOM_START] = random_network(task.n_atoms, n_inputs, rng=seed)
+        beginnings[RANDOM_START] = random_network(task.n_atoms, n_inputs, seed=seed)
     return beginnings
 
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from dictlearn import TwoPhaseNetwork, learn_dictionary, random_network
+from dictlearn import TwoPhaseNetwork, learn_dictionary
 from examples._common import BLUE, ORANGE, figure, parser, save, table
-from examples._data import grey_photograph, held_out, patch_signals
+from examples._data import grey_photograph, held_out, patch_signals, random_network
 
 READOUTS = ("rate", "current")
 LAYERS = ("F, B", "H")
@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     learned, checked = patches()
     checked = checked[: options.checked]
-    start = random_network(N_ATOMS, learned.shape[1], rng=SEED)
+    start = random_network(N_ATOMS, learned.shape[1], seed=SEED)
     learner = learn_dictionary(learned, start=start, penalty=PENALTY, n_samples=options.samples, rng=SEED)
     networks = {
         "Random weights": start,

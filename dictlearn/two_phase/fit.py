@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -13,12 +12,13 @@ from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from dictlearn.atoms import checked_atoms, unit_norm
-from dictlearn.resumable import Batch, Course, batches_in_order, digest, learn_batches, seed_of_order
-from dictlearn.signals import amplitude_scale, checked_known_signals, warn_if_ill_scaled
+from dictlearn.resumable import Course, batches_in_order, digest, learn_batches, seed_of_order
+from dictlearn.signals import warn_if_ill_scaled
 from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import thread_count
+from dictlearn.two_phase.samples import Samples, SamplesInMemory, samples_of
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
 from snn.base import checks
@@ -38,7 +38,7 @@ class CourseOptions(TypedDict, total=False):
 
 
 def learn_dictionary(
-    signals: ArrayLike,
+    signals: ArrayLike | Samples,
     n_atoms: int | None = None,
     *,
     mask: ArrayLike | None = None,
@@ -53,21 +53,16 @@ def learn_dictionary(
 
     Minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals x of
     ``1/2 ||x - a D||^2 + penalty ||a||_1`` (with `PaperSteps`: the paper's objective, which has
-    ``lambda2 / 2 ||D||^2`` in place of unit norms).  Signals, atoms and codes are not negative, unless
-    settings say otherwise (`positive_atoms`, `positive_code`).  Every weight changes by what its own neuron
+    ``lambda2 / 2 ||D||^2`` in place of unit norms; with a mask m: ``1/2 ||m (x - a D)||^2``).  Signals, atoms
+    and codes are not negative, unless settings say otherwise.  Every weight changes by what its own neuron
     observes.
 
-    The same as `new_learner` and then `continue_learning`.  Call those to keep what was learned when an
-    error or Ctrl-C ends learning early.
+    This is `new_learner` and then `continue_learning`.  Call those to keep what was learned when an error or
+    Ctrl-C ends learning early.
 
     Parameters
     ----------
-    signals : array_like, shape (n_signals, n_inputs)
-        Not negative, unless the settings say that they may be.
-    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-        True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be NaN;
-        the objective is then ``1/2 ||m (x - a D)||^2 + penalty ||a||_1``, m the mask.
-    n_atoms, penalty, settings, start, replace_dead
+    signals, n_atoms, mask, penalty, settings, start, replace_dead
         As for `new_learner`.
     rng : int or Generator, optional
         For the start and the order of the samples.
@@ -97,24 +92,24 @@ def learn_dictionary(
     Lin and Tang (2018), arXiv:1805.08952.
     """
     settings = checked_settings(settings, penalty)
-    checked, known = checked_known_signals(signals, None, mask, signed=settings.signs.signed_inputs)
-    warn_if_ill_scaled("signals", checked if known is None else np.where(known, checked, 0.0))
+    samples = samples_of(signals, mask, settings)
+    if isinstance(samples, SamplesInMemory):
+        warn_if_ill_scaled("signals", samples.known)
     learner = new_learner(
-        signals,
+        samples,
         n_atoms,
-        mask=mask,
         settings=settings,
         start=start,
         replace_dead=replace_dead,
         rng=copy.deepcopy(rng),  # a generator gives the same number below
     )
-    continue_learning(learner, signals, mask=mask, rng=rng, **course)
+    continue_learning(learner, samples, rng=rng, **course)
     return learner
 
 
 def continue_learning(
     learner: TwoPhaseLearner,
-    signals: ArrayLike,
+    signals: ArrayLike | Samples,
     *,
     mask: ArrayLike | None = None,
     n_samples: int | None = None,
@@ -136,16 +131,14 @@ def continue_learning(
     ----------
     learner : TwoPhaseLearner
         Learns in place.
-    signals : array_like, shape (n_signals, n_inputs)
-        Not negative, unless the settings say that they may be.  Drawn in a new random order each epoch.
-    mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-        As for `learn_dictionary`.
+    signals, mask
+        As for `new_learner`.  Signals are drawn in a new random order each epoch.
     n_samples : int, optional
         When to end, those learned from before included; by default ten times the signals.
     rng : int or Generator, optional
         For the order of the samples.
     n_jobs : int, optional
-        Threads that a batch is divided among; the result does not depend on it.
+        Threads that a batch in memory is divided among; the result does not depend on it.
     progress : bool, default False
         Show a progress bar with the objective as the network observes it.
     callback : callable, optional
@@ -172,9 +165,7 @@ def continue_learning(
         If all atoms are dead at the end.
     """
     checks.instance_of("learner", learner, TwoPhaseLearner)
-    signals, mask = checked_known_signals(
-        signals, learner.n_inputs, mask, signed=learner.settings.signs.signed_inputs
-    )
+    samples = samples_of(signals, mask, learner.settings, learner.n_inputs)
     course = Course(
         progress=progress,
         callback=callback,
@@ -183,26 +174,45 @@ def continue_learning(
         checkpoint_every=checkpoint_every,
     )
     n_threads = thread_count(n_jobs)
+    end = 10 * samples.n_signals if n_samples is None else checks.positive_integer("n_samples", n_samples)
+    first_seed = seed_of_order(rng)
 
     def learn(rows: np.ndarray) -> float:
-        known = None if mask is None else mask[rows]
-        return learner.learn(signals[rows], mask=known, n_threads=n_threads)
+        return learner.learn_batch(
+            len(rows), lambda batch: samples.run(batch, learner.synapses, rows, n_threads)
+        )
 
-    learn_samples(
-        learner,
-        learn,
-        partial(batches_in_order, len(signals)),
-        n_signals=len(signals),
-        # Values that are not known are not looked at.
-        data=lambda: digest([signals] if mask is None else [np.where(mask, signals, 0.0), mask]),
-        n_samples=n_samples,
-        rng=rng,
-        course=course,
-    )
+    def in_order(seed: int) -> Iterable[np.ndarray]:
+        size, first = learner.settings.batch_size, learner.n_samples
+        return batches_in_order(samples.n_signals, end, batch_size=size, seed=seed, first=first)
+
+    def identity() -> dict[str, Any]:
+        synapses = learner.synapses
+        weights = (synapses.feedforward, synapses.feedback, synapses.lateral)
+        return {
+            "data": samples.digest(),
+            "settings": learner.settings.as_text(),
+            "replace_dead": learner.replace_dead,
+            "number of atoms": learner.n_atoms,
+            "seed": None if rng is None else first_seed,
+            "start": digest(weights) if learner.n_samples == 0 and not learner._any_start else None,
+        }
+
+    # The products of a batch are small: with BLAS's own threads learning was six times slower.
+    with threadpool_limits(limits=1, user_api="blas"):
+        learn_batches(learner, learn, in_order, end=end, seed=first_seed, course=course, identity=identity)
+    if len(learner.dead_atoms) == learner.n_atoms:
+        from sklearn.exceptions import ConvergenceWarning  # here, because it takes long to import
+
+        warn_caller(
+            f"all {learner.n_atoms} atoms are dead: none fired for the last {RECORD_EVERY:,} samples or "
+            "more; try a smaller penalty or, with PaperSteps, a smaller step",
+            ConvergenceWarning,
+        )
 
 
 def new_learner(
-    signals: ArrayLike,
+    signals: ArrayLike | Samples,
     n_atoms: int | None = None,
     *,
     mask: ArrayLike | None = None,
@@ -216,12 +226,11 @@ def new_learner(
 
     Parameters
     ----------
-    signals : array_like, shape (n_signals, n_inputs)
+    signals : array_like, shape (n_signals, n_inputs), or ClusterSamples
         Not negative, unless the settings say that they may be.  Their root mean square norm sets the
-        learner's scale.
+        learner's scale.  `dictlearn.distributed` has signals in a file.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-        True where a signal is known, by default everywhere.  The mean square of an input, of which that norm
-        is made, is that of its known values.
+        True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be NaN.
     n_atoms : int, optional
         Needed unless `start` is given.
     penalty : float or array_like, shape (n_atoms,), optional
@@ -235,22 +244,31 @@ def new_learner(
         Whether atoms that have long been silent are replaced, by what samples are missing most.
     rng : int or Generator, optional
         For the start.
-
-    Returns
-    -------
-    TwoPhaseLearner
     """
     settings = checked_settings(settings, penalty)
-    signals, mask = checked_known_signals(signals, None, mask, signed=settings.signs.signed_inputs)
-    return learner_for(
-        signals.shape[1],
-        n_atoms,
-        scale=lambda amplitude: amplitude_scale(signals, amplitude, mask),
-        settings=settings,
-        start=start,
+    samples = samples_of(signals, mask, settings)
+    # A generator gives the same number twice: the stream of the start must not depend on the rounding.
+    rounding_rng = copy.deepcopy(rng)
+    if n_atoms is not None:
+        n_atoms = checks.positive_integer("n_atoms", n_atoms)
+    any_start = start is None and rng is None
+    if start is None:
+        if n_atoms is None:
+            raise TypeError("n_atoms must be given, or a start that has some")
+        seed = seed_of_order(rng)
+        start = random_dictionary(n_atoms, samples.n_inputs, positive=settings.positive_atoms, rng=seed)
+    network = starting_network(start, samples.n_inputs, settings.signs)
+    if n_atoms not in (None, network.n_atoms):
+        raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
+    learner = TwoPhaseLearner(
+        network,
+        settings,
+        scale=samples.scale(settings.amplitude),
         replace_dead=replace_dead,
-        rng=rng,
+        rounding_seed=seed_of_order(rounding_rng),
     )
+    learner._any_start = any_start
+    return learner
 
 
 def random_dictionary(
@@ -271,112 +289,6 @@ def random_dictionary(
     n_inputs = checks.positive_integer("n_inputs", n_inputs)
     atoms = np.random.default_rng(rng).standard_normal((n_atoms, n_inputs))
     return unit_norm(np.abs(atoms) if checks.flag("positive", positive) else atoms)
-
-
-def random_network(
-    n_atoms: int, n_inputs: int, *, rng: int | np.random.Generator | None = None
-) -> TwoPhaseNetwork:
-    """Return a network of independent random weights, neither consistent nor symmetric, none negative.
-
-    F and B are two random dictionaries, and H has the thresholds 1 and otherwise the entries of a
-    Gram matrix of such atoms on average, each multiplied by its own number between 1/2 and 3/2.
-
-    Parameters
-    ----------
-    n_atoms, n_inputs, rng
-        As for `random_dictionary`.
-
-    Notes
-    -----
-    Weights of either sign cannot begin like this: where F and B are unrelated, feedback excites as often as
-    it inhibits, and the network runs away.
-    """
-    rng = np.random.default_rng(rng)
-    feedforward = random_dictionary(n_atoms, n_inputs, rng=rng)
-    feedback = random_dictionary(n_atoms, n_inputs, rng=rng)
-    lateral = (2.0 / np.pi) * rng.uniform(0.5, 1.5, (n_atoms, n_atoms))
-    np.fill_diagonal(lateral, 1.0)
-    return TwoPhaseNetwork(feedforward, feedback.T, lateral)
-
-
-def learn_samples(
-    learner: TwoPhaseLearner,
-    learn: Callable[[Batch], float],
-    batches: Callable[..., Iterable[Batch]],
-    *,
-    n_signals: int,
-    data: Callable[[], str],
-    n_samples: int | None,
-    rng: int | np.random.Generator | None,
-    course: Course,
-) -> None:
-    """Let a learner learn from signals, wherever they are, as `continue_learning` does."""
-    end = 10 * n_signals if n_samples is None else checks.positive_integer("n_samples", n_samples)
-    first_seed = seed_of_order(rng)
-
-    def identity() -> dict[str, Any]:
-        synapses = learner.synapses
-        weights = (synapses.feedforward, synapses.feedback, synapses.lateral)
-        return {
-            "data": data(),
-            "settings": learner.settings.as_text(),
-            "replace_dead": learner.replace_dead,
-            "number of atoms": learner.n_atoms,
-            "seed": None if rng is None else first_seed,
-            "start": digest(weights) if learner.n_samples == 0 and not learner._any_start else None,
-        }
-
-    def in_order(seed: int) -> Iterable[Batch]:
-        return batches(end, batch_size=learner.settings.batch_size, seed=seed, first=learner.n_samples)
-
-    # The products of a batch are small: with BLAS's own threads learning was six times slower.
-    with threadpool_limits(limits=1, user_api="blas"):
-        learn_batches(learner, learn, in_order, end=end, seed=first_seed, course=course, identity=identity)
-    if len(learner.dead_atoms) == learner.n_atoms:
-        from sklearn.exceptions import ConvergenceWarning  # here, because it takes long to import
-
-        warn_caller(
-            f"all {learner.n_atoms} atoms are dead: none fired for the last {RECORD_EVERY:,} samples or "
-            "more; try a smaller penalty or, with PaperSteps, a smaller step",
-            ConvergenceWarning,
-        )
-
-
-def learner_for(
-    n_inputs: int,
-    n_atoms: int | None,
-    *,
-    scale: Callable[[float], float],
-    settings: LearningSettings,
-    start: ArrayLike | TwoPhaseNetwork | None,
-    replace_dead: bool,
-    rng: int | np.random.Generator | None,
-) -> TwoPhaseLearner:
-    """Return a learner for signals of `n_inputs` features, wherever they are, as `new_learner` does.
-
-    `scale` returns the learner's scale of an amplitude.
-    """
-    # A generator gives the same number twice: the stream of the start must not depend on the rounding.
-    rounding_rng = copy.deepcopy(rng)
-    if n_atoms is not None:
-        n_atoms = checks.positive_integer("n_atoms", n_atoms)
-    any_start = start is None and rng is None
-    if start is None:
-        if n_atoms is None:
-            raise TypeError("n_atoms must be given, or a start that has some")
-        start = random_dictionary(n_atoms, n_inputs, positive=settings.positive_atoms, rng=seed_of_order(rng))
-    network = starting_network(start, n_inputs, settings.signs)
-    if n_atoms not in (None, network.n_atoms):
-        raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
-    learner = TwoPhaseLearner(
-        network,
-        settings,
-        scale=scale(settings.amplitude),
-        replace_dead=replace_dead,
-        rounding_seed=seed_of_order(rounding_rng),
-    )
-    learner._any_start = any_start
-    return learner
 
 
 def checked_settings(settings: LearningSettings | None, penalty: Any) -> LearningSettings:

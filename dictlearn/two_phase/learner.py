@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from dictlearn.atoms import unit_norm
 from dictlearn.resumable import History, Resumable
-from dictlearn.signals import checked_known_signals
+from dictlearn.signals import checked_signals
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError
@@ -192,7 +192,7 @@ class TwoPhaseLearner(Resumable):
             If the network runs away; the weights stay as they were before the batch.
         """
         n_threads = checks.positive_integer("n_threads", n_threads)
-        signals, mask = checked_known_signals(
+        signals, mask = checked_signals(
             signals, self.n_inputs, mask, signed=self.settings.signs.signed_inputs
         )
         return self.learn_batch(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.atoms import checked_atoms
-from dictlearn.signals import checked_known_signals
+from dictlearn.signals import checked_signals
 from dictlearn.two_phase.layers import Layers, Population, Signs, difference
 from dictlearn.two_phase.phases import Phase, forget_debt, run_phases, thread_count
 from dictlearn.two_phase.settings import INPUTS, checked_phases, share
@@ -414,7 +414,7 @@ class TwoPhaseNetwork(Described):
         mask: ArrayLike | None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return signals, zero where unknown, lambda1 s for each of them, and their mask, all checked."""
-        signals, known = checked_known_signals(signals, self.n_inputs, mask, signed=self.signs.signed_inputs)
+        signals, known = checked_signals(signals, self.n_inputs, mask, signed=self.signs.signed_inputs)
         if known is not None:
             signals = np.where(known, signals, 0.0)
         n_atoms = self.n_atoms

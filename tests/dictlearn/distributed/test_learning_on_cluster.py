@@ -14,6 +14,7 @@ from dictlearn import (
     LearningSettings,
     PaperSteps,
     TwoPhaseLearner,
+    continue_learning,
     learn_dictionary,
     new_learner,
 )
@@ -24,7 +25,7 @@ from tests.processes import ROOT, run_python
 
 pytestmark = pytest.mark.thorough
 pytest.importorskip("distributed", reason="needs the extra: pip install 'sparsespike[dask]'")
-from dictlearn.distributed import continue_learning_on, learn_dictionary_on  # noqa: E402
+from dictlearn.distributed import ClusterSamples  # noqa: E402
 
 N_ATOMS, N_SAMPLES = 20, 600
 SETTINGS = LearningSettings(penalty=0.1, batch_size=90)
@@ -47,8 +48,9 @@ def in_memory(signals):
     return learn_dictionary(signals, N_ATOMS, **TASK)
 
 
-def learn_on(client, data, **options):
-    return learn_dictionary_on(client, data, N_ATOMS, **{**TASK, "rows_per_task": 32, **options})
+def learn_on(client, data, *, rows_per_task=32, **options):
+    samples = ClusterSamples(client, data, rows_per_task=rows_per_task)
+    return learn_dictionary(samples, N_ATOMS, **{**TASK, **options})
 
 
 @pytest.mark.parametrize("form", ["17 rows", "1000 rows", "Fortran"])
@@ -86,19 +88,20 @@ def test_killed_workers_lose_nothing(cluster_client, path, in_memory, n_killed):
 def test_learning_ends_early_and_goes_on_with_the_same_bits(cluster_client, path, in_memory):
     learner = learn_on(cluster_client, path, callback=lambda _: True, callback_every=340)
     assert learner.n_samples == 340
-    continue_learning_on(cluster_client, learner, path, n_samples=N_SAMPLES, rng=1)
+    continue_learning(learner, ClusterSamples(cluster_client, path), n_samples=N_SAMPLES, rng=1)
     assert_same(learner, in_memory)
 
 
 PROGRAM = """
 import sys
 from distributed import Client
-from dictlearn import LearningSettings
-from dictlearn.distributed import learn_dictionary_on
+from dictlearn import LearningSettings, learn_dictionary
+from dictlearn.distributed import ClusterSamples
 
 with Client(sys.argv[1]) as client:
-    learn_dictionary_on(
-        client, sys.argv[2], 20, settings=LearningSettings(penalty=0.1, batch_size=90), n_samples=600, rng=1,
+    learn_dictionary(
+        ClusterSamples(client, sys.argv[2]), 20,
+        settings=LearningSettings(penalty=0.1, batch_size=90), n_samples=600, rng=1,
         callback=lambda learner: print(learner.n_samples, flush=True), callback_every=90,
         checkpoint=sys.argv[3], checkpoint_every=90,
     )
@@ -157,9 +160,12 @@ def test_bad_arguments_and_a_missing_extra_are_named(cluster_client, path):
     with pytest.raises(ValueError, match="rows_per_task"):
         learn_on(cluster_client, path, rows_per_task=0)
     with pytest.raises(TypeError, match="n_atoms must be given"):
-        learn_dictionary_on(cluster_client, path, penalty=0.1)
+        learn_dictionary(ClusterSamples(cluster_client, path), penalty=0.1)
+    with pytest.raises(TypeError, match="mask must be None"):
+        learn_on(cluster_client, path, mask=np.ones(16, dtype=bool))
+    learner = new_learner(np.ones((2, 3)), 4, penalty=0.1)
     with pytest.raises(ValueError, match="path has 16 features but the network has 3 inputs"):
-        continue_learning_on(cluster_client, new_learner(np.ones((2, 3)), 4, penalty=0.1), path)
-    program = "import sys; sys.modules['distributed'] = None; from dictlearn.distributed import learn_dictionary_on as f; f(None, 'a.npy', 8, penalty=0.1)"
+        continue_learning(learner, ClusterSamples(cluster_client, path))
+    program = "import sys; sys.modules['distributed'] = None; from dictlearn.distributed import ClusterSamples as f; f(None, 'a.npy')"
     ran = run_python("-c", program, returns=1)
     assert ran.stderr.splitlines()[-1].endswith("pip install 'sparsespike[dask]'")

@@ -20,7 +20,6 @@ from dictlearn import (
     mean_objective,
     new_learner,
     random_dictionary,
-    random_network,
     split_channels,
 )
 from snn.digital import FixedPoint
@@ -192,14 +191,6 @@ def test_scale_start_and_seed(data):
         np.testing.assert_allclose(
             atoms, entries / np.linalg.norm(entries, axis=1, keepdims=True), rtol=1e-14
         )
-    network = random_network(30, 20, rng=1)
-    np.testing.assert_allclose(np.linalg.norm(network.feedforward, axis=1), 1.0, rtol=1e-14)
-    np.testing.assert_allclose(np.linalg.norm(network.feedback, axis=0), 1.0, rtol=1e-14)
-    assert not np.allclose(network.feedback.T, network.feedforward)
-    np.testing.assert_array_equal(np.diagonal(network.lateral), 1.0)
-    others = network.lateral[~np.eye(30, dtype=bool)] * np.pi / 2.0
-    assert 0.5 <= others.min() < 0.51
-    assert 1.49 < others.max() <= 1.5
     # A dictionary is brought to unit norms, and makes a consistent network; a network stays as it is.
     learner = new_learner(data[1], penalty=0.1, start=3.0 * data[0])
     np.testing.assert_allclose(learner.dictionary, data[0], rtol=0, atol=1e-15)

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dictlearn import (
+    Batch,
     LearningSettings,
     PaperSteps,
     Rule,
@@ -40,7 +41,7 @@ class StopHereError(Exception):
 
 def stop_at(patch, n_batches):
     """Make learning fail before this number of batches is done."""
-    plain, calls = TwoPhaseLearner.learn, []
+    plain, calls = TwoPhaseLearner.learn_batch, []
 
     def failing(self, *arguments, **options):
         calls.append(1)
@@ -48,7 +49,7 @@ def stop_at(patch, n_batches):
             raise StopHereError
         return plain(self, *arguments, **options)
 
-    patch.setattr(TwoPhaseLearner, "learn", failing)
+    patch.setattr(TwoPhaseLearner, "learn_batch", failing)
 
 
 @pytest.fixture(scope="module")
@@ -127,11 +128,14 @@ def test_a_run_that_stopped_anywhere_goes_on_bit_for_bit(
 
 def test_every_epoch_shows_every_signal_once_in_an_order_of_its_seed(signals, monkeypatch):
     """Through epochs the last of which is cut short; continued from the middle of one."""
-    shown, plain = [], TwoPhaseLearner.learn
+    shown, plain = [], Batch.run
     monkeypatch.setattr(
-        TwoPhaseLearner,
-        "learn",
-        lambda self, batch, **named: (shown.append(batch), plain(self, batch, **named))[1],
+        Batch,
+        "run",
+        lambda self, synapses, batch, *rest, **named: (
+            shown.append(batch),
+            plain(self, synapses, batch, *rest, **named),
+        )[1],
     )
     stop = {"callback": lambda learner: learner.n_samples >= 66, "callback_every": 1}
     learner = learn(signals[:50], 120, **stop)
