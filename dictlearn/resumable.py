@@ -15,7 +15,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn.base import checks
-from snn.base.archive import Entry, Saved, json_object, read, refusing
+from snn.base.archive import Entry, Saved, conforming, json_object, reading
 from snn.base.describe import Drawn
 from snn.base.value import Value, checked
 
@@ -151,10 +151,10 @@ def _resumed(
     path: str | os.PathLike[str], learner: Resumable, made_with: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
     """Return the saved learner and the entries beside it; ValueError if data or settings differ."""
-    kind = f"checkpoint of a {type(learner).__name__}"
-    entries: dict[str, Any] = dict(read(path, learner._checkpoint, kind=kind))
-    with refusing(path, kind):
+    with reading(path, f"checkpoint of a {type(learner).__name__}") as arrays:
+        entries: dict[str, Any] = {**conforming(arrays, learner._checkpoint)}
         entries["identity"] = json_object("identity", entries["identity"])
+        saved = learner._of_entries(arrays)
     for name, value in made_with.items():
         if value is not None and entries["identity"].get(name) != value:
             raise ValueError(
@@ -163,7 +163,7 @@ def _resumed(
             )
     if "seed" in entries:
         entries["seed"] = int(entries["seed"])
-    return type(learner).load(path), entries
+    return saved, entries
 
 
 def _require_before(name: str, learner: Resumable, end: int) -> None:

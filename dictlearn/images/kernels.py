@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -16,7 +17,7 @@ from dictlearn.atoms import require_positive_norms, scaled_by_power_of_two, unit
 from dictlearn.images.statistics import KernelStatistics, improve_kernels
 from dictlearn.resumable import Course, History, Resumable, digest, learn_batches
 from snn.base import checks
-from snn.base.archive import Entry, json_object
+from snn.base.archive import Entry, conforming, json_object
 from snn.base.value import Value, checked
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.convolution import valid_shape
@@ -209,8 +210,8 @@ class KernelLearner(Resumable):
     _schema: ClassVar = {
         "kernels": Entry("f", None),
         "settings": Entry("U", ()),
-        "lags": Entry("f", ("kernels", None, None, "kernels")),
-        "correlations": Entry("f", ("kernels", None, None)),
+        "lags": Entry("f", ("kernels", "row lags", "column lags", "kernels")),
+        "correlations": Entry("f", ("kernels", "rows", "columns")),
         "counters": Entry("iu", (len(COUNTERS),), 0),
         "last_used": Entry("iu", ("kernels",), 0),
         "history": Entry("f", ("batches", len(HISTORY))),
@@ -229,7 +230,8 @@ class KernelLearner(Resumable):
         }
 
     @classmethod
-    def _of_entries(cls, entries: dict[str, Any]) -> Self:
+    def _of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
+        entries = conforming(entries, cls._schema)
         kernels, history = entries["kernels"], entries["history"]
         learner = cls(kernels, KernelSettings(**json_object("settings", entries["settings"])))
         statistics = learner._statistics

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from dictlearn.two_phase.phases import RunawayFeedbackError
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
-from snn.base.archive import Entry, read, refusing
+from snn.base.archive import Entry, conforming
 from snn.base.caller_warnings import without_warnings
 from snn.base.describe import number, value_range
 
@@ -358,27 +357,9 @@ class TwoPhaseLearner(Resumable):
         "last_compared": Entry("iu", ("atoms",), 0),
         "counters": Entry("iu", (len(COUNTERS),), 0),
         "sums": Entry("f", (N_SUMS,), 0.0),
-        "history": Entry("f", (None, len(NAMES))),
+        "history": Entry("f", ("steps", len(NAMES))),
         "rounding_seed": Entry("iu", (), 0),
     }
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote, to the bit; the learner continues as if it had never stopped.
-
-        Parameters
-        ----------
-        path : path-like
-            Where from.
-        """
-        kind = cls.__name__
-        entries = read(path, cls._schema, kind=kind)
-        with refusing(path, kind), without_warnings():  # the user was warned when the settings were made
-            settings = LearningSettings.from_text(str(entries["settings"]))
-        remembered = {REMEMBERED + name: entry for name, entry in settings.rule.remembers.items()}
-        entries = read(path, {**cls._schema, **remembered}, kind=kind)
-        with refusing(path, kind):
-            return cls._of(entries, settings)
 
     def _entries(self) -> dict[str, Any]:
         synapses = self.synapses
@@ -399,7 +380,11 @@ class TwoPhaseLearner(Resumable):
         }
 
     @classmethod
-    def _of(cls, entries: dict[str, Any], settings: LearningSettings) -> Self:
+    def _of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
+        with without_warnings():  # the user was warned when the settings were made
+            settings = LearningSettings.from_text(str(entries["settings"]))
+        remembered = {REMEMBERED + name: entry for name, entry in settings.rule.remembers.items()}
+        entries = conforming(entries, {**cls._schema, **remembered})
         counters = dict(zip(COUNTERS, entries["counters"].tolist(), strict=True))
         for name in ("last_fired", "last_compared"):
             if entries[name].max() > counters["n_samples"]:

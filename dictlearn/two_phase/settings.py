@@ -13,7 +13,7 @@ from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.rules import KINDS, PaperSteps, Rule, UsageSteps
 from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
-from snn.base.archive import as_object, json_object
+from snn.base.archive import json_object
 from snn.base.value import Value, checked
 from snn.digital import FixedPoint
 from snn.run.clock import time_of
@@ -174,13 +174,13 @@ class LearningSettings(Value):
     def from_text(cls, text: str) -> LearningSettings:
         """Return the settings that `as_text` wrote."""
         values = json_object("settings", text)
-        rule = as_object("rule", values.pop("rule"))
+        rule = dict(values.pop("rule"))
         kind = rule.pop("kind")
         if kind not in KINDS:
             raise ValueError(f"its rule is {kind}, a class that this program has to define or import before")
         weights = values.pop("weight_format")
         if weights is not None:
-            weights = FixedPoint(**as_object("weight_format", weights))
+            weights = FixedPoint(**weights)
         return cls(**values, rule=KINDS[kind](**rule), weight_format=weights)
 
 

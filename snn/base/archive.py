@@ -8,15 +8,12 @@ import json
 import os
 import uuid
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-
-# RecursionError: JSON that is nested too deeply; OverflowError: its integers, which have no end.
-CONTENT_ERRORS = (KeyError, TypeError, ValueError, RecursionError, OverflowError)
 
 
 class Entry(NamedTuple):
@@ -27,7 +24,7 @@ class Entry(NamedTuple):
     kinds : str
         Kinds of numbers, as of `numpy.dtype.kind`.
     shape : tuple or None
-        Names of its lengths, such as "atoms" and "inputs", numbers, or None for any; None for any shape.
+        Lengths, or names of lengths, such as "atoms" and "inputs"; None for any shape.
     least : float, optional
         The smallest number.
     optional : bool, default False
@@ -35,7 +32,7 @@ class Entry(NamedTuple):
     """
 
     kinds: str
-    shape: tuple[str | int | None, ...] | None
+    shape: tuple[str | int, ...] | None
     least: float | None = None
     optional: bool = False
 
@@ -72,8 +69,7 @@ class Saved:
         path : path-like
             The file; a damaged one, and one of something else, is a ValueError.
         """
-        entries = read(path, cls._schema, kind=cls.__name__)
-        with refusing(path, cls.__name__):
+        with reading(path, cls.__name__) as entries:
             return cls._of_entries(entries)
 
     def _entries(self) -> dict[str, Any]:
@@ -81,9 +77,9 @@ class Saved:
         return {name: getattr(self, name) for name in self._schema}
 
     @classmethod
-    def _of_entries(cls, entries: dict[str, Any]) -> Self:
-        """Return the object of a file; TypeError or ValueError if there is none."""
-        return cls(**entries)
+    def _of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
+        """Return the object of a file, or raise an error if there is none."""
+        return cls(**conforming(entries, cls._schema))
 
 
 def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> None:
@@ -94,76 +90,69 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
     path = Path(path)
     # At most 255 bytes, and not a temporary file of the library's: those are readable by their owner alone.
     name = os.fsdecode(os.fsencode(path.name)[:200])
-    temporary = path.with_name(f"{name}.{uuid.uuid4().hex[:16]}.part")
+    part = path.with_name(f"{name}.{uuid.uuid4().hex[:16]}.part")
+    arrays = {name: np.asarray(value) for name, value in entries.items()}
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise TypeError(f"{name} must be an array of numbers or of text; got dtype {array.dtype}")
     # In memory first: an archive whose disk is full writes once more when it is collected.
     packed = io.BytesIO()
-    np.savez(packed, **entries)
+    np.savez(packed, **arrays)
     with zipfile.ZipFile(packed, "a") as archive:
         archive.comment = _digest(archive)
     try:
-        with open(temporary, "wb") as file:
+        with open(part, "wb") as file:
             file.write(packed.getbuffer())
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.strerror:
-            # The caller knows the name of the file, and not of the temporary one.
-            raise OSError(error.errno, error.strerror, os.fspath(path)) from None
-        raise
-
-
-def load_archive(
-    path: str | os.PathLike[str], names: Iterable[str], *, kind: str, optional: Collection[str] = ()
-) -> dict[str, np.ndarray]:
-    """Read named arrays; each has a checksum, and all together have one, which files of NumPy lack."""
-    with refusing(path, kind, wrong=(Exception,)), open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-        if archive.comment and archive.comment != _digest(archive):
-            raise ValueError("its entries are not those that were written together")
-        there = archive.namelist()
-        return {
-            name: _read(archive, name) for name in names if name not in optional or f"{name}.npy" in there
-        }
-
-
-def read(path: str | os.PathLike[str], schema: Mapping[str, Entry], *, kind: str) -> dict[str, np.ndarray]:
-    """Return the arrays of a file, each as the schema says; optional ones if it has them."""
-    optional = {name for name, entry in schema.items() if entry.optional}
-    entries = load_archive(path, schema, kind=kind, optional=optional)
-    with refusing(path, kind):
-        lengths: dict[str, int] = {}
-        for name, array in entries.items():
-            _require(name, array, schema[name], lengths)
-    return entries
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @contextmanager
-def refusing(
-    path: str | os.PathLike[str], kind: str, *, wrong: tuple[type[Exception], ...] = CONTENT_ERRORS
-) -> Iterator[None]:
-    """Turn whatever is wrong with the content of a file into one sentence that names the file."""
+def reading(path: str | os.PathLike[str], kind: str) -> Iterator[dict[str, np.ndarray]]:
+    """Give the arrays of a file; whatever is wrong with its content is one sentence that names the file."""
     try:
-        yield
+        with zipfile.ZipFile(path) as archive:
+            # Files of NumPy have none.
+            if archive.comment and archive.comment != _digest(archive):
+                raise ValueError("its entries are not those that were written together")
+            entries = {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
+        yield entries
     except FileNotFoundError:
         raise
-    except wrong as error:
+    except Exception as error:
         why = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(f"path must name a saved {kind}; got {os.fspath(path)!r} ({why})") from None
 
 
+def conforming(entries: Mapping[str, np.ndarray], schema: Mapping[str, Entry]) -> dict[str, np.ndarray]:
+    """Return the arrays that a schema names, or raise ValueError unless each is as it says."""
+    found, lengths = {}, dict[str | int, int]()
+    for name, entry in schema.items():
+        if entry.optional and name not in entries:
+            continue
+        found[name] = array = entries[name]
+        shape = array.shape if entry.shape is None else entry.shape
+        if array.dtype.kind not in entry.kinds:
+            raise ValueError(f"{name} has the wrong kind of entries, {array.dtype}")
+        if len(shape) != array.ndim or any(
+            seen != (length if isinstance(length, int) else lengths.setdefault(length, seen))
+            for length, seen in zip(shape, array.shape, strict=True)
+        ):
+            raise ValueError(f"{name} has the wrong shape, {array.shape}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{name} is not finite")
+        if entry.least is not None and array.size and array.min() < entry.least:
+            raise ValueError(f"{name} is too small, {array.min()}")
+    return found
+
+
 def json_object(name: str, text: str | np.ndarray) -> dict[str, Any]:
-    """Return the object that a text in JSON is.
-
-    Shapes: text ().
-    """
-    return as_object(name, json.loads(str(text)))
-
-
-def as_object(name: str, value: Any) -> dict[str, Any]:
-    """Return a value that JSON gave, if it is an object of JSON."""
-    if type(value) is not dict:
+    """Return the object that a text in JSON, of shape (), is."""
+    value = json.loads(str(text))
+    if not isinstance(value, dict):
         raise ValueError(f"{name} must be an object of JSON; got {type(value).__name__}")
     return value
 
@@ -174,30 +163,10 @@ def _digest(archive: zipfile.ZipFile) -> bytes:
     return hashlib.blake2b(repr(entries).encode(), digest_size=16).hexdigest().encode()
 
 
-def _read(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     """Return one entry; `zipfile` compares the checksum at the last byte, so nothing may be left."""
-    with archive.open(f"{name}.npy") as content:
+    with archive.open(name) as content:
         array = np.lib.format.read_array(content, allow_pickle=False)
         if content.read(1):
             raise ValueError(f"{name} is longer than its shape says")
     return array
-
-
-def _require(name: str, array: np.ndarray, entry: Entry, lengths: dict[str, int]) -> None:
-    """Raise ValueError unless an array is what the schema says; keep the lengths that it has first."""
-    if array.dtype.kind not in entry.kinds:
-        raise ValueError(f"{name} has the wrong kind of entries, {array.dtype}")
-    wanted = array.shape if entry.shape is None else entry.shape
-    shape = tuple(
-        lengths.setdefault(length, array.shape[axis]) if type(length) is str else length
-        for axis, length in enumerate(wanted)
-        if axis < array.ndim
-    )
-    if array.ndim != len(wanted) or any(
-        length not in (None, seen) for length, seen in zip(shape, array.shape, strict=True)
-    ):
-        raise ValueError(f"{name} has the wrong shape, {array.shape}")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"{name} is not finite")
-    if entry.least is not None and array.size and array.min() < entry.least:
-        raise ValueError(f"{name} is too small, {array.min()}")

@@ -36,7 +36,7 @@ class DigitalState(Saved, Described):
     _schema: ClassVar = {
         "membrane_potential": Entry("iu", ("neurons",)),
         "synaptic_current": Entry("iu", ("neurons",)),
-        "pending": Entry("iu", (None, "neurons")),
+        "pending": Entry("iu", ("slots", "neurons")),
     }
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
