@@ -99,7 +99,7 @@ def inner(function: Callable, **options: Any) -> Callable:
 
 def kernel_of(function: Callable, **options: Any) -> Callable:
     """Return a kernel, for Python to call, that does what an inner function does."""
-    return uncounted(getattr(function, "py_func", function), **options)
+    return compiled(getattr(function, "py_func", function), **{"_nrt": False, **options})
 
 
 def inlined(function: Callable, **options: Any) -> Callable:

@@ -42,7 +42,7 @@ from solvers._kernels.factor import (
     solve_transposed,
     triangle_work,
 )
-from solvers._kernels.products import GramMatrix, WeightedAtoms, write_products, write_residuals
+from solvers._kernels.products import GramMatrix, write_products, write_residuals
 
 # Violations below this share of the largest correlation are rounding: some hundred times 1e-16.  Violations
 # and correlations are in units of the norms of their atoms, so that no unit of an atom matters.
@@ -75,42 +75,49 @@ class Scratch(NamedTuple):
     places: np.ndarray
     signs: np.ndarray
     excesses: np.ndarray
+    worst: np.ndarray
 
 
 @callable_in_kernels
 def new_scratch(n_atoms):
     return Scratch(
         np.empty(n_atoms), np.zeros(n_atoms, np.bool_), np.empty(n_atoms, np.int64), np.empty(n_atoms),
-        np.empty(n_atoms),
+        np.empty(n_atoms), np.empty(n_atoms),
     )  # fmt: skip
+
+
+@partial(inner, fastmath={"nnan", "nsz"})
+def _write_excesses(residual, l1_weights, inverse_norms, positive, excesses):
+    """Write by how much correlations exceed their penalties, in units of the norms; return the largest."""
+    largest = 0.0
+    for i in range(excesses.shape[0]):
+        excesses[i] = ((residual[i] if positive[i] else abs(residual[i])) - l1_weights[i]) * inverse_norms[i]
+        largest = max(largest, excesses[i])
+    return largest
 
 
 @inner
 def _violators(residual, l1_weights, inverse_norms, positive, share, tolerance, n_atoms, most, scratch):
-    """Fill `places` with up to `most` atoms that violate most, the worst first; return how many."""
-    places, excesses = scratch.places, scratch.excesses
-    count = 0
-    for i in range(n_atoms):
-        excess = ((residual[i] if positive else abs(residual[i])) - l1_weights[i]) * inverse_norms[i]
-        count += excess > tolerance
-    if count == 0:
+    """Fill `places` with up to `most` atoms that violate most, the worst first; return how many.
+
+    Violations are above `tolerance`, and above a share of the largest.
+    """
+    places, worst, excesses = scratch.places, scratch.worst, scratch.excesses[:n_atoms]
+    largest = _write_excesses(residual, l1_weights, inverse_norms, positive, excesses)
+    if largest <= tolerance:
         return 0
-    least = tolerance
-    if share > 0.0:
-        for i in range(n_atoms):
-            excess = ((residual[i] if positive else abs(residual[i])) - l1_weights[i]) * inverse_norms[i]
-            least = max(least, share * excess)
+    least = max(tolerance, share * largest)
     count = 0
     for i in range(n_atoms):
-        excess = ((residual[i] if positive else abs(residual[i])) - l1_weights[i]) * inverse_norms[i]
-        if excess > least and (count < most or excess > excesses[most - 1]):
+        excess = excesses[i]
+        if excess > least and (count < most or excess > worst[most - 1]):
             count = min(count + 1, most)
             k = count - 1
-            while k > 0 and excesses[k - 1] < excess:
-                excesses[k] = excesses[k - 1]
+            while k > 0 and worst[k - 1] < excess:
+                worst[k] = worst[k - 1]
                 places[k] = places[k - 1]
                 k -= 1
-            excesses[k] = excess
+            worst[k] = excess
             places[k] = i
     return count
 
@@ -189,7 +196,7 @@ def _pivot(work, size, scratch):
 
 
 @inner
-def solve_within(work, n_members, size, positive, tolerance, max_rounds, at_start, scratch):
+def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch):
     """Solve the problem of the members of W; return (size of S, rounds left, whether it is solved).
 
     The residual of the equations on S is left in `solution`.
@@ -215,8 +222,8 @@ def solve_within(work, n_members, size, positive, tolerance, max_rounds, at_star
         _residuals_within(work, n_members, size)
         most = max(LEAST_ENTERING, int(ENTERING_PER_ACTIVE * size))
         n_entering = _violators(
-            work.residual, work.l1_weight, work.inverse_norm, positive, ENTERING, tolerance, n_members, most,
-            scratch,
+            work.residual, work.l1_weight, work.inverse_norm, work.positive, ENTERING, tolerance, n_members,
+            most, scratch,
         )  # fmt: skip
         if n_entering == 0:
             return size, rounds_left, True
@@ -238,6 +245,7 @@ def join(work, n_members, atoms, terms, signal, atom):
     work.correlation[n_members] = terms.correlations[signal, atom]
     work.l1_weight[n_members] = terms.l1_weights[atom]
     work.inverse_norm[n_members] = terms.inverse_norms[atom]
+    work.positive[n_members] = terms.positive[atom]
     write_products(atoms, signal, atom, work, n_members)
     products = work.gram[n_members]
     for k in range(n_members):
@@ -255,12 +263,6 @@ def refine(work, size):
         refined = work.value[i] + work.solution[i]
         if refined > 0.0:
             work.value[i] = refined
-
-
-# For Python to call (`solvers.gram.working_set`).
-enter_kernel = kernel_of(enter)
-solve_within_kernel = kernel_of(solve_within)
-refine_kernel = kernel_of(refine)
 
 
 @inner
@@ -314,7 +316,7 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
     while not ended:
         if n_members > 0:
             size, max_rounds, solved = solve_within(
-                work, n_members, size, terms.positive, tolerance, max_rounds, at_start, scratch
+                work, n_members, size, tolerance, max_rounds, at_start, scratch
             )
             if not solved:
                 break
@@ -346,45 +348,15 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
     return work, size, max_rounds, ended
 
 
-@compiled
-def solve_active_sets(
-    gram, correlations, l1_weights, curvatures, inverse_norms, positive, signals, start, max_rounds, codes,
-    report,
-):  # fmt: skip
+@partial(inner, _nrt=True)
+def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
     """Write the optimal codes of some signals.
 
-    gram : the Gram matrix, without the curvatures.
-    correlations, l1_weights, curvatures, inverse_norms, positive : as of `Terms`.
-    signals : numbers of those to solve.
+    atoms : a record of `solvers._kernels.products`.
     start : `CompressedRows`, one for each signal: the atoms it starts from and their currents, ||d_i||^2 a_i
         or a multiple of it.  Signs are those of the atoms; the largest enter first.
     codes, report : a row for each of `signals`; zeros at first.
     """
-    # Records that are made here, and not by the caller, save two microseconds.
-    terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
-    solve_each(GramMatrix(gram), terms, signals, start, max_rounds, codes, report)
-
-
-@compiled
-def solve_weighted_active_sets(
-    array, signal_rows, weights, correlations, l1_weights, curvatures, inverse_norms, positive, signals,
-    start, max_rounds, codes, report,
-):  # fmt: skip
-    """Write the optimal codes of some signals, each of which has weights of features.
-
-    array : the atoms, one a row.
-    signal_rows, weights : a row for each signal.
-    correlations : of the signals times their weights.
-    All others as of `solve_active_sets`.
-    """
-    terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
-    atoms = WeightedAtoms(array, signal_rows, weights, np.empty(array.shape[1]))
-    solve_each(atoms, terms, signals, start, max_rounds, codes, report)
-
-
-@partial(inner, _nrt=True)
-def solve_each(atoms, terms, signals, start, max_rounds, codes, report):
-    """Write the optimal codes of some signals, as `solve_active_sets`, whatever the atoms are given by."""
     n_atoms = terms.l1_weights.shape[0]
     work = new_working_set(LEAST_CAPACITY)
     scratch = new_scratch(n_atoms)
@@ -413,9 +385,7 @@ def solve_and_certify(
 
     array, gram, norms : the atoms, their Gram matrix, and ||d_i||.
     signals, correlations : one row each.
-    start_atoms, start_currents : what the method starts from, as `solve_active_sets`.
-    report : objective, duality gap and KKT violation; corrections, rounds, and whether the method
-        ended, multiply-adds.
+    report : the figures of `certify`, then the columns of a report of `solve_active_sets`.
     """
     n_atoms, n_features = array.shape
     inverse_norms = np.zeros(n_atoms)
@@ -428,7 +398,7 @@ def solve_and_certify(
     counts = np.zeros((1, N_REPORTED), np.int64)
     terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
     start = CompressedRows(pointers, start_atoms, start_currents)
-    solve_each(GramMatrix(gram), terms, np.zeros(1, np.int64), start, max_rounds, code, counts)
+    _solve_each(GramMatrix(gram), terms, np.zeros(1, np.int64), start, max_rounds, code, counts)
     values, atoms = entries_of(code, pointers)
     certify(
         array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms, values,
@@ -437,3 +407,9 @@ def solve_and_certify(
     for k in range(N_REPORTED):
         report[N_FIGURES + k] = counts[0, k]
     return atoms, values
+
+
+# For Python to call (`solvers.gram.working_set`).
+enter_kernel, solve_within_kernel, refine_kernel = map(kernel_of, (enter, solve_within, refine))
+copy_members_kernel = kernel_of(copy_members)
+solve_active_sets = kernel_of(_solve_each, _nrt=True)

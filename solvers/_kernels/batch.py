@@ -1,11 +1,11 @@
-"""What is done to each signal of a batch before its network runs, and after."""
+"""Compressed rows, and the code of one signal read and certified in one call."""
 
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import compiled, inner
+from snn._kernels.compiling import compiled, inner, kernel_of
 from solvers._kernels.certificate import NO_WEIGHTS, certify, new_work
 
 
@@ -15,72 +15,6 @@ class CompressedRows(NamedTuple):
     pointers: np.ndarray  # int32, as `columns`
     columns: np.ndarray  # in order, none twice in a row
     values: np.ndarray
-
-
-@compiled
-def scaled_drive(correlations, l1_weights, diagonal, positive, soma_bias, scale):
-    """Write the drive of each network, beta = (+-b - lambda) / scale, and the scales.
-
-    A scale is the largest rate that the drive of a neuron alone would cause, 1 where no neuron is driven.
-    `diagonal` are the thresholds of the neurons of atoms.
-    """
-    n_signals, n_atoms = correlations.shape
-    for k in range(n_signals):
-        largest = 0.0
-        sign = 1.0
-        for first in range(0, n_atoms if positive else 2 * n_atoms, n_atoms):
-            for i in range(n_atoms):
-                bias = sign * correlations[k, i] - l1_weights[i]
-                soma_bias[k, first + i] = bias
-                if bias > largest * diagonal[i]:
-                    largest = bias / diagonal[i]
-            sign = -1.0
-        scale[k] = largest if largest > 0.0 else 1.0
-        for i in range(soma_bias.shape[1]):
-            soma_bias[k, i] /= scale[k]
-
-
-@compiled
-def average_currents(spike_counts, potential, threshold, factors, group_length, positive):
-    """Return the average currents of the atoms that fired, compressed rows: (pointers, atoms, currents).
-
-    The charge of a neuron that fired is ``threshold * spikes + potential``, the integral of its soma current,
-    where that is positive, and else 0.  The charge of an atom is that of its positive neuron minus that of
-    its negative neuron.  Its average current is the charge times the signal's entry of `factors`.
-
-    Neurons are in groups: the positive neurons of `group_length` atoms, then, unless `positive`, the negative
-    neurons of the same atoms.
-    """
-    n_signals, n_neurons = spike_counts.shape
-    n_signs = 1 if positive else 2
-    pointers = np.empty(n_signals + 1, np.int32)
-    pointers[0] = 0
-    capacity = 0
-    for k in range(n_signals):
-        for i in range(n_neurons):
-            capacity += spike_counts[k, i] > 0
-    atoms = np.empty(capacity, np.int32)
-    currents = np.empty(capacity)
-    count = 0
-    for k in range(n_signals):
-        fired = spike_counts[k]
-        remaining = potential[k]
-        factor = factors[k]
-        for group in range(n_neurons // (n_signs * group_length)):
-            for i in range(group * n_signs * group_length, (group * n_signs + 1) * group_length):
-                charge = 0.0
-                if fired[i] > 0:
-                    charge = max(threshold[i] * fired[i] + remaining[i], 0.0)
-                if not positive:
-                    j = i + group_length
-                    if fired[j] > 0:
-                        charge -= max(threshold[j] * fired[j] + remaining[j], 0.0)
-                if charge != 0.0:
-                    atoms[count] = i - group * (n_signs - 1) * group_length
-                    currents[count] = charge * factor
-                    count += 1
-        pointers[k + 1] = count
-    return pointers, atoms[:count].copy(), currents[:count].copy()
 
 
 @partial(inner, _nrt=True)
@@ -105,10 +39,7 @@ def entries_of(rows, pointers):
     return values, columns
 
 
-@compiled
-def nonzero_entries(rows, pointers):
-    """As `entries_of`, for Python to call."""
-    return entries_of(rows, pointers)
+nonzero_entries = kernel_of(entries_of, _nrt=True)
 
 
 @compiled

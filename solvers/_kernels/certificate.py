@@ -43,10 +43,10 @@ class Work(NamedTuple):
     residual: np.ndarray
     exact: np.ndarray  # and then the residual times the weights
     rest: np.ndarray
+    correlations: np.ndarray
     reach: np.ndarray
     # Of the entries of a code.
-    correlations: np.ndarray
-    entry_reach: np.ndarray
+    entry_correlations: np.ndarray
     exponents: np.ndarray  # e: the largest number of the atom lies in [2^(e-1), 2^e)
 
 
@@ -127,14 +127,20 @@ def _squared_norm(row, weights):
 
 
 @partial(inner, fastmath={"nnan", "nsz", "contract"})
-def _largest(reach, l1_weights, norms, error):
-    """Return the largest (reach + error) / l1 and the largest reach - l1."""
-    ratio = 0.0
-    violation = 0.0
+def _write_reach(correlations, norms, l1_weights, curvatures, positive, error, reach):
+    """Write how far correlations can pull atoms, and their errors.
+
+    Return the largest share of an l1 weight, the largest excess over one, and how many atoms have curvature.
+    """
+    ratio = violation = 0.0
+    n_curved = 0
     for i in range(reach.shape[0]):
-        ratio = max(ratio, (reach[i] + error * norms[i]) / l1_weights[i])
-        violation = max(violation, reach[i] - l1_weights[i])
-    return ratio, violation
+        pull = correlations[i] if positive[i] else abs(correlations[i])
+        reach[i] = pull + error * norms[i]
+        ratio = max(ratio, reach[i] / l1_weights[i] if curvatures[i] == 0.0 else 0.0)
+        violation = max(violation, pull - l1_weights[i])
+        n_curved += curvatures[i] > 0.0
+    return ratio, violation, n_curved
 
 
 @inner
@@ -153,25 +159,18 @@ def _slack_at(code, point, weight, curvature, positive):
 
 
 @inner
-def _curved_multiple(multiple, along, squared, reach, entry_reach, columns, l1_weights, curvatures):
-    """Return the best multiple where atoms have curvatures, by Newton's method from above.
-
-    `reach` are those of atoms without entries in the code, `entry_reach` those of the entries.
-    """
-    n_atoms = l1_weights.shape[0]
-    n_entries = columns.shape[0]
+def _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures):
+    """Return the best multiple where atoms have curvatures, by Newton's method from above."""
     n_beyond = -1
     while True:
         count = 0
         numerator = along
         denominator = squared
-        for k in range(n_atoms + n_entries):
-            i = k if k < n_atoms else columns[k - n_atoms]
-            pull = reach[k] if k < n_atoms else entry_reach[k - n_atoms]
-            if curvatures[i] > 0.0 and multiple * pull > l1_weights[i]:
-                start = l1_weights[i] / pull
+        for i in range(reach.shape[0]):
+            if curvatures[i] > 0.0 and multiple * reach[i] > l1_weights[i]:
+                start = l1_weights[i] / reach[i]
                 if multiple > start:
-                    root = pull / math.sqrt(curvatures[i])
+                    root = reach[i] / math.sqrt(curvatures[i])
                     count += 1
                     numerator += root * root * start
                     denominator += root * root
@@ -185,12 +184,15 @@ def _curved_multiple(multiple, along, squared, reach, entry_reach, columns, l1_w
 def certify(array, norms, l1_weights, curvatures, positive, signal, weights, columns, values, work, figures):
     """Write objective, duality gap and KKT violation of the code of one signal to `figures`.
 
+    positive : True for atoms whose codes must not be negative.
     weights : w, or `NO_WEIGHTS`; ones and zeros of a mask.
     columns, values : the entries of the code, sorted by atom, each once.
     """
     n_atoms, n_features = array.shape
     n_entries = columns.shape[0]
-    reach, correlations, residual = work.reach, work.correlations, work.residual
+    residual, correlations, reach, of_entries = (
+        work.residual, work.correlations, work.reach, work.entry_correlations
+    )  # fmt: skip
 
     rest_error = _write_residual(array, signal, columns, values, work)
     has_weights = weights.shape[0] > 0
@@ -219,29 +221,22 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, weights, col
     error += SLACK * math.sqrt(n_features) * largest_weight * rest_error
     error += n_features * QUANTUM / SMALLEST_NORM
 
-    correlate(array, weighted, reach)
-    # Entries of the code are treated apart, from here on.
+    correlate(array, weighted, correlations)
+    # The entries of the code come after all others.
     for k in range(n_entries):
-        correlations[k] = reach[columns[k]]
-        reach[columns[k]] = -math.inf if positive else 0.0
-    if not positive:
-        for i in range(n_atoms):
-            reach[i] = abs(reach[i])
-        for k in range(n_entries):
-            reach[columns[k]] = -math.inf
-    ratio, violation = _largest(reach, l1_weights, norms, error)
-    is_curved = False
-    for i in range(n_atoms):
-        is_curved |= curvatures[i] > 0.0
-
+        of_entries[k], correlations[columns[k]] = correlations[columns[k]], 0.0
+    ratio, violation, n_curved = _write_reach(
+        correlations, norms, l1_weights, curvatures, positive, error, reach
+    )
     for k in range(n_entries):
         i = columns[k]
-        weight, curvature, correlation = l1_weights[i], curvatures[i], correlations[k]
-        pull = correlation if positive else abs(correlation)
-        ratio = max(ratio, (pull + error * norms[i]) / weight)
+        weight, curvature, correlation = l1_weights[i], curvatures[i], of_entries[k]
+        reach[i] = (correlation if positive[i] else abs(correlation)) + error * norms[i]
+        if curvature == 0.0:
+            ratio = max(ratio, reach[i] / weight)
         squared_norm = _squared_norm(array[i], weights) if has_weights else norms[i] * norms[i]
         stepped = squared_norm * values[k] + correlation
-        thresholded = minimised(stepped, weight, 1.0, positive)
+        thresholded = minimised(stepped, weight, 1.0, positive[i])
         if squared_norm + curvature > 0.0:
             violation = max(violation, abs((squared_norm + curvature) * values[k] - thresholded))
         elif values[k] != 0.0:
@@ -251,26 +246,12 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, weights, col
         figures[DUALITY_GAP] = 0.0
         return
 
-    multiple = max(along / max(squared, SMALLEST), 0.0)
+    multiple = min(max(along / max(squared, SMALLEST), 0.0), WITHIN / max(ratio, SMALLEST))
     conjugates = 0.0
-    if not is_curved:
-        multiple = min(multiple, WITHIN / max(ratio, SMALLEST))
-    else:
-        ratio = SMALLEST
-        for i in range(n_atoms):
-            reach[i] += error * norms[i]
-            if curvatures[i] == 0.0:
-                ratio = max(ratio, reach[i] / l1_weights[i])
-        entry_reach = work.entry_reach
+    if n_curved > 0:
+        multiple = _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures)
         for k in range(n_entries):
-            i = columns[k]
-            pull = correlations[k] if positive else abs(correlations[k])
-            entry_reach[k] = pull + error * norms[i]
-            if curvatures[i] == 0.0:
-                ratio = max(ratio, entry_reach[k] / l1_weights[i])
-        multiple = _curved_multiple(
-            min(multiple, WITHIN / ratio), along, squared, reach, entry_reach, columns, l1_weights, curvatures
-        )
+            reach[columns[k]] = 0.0
         for i in range(n_atoms):
             excess = multiple * reach[i] - l1_weights[i]
             if curvatures[i] > 0.0 and excess > 0.0:
@@ -281,11 +262,11 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, weights, col
     for k in range(n_entries):
         i = columns[k]
         distance = error * norms[i]
-        low = multiple * (correlations[k] - distance)
-        high = multiple * (correlations[k] + distance)
+        low = multiple * (of_entries[k] - distance)
+        high = multiple * (of_entries[k] + distance)
         slacks += max(
-            _slack_at(values[k], low, l1_weights[i], curvatures[i], positive),
-            _slack_at(values[k], high, l1_weights[i], curvatures[i], positive),
+            _slack_at(values[k], low, l1_weights[i], curvatures[i], positive[i]),
+            _slack_at(values[k], high, l1_weights[i], curvatures[i], positive[i]),
         )
     lost = (n_features + n_atoms) * QUANTUM
     residual_norm = math.sqrt(squared + lost)

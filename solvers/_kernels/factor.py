@@ -31,7 +31,7 @@ class Terms(NamedTuple):
     l1_weights: np.ndarray  # shape (n_atoms,)
     curvatures: np.ndarray  # shape (n_atoms,), added to the diagonal of the Gram matrix
     inverse_norms: np.ndarray  # shape (n_atoms,), 1 / ||d_i||; 0 for an atom of norm zero, which never enters
-    positive: bool
+    positive: np.ndarray  # shape (n_atoms,): True for atoms whose codes must not be negative
 
 
 class WorkingSet(NamedTuple):
@@ -42,6 +42,7 @@ class WorkingSet(NamedTuple):
     correlation: np.ndarray
     l1_weight: np.ndarray
     inverse_norm: np.ndarray
+    positive: np.ndarray
     gram: np.ndarray
     residual: np.ndarray
     # One entry, or row, for each member of S.
@@ -60,20 +61,21 @@ class WorkingSet(NamedTuple):
 def new_working_set(capacity):
     return WorkingSet(
         np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity), np.empty(capacity),
-        np.empty((capacity, capacity)), np.empty(capacity), np.empty((capacity, capacity)),
-        np.empty((BLOCK, capacity)), np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity),
-        np.empty(capacity), np.empty(capacity), np.zeros(1, np.int64),
+        np.empty(capacity, np.bool_), np.empty((capacity, capacity)), np.empty(capacity),
+        np.empty((capacity, capacity)), np.empty((BLOCK, capacity)), np.empty(capacity, np.int64),
+        np.empty(capacity), np.empty(capacity), np.empty(capacity), np.empty(capacity), np.zeros(1, np.int64),
     )  # fmt: skip
 
 
 @inner
 def copy_members(new, work, n_members, size):
-    """Copy n_members members of W, of which S has `size`, to another working set."""
+    """Copy members of W, of which S has `size`, to another working set."""
     for k in range(n_members):
         new.atoms[k] = work.atoms[k]
         new.correlation[k] = work.correlation[k]
         new.l1_weight[k] = work.l1_weight[k]
         new.inverse_norm[k] = work.inverse_norm[k]
+        new.positive[k] = work.positive[k]
         for i in range(n_members):
             new.gram[k, i] = work.gram[k, i]
     for k in range(size):

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import numpy as np
+
 from snn._kernels.compiling import inner, uncounted
 
 # Products that are compared with the smallest of a list together.
@@ -9,18 +11,11 @@ TOGETHER = 32
 
 
 @partial(inner, fastmath={"nnan", "nsz"})
-def _largest_size(row, factors):
-    largest = row[0] * factors[0]
+def _largest_of(row, factors, positive):
+    """Return the largest product times its factor, without its sign where that does not matter."""
+    largest = np.float32(-np.inf)
     for i in range(row.shape[0]):
-        largest = max(largest, row[i] * factors[i])
-    return largest
-
-
-@partial(inner, fastmath={"nnan", "nsz"})
-def _largest_magnitude(row, factors):
-    largest = abs(row[0]) * factors[0]
-    for i in range(row.shape[0]):
-        largest = max(largest, abs(row[i]) * factors[i])
+        largest = max(largest, (row[i] if positive[i] else abs(row[i])) * factors[i])
     return largest
 
 
@@ -61,7 +56,7 @@ def list_largest(products, factors, first, positive, n_kept, counts, smallest, a
     products : float32, a row for each signal: the inner products of signals with atoms `first`, `first + 1`
         and so on.
     factors : float32, one number for each of these atoms, to multiply its products by.
-    positive : if False, absolute values are compared.
+    positive : False for each of these atoms whose absolute values are compared.
     n_kept : how many atoms a list has to name at least.
     counts, smallest, atoms, values : of each signal, how many are listed; what the others are at most, -inf
         as long as there are none; which are listed, with room for more than n_kept; and their products times
@@ -75,14 +70,10 @@ def list_largest(products, factors, first, positive, n_kept, counts, smallest, a
         least = smallest[k]
         for begin in range(0, n_products, TOGETHER):
             end = min(begin + TOGETHER, n_products)
-            if positive:
-                largest = _largest_size(row[begin:end], factors[begin:end])
-            else:
-                largest = _largest_magnitude(row[begin:end], factors[begin:end])
-            if largest <= least:
+            if _largest_of(row[begin:end], factors[begin:end], positive[begin:end]) <= least:
                 continue
             for i in range(begin, end):
-                size = (row[i] if positive else abs(row[i])) * factors[i]
+                size = (row[i] if positive[i] else abs(row[i])) * factors[i]
                 if size > least:
                     if count == room:
                         _select(sizes, listed, count, n_kept)

@@ -67,7 +67,7 @@ def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
             problem.atoms.norms,
             l1_weights,
             problem.curvatures,
-            problem.is_positive,
+            problem.positive,
             part.dense_signals(),
             _weights(part),
             checks.read_only(pointers[first : first + part.n_signals + 1]),
@@ -112,7 +112,7 @@ def _certify_block(
     factors = problem.atoms.norms / problem.l1_weights
     n_listed += int(np.diff(codes.indptr).max())
     unit_atoms = problem.once(UnitAtoms, whatever_penalty=True)
-    largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.is_positive)
+    largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.positive)
     largest = largest._replace(errors=pull_errors * factors.max() + largest.errors)
     is_curved, is_uniform = not problem.penalty.is_flat, bool(np.ptp(problem.l1_weights) == 0.0)
     for k in range(problem.n_signals):
@@ -200,7 +200,7 @@ def _figures_of_few(
         padded(problem.atoms.norms),
         padded(problem.l1_weights, 1.0),
         padded(problem.curvatures),
-        problem.is_positive,
+        padded(problem.positive, True),
         checks.read_only(signals),
         checks.read_only(weights),
         checks.read_only(np.array([0, len(places)], dtype=np.int32)),

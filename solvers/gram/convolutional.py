@@ -39,10 +39,11 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels import grid_descent, sparse_gram
-from solvers._kernels.active_set import ROUNDING, solve_active_sets
+from solvers._kernels.active_set import ROUNDING
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import Terms
 from solvers._kernels.grid_descent import GridProblem, KernelGrid
+from solvers._kernels.products import GramMatrix
 from solvers._kernels.sparse_gram import GramPart
 from solvers.gram.nested_dissection import Factor
 from solvers.gram.working_set import codes_by_kernel
@@ -325,7 +326,7 @@ class ActiveSetSearch:
     def _excess(self) -> float:
         """Return by which share of their penalties correlations exceed these, at most."""
         correlations = self._correlations_with_residual()
-        reach = correlations if self.problem.is_positive else np.abs(correlations)
+        reach = self.problem.penalty.reach(correlations)
         return max(float((reach / self._l1_weights.ravel()).max()) - 1.0, 0.0)
 
     def _report(self, text: str) -> None:
@@ -409,8 +410,7 @@ class ActiveSetSearch:
         """Return whether the correlation of an atom outside the support is above its penalty."""
         correlations = self._correlations_with_residual()
         self._n_products += drive_work(self.problem)
-        excess = correlations if self.problem.is_positive else np.abs(correlations)
-        excess = excess - self._l1_weights.ravel()
+        excess = self.problem.penalty.reach(correlations) - self._l1_weights.ravel()
         return bool(((excess > self._tolerance) & (self.code.ravel() == 0.0)).any())
 
 
@@ -480,7 +480,7 @@ class Windows:
         n_atoms = len(window.squared_norms)
         rows = window.toarray()
         self.n_positions = window.n_positions
-        self._gram = checks.read_only(rows @ rows.T)
+        self._atoms = GramMatrix(checks.read_only(rows @ rows.T))
         self._squared_norms = window.squared_norms
         # Correlations change with the rest of the code.
         self._terms = Terms(
@@ -488,7 +488,7 @@ class Windows:
             checks.read_only(problem.l1_weights[:n_atoms].copy()),
             checks.read_only(problem.curvatures[:n_atoms].copy()),
             inverse_norms(window.squared_norms),
-            problem.is_positive,
+            checks.read_only(problem.positive[:n_atoms].copy()),
         )
 
     def starts(self, offset: int, n_positions: int) -> tuple[np.ndarray, np.ndarray]:
@@ -503,16 +503,14 @@ class Windows:
         positions = starts[:, np.newaxis] + np.arange(self.n_positions)
         old = sparse.csr_array(code[positions].reshape(len(starts), n_atoms))
         drives = correlations[positions].reshape(len(starts), n_atoms)
-        drives += old @ self._gram
+        drives += old @ self._atoms.gram
         start = CompressedRows(
             old.indptr.astype(np.int32),
             old.indices.astype(np.int32),
             old.data * self._squared_norms[old.indices],
         )
         terms = self._terms._replace(correlations=checks.read_only(drives))
-        found = codes_by_kernel(
-            solve_active_sets, (self._gram,), terms, np.arange(len(starts)), start, max_rounds=None
-        )
+        found = codes_by_kernel(self._atoms, terms, np.arange(len(starts)), start)
         code[positions] = found.values.toarray().reshape(len(starts), self.n_positions, -1)
         return int(found.work[METHOD].sum()) + old.nnz * n_atoms
 
@@ -529,8 +527,9 @@ def windows_of(problem: LassoProblem, diagonal: np.ndarray) -> Windows | None:
     is_long = dictionary.n_positions >= FEWEST_WINDOWS * n_positions
     if not is_long or n_atoms > MOST_ATOMS or not problem.fits(8 * n_atoms**2):
         return None
-    l1_weights = problem.l1_weights.reshape(diagonal.shape)
-    if np.any(l1_weights != l1_weights[0]) or np.any(diagonal != diagonal[0]):
-        return None
+    for values in (problem.l1_weights, problem.positive, diagonal):
+        by_position = values.reshape(diagonal.shape)
+        if np.any(by_position != by_position[0]):
+            return None
     shape = (height, (n_positions - 1) * dictionary.stride + length)
     return Windows(ConvolutionalDictionary(dictionary.kernels, shape, dictionary.stride), problem)

@@ -21,9 +21,9 @@ from snn.base import checks
 from snn.base.describe import memory
 from snn.base.locks import cached_property
 from snn.weights.protocol import Weights
-from solvers._kernels.active_set import solve_active_sets, solve_weighted_active_sets
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import Terms
+from solvers._kernels.products import GramMatrix, WeightedAtoms
 from solvers.gram import convolutional, products
 from solvers.gram.working_set import ROUNDS_PER_ATOM, codes_by_kernel
 from solvers.problem.convolution import ConvolutionalDictionary
@@ -102,11 +102,8 @@ class Gram:
         self.diagonal = model.atoms.positive_squared_norms + model.curvatures
         # Neurons of a network are in groups of so many positive ones, followed by their negative ones.
         self.group_length = model.n_atoms
-
-    @property
-    def n_multiply_adds(self) -> int:
-        """Multiply-adds of entries that were computed on demand for a network of one signal."""
-        return 0
+        # Of entries that were computed on demand for a network of one signal.
+        self.n_multiply_adds = 0
 
     @cached_property
     def _inhibition(self) -> DenseRows:
@@ -123,16 +120,13 @@ class Gram:
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> Codes:
         """Return the optimal codes of some signals of a problem, from the atoms that a start names."""
-        raise NotImplementedError
+        norms = inverse_norms(self._squared_norms)
+        terms = Terms(problem.correlations, problem.l1_weights, problem.curvatures, norms, problem.positive)
+        return codes_by_kernel(self._products(problem), terms, signals, start, max_rounds)
 
-    def _terms(self, problem: LassoProblem) -> Terms:
-        return Terms(
-            problem.correlations,
-            problem.l1_weights,
-            problem.curvatures,
-            inverse_norms(self._squared_norms),
-            problem.is_positive,
-        )
+    def _products(self, problem: LassoProblem) -> GramMatrix | WeightedAtoms:
+        """Return the products of atoms as the kernel takes them."""
+        raise NotImplementedError
 
 
 class FullGram(Gram):
@@ -152,12 +146,8 @@ class FullGram(Gram):
     def _inhibition(self) -> DenseRows:
         return DenseRows(self._gram, -1.0)
 
-    def optimal_codes(
-        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
-    ) -> Codes:
-        """Return codes by one kernel, with rows of the matrix."""
-        terms = self._terms(problem)
-        return codes_by_kernel(solve_active_sets, (self._gram,), terms, signals, start, max_rounds)
+    def _products(self, problem: LassoProblem) -> GramMatrix:
+        return GramMatrix(self._gram)
 
 
 class GramOnDemand(Gram):
@@ -173,12 +163,8 @@ class GramOnDemand(Gram):
         return DenseRows.on_demand(self.group_length, self._rows, -1.0)
 
     def _rows(self, atoms: np.ndarray) -> np.ndarray:
+        self.n_multiply_adds += len(atoms) * self._atoms.shape[0] * self._atoms.features_of_atom
         return self._atoms.gram_rows(atoms)
-
-    @property
-    def n_multiply_adds(self) -> int:
-        """Multiply-adds of the rows that were computed for a network."""
-        return self._inhibition.n_stored * self._atoms.shape[0] * self._atoms.features_of_atom
 
     def store(self, atoms: np.ndarray) -> None:
         """Compute the rows of some atoms, unless they are stored."""
@@ -204,11 +190,6 @@ class SharedProducts(GramOnDemand):
         self._model = (problem if problem.has_own_weights else problem.weighted).model
         super().__init__(self._model)
 
-    @property
-    def n_multiply_adds(self) -> int:
-        """None are counted."""
-        return 0
-
     def of_batch(self, problem: LassoProblem) -> SharedProducts:
         """Return one with rows for a network of the signals of a problem, which are forgotten with them.
 
@@ -222,7 +203,7 @@ class SharedProducts(GramOnDemand):
             problem.atoms.norms / problem.l1_weights,
             signals if weights is None else signals * weights,
             ROWS_PER_SIGNAL,
-            positive=problem.is_positive,
+            positive=problem.positive,
         )
         n_rows = problem.memory_limit // (16 * problem.n_atoms)
         driven = np.unique(largest.atoms[largest.ratios >= 1.0])[:n_rows]
@@ -268,15 +249,10 @@ class OwnWeights(Gram):
     So a code has the same bits whatever masks the others have.
     """
 
-    def optimal_codes(
-        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
-    ) -> Codes:
-        """Return codes by one kernel, with the atoms."""
+    def _products(self, problem: LassoProblem) -> WeightedAtoms:
         assert problem.feature_weights is not None
         weights = checks.read_only(problem.feature_weights.astype(np.float64, copy=False))
-        arrays = (problem.atoms.array, problem.signals, weights)
-        terms = self._terms(problem)
-        return codes_by_kernel(solve_weighted_active_sets, arrays, terms, signals, start, max_rounds)
+        return WeightedAtoms(problem.atoms.array, problem.signals, weights, np.empty(problem.n_features))
 
 
 class ConvolutionalGram(Gram):

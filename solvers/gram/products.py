@@ -85,9 +85,7 @@ class KnownDirections:
         residual = search.residual
         along, rest = self._split(residual)
         bound = along @ self._known[: self._n_known]
-        if not problem.is_positive:
-            np.abs(bound, out=bound)
-        bound += np.linalg.norm(rest) * self._norms
+        bound = problem.penalty.reach(bound) + np.linalg.norm(rest) * self._norms
         candidates = np.flatnonzero(bound > problem.l1_weights)
         members = search.members.work.atoms[: search.n_members]
         candidates = candidates[~search.members.among(candidates, members)]
@@ -145,7 +143,7 @@ def codes_of_many(
             n_plain -= 1
             pulls = np.stack([search.weighted(search.residual) for search in moving])
             n_listed = max(len(search.atoms) + search.n_listed for search in moving)
-            largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.is_positive)
+            largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.positive)
             for k, search in enumerate(moving):
                 search.advance(largest, k)
             continue

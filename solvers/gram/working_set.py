@@ -1,6 +1,6 @@
 """The active-set method for an array of atoms: one working set, whatever its products come from.
 
-`codes_by_kernel` has kernels do all of it.  Without a Gram matrix a `Search` for each signal alternates:
+`codes_by_kernel` has one kernel do all of it.  Without a Gram matrix a `Search` for each signal alternates:
 
 1.  `solvers._kernels.active_set` solves the problem of the members of the working set W, with the Gram matrix
     of these few.  It goes on from where it was when W was smaller, with the same factor.
@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import sparse
@@ -22,13 +22,16 @@ from solvers._kernels.active_set import (
     N_MULTIPLY_ADDS,
     N_REPORTED,
     N_ROUNDS,
+    copy_members_kernel,
     enter_kernel,
     new_scratch,
     refine_kernel,
+    solve_active_sets,
     solve_within_kernel,
 )
 from solvers._kernels.batch import CompressedRows
-from solvers._kernels.factor import Terms, WorkingSet, new_working_set
+from solvers._kernels.factor import Terms, new_working_set
+from solvers._kernels.products import GramMatrix, WeightedAtoms
 from solvers.certificate.optimality import Optimality
 from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
@@ -43,23 +46,21 @@ ROUNDS_PER_ATOM = 10
 
 
 def codes_by_kernel(
-    kernel: Callable[..., None],
-    products: tuple[np.ndarray, ...],
+    atoms: GramMatrix | WeightedAtoms,
     terms: Terms,
     signals: np.ndarray,
     start: CompressedRows,
-    max_rounds: int | None,
+    max_rounds: int | None = None,
 ) -> Codes:
-    """Return the codes that a kernel of the active-set method writes."""
+    """Return the codes of some signals by the kernel of the active-set method."""
     n_atoms = len(terms.l1_weights)
-    if max_rounds is None:
-        max_rounds = ROUNDS_PER_ATOM * n_atoms
+    max_rounds = max_rounds or ROUNDS_PER_ATOM * n_atoms
     codes = np.zeros((len(signals), n_atoms))
     report = np.zeros((len(signals), N_REPORTED), dtype=np.int64)
     step = max(1, VALUES_PER_CALL // n_atoms)
     for first in range(0, len(signals), step):
         part = slice(first, first + step)
-        kernel(*products, *terms, signals[part], start, max_rounds, codes[part], report[part])
+        solve_active_sets(atoms, terms, signals[part], start, max_rounds, codes[part], report[part])
     work = {METHOD: report[:, N_MULTIPLY_ADDS]}
     info = {"n_corrections": report[:, N_CORRECTIONS], "stopped": report[:, ENDED].astype(np.bool_)}
     return Codes(as_sparse(codes), report[:, N_ROUNDS], None, work, info)
@@ -89,8 +90,11 @@ class Members:
         """Make atoms members, behind those that are, of which `size` are in S; return how many there are."""
         after = before + len(atoms)
         if after > len(self.rows):
-            self.work, self.scratch = enlarged(self.work, before, size, 2 * after), new_scratch(2 * after)
-            old_rows, self.rows = self.rows, np.empty((2 * after, self.rows.shape[1]))
+            # Memory that is not used is not touched.
+            old, old_rows = self.work, self.rows
+            self.work, self.scratch = new_working_set(2 * after), new_scratch(2 * after)
+            copy_members_kernel(self.work, old, before, size)
+            self.rows = np.empty((2 * after, old_rows.shape[1]))
             self.rows[:before] = old_rows[:before]
         work, problem = self.work, self.problem
         self.rows[before:after] = rows
@@ -104,20 +108,8 @@ class Members:
         work.correlation[before:after] = rows @ signal
         work.l1_weight[before:after] = problem.l1_weights[atoms]
         work.inverse_norm[before:after] = self.inverse_norms[atoms]
+        work.positive[before:after] = problem.positive[atoms]
         return after
-
-
-def enlarged(work: WorkingSet, n_members: int, size: int, capacity: int) -> WorkingSet:
-    """Return a copy with room for `capacity` members; memory that is not used is not touched."""
-    new = new_working_set(capacity)
-    for name in ("atoms", "correlation", "l1_weight", "inverse_norm"):
-        getattr(new, name)[:n_members] = getattr(work, name)[:n_members]
-    for name in ("active", "sign", "image", "value"):
-        getattr(new, name)[:size] = getattr(work, name)[:size]
-    new.gram[:n_members, :n_members] = work.gram[:n_members, :n_members]
-    new.factor[:size, :size] = work.factor[:size, :size]
-    new.n_multiply_adds[0] = work.n_multiply_adds[0]
-    return new
 
 
 class Search:
@@ -192,8 +184,8 @@ class Search:
         """Solve the problem of the members; return whether that is done."""
         members = self.members
         self._size, self._rounds_left, solved = solve_within_kernel(
-            members.work, self.n_members, self._size, members.problem.is_positive, self._tolerance,
-            self._rounds_left, self._is_at_start, members.scratch,
+            members.work, self.n_members, self._size, self._tolerance, self._rounds_left, self._is_at_start,
+            members.scratch,
         )  # fmt: skip
         self._is_at_start = False
         self._read()
@@ -223,9 +215,9 @@ class Search:
     def violators(self, atoms: np.ndarray, correlations: np.ndarray, least: int) -> np.ndarray:
         """Return the places of the atoms that violate most, given their correlations with the residual."""
         # As many as S has atoms, or `least`.
-        problem = self.members.problem
-        excess = correlations if problem.is_positive else np.abs(correlations)
-        excess = (excess - problem.l1_weights[atoms]) * self.members.inverse_norms[atoms]
+        penalty = self.members.problem.penalty.at(atoms)
+        excess = penalty.reach(correlations) - penalty.l1
+        excess *= self.members.inverse_norms[atoms]
         violators = np.flatnonzero(excess > self._tolerance)
         n_joining = max(least, len(self.atoms))
         if len(violators) > n_joining:

@@ -147,7 +147,7 @@ class ActiveSet(Method):
             problem.atoms.norms,
             problem.l1_weights,
             problem.curvatures,
-            problem.is_positive,
+            problem.positive,
             problem.dense_signals(),
             correlations,
             currents.columns,

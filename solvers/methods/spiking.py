@@ -214,7 +214,7 @@ class Stages(SpikingMethod):
             problem.atoms.norms,
             problem.l1_weights,
             problem.curvatures,
-            problem.is_positive,
+            problem.positive,
             problem.dense_signals(),
             refined.codes,
             refined.run.spike_counts,

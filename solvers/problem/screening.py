@@ -50,11 +50,11 @@ class Largest(NamedTuple):
 
 
 def largest_ratios(
-    unit_atoms: UnitAtoms, factors: np.ndarray, vectors: np.ndarray, n_listed: int, *, positive: bool
+    unit_atoms: UnitAtoms, factors: np.ndarray, vectors: np.ndarray, n_listed: int, *, positive: np.ndarray
 ) -> Largest:
     """Return the atoms that vectors pull most.
 
-    Shapes: factors (n_atoms,); vectors (n_vectors, n_features).
+    Shapes: factors, positive (n_atoms,); vectors (n_vectors, n_features).
     """
     strong = np.flatnonzero(factors > STRONG * np.median(factors))
     if not 0 < len(strong) <= MOST_STRONG:
@@ -73,13 +73,12 @@ def _with_strong(
     factors: np.ndarray,
     vectors: np.ndarray,
     *,
-    positive: bool,
+    positive: np.ndarray,
 ) -> Largest:
     """Return the same with some atoms, whose factors were zero; all of them are listed."""
     n_features = unit_atoms.shape[1]
-    ratios = vectors @ unit_atoms.in_full(strong).T * factors[strong]
-    if not positive:
-        ratios = np.abs(ratios)
+    correlations = vectors @ unit_atoms.in_full(strong).T
+    ratios = np.where(positive[strong], correlations, np.abs(correlations)) * factors[strong]
     is_strong = np.zeros(len(factors), dtype=np.bool_)
     is_strong[strong] = True
     shape = len(vectors), largest.atoms.shape[1] + len(strong)
@@ -94,7 +93,7 @@ def _with_strong(
 
 
 def _largest_ratios(
-    unit_atoms: UnitAtoms, factors: np.ndarray, vectors: np.ndarray, n_listed: int, *, positive: bool
+    unit_atoms: UnitAtoms, factors: np.ndarray, vectors: np.ndarray, n_listed: int, *, positive: np.ndarray
 ) -> Largest:
     n_atoms, n_features = unit_atoms.shape
     n_vectors, n_listed = len(vectors), min(n_listed, n_atoms)
@@ -118,10 +117,10 @@ def _largest_ratios(
             products = room[: n_vectors * len(part)].reshape(n_vectors, len(part))
             np.matmul(units, part.T, out=products)
             begin = first + start
+            chosen = slice(begin, begin + len(part))
             list_largest(
-                products, relative[begin : begin + len(part)], begin, positive, n_listed, counts, others,
-                atoms, values,
-            )  # fmt: skip
+                products, relative[chosen], begin, positive[chosen], n_listed, counts, others, atoms, values
+            )
     units_of_ratio = unit * norms
     return Largest(
         counts,

@@ -81,10 +81,16 @@ class LassoNetwork:
 
     def driven(self, problem: LassoProblem, signal: int, *, scale: float) -> SpikingNetwork:
         """Return the network with the drive of one signal: `lasso_network`."""
-        bias = problem.correlations[signal] - problem.l1_weights
+        drives = self.drives(problem.subset([signal]))[0] / scale
+        return SpikingNetwork(self.weights, drives, self.firing_threshold)
+
+    def drives(self, problem: LassoProblem) -> np.ndarray:
+        """Return the drives of neurons at scale one, b - lambda and -b - lambda, a row for each signal."""
+        correlations = problem.correlations
         if not self.positive:
-            bias = np.concatenate([bias, -problem.correlations[signal] - problem.l1_weights])
-        return SpikingNetwork(self.weights, self.in_network_order(bias) / scale, self.firing_threshold)
+            correlations = np.concatenate([correlations, -correlations], axis=1)
+        l1_weights = np.tile(problem.l1_weights, self.n_neurons // problem.n_atoms)
+        return self.in_network_order(correlations - l1_weights)
 
     def in_network_order(self, values: np.ndarray) -> np.ndarray:
         """Return values of all positive, then all negative neurons in the order of the network."""

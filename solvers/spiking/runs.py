@@ -10,7 +10,7 @@ from scipy import sparse
 from snn.digital.run import DigitalRun
 from snn.record.spikes import smooth_rate_of_moments
 from snn.run.run import Run, Time
-from solvers._kernels.batch import CompressedRows, average_currents, scaled_drive
+from solvers._kernels.batch import CompressedRows
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import compressed_rows, entries_of
 from solvers.spiking.network import LassoNetwork, signed
@@ -31,23 +31,12 @@ class BatchRun:
     ) -> None:
         self.problem = problem
         self.network = network
-        soma_bias = np.empty((problem.n_signals, network.n_neurons))
+        drives = network.drives(problem)
         # The value of a code for one unit of spike rate; the busiest neuron, driven alone, has the `rate`.
-        self.scale = np.empty(problem.n_signals)
-        scaled_drive(
-            problem.correlations,
-            problem.l1_weights,
-            network.gram.diagonal,
-            problem.is_positive,
-            soma_bias,
-            self.scale,
-        )
-        if rate != 1.0:
-            self.scale /= rate
-            soma_bias *= rate
-        self.run: Run = how.start(
-            network, network.in_network_order(soma_bias), window_moments=window_moments, gives_up=True
-        )
+        largest = (drives / network.firing_threshold).max(axis=1)
+        self.scale = np.where(largest > 0.0, largest, 1.0) / rate
+        drives /= self.scale[:, np.newaxis]
+        self.run: Run = how.start(network, drives, window_moments=window_moments, gives_up=True)
         if head_start > 0.0:
             self.run.membrane_potential[:] = head_start * network.firing_threshold
             self.run.restart(np.arange(problem.n_signals))
@@ -108,15 +97,11 @@ class BatchRun:
 
     def average_currents(self) -> CompressedRows:
         """Return the average currents of the atoms that fired for each signal, in units of correlations."""
-        rows = average_currents(
-            self.run.spike_counts,
-            self.run.membrane_potential,
-            self.network.firing_threshold,
-            self.scale / self.duration,
-            self.network.gram.group_length,
-            self.network.positive,
-        )
-        return CompressedRows(*rows)
+        counts = self.run.spike_counts
+        charges = np.where(counts > 0, np.maximum(self.charge()[1], 0.0), 0.0)
+        rows = entries_of(signed(self.network.in_result_order(charges), positive=self.network.positive))
+        factors = (self.scale / self.duration).repeat(np.diff(rows.pointers))
+        return rows._replace(values=rows.values * factors)
 
 
 def figures_of(

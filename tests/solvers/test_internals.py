@@ -25,7 +25,9 @@ def test_atoms_that_enter_cost_the_same_in_any_blocks(n_block):
     """An atom beside s others: a triangle, an inner product for what is left of it, one for the image."""
     rng = np.random.default_rng(5)
     dictionary = rng.standard_normal((20, 30))
-    terms = Terms(rng.standard_normal((1, 20)), np.full(20, 0.1), np.zeros(20), np.ones(20), True)
+    terms = Terms(
+        rng.standard_normal((1, 20)), np.full(20, 0.1), np.zeros(20), np.ones(20), np.ones(20, dtype=np.bool_)
+    )
     work = new_working_set(20)
     for atom in range(20):
         join(work, atom, GramMatrix(dictionary @ dictionary.T), terms, 0, atom)

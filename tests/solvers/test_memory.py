@@ -94,7 +94,7 @@ def test_the_largest_ratios(positive, is_kept):
     assert unit_atoms.is_kept == is_kept
     vectors = np.vstack([problem.signals, np.zeros((1, 17))])
     factors = np.sqrt(problem.squared_norms) / penalty
-    largest = largest_ratios(unit_atoms, factors, vectors, 50, positive=positive)
+    largest = largest_ratios(unit_atoms, factors, vectors, 50, positive=problem.positive)
     exact = vectors @ dictionary.T / penalty
     exact = exact if positive else np.abs(exact)
     for k in range(4):
@@ -126,7 +126,7 @@ def test_lists_of_the_largest_by_parts():
             np.ascontiguousarray(products[:, part]),
             factors[part],
             first,
-            False,
+            np.zeros(1000, dtype=np.bool_)[part],
             20,
             counts,
             smallest,

@@ -28,7 +28,9 @@ def members(dictionary, correlations, l1_weights, curvatures):
     """All atoms of a dictionary as members."""
     n_atoms = len(dictionary)
     gram = dictionary @ dictionary.T
-    terms = Terms(correlations[np.newaxis], l1_weights, curvatures, np.ones(n_atoms), True)
+    terms = Terms(
+        correlations[np.newaxis], l1_weights, curvatures, np.ones(n_atoms), np.ones(n_atoms, dtype=np.bool_)
+    )
     work = new_working_set(n_atoms)
     for atom in range(n_atoms):
         join(work, atom, GramMatrix(gram), terms, 0, atom)
