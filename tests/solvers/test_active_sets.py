@@ -290,7 +290,7 @@ def test_a_support_that_empties_ends_the_search(seed):
     problem = LassoProblem(dictionary, signal, 1e-20, positive=True)
     with pytest.warns(ConvergenceWarning, match="active_set: 1 of 1 signals") as caught:
         result = solve_active_set(problem)
-    assert len(caught) == 1
+    assert sum(issubclass(one.category, ConvergenceWarning) for one in caught) == 1
     assert np.abs(result.codes).max() < 1e-15
 
 
