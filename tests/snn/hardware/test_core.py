@@ -54,7 +54,7 @@ def test_every_bit_of_every_step_is_the_emulators(seed):
     network = random_digital(rng, int(rng.integers(1, 16)))
     compressed = [None, True, False][rng.integers(3)]
     try:
-        layout = CoreLayout.of(network, lanes=int(rng.choice([1, 2, 4, 8])), compressed=compressed)
+        layout = CoreLayout(network, lanes=int(rng.choice([1, 2, 4, 8])), compressed=compressed)
     except ValueError:  # its drive is wider than its potential
         reject()
     n = network.n_neurons
@@ -86,7 +86,7 @@ def test_values_can_be_loaded():
     changed = DigitalNetwork.of(
         network.network.with_soma_bias(drive), network.format, time_step=network.time_step
     )
-    core = SimulatedCore(CoreLayout.of(network, lanes=4))
+    core = SimulatedCore(CoreLayout(network, lanes=4))
     core.run(20)
     amounts = changed.drive(drive)
     core.do(REST)
@@ -108,7 +108,7 @@ def test_values_can_be_loaded():
 
 def test_a_run_goes_on_where_the_one_before_ended_and_rest_forgets_it():
     network = ring(delay=3)
-    once, twice = (SimulatedCore(CoreLayout.of(network, lanes=2)) for _ in range(2))
+    once, twice = (SimulatedCore(CoreLayout(network, lanes=2)) for _ in range(2))
     spikes, potentials = after(once, network, 40)
     first, _ = after(twice, network, 17)
     second, last = after(twice, network, 23)
@@ -127,7 +127,7 @@ def test_cycles_are_those_of_the_documentation(lanes):
     A step whose last group fires may wait once more for the queue, and a few cycles are those of the command.
     """
     network = ring(16)
-    layout = CoreLayout.of(network, lanes=lanes, compressed=True)
+    layout = CoreLayout(network, lanes=lanes, compressed=True)
     core = SimulatedCore(layout)
     n_steps = 30
     _, spikes, cycles = core.run(n_steps)
@@ -141,11 +141,11 @@ def test_cycles_are_those_of_the_documentation(lanes):
 
 def test_rows_leave_out_words_of_zeros():
     network = ring(16)
-    dense, compressed = (CoreLayout.of(network, lanes=2, compressed=flag) for flag in (False, True))
+    dense, compressed = (CoreLayout(network, lanes=2, compressed=flag) for flag in (False, True))
     assert len(dense.words) == 16 * 8
     # Targets j + 1 and j + 2: in one group where j is odd, and in two where it is even.
     assert np.diff(compressed.rows).tolist() == [2, 1] * 8
-    assert CoreLayout.of(network, lanes=2).compressed
+    assert CoreLayout(network, lanes=2).compressed
 
 
 @pytest.fixture(scope="module")
@@ -233,14 +233,13 @@ def test_bad_arguments_are_refused(tmp_path):
         SpikingNetwork(np.zeros((2000, 2000)), np.zeros(2000)), DigitalFormat(delay=4096), time_step=0.25
     )
     cases = [
-        (lambda: CoreLayout.of(slow), ValueError, "network"),
-        (lambda: CoreLayout.of(network.network), TypeError, "network"),
-        (lambda: CoreLayout.of(network, lanes=3), ValueError, "lanes"),
-        (lambda: CoreLayout.of(network, lanes=0), ValueError, "lanes"),
-        (lambda: CoreLayout.of(network, compressed="no"), TypeError, "compressed"),
-        (lambda: CoreLayout.of(wide), ValueError, "drive of network"),
+        (lambda: CoreLayout(slow), ValueError, "network"),
+        (lambda: CoreLayout(network.network), TypeError, "network"),
+        (lambda: CoreLayout(network, lanes=3), ValueError, "lanes"),
+        (lambda: CoreLayout(network, lanes=0), ValueError, "lanes"),
+        (lambda: CoreLayout(network, compressed="no"), TypeError, "compressed"),
+        (lambda: CoreLayout(wide), ValueError, "drive of network"),
         (lambda: to_verilog(network, tmp_path, bench_steps=0), ValueError, "bench_steps"),
-        (lambda: to_verilog(network, tmp_path, bench_steps=2**32), ValueError, "bench_steps"),
     ]  # fmt: skip
     for call, kind, name in cases:
         with pytest.raises(kind, match=f"^{name}"):
