@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +22,7 @@ from dictlearn.two_phase.fit import continue_learning, new_learner
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
-from dictlearn.two_phase.rules import Rule, UsageSteps
+from dictlearn.two_phase.rules import Rule
 from dictlearn.two_phase.settings import LearningSettings
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
@@ -35,16 +35,21 @@ from solvers.estimator.input import (
     known_entries,
     nan_is_missing,
 )
-from solvers.problem.messages import penalty_called, zeros_expected
+from solvers.problem.messages import penalty_called
 from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
 
 # Correlated with the atoms together: bounds the memory.
 SIGNALS_AT_ONCE = 4096
-# Of scikit-learn, for those of `new_learner`.
+# Parameters that are fields of `LearningSettings`.
+OF_SETTINGS = (
+    "kappa", "duration", "time_step", "amplitude", "readout", "inputs", "weight_format", "rule", "batch_size",
+)  # fmt: skip
+# Names of scikit-learn for those of `new_learner`.
 NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
 
 
+@dataclass(eq=False, repr=False)
 class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Learn a dictionary with the two-phase spiking network, and code signals in it.
 
@@ -71,12 +76,12 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     transform_alpha : float or array_like of shape (n_components,), optional
         The penalty of the codes of `transform`; by default `alpha`.
     positive_code : bool, default False
-        Whether codes must not be negative, of learning and of `transform`.  Codes of split signals are not
-        negative while they are learned; those of `transform` are for the signals in their channels if
-        `positive_code` is True, and else for the signals as they are and the dictionary ``components_``.
+        Whether codes must not be negative, of learning and of `transform`.  While split signals are learned
+        they never are; `transform` codes split signals if it is True, else the signals as they are by
+        ``components_``.
     positive_dict : bool, default False
-        Whether atoms must not be negative; not for split signals.  If codes are not either, and none of the
-        signals of the first call is, later ones must not be: that network is the smaller one.
+        Whether atoms must not be negative; not for split signals.  If codes and the signals of the first call
+        are not negative either, the network is a smaller one, and later signals must not be negative.
     dict_init : array_like, shape (n_components, n_features), or TwoPhaseNetwork, optional
         Atoms to start from, split as the signals are and brought to unit norm, or any network.  By default
         `random_dictionary`.
@@ -109,10 +114,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     n_iter_ : int
         Passes through the signals that `fit` made, the last one perhaps in part.
 
-    See Also
-    --------
-    learn_dictionary : The same as a function, with all settings.
-
     Notes
     -----
     float32 signals have float32 codes and ``components_``, rounded: all is computed in float64, and the
@@ -131,64 +132,33 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     True
     """
 
-    learner_: TwoPhaseLearner
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        alpha: float | ArrayLike = 0.1,
-        max_iter: int = 10,
-        batch_size: int | Literal["auto"] = "auto",
-        split_channels: bool = False,
-        kappa: float | Literal["auto"] = "auto",
-        duration: float | Literal["auto"] = "auto",
-        time_step: float | Literal["auto"] | None = "auto",
-        amplitude: float = 5.0,
-        readout: str = "current",
-        inputs: str = "spiking",
-        weight_format: FixedPoint | None = None,
-        rule: Rule | None = None,
-        transform_alpha: float | ArrayLike | None = None,
-        positive_code: bool = False,
-        positive_dict: bool = False,
-        dict_init: ArrayLike | TwoPhaseNetwork | None = None,
-        replace_dead: bool = False,
-        tol: float = 1e-6,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: int = 10_000,
-        callback: Callable[[TwoPhaseLearner], bool | None] | None = None,
-        progress: bool = False,
-        missing_values: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.split_channels = split_channels
-        self.kappa = kappa
-        self.duration = duration
-        self.time_step = time_step
-        self.amplitude = amplitude
-        self.readout = readout
-        self.inputs = inputs
-        self.weight_format = weight_format
-        self.rule = rule
-        self.transform_alpha = transform_alpha
-        self.positive_code = positive_code
-        self.positive_dict = positive_dict
-        self.dict_init = dict_init
-        self.replace_dead = replace_dead
-        self.tol = tol
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.callback = callback
-        self.progress = progress
-        self.missing_values = missing_values
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: int | None = None
+    _: KW_ONLY
+    alpha: float | ArrayLike = 0.1
+    max_iter: int = 10
+    batch_size: int | Literal["auto"] = "auto"
+    split_channels: bool = False
+    kappa: float | Literal["auto"] = "auto"
+    duration: float | Literal["auto"] = "auto"
+    time_step: float | Literal["auto"] | None = "auto"
+    amplitude: float = 5.0
+    readout: str = "current"
+    inputs: str = "spiking"
+    weight_format: FixedPoint | None = None
+    rule: Rule | None = None
+    transform_alpha: float | ArrayLike | None = None
+    positive_code: bool = False
+    positive_dict: bool = False
+    dict_init: ArrayLike | TwoPhaseNetwork | None = None
+    replace_dead: bool = False
+    tol: float = 1e-6
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_every: int = 10_000
+    callback: Callable[[TwoPhaseLearner], bool | None] | None = None
+    progress: bool = False
+    missing_values: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -214,7 +184,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             If one signal has more energy than all others together, or their mean has nearly all.
         """
         with input_restored(self, unless_new="learner_"):
-            self._fit(X, y)
+            self._fit(X)
         return self
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
@@ -231,37 +201,32 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         y : ignored
         """
         is_first = not hasattr(self, "learner_")
-        is_same_step = not is_first and self.learner_.settings.time_step == self.time_step
-        is_split = self._checked_split()
         n_threads = thread_count(self.n_jobs)
         with input_restored(self, unless_new="learner_"):
             array = checked_input(self, X, reset=is_first)
-            signals, mask = self._channels(array, is_split=is_split)
+            signals, mask = self._channels(array, is_split=self._checked_split())
             if is_first:
                 positive_signals = bool(signals.min() >= 0.0)
             else:
                 positive_signals = self.learner_.settings.positive_signals
-            with without_warnings() if is_same_step else nullcontext():  # it was warned of at the first call
-                settings = self._settings(positive_signals=positive_signals)
+            settings = self._settings(positive_signals=positive_signals)
             if is_first:
                 learner = self._first_learner(signals, mask, settings, self._seed())
                 self._check_coding(learner.n_atoms)
                 self._n_features_learned, self._dtype = self.n_features_in_, array.dtype
-                self.learner_ = learner
+                self.learner_: TwoPhaseLearner = learner
         learner = self.learner_
-        anew = "call fit to start anew"
-        if learner.n_inputs != signals.shape[1]:
-            raise ValueError(f"split_channels must not change after the first call: {anew}")
-        if learner.settings.signs != settings.signs:
-            raise ValueError(f"positive_dict and positive_code must not change after the first call: {anew}")
+        for name, changed in (
+            ("split_channels", learner.n_inputs != signals.shape[1]),
+            ("positive_dict and positive_code", learner.settings.signs != settings.signs),
+            ("n_components", self.n_components not in (None, learner.n_atoms)),
+        ):
+            if changed:
+                raise ValueError(f"{name} must not change after the first call: call fit to start anew")
         if settings.signs.positive_signals and signals.min() < 0.0:
             raise ValueError(
                 "X must not be negative, as that of the first call was not (positive_dict=True and "
-                f"positive_code=True); got {signals.min()}: {anew}"
-            )
-        if self.n_components not in (None, learner.n_atoms):
-            raise ValueError(
-                f"n_components is {self.n_components} but the network has {learner.n_atoms} atoms: {anew}"
+                f"positive_code=True); got {signals.min()}: call fit to start anew"
             )
         with checks.called(**NAMES):
             settings.penalties(learner.n_atoms)
@@ -276,10 +241,9 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 learner.learn(signals[batch], mask=known, n_threads=n_threads)
         return self
 
-    def _fit(self, X: ArrayLike, y: None) -> None:
-        is_split = self._checked_split()
+    def _fit(self, X: ArrayLike) -> None:
         array = checked_input(self, X, reset=True)
-        signals, mask = self._channels(array, is_split=is_split)
+        signals, mask = self._channels(array, is_split=self._checked_split())
         settings = self._settings(positive_signals=bool(signals.min() >= 0.0))
         max_iter = checks.positive_integer("max_iter", self.max_iter)
         warn_if_ill_scaled("X", signals)
@@ -324,17 +288,9 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def encode(self, X: ArrayLike) -> SpikingCodingResult:
         """Return the codes of signals with their certificates, in float64: a result of `solvers`.
 
-        The objective is that of the signals as they are; of split signals with ``positive_code=True``, that
-        of both channels.
-
         Parameters
         ----------
         X : array_like, shape (n_signals, n_features)
-
-        Warns
-        -----
-        IllPosedWarning
-            If the codes of several signals are all zero.
         """
         return self._encode(self._fitted_input(X))
 
@@ -354,11 +310,8 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
 
         The share of the energy that is predicted: `solvers.held_out_score`, with both channels of a feature
-        in one fold.  Unlike the objective, it can be compared between values of `alpha` and
-        `n_components`, as `GridSearchCV` does.
-
-        The codes are those of `solve_active_set`, which are optimal to rounding; beyond `tol` it warns.  So a
-        search over `tol` finds equal scores.
+        in one fold.  Unlike the objective, it can be compared between values of `alpha` and `n_components`,
+        as `GridSearchCV` does.  The codes are optimal to rounding, so that `tol` does not matter.
 
         Parameters
         ----------
@@ -389,7 +342,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @property
     def _is_split(self) -> bool:
-        # Of the learner: `split_channels` may have changed since, or be that of a fit that failed.
+        # `split_channels` may have changed since, or be that of a fit that failed.
         return self.learner_.n_inputs != self._n_features_learned
 
     @property
@@ -410,17 +363,9 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _settings(self, *, positive_signals: bool) -> LearningSettings:
         """Return the settings of learning from signals, which may be negative or not."""
         is_split, positive_code = self._checked_split(), checks.flag("positive_code", self.positive_code)
-        names = (
-            "kappa",
-            "duration",
-            "time_step",
-            "amplitude",
-            "readout",
-            "inputs",
-            "weight_format",
-            "batch_size",
-        )
-        same: dict[str, Any] = {name: getattr(self, name) for name in names}
+        same: dict[str, Any] = {name: getattr(self, name) for name in OF_SETTINGS}
+        if self.rule is None:
+            del same["rule"]
         alpha: Any = self.alpha
         with checks.called(**NAMES):
             return LearningSettings(
@@ -428,7 +373,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 positive_atoms=is_split or self.positive_dict,
                 positive_code=is_split or positive_code,
                 positive_signals=positive_signals or not positive_code or not self.positive_dict,
-                rule=UsageSteps() if self.rule is None else self.rule,
                 **same,
             )
 
@@ -451,8 +395,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _first_learner(
         self, signals: np.ndarray, mask: np.ndarray | None, settings: LearningSettings, seed: int | None
     ) -> TwoPhaseLearner:
-        if not signals.any():
-            raise ValueError("X must not be all zeros: there is nothing to learn")
         start, n_atoms = self.dict_init, self.n_components
         if start is None and n_atoms is None:
             n_atoms = signals.shape[1]
@@ -473,12 +415,9 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
         """Take what a fit to `array` has learned so far, all at once."""
-        self.__dict__.update(
-            learner_=learner,
-            n_iter_=math.ceil(learner.n_samples / len(array)),
-            _n_features_learned=array.shape[1],
-            _dtype=array.dtype,
-        )
+        self.learner_ = learner
+        self.n_iter_ = math.ceil(learner.n_samples / len(array))
+        self._n_features_learned, self._dtype = array.shape[1], array.dtype
 
     # -- the problem of coding -------------------------------------------------------------------
 
@@ -488,8 +427,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _encode(self, array: np.ndarray) -> SpikingCodingResult:
         problem = self._problem(array)
-        has_atoms = self.learner_.dictionary.any()
-        with penalty_called(self._coding_penalty) if has_atoms else zeros_expected():
+        with penalty_called(self._coding_penalty):
             return solve(problem, METHODS["active_set_from_spikes"], tol=self.tol, n_jobs=self.n_jobs)
 
     def _check_coding(self, n_atoms: int) -> None:
@@ -514,11 +452,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         name = self._coding_penalty
         penalty: Any
         penalty = penalty_of(getattr(self, name), np.square(dictionary).sum(axis=1), name=name)
-        if not dictionary.any():
-            # All atoms vanished, and a problem needs one.  No code is worth a penalty above any correlation,
-            # which is at most the norm of the signal.
-            dictionary = np.ones_like(dictionary)
-            penalty = 2.0 * max(1.0, float(np.abs(signals).sum(axis=1).max()))
         return LassoProblem(dictionary, signals, penalty, mask=mask, positive=self.positive_code)
 
     def __sklearn_tags__(self) -> Tags:

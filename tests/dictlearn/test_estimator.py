@@ -335,7 +335,7 @@ def test_bad_parameters_are_named_and_leave_no_fit(call, error, name):
 @pytest.mark.parametrize(
     ("call", "error", "name"),
     [
-        (lambda one, x: clone(one).fit(0.0 * x), ValueError, "X must not be all zeros"),
+        (lambda one, x: clone(one).fit(0.0 * x), ValueError, "X must not all be zero"),
         (lambda one, x: clone(one).fit(np.where(x > 0.9, np.nan, x)), ValueError, "missing_values"),
         (lambda one, x: one.inverse_transform(x), ValueError, "X must have one column for each of 8 atoms"),
         (lambda one, x: copied(one, tol=0.0).transform(x), ValueError, "tol"),
