@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import nir
 
 LINEAR = ("Affine", "Linear", "Conv2d")
-KINDS = ("IF", "LI", *LINEAR, "Input", "Output")
+BEFORE = {"IF": LINEAR, "LI": ("IF",), **dict.fromkeys(LINEAR, ("Input", "LI")), "Input": (), "Output": ()}
+"""Kinds of nodes that are taken, and the kinds from which a node on the way to an IF gets its values."""
 REASONS = {
     "LIF": ": its membrane potential leaks, and the potential of a neuron here does not",
     "CubaLIF": ": its membrane potential leaks, and the potential of a neuron here does not",
@@ -120,134 +121,59 @@ def from_nir(
     ImportedNetwork
     """
     nodes, before = _checked_graph(require("nir", extra="nir"), graph)
-    walk = _Walk(nodes, before, _signals(nodes, before, signal))
+    names = _ordered(nodes, order)
+    known = _known(nodes, before, names)
+    inputs = {name: node.shape_behind for name, node in known.items() if node.kind == "Input"}
+    signals = _signals(inputs, signal)
+    taus = {name: node.leading for name, node in known.items() if node.kind == "LI"}
+    time_constant = next((float(tau.flat[0]) for tau in taus.values()), 1.0)
+    for name, tau in taus.items():
+        if (tau != time_constant).any():
+            raise ValueError(
+                f"tau of node {name!r} must be one number, the same for all synapses; got {tau.min()} to "
+                f"{tau.max()}, and {time_constant}"
+            )
+    soma_bias, firing_threshold = np.empty((2, sum(math.prod(known[name].shape_behind) for name in names)))
     populations: dict[str, np.ndarray] = {}
     first = 0
-    for name in _ordered(nodes, order):
-        threshold, _ = walk.parameters(name, "v_threshold", "r", "v_reset")
-        if not (threshold > 0.0).all():
-            raise ValueError(f"v_threshold of node {name!r} must be positive; got {threshold.min()}")
-        shape = threshold.shape
-        neurons = np.arange(first, first + threshold.size).reshape(*shape[1:], *shape[:1])
+    for name in names:
+        shape = known[name].shape_behind
+        neurons = np.arange(first, first := first + math.prod(shape)).reshape(*shape[1:], *shape[:1])
         # The channels of a grid come first in NIR, and last here.
         neurons = neurons.transpose(2, 0, 1) if len(shape) == 3 else neurons.reshape(shape)
         populations[name] = checks.read_only(neurons)
-        first += threshold.size
-    soma_bias, firing_threshold = np.empty(first), np.empty(first)
-    for name, neurons in populations.items():
-        soma_bias[neurons.ravel()] = walk.drive(name)
-        firing_threshold[neurons] = nodes[name].v_threshold
-    unused = (name for name in nodes if name not in walk.used)
+        soma_bias[neurons.ravel()] = time_constant * _drive(name, known, before, signals)
+        firing_threshold[neurons] = known[name].leading
     return ImportedNetwork(
-        network=SpikingNetwork(
-            _weights(populations, walk.paths), walk.time_constant * soma_bias, firing_threshold
-        ),
+        network=SpikingNetwork(_weights(populations, known, before), soma_bias, firing_threshold),
         populations=populations,
-        time_constant=walk.time_constant,
-        ignored=tuple(name for name in unused if kind_of(nodes[name]) not in ("Input", "Output")),
+        time_constant=time_constant,
+        ignored=tuple(n for n in nodes if n not in known and kind_of(nodes[n]) not in ("Input", "Output")),
     )
 
 
-class _Linear(NamedTuple):
-    """A linear node: weights, [target, source] or, from a grid, [target, source, row, column]."""
+class _Node(NamedTuple):
+    """A node: the shapes of the values that it gets and gives, and its parameters, checked."""
 
-    name: str
-    weight: np.ndarray
-    bias: np.ndarray
+    kind: str
     shape_before: tuple[int, ...]
     shape_behind: tuple[int, ...]
+    leading: np.ndarray = np.empty(0)
+    """Thresholds of an IF, tau of an LI; or weights, [target, source], of a Conv2d with row and column."""
+    factor: np.ndarray = np.empty(0)
+    """Resistances of an IF or LI, biases of a linear node."""
     stride: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0)
 
-    @property
-    def is_convolution(self) -> bool:
-        """Whether this is a Conv2d."""
-        return self.weight.ndim == 4
-
     def times(self, values: np.ndarray) -> np.ndarray:
-        """Return the products of the weights with values, without the bias."""
-        if not self.is_convolution:
-            return self.weight @ values
+        """Return the products of the weights of a linear node with values."""
+        if self.kind != "Conv2d":
+            return self.leading @ values
         around = [(0, 0), *((side, side) for side in self.padding)]
         padded = np.pad(values.reshape(self.shape_before), around)
-        windows = sliding_window_view(padded, (1, *self.weight.shape[2:]))[:, :, :, 0]
+        windows = sliding_window_view(padded, (1, *self.leading.shape[2:]))[:, :, :, 0]
         windows = windows[:, :: self.stride[0], :: self.stride[1]]
-        return np.tensordot(self.weight, windows, axes=([1, 2, 3], [0, 3, 4])).ravel()
-
-
-class _Walk:
-    """The way back from each IF node: its drive, and the paths that lead to it."""
-
-    def __init__(
-        self, nodes: dict[str, Any], before: dict[str, list[str]], signals: dict[str, np.ndarray]
-    ) -> None:
-        self.nodes, self.before, self.signals = nodes, before, signals
-        self.used: set[str] = set()
-        self.taus: list[float] = []
-        # Source and target, the linear node between them, and factors for its targets and its sources.
-        self.paths: list[tuple[str, str, _Linear, np.ndarray, np.ndarray]] = []
-
-    @property
-    def time_constant(self) -> float:
-        """The time constant of all synapses that were met."""
-        return self.taus[0] if self.taus else 1.0
-
-    def parameters(self, name: str, first: str, factor: str, zero: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return two parameters of an IF or LI, of one shape; a third one must be zero."""
-        leading = _parameter(name, self.nodes[name], first)
-        factors, offset = (_parameter(name, self.nodes[name], what, leading.shape) for what in (factor, zero))
-        if offset.any():
-            value = offset[offset != 0.0].flat[0]
-            raise ValueError(f"{zero} of node {name!r} must be zero; got {value}: {WHY_ZERO[zero]}")
-        return leading, factors
-
-    def drive(self, target: str) -> np.ndarray:
-        """Return the constant drive of an IF node, and keep the paths that lead to it."""
-        threshold, resistance = self.parameters(target, "v_threshold", "r", "v_reset")
-        total = np.zeros(threshold.size)
-        for name in self._before(target, *LINEAR):
-            linear = _linear(name, self.nodes[name])
-            _require_shape(target, linear.shape_behind, threshold.shape)
-            total += linear.bias
-            for source in self._before(name, "Input", "LI"):
-                if kind_of(self.nodes[source]) == "LI":
-                    self._connect(source, linear, target, resistance.ravel())
-                    continue
-                _require_shape(name, _input_shape(source, self.nodes[source]), linear.shape_before)
-                if source in self.signals:
-                    total += linear.times(self.signals[source])
-                elif linear.weight.any():
-                    raise ValueError(
-                        f"signal must be given: node {target!r} depends on the input {source!r}; for none "
-                        "pass zeros"
-                    )
-        return resistance.ravel() * total
-
-    def _connect(self, synapse: str, linear: _Linear, target: str, of_targets: np.ndarray) -> None:
-        """Add the paths through an LI and the linear node behind it."""
-        tau, of_sources = self.parameters(synapse, "tau", "r", "v_leak")
-        self.taus.append(float(tau.flat[0]))
-        if self.taus[-1] <= 0.0 or (tau != self.time_constant).any():
-            raise ValueError(
-                f"tau of node {synapse!r} must be one positive number, the same for all synapses; got "
-                f"{tau.min()} to {tau.max()}"
-            )
-        _require_shape(linear.name, tau.shape, linear.shape_before)
-        for source in self._before(synapse, "IF"):
-            _require_shape(synapse, _parameter(source, self.nodes[source], "v_threshold").shape, tau.shape)
-            self.paths.append((source, target, linear, of_targets, of_sources.ravel()))
-
-    def _before(self, name: str, *kinds: str) -> list[str]:
-        """Return the nodes before one, which must be of some kinds."""
-        self.used.update([name, *self.before[name]])
-        for source in self.before[name]:
-            kind = kind_of(self.nodes[source])
-            if kind not in kinds:
-                raise ValueError(
-                    f"node {name!r} must get values of {' or '.join(kinds)} nodes; got those of {source!r}, "
-                    f"of kind {kind}"
-                )
-        return self.before[name]
+        return np.tensordot(self.leading, windows, axes=([1, 2, 3], [0, 3, 4])).ravel()
 
 
 def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
@@ -256,9 +182,9 @@ def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, Any], dict[str, list
     nodes: dict[str, Any] = graph.nodes
     for name, node in checks.instance_of("nodes of graph", nodes, dict).items():
         kind = kind_of(checks.instance_of(f"node {name!r}", node, nir.NIRNode))
-        if kind not in KINDS:
+        if kind not in BEFORE:
             reason = REASONS.get(kind, "")
-            raise ValueError(f"node {name!r} must be of a kind among {', '.join(KINDS)}; got {kind}{reason}")
+            raise ValueError(f"node {name!r} must be of a kind among {', '.join(BEFORE)}; got {kind}{reason}")
     before: dict[str, list[str]] = {name: [] for name in nodes}
     for edge in graph.edges:
         if not isinstance(edge, tuple | list) or len(edge) != 2:
@@ -289,42 +215,94 @@ def _ordered(nodes: dict[str, Any], order: Sequence[str] | None) -> list[str]:
     return list(order)
 
 
-def _signals(nodes: dict[str, Any], before: dict[str, list[str]], signal: Any) -> dict[str, np.ndarray]:
+def _known(nodes: dict[str, Any], before: dict[str, list[str]], names: list[str]) -> dict[str, _Node]:
+    """Return the IF nodes and all nodes before them; each must fit those from which it gets its values."""
+    used = list(names)
+    for name in used:
+        kinds = BEFORE[kind_of(nodes[name])]
+        for source in before[name]:
+            if kind_of(nodes[source]) not in kinds:
+                raise ValueError(
+                    f"node {name!r} must get values of {' or '.join(kinds) or 'no'} nodes; got those of "
+                    f"{source!r}, of kind {kind_of(nodes[source])}"
+                )
+            if source not in used:
+                used.append(source)
+    known = {name: _node(name, nodes[name]) for name in used}
+    for name, node in known.items():
+        wanted = node.shape_before
+        for shape in (known[source].shape_behind for source in before[name]):
+            # Of one length, and in one order if both have several axes.
+            is_flat = 1 in (len(shape), len(wanted))
+            if math.prod(shape) != math.prod(wanted) or (shape != wanted and not is_flat):
+                raise ValueError(f"node {name!r} must get values of shape {wanted}; got {shape}")
+    return known
+
+
+def _signals(inputs: dict[str, tuple[int, ...]], signal: Any) -> dict[str, np.ndarray]:
     """Return the values of the inputs that were given, as vectors by name."""
     if signal is None:
         return {}
-    inputs = sorted(name for name, node in nodes.items() if kind_of(node) == "Input" and not before[name])
     if not isinstance(signal, Mapping):
         if len(inputs) != 1:
             raise ValueError(
-                f"signal must be a mapping of names to arrays for a graph with the inputs {inputs}; got "
-                f"{type(signal).__name__}"
+                f"signal must be a mapping of names to arrays for a graph with the inputs {sorted(inputs)}; "
+                f"got {type(signal).__name__}"
             )
-        signal = {inputs[0]: signal}
+        signal = dict.fromkeys(inputs, signal)
     signals = {}
     for name, given in signal.items():
         if name not in inputs:
-            raise ValueError(f"signal must be for the inputs {inputs}; got {name!r}")
-        shape, values = _input_shape(name, nodes[name]), _real_values("signal", given)
+            raise ValueError(f"signal must be for the inputs {sorted(inputs)}; got {name!r}")
+        shape, values = inputs[name], _real_values("signal", given)
         if values.shape not in (shape, (math.prod(shape),)):
             raise ValueError(f"signal must have the shape {shape} of the input {name!r}; got {values.shape}")
         signals[name] = values.ravel()
     return signals
 
 
-def _weights(populations: dict[str, np.ndarray], paths: list[Any]) -> np.ndarray | Segments | StencilWeights:
+def _drive(
+    target: str, known: dict[str, _Node], before: dict[str, list[str]], signals: dict[str, np.ndarray]
+) -> np.ndarray:
+    """Return the constant drive of an IF node, an element each."""
+    total = np.zeros(math.prod(known[target].shape_behind))
+    for name in before[target]:
+        total += known[name].factor
+        for source in before[name]:
+            if source in signals:
+                total += known[name].times(signals[source])
+            elif known[source].kind == "Input" and known[name].leading.any():
+                raise ValueError(
+                    f"signal must be given: node {target!r} depends on the input {source!r}; for none pass "
+                    "zeros"
+                )
+    return known[target].factor.ravel() * total
+
+
+def _weights(
+    populations: dict[str, np.ndarray], known: dict[str, _Node], before: dict[str, list[str]]
+) -> np.ndarray | Segments | StencilWeights:
     """Return the weights, [source, target], in a form that is as near to the graph as possible."""
+    paths = [
+        (source, synapse, name, target)
+        for target in populations
+        for name in before[target]
+        for synapse in before[name]
+        if known[synapse].kind == "LI"
+        for source in before[synapse]
+    ]
     blocks = []
-    for source, target, linear, of_targets, of_sources in paths:
-        if linear.is_convolution:
+    for source, synapse, name, target in paths:
+        of_targets, of_sources = known[target].factor.ravel(), known[synapse].factor.ravel()
+        if known[name].kind == "Conv2d":
             is_scaled = (of_targets != 1.0).any() or (of_sources != 1.0).any()
             if len(populations) > 1 or len(paths) > 1 or is_scaled:
                 raise ValueError(
-                    f"node {linear.name!r} must be the only way between neurons of a graph, from one IF node "
-                    f"to itself with resistances of one, where a Conv2d is; got {source!r} to {target!r}"
+                    f"node {name!r} must be the only way between neurons of a graph, from one IF node to "
+                    f"itself with resistances of one, where a Conv2d is; got {source!r} to {target!r}"
                 )
-            return _stencil(linear)
-        weight = of_targets[:, np.newaxis] * linear.weight * of_sources
+            return _stencil(name, known[name])
+        weight = of_targets[:, np.newaxis] * known[name].leading * of_sources
         if source == target and weight.diagonal().any():
             element = int(np.flatnonzero(weight.diagonal())[0])
             raise ValueError(
@@ -332,7 +310,7 @@ def _weights(populations: dict[str, np.ndarray], paths: list[Any]) -> np.ndarray
                 f"{weight[element, element]} from element {element} to itself"
             )
         # Elements of a node have the order of its array, and neurons another one where it is 3-D.
-        rows, columns = (np.argsort(populations[name].ravel()) for name in (source, target))
+        rows, columns = (np.argsort(populations[end].ravel()) for end in (source, target))
         values = weight.T[rows][:, columns]
         blocks.append(Block(int(populations[source].min()), int(populations[target].min()), values))
     n_neurons = sum(neurons.size for neurons in populations.values())
@@ -341,33 +319,46 @@ def _weights(populations: dict[str, np.ndarray], paths: list[Any]) -> np.ndarray
     return sum((block.values for block in blocks), np.zeros((n_neurons, n_neurons)))
 
 
-def _stencil(linear: _Linear) -> StencilWeights:
+def _stencil(name: str, node: _Node) -> StencilWeights:
     """Return the weights of a convolution that keeps the grid of a node."""
-    if linear.stride != (1, 1) or linear.padding != tuple(side // 2 for side in linear.weight.shape[2:]):
+    if node.stride != (1, 1) or node.padding != tuple(side // 2 for side in node.leading.shape[2:]):
         raise ValueError(
-            f"node {linear.name!r} must keep the grid of its neurons, by stride 1 and padding by half a "
-            f"side; got weights of shape {linear.weight.shape}, stride {linear.stride} and padding "
-            f"{linear.padding}"
+            f"node {name!r} must keep the grid of its neurons, by stride 1 and padding by half a side; got "
+            f"weights of shape {node.leading.shape}, stride {node.stride} and padding {node.padding}"
         )
-    values = linear.weight.transpose(1, 2, 3, 0)[:, ::-1, ::-1]
+    values = node.leading.transpose(1, 2, 3, 0)[:, ::-1, ::-1]
     # Outer offsets at which all are zero were added to make kernels square.
     while values.shape[1] > 1 and not values[:, [0, -1]].any():
         values = values[:, 1:-1]
     while values.shape[2] > 1 and not values[:, :, [0, -1]].any():
         values = values[:, :, 1:-1]
-    rows, columns = linear.shape_before[1:]
-    with checks.called(values=f"weight of node {linear.name!r}"):
+    rows, columns = node.shape_before[1:]
+    with checks.called(values=f"weight of node {name!r}"):
         return StencilWeights(values, (rows, columns))
 
 
-def _linear(name: str, node: Any) -> _Linear:
-    """Return a linear node, checked."""
-    if kind_of(node) != "Conv2d":
+def _node(name: str, node: Any) -> _Node:
+    """Return the shapes and parameters of a node."""
+    kind = kind_of(node)
+    if kind == "Input":
+        shapes = node.input_type
+        shape = shapes.get("input") if isinstance(shapes, dict) else shapes
+        return _Node(kind, (), _integers(f"input_type of node {name!r}", shape))
+    if kind in ("IF", "LI"):
+        first, zero = ("v_threshold", "v_reset") if kind == "IF" else ("tau", "v_leak")
+        leading = _parameter(name, node, first)
+        factor, offset = (_parameter(name, node, what, leading.shape) for what in ("r", zero))
+        if not (leading > 0.0).all():
+            raise ValueError(f"{first} of node {name!r} must be positive; got {leading.min()}")
+        if offset.any():
+            value = offset[offset != 0.0].flat[0]
+            raise ValueError(f"{zero} of node {name!r} must be zero; got {value}: {WHY_ZERO[zero]}")
+        return _Node(kind, leading.shape, leading.shape, leading, factor)
+    if kind != "Conv2d":
         weight = _parameter(name, node, "weight", (None, None))
         n_targets, n_sources = weight.shape
-        is_affine = kind_of(node) == "Affine"
-        bias = _parameter(name, node, "bias", (n_targets,)) if is_affine else np.zeros(n_targets)
-        return _Linear(name, weight, bias, (n_sources,), (n_targets,))
+        bias = _parameter(name, node, "bias", (n_targets,)) if kind == "Affine" else np.zeros(n_targets)
+        return _Node(kind, (n_sources,), (n_targets,), weight, bias)
     weight = _parameter(name, node, "weight", (None,) * 4)
     bias = _parameter(name, node, "bias", weight.shape[:1])
     grid, stride, padding, dilation = (
@@ -383,7 +374,7 @@ def _linear(name: str, node: Any) -> _Linear:
     if min(positions) < 1:
         raise ValueError(f"node {name!r} must have kernels no larger than its padded image; got {grid}")
     bias, behind = np.repeat(bias, math.prod(positions)), (len(weight), *positions)
-    return _Linear(name, weight, bias, (weight.shape[1], *grid), behind, stride, padding)
+    return _Node(kind, (weight.shape[1], *grid), behind, weight, bias, stride, padding)
 
 
 def _parameter(name: str, node: Any, what: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
@@ -398,19 +389,6 @@ def _real_values(label: str, value: Any, shape: tuple[int | None, ...] | None = 
     except ValueError:  # rows of several lengths, which the check refuses
         shape = ()
     return checks.real_array(label, value, shape=shape)
-
-
-def _require_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    """Raise ValueError unless arrays have one length, and one order if both have several axes."""
-    if math.prod(shape) != math.prod(wanted) or (shape != wanted and 1 not in (len(shape), len(wanted))):
-        raise ValueError(f"node {name!r} must get values of shape {wanted}; got {shape}")
-
-
-def _input_shape(name: str, node: Any) -> tuple[int, ...]:
-    """Return the shape of an Input node."""
-    shapes = node.input_type
-    shape = shapes.get("input") if isinstance(shapes, dict) else shapes
-    return _integers(f"input_type of node {name!r}", shape)
 
 
 def _integers(label: str, value: Any, *, least: int = 1, length: int | None = None) -> tuple[int, ...]:

@@ -258,13 +258,12 @@ def convolution(**changes):
     return unchecked(nodes, [("image", "conv"), ("conv", "cells")])
 
 
-TWO_INPUTS = and_nodes([("other", "cells")], other=nir.Input(np.array([3])))
 WRONG_OPTIONS = [
     ({"signal": [1.0, 2.0]}, ValueError, "signal"),
     ({"signal": "light"}, TypeError, "signal"),
     ({"signal": [np.nan]}, ValueError, "signal"),
     ({"signal": {"sound": [1.0]}}, ValueError, "signal"),
-    ({"signal": np.zeros(3), "graph": TWO_INPUTS}, ValueError, "signal"),
+    ({"signal": np.zeros(3), "graph": TAKEN["two inputs"][0]}, ValueError, "signal"),
     ({"order": "cells"}, TypeError, "order"),
     ({"order": [1]}, ValueError, "order"),
     ({"order": ["cells", "li"]}, ValueError, "order"),
