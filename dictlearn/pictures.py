@@ -19,22 +19,10 @@ from snn.base import checks
 from snn.base.describe import counted, plot, size
 from snn.pictures import axes_of, stems
 
-__all__ = ["plot_atoms", "plot_image"]
+__all__ = ["plot_atoms"]
 
 # From here on an atom counts as found, in the title.
 FOUND = 0.9
-# Figures of the history of learning, and their names in pictures.
-LABELS = {
-    "objective": "mean objective",
-    "nonzeros": "non-zero entries of a code",
-    "spikes": "spikes a sample",
-    "disturbance": "disturbance by the feedback",
-    "consistency": "consistency of H and F B",
-    "symmetry": "symmetry of F and B",
-    "least_norm": "least norm of an atom",
-    "median_norm": "median norm of an atom",
-    "largest_norm": "largest norm of an atom",
-}
 
 
 def plot_atoms(
@@ -43,9 +31,8 @@ def plot_atoms(
     *,
     ax: Axes | None = None,
     columns: int | None = None,
-    curves: bool = False,
 ) -> Axes:
-    """Draw atoms: as a mosaic of patches if they are kernels or a size is given, as curves, or else as rows.
+    """Draw atoms: as a mosaic of patches if they are kernels or a size is given, or else as curves.
 
     Each patch is scaled by its own largest magnitude: white is positive, black negative, grey zero; in
     colour, in each channel.  So is each curve, and grey lines are zero.
@@ -54,30 +41,20 @@ def plot_atoms(
     ----------
     dictionary : array_like, shape (n_atoms, n_features) or (n_kernels, height, width[, n_channels])
         One atom a row, or kernels of one or three channels.  A row of colour has the channels of a pixel one
-        after the other.  Of curves, (n_atoms, length) or (n_kernels, length, n_channels).
+        after the other.
     patch_size : int or (int, int), optional
         Side of a square patch, or (height, width), in pixels; kernels have their own.
     ax : Axes, optional
         Where to draw; by default a figure of its own.
     columns : int, optional
         Patches or curves side by side; by default as many as make the mosaic about square.
-    curves : bool, default False
-        Draw each atom as a curve, as windows of signals of one dimension are; each channel has a colour.
     """
-    if checks.flag("curves", curves):
-        if patch_size is not None:
-            raise ValueError(f"patch_size must be None for curves; got {patch_size}")
-        return _atoms_as_curves(dictionary, columns, ax)
     meaning = "(n_atoms, n_features) or (n_kernels, height, width[, n_channels])"
     shape = (None,) * min(max(np.ndim(dictionary), 2), 4)
     atoms = checks.real_array("dictionary", dictionary, shape=shape, meaning=meaning)
-    if atoms.ndim > 2:
-        if atoms.shape[3:] not in ((), (1,), (3,)):
-            raise ValueError(f"dictionary must have kernels of 1 or 3 channels; got shape {atoms.shape}")
-        if patch_size is not None:
-            raise ValueError(f"patch_size must be None for kernels, which have their own; got {patch_size}")
-        return _mosaic(atoms.reshape(*atoms.shape[:3], -1), columns, ax)
-    if patch_size is not None:
+    if atoms.ndim == 2:
+        if patch_size is None:
+            return _curves(atoms[:, :, np.newaxis], columns, ax)
         height, width = as_size("patch_size", patch_size)
         n_pixels = height * width
         if atoms.shape[1] not in (n_pixels, 3 * n_pixels):
@@ -85,33 +62,21 @@ def plot_atoms(
                 f"patch_size {patch_size} needs atoms of {n_pixels} numbers, or {3 * n_pixels} in colour; "
                 f"these have {atoms.shape[1]}"
             )
-        return _mosaic(atoms.reshape(len(atoms), height, width, -1), columns, ax)
-    if columns is not None:
-        raise ValueError(f"columns must be None without a patch_size; got {columns}")
-    ax = axes_of(ax)
-    ends = {"vmin": -np.abs(atoms).max(), "vmax": np.abs(atoms).max()}
-    image = ax.imshow(atoms, cmap="RdBu_r", **ends, aspect="auto", interpolation="nearest")
-    ax.figure.colorbar(image, ax=ax)
-    ax.set(xlabel="feature", ylabel="atom", title=counted(len(atoms), "atom"))
-    return ax
-
-
-def _mosaic(atoms: np.ndarray, columns: int | None, ax: Axes | None) -> Axes:
+        atoms = atoms.reshape(len(atoms), height, width, -1)
+    elif patch_size is not None:
+        raise ValueError(f"patch_size must be None for kernels, which have their own; got {patch_size}")
+    atoms = atoms.reshape(*atoms.shape[:3], -1)
     n_atoms, height, width, n_channels = atoms.shape
-    if columns is None:
-        columns = math.ceil(math.sqrt(n_atoms * height / width))
-    columns = min(checks.positive_integer("columns", columns), n_atoms)
+    if n_channels not in (1, 3):
+        raise ValueError(f"dictionary must have kernels of 1 or 3 channels; got {n_channels}")
+    columns = _columns(columns, n_atoms, height / width)
     rows = math.ceil(n_atoms / columns)
-    largest = np.abs(atoms).max(axis=(1, 2, 3), keepdims=True)
     # One pixel of nothing between atoms, and none around them.
     tiles = np.full((rows * columns, height + 1, width + 1, n_channels), np.nan)
-    tiles[:n_atoms, :-1, :-1] = atoms / np.where(largest > 0.0, largest, 1.0)
+    tiles[:n_atoms, :-1, :-1] = _scaled(atoms)
     mosaic = tiles.reshape(rows, columns, height + 1, width + 1, n_channels).swapaxes(1, 2)
     mosaic = mosaic.reshape(rows * (height + 1), columns * (width + 1), n_channels)[:-1, :-1]
-    if n_channels == 3:
-        shown = np.nan_to_num(0.5 + 0.5 * mosaic, nan=1.0)
-    else:
-        shown = np.ma.masked_invalid(mosaic[..., 0])
+    shown = np.nan_to_num(0.5 + 0.5 * mosaic, nan=1.0) if n_channels == 3 else mosaic
     ax = axes_of(ax)
     ax.imshow(shown, cmap="gray", vmin=-1.0, vmax=1.0, interpolation="nearest")
     ax.set_title(counted(n_atoms, "atom"))
@@ -119,23 +84,13 @@ def _mosaic(atoms: np.ndarray, columns: int | None, ax: Axes | None) -> Axes:
     return ax
 
 
-def _atoms_as_curves(dictionary: ArrayLike, columns: int | None, ax: Axes | None) -> Axes:
-    atoms = checks.real_array(
-        "dictionary",
-        dictionary,
-        shape=(None, None, None) if np.ndim(dictionary) == 3 else (None, None),
-        meaning="(n_atoms, length[, n_channels])",
-    )
-    atoms = atoms.reshape(*atoms.shape[:2], -1)
+def _curves(atoms: np.ndarray, columns: int | None, ax: Axes | None) -> Axes:
+    """Draw atoms, shape (n_atoms, length, n_channels), as curves; each channel has a colour."""
     n_atoms, length, n_channels = atoms.shape
-    columns = (
-        math.ceil(math.sqrt(n_atoms)) if columns is None else checks.positive_integer("columns", columns)
-    )
-    largest = np.abs(atoms).max(axis=(1, 2), keepdims=True)
-    row, column = np.divmod(np.arange(n_atoms), min(columns, n_atoms))
+    row, column = np.divmod(np.arange(n_atoms), _columns(columns, n_atoms, 1.0))
     # A cell is one wide and one high, and a tenth of it is empty.
     x = column[:, np.newaxis] + np.linspace(0.05, 0.95, length)
-    y = 0.45 * atoms / np.where(largest > 0.0, largest, 1.0) - row[:, np.newaxis, np.newaxis]
+    y = 0.45 * _scaled(atoms) - row[:, np.newaxis, np.newaxis]
     nothing = np.full((n_atoms, 1), np.nan)
     ax = axes_of(ax)
     ax.hlines(-row, column + 0.05, column + 0.95, color="#BBBBBB", linewidth=0.5)
@@ -148,39 +103,17 @@ def _atoms_as_curves(dictionary: ArrayLike, columns: int | None, ax: Axes | None
     return ax
 
 
-def plot_image(image: ArrayLike, *, title: str = "", signed: bool = False, ax: Axes | None = None) -> Axes:
-    """Draw a grey or a colour image.
+def _columns(columns: int | None, n_atoms: int, ratio: float) -> int:
+    """Return how many atoms are side by side; by default the picture is about square."""
+    if columns is None:
+        columns = math.ceil(math.sqrt(n_atoms * ratio))
+    return min(checks.positive_integer("columns", columns), n_atoms)
 
-    Parameters
-    ----------
-    image : array_like, shape (height, width), (height, width, 1) or (height, width, 3)
-        Grey images are shown from their smallest value, black, to their largest; of colour, values are those
-        of pixels from 0 to 1, or are divided by the largest if that is above 2.
-    title : str, default ""
-        Title of the axes.
-    signed : bool, default False
-        Show zero as the middle grey, and the largest magnitude as black or white.
-    ax : Axes, optional
-        Where to draw; by default a figure of its own.
-    """
-    meaning = "(height, width[, 1 or 3])"
-    image = checks.real_array(
-        "image", image, shape=(None,) * (3 if np.ndim(image) == 3 else 2), meaning=meaning
-    )
-    if image.shape[2:] not in ((), (1,), (3,)):
-        raise ValueError(f"image must have 1 or 3 channels; got shape {image.shape}")
-    signed = checks.flag("signed", signed)
-    ax = axes_of(ax)
-    largest = float(np.abs(image).max()) or 1.0
-    if image.shape[2:] == (3,):
-        shown = 0.5 + 0.5 * image / largest if signed else image / (largest if largest > 2.0 else 1.0)
-        ax.imshow(np.clip(shown, 0.0, 1.0), interpolation="nearest")
-    else:
-        low, high = (-largest, largest) if signed else (float(image.min()), float(image.max()))
-        ax.imshow(image.reshape(image.shape[:2]), cmap="gray", vmin=low, vmax=high, interpolation="nearest")
-    ax.set_axis_off()
-    ax.set_title(title)
-    return ax
+
+def _scaled(atoms: np.ndarray) -> np.ndarray:
+    """Return atoms, each divided by its largest magnitude."""
+    largest = np.abs(atoms).max(axis=tuple(range(1, atoms.ndim)), keepdims=True)
+    return atoms / np.where(largest > 0.0, largest, 1.0)
 
 
 @plot.register
@@ -215,12 +148,21 @@ def coded_image(coded: CodedImage, *, ax: Axes | None = None) -> Axes:
 def _image_or_curve(
     values: np.ndarray, title: str, is_signal: bool, ax: Axes | None, *, signed: bool = False
 ) -> Axes:
-    """Draw an image, or a signal of one dimension with a line for each channel."""
-    if not is_signal:
-        return plot_image(values, title=title, signed=signed, ax=ax)
+    """Draw an image, or a signal of one dimension with a line for each channel; if `signed`, zero is grey."""
     ax = axes_of(ax)
-    ax.plot(values, linewidth=0.8)
-    ax.set(xlabel="place", ylabel="value", title=title)
+    ax.set_title(title)
+    if is_signal:
+        ax.plot(values, linewidth=0.8)
+        ax.set(xlabel="place", ylabel="value")
+        return ax
+    largest = float(np.abs(values).max()) or 1.0
+    if values.shape[2:] == (3,):
+        shown = 0.5 + 0.5 * values / largest if signed else values / (largest if largest > 2.0 else 1.0)
+        ax.imshow(np.clip(shown, 0.0, 1.0), interpolation="nearest")
+    else:
+        low, high = (-largest, largest) if signed else (None, None)
+        ax.imshow(values, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
+    ax.set_axis_off()
     return ax
 
 
@@ -228,8 +170,10 @@ def _image_or_curve(
 def kernels(learner: KernelLearner, *, columns: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw the kernels as they are now, `columns` of them side by side; of one row, as curves."""
     now = learner.kernels
-    is_curve = now.shape[1] == 1 < now.shape[2]
-    ax = plot_atoms(now[:, 0] if is_curve else now, ax=ax, columns=columns, curves=is_curve)
+    if now.shape[1] == 1 < now.shape[2]:
+        ax = _curves(now.reshape(*now.shape[::2], -1), columns, ax)
+    else:
+        ax = plot_atoms(now, ax=ax, columns=columns)
     ax.set_title(f"{counted(len(now), 'kernel')} after {counted(learner.n_samples, 'image')}")
     return ax
 
@@ -239,14 +183,14 @@ def learning(
     learner: TwoPhaseLearner, *, quantity: str = "objective", ax: Axes | None = None, **line_kwargs: Any
 ) -> Axes:
     """Draw a figure of the history of learning against the samples learned from."""
-    quantity = checks.one_of("quantity", quantity, tuple(LABELS))
     history = learner.history
+    quantity = checks.one_of("quantity", quantity, tuple(history)[1:])
     if not len(history["n_samples"]):
         raise ValueError(
             f"the history has an entry for every {RECORD_EVERY:,} samples; there were "
             f"{learner.n_samples:,}: learn from at least {RECORD_EVERY:,} in all (raise max_iter)"
         )
-    n_samples, name = history["n_samples"], LABELS[quantity]
+    n_samples, name = history["n_samples"], quantity.replace("_", " ")
     ax = axes_of(ax)
     style = {"marker": "o" if len(n_samples) < 30 else None, "markersize": 3.0, **line_kwargs}
     ax.plot(n_samples, history[quantity], **style)
