@@ -143,31 +143,31 @@ def penalty_max(
     return LassoProblem(dictionary, signals, 1.0, positive=positive, mask=mask).zero_code_multiples()
 
 
-def checked_codes(problem: LassoProblem, codes: Any) -> sparse.csr_array:
+def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> sparse.csr_array:
     """Return codes in compressed rows, each entry once, as certificates take them.
 
     Parameters
     ----------
     problem, codes
         As of `measure`.
+    name : str, default "codes"
+        The argument that errors name.
     """
     shape = (problem.n_signals, problem.n_atoms)
     if not sparse.issparse(codes):
-        codes = sparse.csr_array(
-            checks.real_array("codes", codes, shape=shape, meaning="(n_signals, n_atoms)")
-        )
+        codes = sparse.csr_array(checks.real_array(name, codes, shape=shape, meaning="(n_signals, n_atoms)"))
     if codes.shape != shape:
-        raise ValueError(f"codes must have shape {shape}, (n_signals, n_atoms); got shape {codes.shape}")
+        raise ValueError(f"{name} must have shape {shape}, (n_signals, n_atoms); got shape {codes.shape}")
     if codes.dtype != np.float64:
-        raise TypeError(f"codes must hold float64 numbers where they are sparse; got {codes.dtype}")
-    codes = sparse.csr_array(codes)
-    checks.require_finite("codes", codes.data)
+        raise TypeError(f"{name} must hold float64 numbers where they are sparse; got {codes.dtype}")
+    codes = codes if isinstance(codes, sparse.csr_array) else sparse.csr_array(codes)
+    checks.require_finite(name, codes.data)
     if not codes.has_canonical_format:
         codes = codes.copy()
         codes.sum_duplicates()
     wrong = codes.data[(codes.data < 0.0) & problem.positive.take(codes.indices)]
     if len(wrong):
-        raise ValueError(f"codes must not be negative where the problem is positive; got {wrong[0]}")
+        raise ValueError(f"{name} must not be negative where the problem is positive; got {wrong[0]}")
     return codes
 
 

@@ -180,7 +180,7 @@ class Stages(SpikingMethod):
     name = "spiking"
     takes = Takes(start=True, convolution=True, zero_penalties=NOT_NEGATIVE)
     finest_tol = 1e-6
-    integers = None
+    integers: ClassVar[bool | None] = None
     refine: ClassVar[bool] = True
 
     def search(self, best: BestCodes, prepared: Prepared) -> Iterator[Found]:

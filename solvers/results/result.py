@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,15 +13,13 @@ from scipy import sparse
 
 from snn import OperationCounts
 from snn.base import checks
-from snn.base.caller_warnings import warn_caller
 from snn.base.describe import Drawn, counted, number, value_range
 from snn.base.locks import cached_property
 from solvers.certificate import compiled
-from solvers.certificate.optimality import checked_codes
+from solvers.certificate.optimality import Optimality, checked_codes
 from solvers.derivatives.code_derivatives import CodeDerivatives, CodeGradients
 from solvers.problem.lasso import LassoProblem
-from solvers.problem.messages import warn_if_all_zero, warn_if_intercept_is_cut
-from solvers.results.codes import Codes, as_sparse
+from solvers.results.codes import Codes
 from solvers.results.operations import (
     CERTIFICATE,
     DRIVE,
@@ -42,66 +40,36 @@ class Status(IntEnum):
     """The solver stopped at its limit of steps or time with a larger gap."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SparseCodingResult(Drawn):
     """Codes with their certificates, the figures of `solvers.certificate.optimality`, whatever the solver.
 
     Attributes
     ----------
+    problem : LassoProblem
+        The problem that was solved.
+    certified : Codes
+        Codes, certificates, steps, multiply-adds and figures of the method, read by the names below.
     method : str
         The solver.
     tol : float
         The tolerance: ``duality_gap <= tol * 1/2 ||signal||^2``.
-    sparse_codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        The non-zero entries of the codes, sorted by atom.
-    objective : ndarray, shape (n_signals,)
-        E(a).
-    duality_gap : ndarray, shape (n_signals,)
-        Upper bound on E(a) - min E.
-    energies : ndarray, shape (n_signals,)
-        1/2 ||signal||^2, the unit of `tol`; of the known features, with their weights.
-    kkt_violation : ndarray, shape (n_signals,)
-        Largest violation of the optimality conditions, in the units of the correlations.
-    status : ndarray of int, shape (n_signals,)
-        The `Status` of each signal.
-    n_steps : ndarray of int, shape (n_signals,)
-        Spikes of the spiking solver, rounds of the active-set solver, iterations of the others.
     steps : str
         The unit of `n_steps`.
-    multiply_adds : mapping of str to ndarray of int, shape (n_signals,) each
-        Multiply-adds by part of `operations`, the drive apart.
     bound : {"exact", "at most"}
         Whether the multiply-adds are exact, or bounds where a library hides them.
-    info : mapping
-        Figures of one method, with a row for each signal: `n_corrections` (atoms that left or entered the
-        support of the start; an atom that changed its sign counts twice), `polished` (the code is the
-        active-set method's, and not the network's), `average_currents` (a csr_array of the currents of the
-        neurons that fired, in units of correlations; negative averages are zero), `saturations` (for
-        potentials below and above, currents and messages, how often a register was too narrow) and `ran_away`
-        (the network was stopped, because potentials came to the end of their registers), with the `network`
-        of integers.
-    problem : LassoProblem
-        The problem that was solved.
     """
 
+    problem: LassoProblem
+    certified: Codes
     method: str
     tol: float
-    sparse_codes: sparse.csr_array
-    objective: np.ndarray
-    duality_gap: np.ndarray
-    energies: np.ndarray
-    kkt_violation: np.ndarray
-    status: np.ndarray
-    n_steps: np.ndarray
     steps: str
-    multiply_adds: Mapping[str, np.ndarray]
-    bound: str
-    info: Mapping[str, Any]
-    problem: LassoProblem
-    own_fields: ClassVar[tuple[str, ...]] = ()
+    bound: str = EXACT
 
     def __post_init__(self) -> None:
-        for value in (*vars(self).values(), *self.info.values(), *self.multiply_adds.values()):
+        found, figures = self.certified, vars(self._certificate).values()
+        for value in (found.values, found.steps, *figures, *found.info.values(), *found.work.values()):
             # `isinstance` on all fields takes as long as a small problem, so compare types.
             kind = type(value)
             if kind is np.ndarray:
@@ -110,10 +78,86 @@ class SparseCodingResult(Drawn):
                 for array in (value.data, value.indices, value.indptr):
                     array.setflags(write=False)
 
+    @property
+    def _certificate(self) -> Optimality:
+        assert self.certified.certificate is not None
+        return self.certified.certificate
+
+    @property
+    def sparse_codes(self) -> sparse.csr_array:
+        """The non-zero entries of the codes, sorted by atom, shape (n_signals, n_atoms)."""
+        return self.certified.values
+
     @cached_property
     def codes(self) -> np.ndarray:
         """The codes as a dense array, shape (n_signals, n_atoms)."""
         return checks.read_only(self.sparse_codes.toarray())
+
+    @property
+    def objective(self) -> np.ndarray:
+        """E(a), shape (n_signals,)."""
+        return self._certificate.objective
+
+    @property
+    def duality_gap(self) -> np.ndarray:
+        """Upper bound on E(a) - min E, shape (n_signals,)."""
+        return self._certificate.duality_gap
+
+    @property
+    def kkt_violation(self) -> np.ndarray:
+        """Largest violation of the optimality conditions, in units of correlations, shape (n_signals,)."""
+        return self._certificate.kkt_violation
+
+    @property
+    def energies(self) -> np.ndarray:
+        """1/2 ||signal||^2, the unit of `tol`; of the known features, with their weights."""
+        return self.problem.energies
+
+    @property
+    def relative_gap(self) -> np.ndarray:
+        """`duality_gap` in the unit of `tol`, shape (n_signals,): of 1/2 ||signal||^2; 0 where both are 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.duality_gap == 0.0, 0.0, self.duality_gap / self.energies)
+
+    @cached_property
+    def status(self) -> np.ndarray:
+        """The `Status` of each signal, shape (n_signals,)."""
+        # A gap that is not a number misses `tol`, too.
+        reached = self.duality_gap <= self.tol * self.energies
+        return checks.read_only(np.where(reached, int(Status.CONVERGED), int(Status.LIMIT_REACHED)))
+
+    @property
+    def converged(self) -> bool:
+        """True if every signal reached `tol`."""
+        return bool((self.status == Status.CONVERGED).all())
+
+    @property
+    def n_steps(self) -> np.ndarray:
+        """Spikes of the spiking solver, rounds of the active-set solver, iterations of the others."""
+        return self.certified.steps
+
+    @property
+    def support_size(self) -> np.ndarray:
+        """Number of non-zero entries of each code, shape (n_signals,)."""
+        return np.diff(self.sparse_codes.indptr)
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """Figures of one method, a row for each signal.
+
+        Of active-set methods `n_corrections`: atoms that left or entered the support of the start; an atom
+        that changed its sign counts twice.  Of networks `average_currents`: a csr_array of the currents of
+        the neurons that fired, in units of correlations; negative averages are zero.  Of integers
+        `saturations`: for potentials below and above, currents and messages, how often a register was too
+        narrow; `ran_away`: whether the network was stopped, because potentials came to the end of their
+        registers; and their `network`.
+        """
+        return self.certified.info
+
+    @property
+    def multiply_adds(self) -> Mapping[str, np.ndarray]:
+        """Multiply-adds by part of `operations`, the drive apart, arrays of shape (n_signals,)."""
+        return self.certified.work
 
     @cached_property
     def operations(self) -> OperationLedger:
@@ -127,22 +171,6 @@ class SparseCodingResult(Drawn):
 
     def _network_operations(self) -> dict[str, OperationCounts]:
         return {}
-
-    @property
-    def relative_gap(self) -> np.ndarray:
-        """`duality_gap` in the unit of `tol`, shape (n_signals,): of 1/2 ||signal||^2; 0 where both are 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.duality_gap == 0.0, 0.0, self.duality_gap / self.energies)
-
-    @property
-    def converged(self) -> bool:
-        """True if every signal reached `tol`."""
-        return bool((self.status == Status.CONVERGED).all())
-
-    @property
-    def support_size(self) -> np.ndarray:
-        """Number of non-zero entries of each code, shape (n_signals,)."""
-        return np.diff(self.sparse_codes.indptr)
 
     @cached_property
     def derivatives(self) -> CodeDerivatives:
@@ -175,12 +203,6 @@ class SparseCodingResult(Drawn):
             support depend on each other, and where the support is not that of the optimum.  Left out, they
             add nothing to sums over signals, and gradients of their own are NaN.
 
-        Returns
-        -------
-        CodeGradients
-            With `signals`, `dictionary`, `l1`, `l2` and `feature_weights`.
-
-
         References
         ----------
         Mairal, Bach and Ponce (2012), IEEE Transactions on Pattern Analysis and Machine Intelligence 34,
@@ -197,17 +219,8 @@ class SparseCodingResult(Drawn):
         """
         return self.derivatives.vjp(upstream, undefined=undefined)
 
-    def jvp(
-        self,
-        *,
-        signals: ArrayLike | None = None,
-        dictionary: ArrayLike | None = None,
-        l1: ArrayLike | None = None,
-        l2: ArrayLike | None = None,
-        feature_weights: ArrayLike | None = None,
-        undefined: str = "refuse",
-    ) -> np.ndarray:
-        """Return how codes change, for small changes of what they are codes of.
+    def jvp(self, *, undefined: str = "refuse", **changes: ArrayLike | None) -> np.ndarray:
+        """Return how codes change, for small changes of what they are codes of, shape (n_signals, n_atoms).
 
         With the matrices of `vjp`, a change marked by d::
 
@@ -216,31 +229,14 @@ class SparseCodingResult(Drawn):
 
         Parameters
         ----------
-        signals : array_like, shape (n_signals, n_features), optional
-            ds.
-        dictionary : array_like, of the shape of the atoms, or of the kernels, optional
-            dD.
-        l1, l2 : array_like, shape (n_atoms,), optional
-            dlambda and dm.
-        feature_weights : array_like, of their shape, or (n_signals, n_features) without any, optional
-            dw; zero where w is.
         undefined : {"refuse", "leave out"}, default "refuse"
             As of `vjp`; changes of codes that are left out are NaN.
-
-        Returns
-        -------
-        ndarray, shape (n_signals, n_atoms)
-            da.
-
+        **changes : array_like
+            Some of `signals` (ds), `dictionary` (dD, of the shape of the atoms, or of the kernels), `l1` and
+            `l2` (dlambda and dm, a number for each atom), and `feature_weights` (dw, of their shape, or that
+            of the signals without any; zero where w is).
         """
-        return self.derivatives.jvp(
-            signals=signals,
-            dictionary=dictionary,
-            l1=l1,
-            l2=l2,
-            feature_weights=feature_weights,
-            undefined=undefined,
-        )
+        return self.derivatives.jvp(undefined=undefined, **changes)
 
     def _facts(self) -> dict[str, str]:
         n_signals, n_atoms = self.sparse_codes.shape
@@ -263,56 +259,6 @@ def convergence_warning() -> type[Warning]:
     from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
 
     return ConvergenceWarning
-
-
-def certified_result(
-    problem: LassoProblem,
-    codes: Codes,
-    *,
-    method: str,
-    tol: float,
-    steps: str,
-    bound: str = EXACT,
-    limit: Callable[[np.ndarray | None], str] | None = None,
-    kind: type[SparseCodingResult] = SparseCodingResult,
-    **shared: Any,
-) -> Any:
-    """Return the result of codes; with a `limit`, warn of signals that missed `tol`, and if all are zero."""
-    certificate = codes.certificate
-    assert certificate is not None
-    # A gap that is not a number misses `tol`, too.
-    missed = ~(certificate.duality_gap <= tol * problem.energies)
-    info = {**codes.info, **shared}
-    stopped = info.pop("stopped", None)
-    if limit is not None:
-        warn_if_all_zero(problem, codes.values)
-        warn_if_intercept_is_cut(problem, codes.values)
-        if np.count_nonzero(missed):
-            with np.errstate(divide="ignore", invalid="ignore"):
-                worst = np.max((certificate.duality_gap / problem.energies)[missed])
-            warn_caller(
-                f"{method}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
-                f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit(stopped)}; the worst has "
-                f"{worst:.2g}",
-                convergence_warning(),
-            )
-    return kind(
-        method=method,
-        tol=tol,
-        sparse_codes=codes.values,
-        objective=certificate.objective,
-        duality_gap=certificate.duality_gap,
-        kkt_violation=certificate.kkt_violation,
-        energies=problem.energies,
-        status=np.where(missed, int(Status.LIMIT_REACHED), int(Status.CONVERGED)),
-        n_steps=codes.steps,
-        steps=steps,
-        multiply_adds=codes.work,
-        bound=bound,
-        problem=problem,
-        **{name: info.pop(name) for name in kind.own_fields},
-        info=info,
-    )
 
 
 def certify(
@@ -352,10 +298,9 @@ def certify(
     tol = checks.positive_number("tol", tol)
     given = checked_codes(problem, codes).copy()
     given.eliminate_zeros()
-    codes = Codes(given, np.zeros(problem.n_signals, dtype=np.int64), compiled.certify(problem, given))
-    codes.work[CERTIFICATE] = certificate_work(problem, np.diff(given.indptr))
-    result: SparseCodingResult = certified_result(problem, codes, method="given", tol=tol, steps="steps")
-    return result
+    found = Codes(given, np.zeros(problem.n_signals, dtype=np.int64), compiled.certify(problem, given))
+    found.work[CERTIFICATE] = certificate_work(problem, np.diff(given.indptr))
+    return SparseCodingResult(problem, found, "given", tol, "steps")
 
 
 Start: TypeAlias = ArrayLike | sparse.csr_array | SparseCodingResult | None
@@ -366,34 +311,16 @@ def start_codes(problem: LassoProblem, start: Start) -> Codes | None:
     """Return the codes that the signals of a problem start from; None without a start."""
     if start is None:
         return None
-    shape = (problem.n_signals, problem.n_atoms)
     info = {}
     if isinstance(start, SparseCodingResult):
-        codes = start.sparse_codes
         if "average_currents" in start.info:
             info["average_currents"] = start.info["average_currents"]
-    elif not sparse.issparse(start):
-        codes = as_sparse(checks.real_array("start", start, shape=shape, meaning="(n_signals, n_atoms)"))
-    elif not isinstance(start, sparse.csr_array):
-        raise TypeError(
-            f"start must be an array, a csr_array or a result; got a {type(start).__name__}: "
-            "pass csr_array(start)"
-        )
-    elif start.dtype.kind not in "fiub":
-        raise TypeError(f"start must hold real numbers; got dtype {start.dtype}")
-    else:
-        codes = start.astype(np.float64)
-        checks.require_finite("start", codes.data)
-        codes.sum_duplicates()
-        codes.eliminate_zeros()
-    if codes.shape != shape:
-        raise ValueError(f"start must have shape {shape}, (n_signals, n_atoms); got shape {codes.shape}")
-    of_zero_atoms = problem.squared_norms[codes.indices] == 0.0
-    if of_zero_atoms.any():
-        # They change nothing but the penalty.
+        start = start.sparse_codes
+    codes = checked_codes(problem, start, name="start")
+    # Entries of atoms of norm zero change nothing but the penalty.
+    is_nothing = (problem.squared_norms[codes.indices] == 0.0) | (codes.data == 0.0)
+    if is_nothing.any():
         codes = codes.copy()
-        codes.data[of_zero_atoms] = 0.0
+        codes.data[is_nothing] = 0.0
         codes.eliminate_zeros()
-    if problem.is_positive and codes.data.min(initial=0.0) < 0.0:
-        raise ValueError(f"start must not be negative for a positive problem; got {codes.data.min()}")
-    return Codes(codes, np.zeros(len(codes.indptr) - 1, dtype=np.int64), info=info)
+    return Codes(codes, np.zeros(problem.n_signals, dtype=np.int64), info=info)

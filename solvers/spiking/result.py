@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,33 +17,42 @@ from solvers.results.result import SparseCodingResult
 from solvers.spiking.network import LassoNetwork
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SpikingCodingResult(SparseCodingResult):
-    """As `SparseCodingResult`, with the activity of the networks, in exact time, on a clock or in integers.
+    """As `SparseCodingResult`, with the activity of the networks, whatever their time."""
 
-    Attributes
-    ----------
-    n_stages : ndarray of int, shape (n_signals,)
-        Runs of the network, one after the other: 1 unless codes were refined, and 0 where the start, or zero,
-        was good enough.
-    sparse_spike_counts : scipy.sparse.csr_array of int, shape (n_signals, n_neurons)
-        Spikes of each neuron.  Where codes may be negative, all positive neurons come before all negative
-        ones.
-    duration : ndarray, shape (n_signals,)
-        Simulated time, of all stages, in synaptic time constants.
-    scale : ndarray, shape (n_signals,)
-        The value of a code for one unit of spike rate, in the last stage: the network ran on the signal
-        divided by this.
-    n_clock_steps : ndarray of int, shape (n_signals,), or None
-        Steps of the clock, of all stages; None of exact runs.
-    """
+    @property
+    def n_stages(self) -> np.ndarray:
+        """Runs of the network, one after the other, shape (n_signals,).
 
-    n_stages: np.ndarray
-    sparse_spike_counts: sparse.csr_array
-    duration: np.ndarray
-    scale: np.ndarray
-    n_clock_steps: np.ndarray | None
-    own_fields = ("n_stages", "sparse_spike_counts", "duration", "scale", "n_clock_steps")
+        1 unless codes were refined, and 0 where the start, or zero, was good enough.
+        """
+        return self.info["n_stages"]
+
+    @property
+    def sparse_spike_counts(self) -> sparse.csr_array:
+        """Spikes of each neuron, shape (n_signals, n_neurons).
+
+        Where codes may be negative, all positive neurons come before all negative ones.
+        """
+        return self.info["sparse_spike_counts"]
+
+    @property
+    def duration(self) -> np.ndarray:
+        """Simulated time, of all stages, in synaptic time constants, shape (n_signals,)."""
+        return self.info["duration"]
+
+    @property
+    def scale(self) -> np.ndarray:
+        """The value of a code for one unit of spike rate, in the last stage, shape (n_signals,).
+
+        The network ran on the signal divided by this.
+        """
+        return self.info["scale"]
+
+    @property
+    def n_clock_steps(self) -> np.ndarray | None:
+        """Steps of the clock, of all stages, shape (n_signals,); None of exact runs."""
+        return self.info["n_clock_steps"]
 
     @cached_property
     def spike_counts(self) -> np.ndarray:

@@ -18,7 +18,6 @@ from solvers.problem.penalty import ElasticNet
 from solvers.problem.signals import feature_weights
 from solvers.results.codes import BestCodes, compressed_rows
 from solvers.results.operations import READ_OUT, START
-from solvers.results.result import certified_result
 from solvers.spiking.network import LassoNetwork
 from solvers.spiking.result import SpikingCodingResult
 from solvers.spiking.stages import RefinedCodes
@@ -177,18 +176,9 @@ class SparseCodingStream(Described):
         codes.work[READ_OUT] = refined.n_multiply_adds.copy()
         codes.steps, codes.info = refined.run.spike_counts.sum(axis=1), refined.figures()
         late = 0.0 if max_seconds is None else time.perf_counter() - begin - max_seconds
-        result: SpikingCodingResult = certified_result(
-            problem,
-            codes,
-            method="stream",
-            tol=tol,
-            steps="spikes",
-            kind=SpikingCodingResult,
-            start_duality_gap=start_gap,
-            is_carried=is_carried,
-            seconds_late=max(late, 0.0),
-        )
-        return result
+        carried = {"start_duality_gap": start_gap, "is_carried": is_carried, "seconds_late": max(late, 0.0)}
+        codes.info |= carried
+        return SpikingCodingResult(problem, codes, "stream", tol, "spikes")
 
     def _network_of(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network of a frame: of the stream, or of the last mask but that."""

@@ -249,7 +249,6 @@ ARGUMENTS = [
 STARTS = [
     (np.ones(2), ValueError),
     (sparse.csr_array((2, 3)), ValueError),
-    (sparse.coo_array((2, 2)), TypeError),
     (np.ones((2, 2)) * 1j, TypeError),
     (sparse.csr_array(np.ones((2, 2)) * 1j), TypeError),
     (np.full((2, 2), NAN), ValueError),
