@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.archive import Entry, Saved
-from snn.base.describe import Described, number, value_range
+from snn.base.describe import Described
 from snn.base.locks import cached_property
 from snn.base.value import Value, checked
 from snn.weights import Weights, as_weights
@@ -94,15 +94,6 @@ class SpikingNetwork(Value, Described):
             firing_threshold=self.firing_threshold,
         )
         return network
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "neurons": number(self.n_neurons),
-            "weights": type(self.weights).__name__,
-            **self.weights.stored_facts(),
-            "soma bias": value_range(self.soma_bias),
-            "firing threshold": value_range(self.firing_threshold),
-        }
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -193,7 +193,7 @@ def test_results_draw_themselves(things):
             assert ax.get_xlabel(), thing
             # Bars have names in the place of a label.
             assert ax.get_ylabel() or any(tick.get_text() for tick in ax.get_yticklabels()), thing
-        with pytest.raises(TypeError, match="ax must be an Axes"):
+        with pytest.raises(TypeError, match="ax must be of type Axes"):
             thing.plot(ax=3)
         # Without axes it has a figure of its own.
         plt.sca(current := plt.figure().subplots())

@@ -420,8 +420,8 @@ class TwoPhaseNetwork(Described):
         n_atoms = self.n_atoms
         penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="a number for each atom")
         if reweighting is not None:
-            penalty = penalty * checks.non_negative_array(
-                "reweighting", reweighting, n_atoms, meaning="one weight for each atom"
+            penalty = penalty * checks.positive_array(
+                "reweighting", reweighting, n_atoms, meaning="one weight for each atom", zero=True
             )
         return signals, np.broadcast_to(penalty, (len(signals), n_atoms)), known
 

@@ -12,10 +12,12 @@ import operator
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
+
+Number = TypeVar("Number", int, float)
 
 LARGEST_RATIO = 2.0**40
 """Largest weight, bias or current in units of the firing threshold that it acts on.
@@ -105,25 +107,12 @@ def require_ratio(
         )
 
 
-def positive_array(name: str, value: Any, length: int, *, meaning: str) -> np.ndarray:
-    """Return one positive number for each of `length` things; a single number is for all of them."""
+def positive_array(name: str, value: Any, length: int, *, meaning: str, zero: bool = False) -> np.ndarray:
+    """Return one number > 0, or >= 0, for each of `length` things; a single number is for all of them."""
     if is_one_number(value):
-        return np.full(length, positive_number(name, value))
+        return np.full(length, (non_negative_number if zero else positive_number)(name, value))
     array = real_array(name, value, shape=(length,), meaning=meaning)
-    if array.min() <= 0.0:
-        first = int(np.argmax(array <= 0.0))
-        raise ValueError(f"{name} must be positive; got {array[first]} at [{first}]")
-    return array
-
-
-def non_negative_array(name: str, value: Any, length: int, *, meaning: str) -> np.ndarray:
-    """Return one number >= 0 for each of `length` things; a single number is for all of them."""
-    if is_one_number(value):
-        return np.full(length, non_negative_number(name, value))
-    array = real_array(name, value, shape=(length,), meaning=meaning)
-    if array.min() < 0.0:
-        first = int(np.argmax(array < 0.0))
-        raise ValueError(f"{name} must not be negative; got {array[first]} at [{first}]")
+    _require_positive(name, float(array.min()), f" at [{array.argmin()}]", zero=zero)
     return array
 
 
@@ -150,18 +139,12 @@ def real_number(name: str, value: Any) -> float:
 
 def positive_number(name: str, value: Any) -> float:
     """Return `value` as a finite float > 0."""
-    number = real_number(name, value)
-    if number <= 0.0:
-        raise ValueError(f"{name} must be positive; got {number}")
-    return number
+    return _require_positive(name, real_number(name, value))
 
 
 def non_negative_number(name: str, value: Any) -> float:
     """Return `value` as a finite float >= 0."""
-    number = real_number(name, value)
-    if number < 0.0:
-        raise ValueError(f"{name} must not be negative; got {number}")
-    return number
+    return _require_positive(name, real_number(name, value), zero=True)
 
 
 def integer(name: str, value: Any) -> int:
@@ -176,17 +159,18 @@ def integer(name: str, value: Any) -> int:
 
 def positive_integer(name: str, value: Any) -> int:
     """Return `value` as an int > 0."""
-    number = integer(name, value)
-    if number <= 0:
-        raise ValueError(f"{name} must be positive; got {number}")
-    return number
+    return _require_positive(name, integer(name, value))
 
 
 def non_negative_integer(name: str, value: Any) -> int:
     """Return `value` as an int >= 0."""
-    number = integer(name, value)
-    if number < 0:
-        raise ValueError(f"{name} must not be negative; got {number}")
+    return _require_positive(name, integer(name, value), zero=True)
+
+
+def _require_positive(name: str, number: Number, where: str = "", *, zero: bool = False) -> Number:
+    if number < 0 or (number == 0 and not zero):
+        rule = "not be negative" if zero else "be positive"
+        raise ValueError(f"{name} must {rule}; got {number}{where}")
     return number
 
 
@@ -238,7 +222,7 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 def instance_of(name: str, value: Any, kind: type, *, hint: str = "") -> Any:
     """Return `value` if it is a `kind`; `hint`, what to do, ends the message."""
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be {a_or_an(kind.__name__)}; got {type(value).__name__}{hint}")
+        raise TypeError(f"{name} must be of type {kind.__name__}; got {type(value).__name__}{hint}")
     return value
 
 
@@ -257,10 +241,3 @@ def called(**names: str) -> Iterator[None]:
         if message == str(error):
             raise
         raise type(error)(message) from None
-
-
-def a_or_an(noun: str) -> str:
-    """Return a noun of code with its article: "an Axes", "a UsageSteps", "an L1", "an ndarray"."""
-    is_spelled = noun[:1] in "FHLMNRSX" and noun[1:2].isupper()
-    is_vowel = noun[:1] in "AEIOaeio"
-    return f"an {noun}" if is_spelled or is_vowel or noun == "ndarray" else f"a {noun}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import singledispatch
 from html import escape
@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +47,7 @@ class Described:
         return f"<{'; '.join([type(self).__name__, *facts])}>"
 
     def _repr_html_(self) -> str:
-        return table(type(self).__name__, list(self._facts().items()))
+        return table(type(self).__name__, self._facts().items())
 
 
 class Drawn(Described):
@@ -89,52 +88,53 @@ def fact_of(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, (int, float, np.number)):
-        return number(value if isinstance(value, (int, float)) else value.item())
+        return number(value)
     if isinstance(value, np.ndarray):
         if value.dtype == np.bool_:
             return f"{np.count_nonzero(value):,} of {value.size:,}"
-        if value.size > MOST_NUMBERS or value.dtype.kind not in "fiu":
-            return f"{size(value.shape)}, {memory(value.nbytes)}"
-        return ", ".join(text for text in (size(value.shape), value_range(value)) if text)
-    if sparse.issparse(value):
-        return f"{size(value.shape)}, {value.nnz:,} stored"
+        is_shown = value.size <= MOST_NUMBERS and value.dtype.kind in "fiu"
+        about = value_range(value) if is_shown else memory(value.nbytes)
+        return f"{size(value.shape)}, {about}" if value.ndim else about
+    if isinstance(value, tuple) and all(isinstance(side, int) for side in value):
+        return size(value)
     if isinstance(value, Collection):
         return number(len(value))
     return getattr(value, "__name__", type(value).__name__)
 
 
-def table(title: str, rows: Sequence[Sequence[str]], *, columns: Sequence[str] = ()) -> str:
+def table(title: str, rows: Iterable[Iterable[str]], *, columns: Sequence[str] = ()) -> str:
     """Return a table of HTML, with the names of its columns if there are any, everything escaped."""
-    # No colours: notebooks have their own, light and dark.  Without a doctype tables do not inherit them.
     side = "right" if columns else "left"
-    lines = [(_cell("th", "col", k and side, name) for k, name in enumerate(columns))] if columns else []
-    lines += [
-        (_cell("td" if k else "th", "row", k and side, text) for k, text in enumerate(row)) for row in rows
-    ]
+
+    def line(tag: str, texts: Iterable[str]) -> str:
+        first, *others = (escape(_one_line(text)) for text in texts)
+        cells = "".join(f'<{tag} style="text-align: {side}">{text}</{tag}>' for text in others)
+        return f'<tr><th style="text-align: left">{first}</th>{cells}</tr>'
+
+    body = "".join([*(line("th", heads) for heads in [columns] if heads), *(line("td", row) for row in rows)])
     caption = f'<caption style="text-align: left"><strong>{escape(_one_line(title))}</strong></caption>'
-    body = "".join(f"<tr>{''.join(line)}</tr>" for line in lines)
+    # No colours: notebooks have their own, light and dark.  Without a doctype tables do not inherit them.
     return f'<table style="color: inherit">{caption}<tbody>{body}</tbody></table>'
 
 
-def value_range(values: np.ndarray, *, digits: int = 3) -> str:
+def value_range(values: np.ndarray) -> str:
     """Return the smallest and the largest of some numbers as text, or the only one."""
-    values = np.asarray(values)
     if not values.size:
         return "none"
-    low, high = (number(end, digits=digits) for end in (values.min().item(), values.max().item()))
+    low, high = number(values.min()), number(values.max())
     return low if low == high else f"{low} to {high}"
 
 
-def number(value: float, *, digits: int = 3) -> str:
-    """Return a number as text: integers with all their digits, floats with a few, or 0 below `TINY`."""
+def number(value: float) -> str:
+    """Return a number as text: integers with all their digits, floats with three, or 0 below `TINY`."""
     if abs(value) < TINY:
         return "0"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}g}"
+    return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{value:.3g}"
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
+def counted(count: int, noun: str) -> str:
     """Return a count with its noun, in the singular or the plural."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def size(shape: Sequence[int]) -> str:
@@ -146,12 +146,6 @@ def memory(n_bytes: int) -> str:
     """Return a number of bytes as text, in a unit of its size."""
     unit, name = next(((unit, name) for unit, name in UNITS if n_bytes >= unit), (1, "bytes"))
     return f"{n_bytes / unit:.3g} {name}" if unit > 1 else counted(n_bytes, "byte")
-
-
-def _cell(tag: str, scope: str, side: str | int, text: str) -> str:
-    """Return one cell of a table; the first of a row stands to the left."""
-    scoped = f' scope="{scope}"' if tag == "th" else ""
-    return f'<{tag}{scoped} style="text-align: {side or "left"}">{escape(_one_line(text))}</{tag}>'
 
 
 def _one_line(text: str) -> str:

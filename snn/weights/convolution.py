@@ -12,7 +12,6 @@ from scipy import sparse
 
 from snn._kernels.forms import Stencil
 from snn.base import checks
-from snn.base.describe import counted, size
 from snn.weights.protocol import Weights, kept, same_type
 
 
@@ -88,12 +87,6 @@ class StencilWeights(Weights):
     def work_per_spike(self) -> float:
         # Targets beyond the grid are included.
         return float(self.values[0].size)
-
-    def stored_facts(self) -> dict[str, str]:
-        return {
-            "grid": f"{size(self.grid_shape)}, {counted(self.n_channels, 'channel')}",
-            **super().stored_facts(),
-        }
 
     @kept
     def kernel_form(self) -> Stencil:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,6 +35,8 @@ class DenseRows(Weights):
     factor : float, default 1.0
         Multiplies the strengths: -1 if a positive strength inhibits.
     """
+
+    _shown: ClassVar = (*Weights._shown, "n_stored")
 
     def __init__(self, strengths: ArrayLike, factor: float = 1.0) -> None:
         array = checks.real_array("strengths", strengths, shape=(None, None), meaning="(source, target)")
@@ -113,11 +115,6 @@ class DenseRows(Weights):
     @property
     def nbytes(self) -> int:
         return 8 * self._rows.n_rows * self.n_stored + self.cross.nbytes
-
-    def stored_facts(self) -> dict[str, str]:
-        n_rows = self._rows.n_rows
-        facts = {"rows computed": f"{self.n_stored:,} of {n_rows:,}"} if self.n_stored < n_rows else {}
-        return facts | super().stored_facts()
 
     def kernel_form(self) -> Rows:
         # Rows that are computed later are not added to this record.

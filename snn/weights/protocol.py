@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
-from snn.base.describe import Described, memory, number
+from snn.base.describe import Described
 from snn.base.value import Value
 
 KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
@@ -42,6 +42,8 @@ class Weights(Value, Described, ABC):
     and whatever else its structure makes cheaper.  It is immutable, and several runs may use one object at
     the same time.  Objects convert to arrays: ``numpy.asarray(weights)``.
     """
+
+    _shown: ClassVar = ("layout", "work_per_spike", "nbytes")
 
     @property
     @abstractmethod
@@ -121,13 +123,6 @@ class Weights(Value, Described, ABC):
     def nbytes(self) -> int:
         """Memory of the weights as they are stored, in bytes."""
         return sum(getattr(stored, "nbytes", 0) for stored in Weights.__getstate__(self).values())
-
-    def stored_facts(self) -> dict[str, str]:
-        """Return how the weights are stored, for descriptions of them and of their network."""
-        return {"work per spike": number(self.work_per_spike, digits=4), "memory": memory(self.nbytes)}
-
-    def _facts(self) -> dict[str, str]:
-        return {"neurons": number(self.shape[0]), **self.stored_facts()}
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:

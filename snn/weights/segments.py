@@ -10,7 +10,6 @@ from scipy import sparse
 
 from snn._kernels import forms
 from snn.base import checks
-from snn.base.describe import memory, number
 from snn.weights.protocol import Weights, same_type
 
 
@@ -149,9 +148,6 @@ class Segments(Weights):
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._form)
-
-    def stored_facts(self) -> dict[str, str]:
-        return {"connections": number(len(self.connections)), "memory": memory(self.nbytes)}
 
     def kernel_form(self) -> forms.Segments:
         return self._form

@@ -31,7 +31,7 @@ def _one_or_each(name: str, value: Any) -> float | np.ndarray:
         return checks.non_negative_number(name, value)
     meaning = "one number an atom, or a single number"
     array = checks.real_array(name, value, shape=(None,), meaning=meaning)
-    return checks.non_negative_array(name, array, len(array), meaning=meaning)
+    return checks.positive_array(name, array, len(array), meaning=meaning, zero=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +263,9 @@ def penalty_of(
         l1 = l1[0]
     # Read-only as all that kernels only read: they are compiled once.
     l1, l2 = (
-        checks.read_only(checks.non_negative_array(its_name, numbers, n_atoms, meaning="one number an atom"))
+        checks.read_only(
+            checks.positive_array(its_name, numbers, n_atoms, meaning="one number an atom", zero=True)
+        )
         for its_name, numbers in ((name, l1), ("l2", l2))
     )
     with np.errstate(over="ignore"):

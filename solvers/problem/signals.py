@@ -46,7 +46,7 @@ def feature_weights(
         array = np.empty(0, dtype=object)
     if array.dtype.kind not in kinds or np.ma.isMaskedArray(value):
         got = f"{type(value).__name__} of dtype {array.dtype}"
-        raise TypeError(f"{name} must be a dense array of {rule}; got {checks.a_or_an(got)}")
+        raise TypeError(f"{name} must be a dense array of {rule}; got {got}")
     if array.shape != (n_features,) and (n_signals is None or array.shape != (n_signals, n_features)):
         each = "" if n_signals is None else f", or ({n_signals}, {n_features}), a row for each signal"
         raise ValueError(
