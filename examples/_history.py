@@ -19,7 +19,7 @@ from solvers.methods.registry import solve_active_set
 from solvers.methods.spiking import Rates
 from solvers.problem.lasso import LassoProblem, with_shared_mask
 from solvers.results.codes import BestCodes
-from solvers.spiking.network import LassoNetwork, signed
+from solvers.spiking.network import LassoNetwork
 from solvers.spiking.stages import RefinedCodes
 
 RATES_BY_READOUT = {"smooth": SpikeTrain.smooth_rate, "rate": SpikeTrain.rate}
@@ -72,7 +72,7 @@ class Stage(Value, Described):
             Whether there is one neuron for each atom, and not two.
         """
         rates = RATES_BY_READOUT[readout](self.spikes, stop=time)
-        return self.offset + self.scale * signed(rates[np.newaxis], positive=positive)[0]
+        return self.offset + self.scale * (rates if positive else np.subtract(*np.split(rates, 2)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -45,6 +45,9 @@ ASTRAY = 8.0
 without momentum, and if that does not help, from rest."""
 LOST, ASTRAY_IF_LOST = 8, 4.0
 """After `LOST` stages without a better code, this multiple is enough."""
+BARRED = 2.0
+"""The negative neuron of an atom whose code must not be negative has an l1 weight larger by this multiple of
+||d_i|| ||s||, which no correlation exceeds, so that it is silent at the optimum; no spike of it is read."""
 WIDER = 3.0
 """Factor of its margin, once more after each stage without a better code."""
 
@@ -103,11 +106,12 @@ class Problem(NamedTuple):
     diagonal: np.ndarray
     """The squared norms plus the curvatures of the penalty: the firing thresholds."""
     energies: np.ndarray
-    positive: bool
+    positive: np.ndarray
+    """True for atoms whose codes must not be negative."""
     has_zeros: bool
     """Whether an atom has no l1 weight."""
-    group_length: int
-    """Neurons are in groups: positive ones of this many atoms, then, unless `positive`, negative ones."""
+    neurons: np.ndarray
+    """Of each atom the positive neuron, and the negative one, -1 where no code may be negative."""
 
 
 class StageCodes(NamedTuple):
@@ -159,7 +163,7 @@ class Looking(NamedTuple):
 
 
 @inner
-def caused_currents(form, code, currents):
+def _caused_currents(form, code, currents):
     """Write W^T a, the currents that constant rates cause.
 
     Return whether all rows of weights are there, and the multiply-adds.
@@ -178,98 +182,88 @@ def caused_currents(form, code, currents):
 
 
 @partial(inner, fastmath={"reassoc", "contract", "nsz"})
-def gap_of(correlations, l1_weights, diagonal, positive, energy, code, currents):
+def _gap(problem, k, code, currents):
     """Return the duality gap of a code, from the currents that it causes."""
-    squared_residual = along_signal = 2.0 * energy
+    correlations, l1_weights, positive = problem.correlations[k], problem.l1_weights, problem.positive
+    squared_residual = along_signal = 2.0 * problem.energies[k]
     cost = fitted = largest = 0.0
     for i in range(code.shape[0]):
         b, a = correlations[i], code[i]
-        left = b - diagonal[i] * a + currents[i]
+        left = b - problem.diagonal[i] * a + currents[i]
         along_signal -= b * a
         squared_residual -= a * (b + left)
         cost += l1_weights[i] * abs(a)
         fitted += a * left
-        largest = max(largest, (left if positive else abs(left)) / l1_weights[i])
+        largest = max(largest, (left if positive[i] else abs(left)) / l1_weights[i])
     best_multiple = along_signal / squared_residual if squared_residual > 0.0 else 1.0
     kappa = min(max(best_multiple, 0.0), 1.0 / largest if largest > 0.0 else math.inf)
     return 0.5 * (1.0 - kappa) ** 2 * max(squared_residual, 0.0) + cost - kappa * fitted
 
 
+@inlined
+def _stepped(problem, k, i, currents):
+    """Return an entry of T(b + W^T a) / theta, the code of the currents that rates a cause: a Jacobi step."""
+    return minimised(
+        problem.correlations[k, i] + currents[i], problem.l1_weights[i], problem.diagonal[i],
+        problem.positive[i],
+    )  # fmt: skip
+
+
 @inner
-def estimated_gap(correlations, l1_weights, diagonal, positive, energy, code, currents):
-    """Return an estimate of the gap where l1 weights are zero, and `gap_of` is that of the dual point zero.
+def _estimated_gap(problem, k, code, currents):
+    """Return an estimate of the gap where l1 weights are zero, and `_gap` is that of the dual point zero.
 
     It is the gap of atoms that do not depend on each other; certificates decide.
     """
     gap = 0.0
     for i in range(code.shape[0]):
-        a = code[i]
-        stepped = minimised(correlations[i] + currents[i], l1_weights[i], diagonal[i], positive)
-        gap += 0.5 * diagonal[i] * (a - stepped) * (a - stepped)
+        change = code[i] - _stepped(problem, k, i, currents)
+        gap += 0.5 * problem.diagonal[i] * change * change
     return gap
 
 
 @inner
-def measured_gap(problem, k, code, currents):
-    """Return the gap of a code of a signal, or an estimate of it."""
-    arguments = (
-        problem.correlations[k], problem.l1_weights, problem.diagonal, problem.positive,
-        problem.energies[k], code, currents,
-    )  # fmt: skip
-    if problem.has_zeros:
-        return estimated_gap(*arguments)
-    return gap_of(*arguments)
+def _measure(looking, k, code, currents):
+    """Write the currents that a code causes, and keep the code if it is the best so far.
+
+    Return its gap, or an estimate, infinite where rows of weights are missing.
+    """
+    look, best = looking.looks[k], looking.codes.best[k]
+    is_known, n_multiply_adds = _caused_currents(looking.form, code, currents)
+    look.n_multiply_adds += n_multiply_adds
+    if not is_known:
+        return math.inf
+    look.n_multiply_adds += PRODUCTS_OF_GAP * code.shape[0]
+    if looking.problem.has_zeros:
+        gap = _estimated_gap(looking.problem, k, code, currents)
+    else:
+        gap = _gap(looking.problem, k, code, currents)
+    if gap < look.gap:
+        look.gap = gap
+        for i in range(code.shape[0]):
+            best[i] = code[i]
+    return gap
 
 
 @inner
-def current_code(correlations, l1_weights, diagonal, positive, currents, code):
-    """Write T(b + W^T a) / theta, the code of the currents that rates a cause: a Jacobi step from a."""
-    for i in range(code.shape[0]):
-        code[i] = minimised(correlations[i] + currents[i], l1_weights[i], diagonal[i], positive)
-
-
-@inner
-def largest_difference(first, second):
-    """Return the largest difference between two codes."""
-    largest = 0.0
-    for i in range(first.shape[0]):
-        largest = max(largest, abs(first[i] - second[i]))
-    return largest
-
-
-@inlined
-def neurons_of(atom, group_length, positive):
-    """Return the positive neuron of an atom; its negative one comes `group_length` later."""
-    return atom if positive else atom + atom // group_length * group_length
-
-
-@inner
-def read_rates(moments, time, scale, group_length, positive, offset, code):
+def _read_rates(moments, time, scale, problem, offset, code):
     """Write the offset plus the rates of a stage, through the smooth window over all of it."""
+    positive, neurons = problem.positive, problem.neurons
     square = time * time
     second = 30.0 * scale / (square * time)
     third, fourth = -2.0 * second / time, second / square
     for i in range(code.shape[0]):
         # A spike at the very end of the window leaves only rounding, which must not be negative.
-        m = moments[neurons_of(i, group_length, positive)]
+        m = moments[neurons[0, i]]
         rate = max(second * m[0] + third * m[1] + fourth * m[2], 0.0)
-        if not positive:
-            m = moments[neurons_of(i, group_length, positive) + group_length]
+        if not positive[i]:
+            m = moments[neurons[1, i]]
             rate -= max(second * m[0] + third * m[1] + fourth * m[2], 0.0)
         code[i] = offset[i] + rate
 
 
 @inner
-def is_zero(code):
-    """Return whether no atom is in a code."""
-    n_used = 0
-    for i in range(code.shape[0]):
-        n_used += code[i] != 0.0
-    return n_used == 0
-
-
-@inner
-def set_offset(code, margin, moved, share, offset):
+def _set_offset(code, margin, moved, share, offset):
     """Write the code, drawn towards zero by a margin and a share of what atoms moved by."""
     for i in range(code.shape[0]):
         left = abs(code[i]) - margin - share * moved[i]
@@ -277,24 +271,25 @@ def set_offset(code, margin, moved, share, offset):
 
 
 @inner
-def drive_of(problem, k, code, code_currents, offset, offset_currents, rate, soma_bias, current):
+def _drive_of(problem, k, code, code_currents, offset, offset_currents, rate, soma_bias, current):
     """Write the drive of a network that codes the rest of the signal, and the synaptic currents of one that
     codes it already by ``code - offset``; return the scale, 0 if no neuron is driven.
 
     At this scale the busiest neuron starts with `rate`.
     """
-    diagonal, positive, group_length = problem.diagonal, problem.positive, problem.group_length
+    diagonal, l1_weights = problem.diagonal, problem.l1_weights
     largest = 0.0
     for i in range(offset.shape[0]):
         left = problem.correlations[k, i] - diagonal[i] * offset[i] + offset_currents[i]
         carried = code_currents[i] - offset_currents[i]
-        neuron = neurons_of(i, group_length, positive)
-        soma_bias[neuron], current[neuron] = left - problem.l1_weights[i], carried
+        neuron, negative = problem.neurons[0, i], problem.neurons[1, i]
+        soma_bias[neuron], current[neuron] = left - l1_weights[i], carried
         largest = max(largest, (soma_bias[neuron] + carried) / diagonal[i], abs(code[i] - offset[i]))
-        if not positive:
-            neuron += group_length
-            soma_bias[neuron], current[neuron] = -left - problem.l1_weights[i], -carried
-            largest = max(largest, (soma_bias[neuron] - carried) / diagonal[i])
+        if negative >= 0:
+            soma_bias[negative], current[negative] = -left - l1_weights[i], -carried
+            if problem.positive[i]:
+                soma_bias[negative] -= BARRED * math.sqrt(2.0 * problem.energies[k] * diagonal[i])
+            largest = max(largest, (soma_bias[negative] - carried) / diagonal[i])
     scale = largest / rate
     if scale > 0.0:
         for i in range(soma_bias.shape[0]):
@@ -304,30 +299,19 @@ def drive_of(problem, k, code, code_currents, offset, offset_currents, rate, som
 
 
 @inner
-def set_potentials(problem, n_stages, soma_bias, current, potential):
+def _set_potentials(problem, n_stages, soma_bias, current, potential):
     """Write where the neurons of a stage start."""
     lag = LAG if n_stages > 1 else 0.0
-    diagonal, group_length, positive = problem.diagonal, problem.group_length, problem.positive
-    for i in range(diagonal.shape[0]):
-        start = HEAD_START * diagonal[i]
-        neuron = neurons_of(i, group_length, positive)
-        potential[neuron] = start + lag * min(soma_bias[neuron] + current[neuron], 0.0)
-        if not positive:
-            neuron += group_length
-            potential[neuron] = start + lag * min(soma_bias[neuron] + current[neuron], 0.0)
-
-
-@inlined
-def keep_if_better(look, gap, code, best):
-    """Keep a code if its gap is less than the best."""
-    if gap < look.gap:
-        look.gap = gap
-        for i in range(code.shape[0]):
-            best[i] = code[i]
+    for i in range(problem.diagonal.shape[0]):
+        for sign in range(2):
+            neuron = problem.neurons[sign, i]
+            if neuron >= 0:
+                start = HEAD_START * problem.diagonal[i]
+                potential[neuron] = start + lag * min(soma_bias[neuron] + current[neuron], 0.0)
 
 
 @inner
-def move_on(codes, k, end, look, is_accelerated):
+def _move_on(codes, k, end, look, is_accelerated):
     """Set where the next stage starts: where this one ended, and further in the direction of its move.
 
     The momentum is that of the accelerated gradient method.  It ends where the code turns back.  By momentum
@@ -351,18 +335,19 @@ def move_on(codes, k, end, look, is_accelerated):
 
 
 @inner
-def begin_stage(looking, k):
+def _begin_stage(looking, k):
     """Set the offset of the next stage behind its origin, and the network that starts there; return whether
     one is driven."""
-    form, problem, work, look = looking.form, looking.problem, looking.work, looking.looks[k]
+    form, problem, look = looking.form, looking.problem, looking.looks[k]
     origin, offset, moved = looking.codes.origin[k], looking.codes.offset[k], looking.codes.moved[k]
+    currents, offset_currents = looking.work.currents, looking.work.stepped_currents
     soma_bias, current = looking.drives.soma_bias[k], looking.drives.current[k]
-    look.n_multiply_adds += caused_currents(form, origin, work.currents)[1]
-    current_code(
-        problem.correlations[k], problem.l1_weights, problem.diagonal, problem.positive, work.currents,
-        work.stepped,
-    )  # fmt: skip
-    step = largest_difference(origin, work.stepped)
+    look.n_multiply_adds += _caused_currents(form, origin, currents)[1]
+    step = 0.0
+    n_used = 0
+    for i in range(origin.shape[0]):
+        step = max(step, abs(origin[i] - _stepped(problem, k, i, currents)))
+        n_used += origin[i] != 0.0
     share = min(step / look.step, 1.0) if look.step > 0.0 else 1.0
     look.step = step
     look.gap_before = look.gap
@@ -374,29 +359,29 @@ def begin_stage(looking, k):
     # From rest, nothing but a larger margin makes another stage of it.
     if not is_carried:
         margin *= WIDER**look.n_failed
-    set_offset(origin, margin, moved, share, offset)
-    look.n_multiply_adds += caused_currents(form, offset, work.stepped_currents)[1] + origin.shape[0]
-    rate = RATE_PER_DRIVE if is_zero(origin) else looking.pace.rate
+    _set_offset(origin, margin, moved, share, offset)
+    look.n_multiply_adds += _caused_currents(form, offset, offset_currents)[1] + origin.shape[0]
+    rate = looking.pace.rate if n_used > 0 else RATE_PER_DRIVE
     look.scale = 0.0
     if not is_carried:
-        look.scale = drive_of(
-            problem, k, offset, work.stepped_currents, offset, work.stepped_currents, rate, soma_bias, current
+        look.scale = _drive_of(
+            problem, k, offset, offset_currents, offset, offset_currents, rate, soma_bias, current
         )
     if look.scale > 0.0:
         for i in range(origin.shape[0]):
             origin[i] = offset[i]
     else:
-        look.scale = drive_of(
-            problem, k, origin, work.currents, offset, work.stepped_currents, rate, soma_bias, current
+        look.scale = _drive_of(
+            problem, k, origin, currents, offset, offset_currents, rate, soma_bias, current
         )
     if not look.scale > 0.0:
         return False
-    set_potentials(problem, look.n_stages, soma_bias, current, looking.drives.potential[k])
+    _set_potentials(problem, look.n_stages, soma_bias, current, looking.drives.potential[k])
     return True
 
 
 @inner
-def begin_at_best(looking, k):
+def _begin_at_best(looking, k):
     """Set up a stage that starts from the best code."""
     look, codes = looking.looks[k], looking.codes
     for i in range(codes.best.shape[1]):
@@ -406,18 +391,17 @@ def begin_at_best(looking, k):
     look.step = 0.0
     look.n_astray = 0
     look.limit = FIRST_LIMIT if look.n_stages == 0 else LIMIT
-    return begin_stage(looking, k)
+    return _begin_stage(looking, k)
 
 
 @inner
 def begin(looking, k):
     """Measure the code that a signal starts from, and set up its first stage if that is not good enough."""
-    look, best = looking.looks[k], looking.codes.best[k]
-    look.n_multiply_adds = caused_currents(looking.form, best, looking.work.currents)[1]
-    look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0]
-    look.gap = measured_gap(looking.problem, k, best, looking.work.currents)
+    look = looking.looks[k]
+    look.gap = math.inf
+    _measure(looking, k, looking.codes.best[k], looking.work.currents)
     look.status = DONE
-    if look.gap > look.target and begin_at_best(looking, k):
+    if look.gap > look.target and _begin_at_best(looking, k):
         look.status = STAGE_ENDED
 
 
@@ -427,23 +411,16 @@ def look_at_one(looking, k, moments):
 
     moments : of the spike times of its neurons since the stage began
     """
-    form, problem, work, look = looking.form, looking.problem, looking.work, looking.looks[k]
+    problem, work, look = looking.problem, looking.work, looking.looks[k]
     max_duration, best = looking.max_duration, looking.codes.best[k]
-    l1_weights, diagonal, positive = problem.l1_weights, problem.diagonal, problem.positive
     time = look.stop
-    read_rates(moments, time, look.scale, problem.group_length, positive, looking.codes.offset[k], work.code)
-    look.n_multiply_adds += caused_currents(form, work.code, work.currents)[1]
-    look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0] + PRODUCTS_OF_RATE * moments.shape[0]
-    gap = measured_gap(problem, k, work.code, work.currents)
-    keep_if_better(look, gap, work.code, best)
+    _read_rates(moments, time, look.scale, problem, looking.codes.offset[k], work.code)
+    look.n_multiply_adds += PRODUCTS_OF_RATE * moments.shape[0]
+    gap = _measure(looking, k, work.code, work.currents)
     if look.gap > look.target:
-        current_code(problem.correlations[k], l1_weights, diagonal, positive, work.currents, work.stepped)
-        is_known, n_multiply_adds = caused_currents(form, work.stepped, work.stepped_currents)
-        look.n_multiply_adds += n_multiply_adds
-        if is_known:
-            look.n_multiply_adds += PRODUCTS_OF_GAP * best.shape[0]
-            stepped_gap = measured_gap(problem, k, work.stepped, work.stepped_currents)
-            keep_if_better(look, stepped_gap, work.stepped, best)
+        for i in range(best.shape[0]):
+            work.stepped[i] = _stepped(problem, k, i, work.currents)
+        _measure(looking, k, work.stepped, work.stepped_currents)
     # The last look is at this difference; the sum may round to less than the duration.
     is_over = time >= max_duration - look.duration
     has_ended = look.gap <= look.target or is_over
@@ -461,8 +438,8 @@ def look_at_one(looking, k, moments):
         most = (ASTRAY if look.n_failed < LOST else ASTRAY_IF_LOST) * look.gap
         look.n_astray = 0 if gap <= most else look.n_astray + 1
         is_accelerated = look.n_astray == 0 and look.gap > FAST * look.gap_before
-        move_on(looking.codes, k, work.code if is_accelerated else best, look, is_accelerated)
-        look.status = STAGE_ENDED if begin_stage(looking, k) else DONE
+        _move_on(looking.codes, k, work.code if is_accelerated else best, look, is_accelerated)
+        look.status = STAGE_ENDED if _begin_stage(looking, k) else DONE
     elif has_ended:
         look.duration = max_duration if is_over else look.duration + time
     else:
@@ -510,7 +487,7 @@ def resume(looking, signals):
         look.target = 0.5 * min(look.target, look.gap)
         # A signal that was done before its first stage has none to go on with.
         if looking.refine or look.n_stages == 0:
-            look.status = STAGE_ENDED if begin_at_best(looking, k) else DONE
+            look.status = STAGE_ENDED if _begin_at_best(looking, k) else DONE
         else:
             look.duration -= look.stop
             look.stop = min(look.stop * LOOK_GROWTH, looking.max_duration - look.duration)

@@ -6,6 +6,7 @@ import numpy as np
 
 from snn import SpikingNetwork
 from snn.base import checks
+from solvers._kernels.refinement import BARRED
 from solvers.gram.gram import Gram, SharedProducts, gram_of
 from solvers.problem.lasso import LassoProblem, with_shared_mask
 
@@ -54,25 +55,28 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 class LassoNetwork:
     """The network of all signals of a problem, without their drives; neurons in the order of the network."""
 
-    def __init__(self, gram: Gram, *, positive: bool) -> None:
-        self.gram = gram
-        self.positive = positive
-        self.weights = gram.weights(positive=positive)
-        thresholds = gram.diagonal if positive else np.concatenate([gram.diagonal, gram.diagonal])
+    def __init__(self, gram: Gram, positive: np.ndarray) -> None:
+        self.gram, self._positive = gram, positive
+        is_positive, n_atoms = bool(positive.all()), len(positive)
+        self.weights = gram.weights(positive=is_positive)
         # With one group, all positive neurons come before all negative ones, as in results.
-        self._orders_agree = positive or gram.group_length == len(gram.diagonal)
-        self.firing_threshold = self.in_network_order(thresholds)
+        self._orders_agree = is_positive or gram.group_length == n_atoms
+        n_neurons = n_atoms if is_positive else 2 * n_atoms
+        # Of each atom the positive neuron, and the negative one, -1 if there is none.
+        self.neurons = np.full((2, n_atoms), -1)
+        self.neurons.ravel()[:n_neurons] = self.in_result_order(np.arange(n_neurons))
+        self.firing_threshold = self.in_network_order(np.tile(gram.diagonal, n_neurons // n_atoms))
 
     @classmethod
     def of(cls, problem: LassoProblem, *, on_demand: bool = False) -> LassoNetwork:
         """Return the network of a problem whose signals have no weights of their own."""
-        return cls(gram_of(problem, on_demand=on_demand), positive=problem.is_positive)
+        return cls(gram_of(problem, on_demand=on_demand), problem.positive)
 
     def of_batch(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network for a batch of signals, which alone shares rows computed on demand."""
         if not isinstance(self.gram, SharedProducts):
             return self
-        return LassoNetwork(self.gram.of_batch(problem), positive=self.positive)
+        return LassoNetwork(self.gram.of_batch(problem), self._positive)
 
     @property
     def n_neurons(self) -> int:
@@ -86,11 +90,17 @@ class LassoNetwork:
 
     def drives(self, problem: LassoProblem) -> np.ndarray:
         """Return the drives of neurons at scale one, b - lambda and -b - lambda, a row for each signal."""
-        correlations = problem.correlations
-        if not self.positive:
-            correlations = np.concatenate([correlations, -correlations], axis=1)
-        l1_weights = np.tile(problem.l1_weights, self.n_neurons // problem.n_atoms)
-        return self.in_network_order(correlations - l1_weights)
+        drives = problem.correlations - problem.l1_weights
+        if self.n_neurons > problem.n_atoms:
+            largest = np.sqrt(2.0 * problem.energies[:, np.newaxis] * self.gram.diagonal)
+            barred = np.where(self._positive, BARRED * largest, 0.0)
+            drives = np.concatenate([drives, -problem.correlations - problem.l1_weights - barred], axis=1)
+        return self.in_network_order(drives)
+
+    def signed(self, values: np.ndarray) -> np.ndarray:
+        """Return a = a+ - a-, a value an atom, from values of neurons in the order of the network."""
+        positive, negative = values[:, self.neurons[0]], values[:, self.neurons[1]]
+        return positive - np.where(self._positive, 0.0, negative)
 
     def in_network_order(self, values: np.ndarray) -> np.ndarray:
         """Return values of all positive, then all negative neurons in the order of the network."""
@@ -109,11 +119,3 @@ class LassoNetwork:
     def out_degrees(self, neurons: np.ndarray) -> np.ndarray:
         """Return the number of targets of some neurons, which are in the order of results."""
         return self.weights.out_degrees(self.in_result_order(np.arange(self.n_neurons))[neurons])
-
-
-def signed(values: np.ndarray, *, positive: bool) -> np.ndarray:
-    """Return a = a+ - a-, one value an atom, from values of neurons in the order of results."""
-    if positive:
-        return values
-    n_atoms = values.shape[1] // 2
-    return values[:, :n_atoms] - values[:, n_atoms:]

@@ -13,7 +13,7 @@ from snn.run.run import Run, Time
 from solvers._kernels.batch import CompressedRows
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import compressed_rows, entries_of
-from solvers.spiking.network import LassoNetwork, signed
+from solvers.spiking.network import LassoNetwork
 
 
 class BatchRun:
@@ -54,8 +54,7 @@ class BatchRun:
 
     def codes_of(self, rates: np.ndarray, signals: np.ndarray) -> np.ndarray:
         """Return the codes of some signals from the rates of their neurons."""
-        rates = self.network.in_result_order(rates)
-        return signed(rates, positive=self.network.positive) * self.scale[signals, np.newaxis]
+        return self.network.signed(rates) * self.scale[signals, np.newaxis]
 
     def rates(self, signals: np.ndarray) -> np.ndarray:
         """Return spikes per unit of time since the start as codes."""
@@ -99,7 +98,7 @@ class BatchRun:
         """Return the average currents of the atoms that fired for each signal, in units of correlations."""
         counts = self.run.spike_counts
         charges = np.where(counts > 0, np.maximum(self.charge()[1], 0.0), 0.0)
-        rows = entries_of(signed(self.network.in_result_order(charges), positive=self.network.positive))
+        rows = entries_of(self.network.signed(charges))
         factors = (self.scale / self.duration).repeat(np.diff(rows.pointers))
         return rows._replace(values=rows.values * factors)
 

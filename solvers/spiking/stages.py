@@ -97,9 +97,9 @@ class RefinedCodes:
             problem.l1_weights,
             self.network.gram.diagonal,
             energies,
-            problem.is_positive,
+            problem.positive,
             problem.penalty.has_zeros,
-            self.network.gram.group_length,
+            self.network.neurons,
         )
         self._max_duration, self._refine = float(max_duration), refine
         self._looks["target"] = SAFELY * tol * energies
