@@ -208,9 +208,7 @@ def _ordered(nodes: dict[str, Any], order: Sequence[str] | None) -> list[str]:
         raise ValueError(f"graph must have a spiking node, nir.IF; got {len(nodes)} of other kinds")
     if order is None:
         return names
-    if isinstance(order, str) or not isinstance(order, Sequence):
-        raise TypeError(f"order must be a sequence of names; got {type(order).__name__}")
-    if sorted(order, key=str) != names:
+    if sorted(checks.instance_of("order", order, Sequence), key=str) != names:
         raise ValueError(f"order must have each IF node once, {names}; got {list(order)}")
     return list(order)
 

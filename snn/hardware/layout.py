@@ -75,7 +75,7 @@ class CoreLayout(Value, Described):
             compressed = len(positions) * (word_bits + (n_groups - 1).bit_length()) < n_all * word_bits
         if not compressed:
             positions = np.arange(n_all)
-        largest = max(len(positions), (int(network.delays.max()) + 1) * n_groups)
+        largest = max(len(positions), self.n_slots * n_groups)
         if largest > LARGEST_MEMORY:
             raise ValueError(f"network must need at most 2^22 words in a memory of a core; got {largest:,}")
         words = np.zeros((len(positions), lanes), dtype=np.int64)
@@ -118,8 +118,7 @@ class CoreLayout(Value, Described):
         np.add.at(sums[0], self.word_groups, np.minimum(self.words, 0))
         np.add.at(sums[1], self.word_groups, np.maximum(self.words, 0))
         most = self.format.largest_message
-        # At least a bit, also where all weights are zero.
-        return range(int(sums.min()) * most, max(int(sums.max()) * most, 1) + 1)
+        return range(int(sums.min()) * most, int(sums.max()) * most + 1)
 
     def of_lane(self, values: np.ndarray, lane: int, filler: int = 0) -> np.ndarray:
         """Return the numbers of the neurons of a lane, with a filler where the last group is not full."""

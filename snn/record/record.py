@@ -22,7 +22,6 @@ from snn.record.stimulus import CURRENT, Stimulus, require_fitting
 
 LARGEST_MISMATCH = 1e-6
 """Charges that miss the threshold by more than this part of their sum are not those of an exact run."""
-SOURCES_IN_TEXT = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,14 +149,18 @@ class Record(Value, Drawn):
         fired = np.flatnonzero(amounts)
         source_charge = np.zeros(network.n_neurons)
         source_charge[fired] = amounts[fired] * network.weights.column(neuron, fired)
-        bias_charge, input_charge = network.soma_bias[neuron] * (time - since), 0.0
+        charges = {"bias": network.soma_bias[neuron] * (time - since)}
         if self.stimulus is not None:
-            bias_charge = self.stimulus.drive_charge([since, time], network.soma_bias)[1, neuron]
-            if self._inputs is not None:
-                n_inputs = int(np.searchsorted(self._inputs.times, time))
-                of_inputs = _charges_per_weight(self._inputs, n_inputs, since, time)
-                input_charge = (of_inputs @ self.stimulus.weights)[neuron]
-        decrease = float(_decrease(since - spikes.start, time - since))
+            charges["bias"] = self.stimulus.drive_charge([since, time], network.soma_bias)[1, neuron]
+        if not len(own):
+            charges["initial potential"] = state.membrane_potential[neuron]
+        if state.synaptic_current[neuron]:
+            decrease = _decrease(since - spikes.start, time - since)
+            charges["initial current"] = state.synaptic_current[neuron] * decrease
+        if self.stimulus is not None and self._inputs is not None:
+            n_inputs = int(np.searchsorted(self._inputs.times, time))
+            of_inputs = _charges_per_weight(self._inputs, n_inputs, since, time)
+            charges["input spikes"] = (of_inputs @ self.stimulus.weights)[neuron]
         explanation = SpikeExplanation(
             spike=k,
             neuron=neuron,
@@ -165,14 +168,11 @@ class Record(Value, Drawn):
             since=since,
             was_reset=len(own) > 0,
             firing_threshold=float(network.firing_threshold[neuron]),
-            initial_potential=0.0 if len(own) else float(state.membrane_potential[neuron]),
-            initial_current_charge=float(state.synaptic_current[neuron]) * decrease,
-            bias_charge=float(bias_charge),
+            charges={name: float(charge) for name, charge in charges.items()},
             source_charge=source_charge,
-            input_charge=float(input_charge),
         )
         threshold = explanation.firing_threshold
-        size = threshold + sum(abs(charge) for _, charge in explanation.parts(network.n_neurons))
+        size = threshold + sum(abs(charge) for charge in charges.values()) + np.abs(source_charge).sum()
         if not abs(explanation.total - threshold) <= LARGEST_MISMATCH * size:
             raise ValueError(
                 "spikes must be those of an exact run of this network from this state; got charges that add "
@@ -224,16 +224,11 @@ class SpikeExplanation(Value, Drawn):
         Time of its last reset; or, if it did not fire before, the start of the record and False.
     firing_threshold : float
         The threshold of the neuron.
-    initial_potential : float
-        Its potential at the start of the record; 0 after a reset.
-    initial_current_charge : float
-        Charge of the synaptic current that was there at the start of the record.
-    bias_charge : float
-        Charge of its drive: of the soma bias, or of the drive of a stimulus.
+    charges : dict of str to float
+        Charge of its drive, "bias", and where there are any: "initial potential" and "initial current" at the
+        start of the record, and "input spikes" onto the current.
     source_charge : ndarray, shape (n_neurons,)
         Charge of the recorded spikes of each neuron.
-    input_charge : float
-        Charge of input spikes onto the current.
     """
 
     spike: int
@@ -242,29 +237,19 @@ class SpikeExplanation(Value, Drawn):
     since: float
     was_reset: bool
     firing_threshold: float
-    initial_potential: float
-    initial_current_charge: float
-    bias_charge: float
+    charges: dict[str, float]
     source_charge: np.ndarray
-    input_charge: float = 0.0
 
-    _shown: ClassVar = ("neuron", "time", "since", "bias_charge", "source_charge", "firing_threshold")
+    _shown: ClassVar = ("neuron", "time", "since", "source_charge", "firing_threshold")
 
     @property
     def total(self) -> float:
         """Sum of all charges: the firing threshold, to rounding."""
-        state = self.initial_potential + self.initial_current_charge
-        return float(state + self.bias_charge + self.source_charge.sum() + self.input_charge)
+        return float(sum(self.charges.values()) + self.source_charge.sum())
 
-    def parts(self, n_sources: int = SOURCES_IN_TEXT) -> list[tuple[str, float]]:
+    def parts(self, n_sources: int = 5) -> list[tuple[str, float]]:
         """Return the name and charge of each part; sources beyond the largest `n_sources` share one."""
-        parts = [("bias", self.bias_charge)]
-        if not self.was_reset:
-            parts.append(("initial potential", self.initial_potential))
-        if self.initial_current_charge:
-            parts.append(("initial current", self.initial_current_charge))
-        if self.input_charge:
-            parts.append(("input spikes", self.input_charge))
+        parts = list(self.charges.items())
         n_sources = checks.positive_integer("n_sources", n_sources)
         largest = np.argsort(-np.abs(self.source_charge), kind="stable")[:n_sources]
         largest = largest[self.source_charge[largest] != 0.0]

@@ -49,11 +49,6 @@ class Stimulus(Value, Described):
     onto : {"current", "drive"}, default "current"
         What it is added to.
 
-    Attributes
-    ----------
-    n_neurons : int
-        Neurons of the network that it is for.
-
     Notes
     -----
     Changes move currents and drives, and no potential.  A neuron that reaches its threshold in the instant of

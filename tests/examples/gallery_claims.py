@@ -29,7 +29,7 @@ def three_neurons(of: Variables) -> None:
 
 def why_it_fired(of: Variables) -> None:
     """The drive alone would have been enough much earlier; the bars add up to the threshold."""
-    assert of.why.bias_charge > 2.0 * of.why.firing_threshold
+    assert of.why.charges["bias"] > 2.0 * of.why.firing_threshold
     assert (of.why.source_charge <= 0.0).all()
     assert abs(of.why.total - of.why.firing_threshold) < 1e-9
 

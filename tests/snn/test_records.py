@@ -116,19 +116,20 @@ def test_charges_of_a_spike_are_the_formula_and_reach_the_threshold(form, data, 
         assert (told.spike, told.neuron, told.time, told.since) == (k, neuron, time, since)
         assert told.was_reset == (len(earlier) > 0)
         assert told.firing_threshold == network.firing_threshold[neuron]
-        assert told.initial_potential == (0.0 if len(earlier) else state.membrane_potential[neuron])
+        of_start = 0.0 if len(earlier) else state.membrane_potential[neuron]
+        assert told.charges.get("initial potential", 0.0) == of_start
         charges = np.zeros(network.n_neurons)
         for s, j in zip(spikes.times[:k], spikes.neurons[:k], strict=True):
             charges[j] += this.weights[j, neuron] * area(s, since, time)
         of_inputs = sum(weights[neuron] * area(s, since, time) for s, weights in inputs_of(stimulus))
-        size = 1.0 + np.abs(charges).sum() + abs(told.bias_charge) + abs(told.initial_potential)
-        size += abs(told.initial_current_charge) + sum(abs(w[neuron]) for _, w in inputs_of(stimulus))
+        size = 1.0 + np.abs(charges).sum() + sum(abs(charge) for charge in told.charges.values())
+        size += sum(abs(w[neuron]) for _, w in inputs_of(stimulus))
         of_current = state.synaptic_current[neuron] * area(this.start, since, time)
         for one, other in (
             (told.source_charge, charges),
-            (told.input_charge, of_inputs),
-            (told.initial_current_charge, of_current),
-            (told.bias_charge, drive_of(stimulus, network, since, time)[neuron]),
+            (told.charges.get("input spikes", 0.0), of_inputs),
+            (told.charges.get("initial current", 0.0), of_current),
+            (told.charges["bias"], drive_of(stimulus, network, since, time)[neuron]),
             (told.total, told.firing_threshold),
             (sum(charge for _, charge in told.parts(3)), told.total),
         ):

@@ -264,7 +264,7 @@ WRONG_OPTIONS = [
     ({"signal": [np.nan]}, ValueError, "signal"),
     ({"signal": {"sound": [1.0]}}, ValueError, "signal"),
     ({"signal": np.zeros(3), "graph": TAKEN["two inputs"][0]}, ValueError, "signal"),
-    ({"order": "cells"}, TypeError, "order"),
+    ({"order": "cells"}, ValueError, "order"),
     ({"order": [1]}, ValueError, "order"),
     ({"order": ["cells", "li"]}, ValueError, "order"),
     *(({"graph": make}, *refusal) for make, *refusal in REFUSED),
