@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from tqdm import tqdm
@@ -52,27 +51,18 @@ class History:
 class Resumable(Saved, Drawn):
     """A learner that can be saved, copied and resumed after any batch, with the same bits.
 
-    A class that inherits it counts what it has learned from in an attribute: `_counter` is its name, `_unit`
-    what it counts.  `_checkpoint` is the schema of the entries that a checkpoint has beside the learner's.
+    It counts what it has learned from in the attribute that `_counter` names.
     """
 
     _counter: ClassVar[str]
-    _unit: ClassVar[str]
-    _checkpoint: ClassVar[Mapping[str, Entry]] = {"identity": Entry("U", ())}
 
     @property
     def _position(self) -> int:
         return getattr(self, self._counter)
 
-    def copy_from(self, other: Self) -> None:
-        """Replace everything by copies of what another learner has.
-
-        Parameters
-        ----------
-        other : learner
-            Of the same class and any size.
-        """
-        vars(self).update(copy.deepcopy(vars(other)))
+    @property
+    def _unit(self) -> str:
+        return self._counter.removeprefix("n_")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,26 +99,25 @@ def learn_batches(
     *,
     end: int,
     seed: int,
+    any_seed: bool = False,
     course: Course,
     identity: Callable[[], Mapping[str, Any]],
 ) -> None:
     """Let a learner learn batch after batch, from where it or its checkpoint is."""
     path, save = course.checkpoint, None
     if path is not None:
-        made_with = json.loads(json.dumps(identity()))
+        made_with = {"seed": seed, **json.loads(json.dumps(identity()))}
         if Path(path).exists():
-            saved, entries = _resumed(path, learner, made_with)
+            saved, made_with = _resumed(path, learner, made_with, any_seed)
             _require_before(f"checkpoint {os.fspath(path)!r}", saved, end)
-            learner.copy_from(saved)
-            made_with, seed = entries["identity"], entries.get("seed", seed)
-        about = {"identity": json.dumps(made_with), "seed": seed}
-        about = {name: about[name] for name in learner._checkpoint}
+            vars(learner).update(vars(saved))
+            seed = made_with["seed"]
 
         def save() -> None:
-            learner.save(path, **about)
+            learner.save(path, identity=json.dumps(made_with))
 
     _require_before("learner", learner, end)
-    disable, unit = not course.progress, learner._unit
+    disable, unit = not course.progress, f" {learner._unit}"
     with tqdm(total=end, initial=learner._position, disable=disable, unit=unit) as bar:
         for batch in batches(seed):
             before = learner._position
@@ -148,30 +137,28 @@ def learn_batches(
 
 
 def _resumed(
-    path: str | os.PathLike[str], learner: Resumable, made_with: Mapping[str, Any]
+    path: str | os.PathLike[str], learner: Resumable, made_with: dict[str, Any], any_seed: bool
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the saved learner and the entries beside it; ValueError if data or settings differ."""
+    """Return the saved learner and what it was made with; ValueError if that is not what it is to be."""
     with reading(path, f"checkpoint of a {type(learner).__name__}") as arrays:
-        entries: dict[str, Any] = {**conforming(arrays, learner._checkpoint)}
-        entries["identity"] = json_object("identity", entries["identity"])
+        before = json_object("identity", conforming(arrays, {"identity": Entry("U", ())})["identity"])
+        before["seed"] = int(before["seed"])
         saved = learner._of_entries(arrays)
     for name, value in made_with.items():
-        if value is not None and entries["identity"].get(name) != value:
+        may_differ = value is None or (name == "seed" and any_seed)
+        if not may_differ and before.get(name) != value:
             raise ValueError(
                 f"checkpoint {os.fspath(path)!r} was made with other {name}: "
                 "give it another name, or delete it to start anew"
             )
-    if "seed" in entries:
-        entries["seed"] = int(entries["seed"])
-    return saved, entries
+    return saved, before
 
 
 def _require_before(name: str, learner: Resumable, end: int) -> None:
     if learner._position > end:
-        units = learner._counter.removeprefix("n_")
         raise ValueError(
-            f"{name} has learned from {learner._position:,} {units} already; this call asks for {end:,}: "
-            "ask for more, or start anew"
+            f"{name} has learned from {learner._position:,} {learner._unit} already; this call asks for "
+            f"{end:,}: ask for more, or start anew"
         )
 
 

@@ -206,7 +206,7 @@ class KernelLearner(Resumable):
 
     # -- saving ---------------------------------------------------------------------------------
 
-    _counter, _unit = "n_batches", "batch"
+    _counter = "n_batches"
     _schema: ClassVar = {
         "kernels": Entry("f", None),
         "settings": Entry("U", ()),
@@ -354,7 +354,6 @@ def learn_kernels(
             "kernels' shape": learner.kernels.shape,
             "crop_size": crop_size,
             "batch_size": batch_size,
-            "seed": seed,
             "start": digest([learner.kernels]) if learner.n_batches == 0 else None,
         }
 

@@ -175,7 +175,6 @@ def continue_learning(
     )
     n_threads = thread_count(n_jobs)
     end = 10 * samples.n_signals if n_samples is None else checks.positive_integer("n_samples", n_samples)
-    first_seed = seed_of_order(rng)
 
     def learn(rows: np.ndarray) -> float:
         return learner.learn_batch(
@@ -194,13 +193,21 @@ def continue_learning(
             "settings": learner.settings.as_text(),
             "replace_dead": learner.replace_dead,
             "number of atoms": learner.n_atoms,
-            "seed": None if rng is None else first_seed,
             "start": digest(weights) if learner.n_samples == 0 and not learner._any_start else None,
         }
 
     # The products of a batch are small: with BLAS's own threads learning was six times slower.
     with threadpool_limits(limits=1, user_api="blas"):
-        learn_batches(learner, learn, in_order, end=end, seed=first_seed, course=course, identity=identity)
+        learn_batches(
+            learner,
+            learn,
+            in_order,
+            end=end,
+            seed=seed_of_order(rng),
+            any_seed=rng is None,
+            course=course,
+            identity=identity,
+        )
     if len(learner.dead_atoms) == learner.n_atoms:
         from sklearn.exceptions import ConvergenceWarning  # here, because it takes long to import
 

@@ -344,8 +344,7 @@ class TwoPhaseLearner(Resumable):
 
     # -- saving ---------------------------------------------------------------------------------
 
-    _counter, _unit = "n_samples", "sample"
-    _checkpoint: ClassVar = {**Resumable._checkpoint, "seed": Entry("iu", (), 0)}
+    _counter = "n_samples"
     _schema: ClassVar = {
         "feedforward": Entry("f", ("atoms", "inputs")),
         "feedback": Entry("f", ("inputs", "atoms")),

@@ -322,8 +322,7 @@ WRONG = {
     "feedforward": [np.full((8, 12), np.nan), np.full((8, 12), -1.0)],
     "feedback": [np.ones((12, 9))],
     "lateral": [np.zeros((8, 8)), -np.eye(8)],
-    "identity": ["[]", "{", DEEP, 1],
-    "seed": [0.5, [1, 2]],
+    "identity": ["[]", "{", DEEP, 1, "{}", '{"seed": [1]}'],
 }
 
 
