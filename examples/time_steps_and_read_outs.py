@@ -81,6 +81,14 @@ def relative_error(problem: LassoProblem) -> Callable[[np.ndarray], np.ndarray]:
     return error
 
 
+def fading_rate(spikes: SpikeTrain, time: float) -> np.ndarray:
+    """Return the rates of spikes that count e^-age / MEMORY, in units of what the whole record weighs."""
+    n_spikes = np.searchsorted(spikes.times, time, side="right")
+    weights = np.exp((spikes.times[:n_spikes] - time) / MEMORY)
+    counts = np.bincount(spikes.neurons[:n_spikes], weights, spikes.n_neurons)
+    return counts / (-MEMORY * np.expm1(-time / MEMORY))
+
+
 def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]:
     """Return the codes at each time by each read-out, NaN where it does not exist yet."""
     spikes = run.spikes
@@ -91,7 +99,7 @@ def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]
     # The mean over [t/2, t] from the means over [0, t] and [0, t/2].
     late_currents = 2.0 * currents - run.record.average_current(times / 2.0)
     threshold = run.network.firing_threshold
-    fading = [spikes.exponential_rate(time_constant=MEMORY, stop=time) for time in times]
+    fading = [fading_rate(spikes, time) for time in times]
     return {
         "spike rate since 0": spikes.rate_curve(times),
         f"spike rate since {LATE_START:g}": since_late_start,

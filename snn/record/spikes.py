@@ -171,29 +171,6 @@ class SpikeTrain(Value, Drawn):
         moments = window_moments(self.times[first:last] - start, self.neurons[first:last], self.n_neurons)
         return smooth_rate_of_moments(moments, stop - start)
 
-    def exponential_rate(self, *, time_constant: float, stop: float | None = None) -> np.ndarray:
-        """Return the exponentially weighted rate at `stop`, shape (n_neurons,).
-
-        With T the time constant and t0 the start of the record::
-
-            a_i = sum_k e^-(stop - t_ik)/T / (T (1 - e^-(stop - t0)/T))
-
-        It forgets early spikes, and it does not converge: its error stays of the order of 1 / T.
-
-        Parameters
-        ----------
-        time_constant : float
-            T, in synaptic time constants; positive.
-        stop : float, optional
-            When to read; by default at the end of the record.
-        """
-        start, stop = self._interval(None, stop)
-        time_constant = checks.positive_number("time_constant", time_constant)
-        last = np.searchsorted(self.times, stop, side="right")
-        kernel = np.exp((self.times[:last] - stop) / time_constant)
-        weighted = np.bincount(self.neurons[:last], weights=kernel, minlength=self.n_neurons)
-        return weighted / (-time_constant * np.expm1((start - stop) / time_constant))
-
     def _interval(self, start: float | None, stop: float | None) -> tuple[float, float]:
         start = self.start if start is None else checks.real_number("start", start)
         stop = self.stop if stop is None else checks.real_number("stop", stop)

@@ -189,7 +189,6 @@ CASES = [
     case(VALUE, "start and stop", SPIKES.rate, start=5.0, stop=5.0),
     case(VALUE, "start and stop", SPIKES.smooth_rate, stop=11.0),
     *[case(VALUE, "times", SPIKES.rate_curve, times=times) for times in ([0.0, 1.0], [2.0, 1.0], [11.0])],
-    case(VALUE, "time_constant", SPIKES.exponential_rate, time_constant=0.0),
     *[case(VALUE, "duration", smooth_rate_of_moments, moments=np.zeros((4, 2, 3)), duration=duration)
       for duration in (0.0, NAN, 1e76)],
     *table(RECORD.potential, VALUE, times=[[11.0], [-1.0], [2.0, 1.0]]),
