@@ -189,7 +189,6 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _problem(self, signals: np.ndarray) -> LassoProblem:
         atoms = dictionary_of(self.dictionary)
-        atoms.require_norms()
         if atoms.shape[1] != signals.shape[1]:
             # The words of scikit-learn's own coder.
             raise ValueError(

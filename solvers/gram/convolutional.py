@@ -156,7 +156,7 @@ def _row(values: np.ndarray, atoms: np.ndarray, n_atoms: int) -> sparse.csr_arra
 
 def gram_part(dictionary: ConvolutionalDictionary, atoms: np.ndarray, curvatures: np.ndarray) -> GramPart:
     """Return the part of the Gram matrix of some atoms, plus their curvatures on its diagonal."""
-    stencil = dictionary.stencil()
+    stencil = dictionary.stencil
     first = np.searchsorted(atoms, dictionary.n_kernels * np.arange(dictionary.n_positions + 1))
     pointers = np.empty(len(atoms) + 1, dtype=np.int64)
     reach = (stencil.shape[1] // 2, stencil.shape[2] // 2)
@@ -417,7 +417,7 @@ class ActiveSetSearch:
 def _kernel_grid(dictionary: ConvolutionalDictionary) -> KernelGrid:
     kernels = np.ascontiguousarray(dictionary.kernel_rows)
     _, height, width = dictionary.kernel_planes.shape
-    stencil = dictionary.stencil()
+    stencil = dictionary.stencil
     return KernelGrid(
         *dictionary.grid_shape,
         stencil.shape[1] // 2,

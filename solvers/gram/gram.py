@@ -272,7 +272,7 @@ class ConvolutionalGram(Gram):
     def weights(self, *, positive: bool) -> StencilWeights:
         """Return weights that are the same at every position."""
         if positive not in self._kept:
-            values = -self._dictionary.stencil()
+            values = -self._dictionary.stencil
             if not positive:
                 values = np.concatenate([values, -values], axis=3)
                 values = np.concatenate([values, -values], axis=0)

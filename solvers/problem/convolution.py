@@ -5,7 +5,6 @@ NumPy and SciPy only, like the certificates that use it.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -94,8 +93,7 @@ class ConvolutionalDictionary(Dictionary):
         if not kernels.any():
             raise ValueError("kernels must have one of positive norm; got zeros only")
         vars(self).update(kernels=checks.read_only(kernels), image_shape=image_shape, stride=stride)
-        with np.errstate(over="ignore", under="ignore"):
-            squared_norms = np.einsum("ij,ij->i", self.kernel_rows, self.kernel_rows)
+        squared_norms = checked_squared_norms("kernels", "kernel", self.kernel_rows)
         vars(self).update(
             squared_norms=checks.read_only(np.tile(squared_norms, self.n_positions)),
             features_of_atom=self.kernel_rows.shape[1],
@@ -161,10 +159,6 @@ class ConvolutionalDictionary(Dictionary):
         """The kernels, a row each, shape (n_kernels, height * width * n_channels)."""
         return self.kernels.reshape(self.n_kernels, -1)
 
-    def require_norms(self) -> None:
-        """Raise ValueError if floating point cannot hold the squared norm of a kernel; one is not zero."""
-        checked_squared_norms("dictionary", "kernel", self.kernel_rows)
-
     def weighted_squared_norms(
         self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
     ) -> np.ndarray:
@@ -183,16 +177,9 @@ class ConvolutionalDictionary(Dictionary):
         self.correlate(images, out=out)
 
     def correlate(self, signals: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
-        """Return the inner products of signals with all atoms, shape (n_signals, n_atoms).
+        """Return the inner products of signals with all atoms, shape (n_signals, n_atoms), in `out` if given.
 
-        One product of matrices a signal, patches with kernels; the result for a signal does not depend
-        on those beside it.
-
-        Parameters
-        ----------
-        signals : ndarray, shape (n_signals, n_features)
-        out : ndarray, shape (n_signals, n_atoms), optional
-            Where to write it.
+        The result for a signal does not depend on those beside it.
         """
         if out is None:
             out = np.empty((len(signals), self.shape[0]))
@@ -239,30 +226,18 @@ class ConvolutionalDictionary(Dictionary):
         return self._sum_of(high, kept), rest
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
-        """Return codes @ dictionary, shape (n_signals, n_features).
+        """Return codes @ dictionary, shape (n_signals, n_features), of an array or of sorted compressed rows.
 
-        Of sparse codes, given as an array or in compressed rows, only the non-zeros are touched; the
-        result for a code does not depend on those beside it.
-
-        Parameters
-        ----------
-        codes : ndarray or scipy.sparse.csr_array, shape (n_signals, n_atoms)
-            Rows of a sparse array have sorted indices.
+        The result for a code does not depend on those beside it.
         """
         return self._sum_of(codes, self.kernel_rows)
 
     def gram_rows(self, atoms: ArrayLike) -> sparse.csr_array:
-        """Return some rows of the Gram matrix, shape (len(atoms), n_atoms), all that can be non-zero stored.
-
-        Parameters
-        ----------
-        atoms : array_like of int, shape (n_rows,)
-            Which.
-        """
+        """Return some rows of the Gram matrix, shape (len(atoms), n_atoms), with all that may be non-zero."""
         atoms = np.asarray(atoms)
         position, kernel = np.divmod(atoms, self.n_kernels)
         row, column = np.divmod(position, self.grid_shape[1])
-        stencil = self.stencil()
+        stencil = self.stencil
         reach = np.array(stencil.shape[1:3]) // 2
         # Row, column and kernel of every target, and which of them are within the grid.
         rows = row[:, np.newaxis] + np.arange(-reach[0], reach[0] + 1)
@@ -276,19 +251,13 @@ class ConvolutionalDictionary(Dictionary):
         values = stencil[kernel][inside]
         return sparse.csr_array((values.ravel(), targets.ravel(), starts), (len(atoms), self.shape[0]))
 
-    def stencil(self) -> np.ndarray:
-        """Return the inner products of a kernel with those at the positions around it.
-
-        Returns
-        -------
-        ndarray, shape (n_kernels, 2 r + 1, 2 c + 1, n_kernels)
-            ``[k, r + i, c + j, l]`` is the inner product of kernel k at a position with kernel l at the
-            position i rows and j columns further; beyond r rows or c columns kernels do not overlap.
-        """
-        return self._stencil
-
     @cached_property
-    def _stencil(self) -> np.ndarray:
+    def stencil(self) -> np.ndarray:
+        """The inner products of kernels with those around, shape (n_kernels, 2 r + 1, 2 c + 1, n_kernels).
+
+        ``[k, r + i, c + j, l]`` is that of kernel k at a position with kernel l at the position i rows and j
+        columns further; beyond r rows or c columns kernels do not overlap.
+        """
         n_kernels, height, width = self.kernel_planes.shape
         row_stride, column_stride = self.plane_strides
         reach_rows, reach_columns = (height - 1) // row_stride, (width - 1) // column_stride
@@ -303,15 +272,9 @@ class ConvolutionalDictionary(Dictionary):
         return checks.read_only(stencil)
 
     def complaint(self, signals: np.ndarray) -> str | None:
-        """Return what is wrong with coding signals in this dictionary, in one sentence, or None.
-
-        Atoms that are equal but for a factor make codes that are not unique.  Where no kernel has a mean,
-        slow changes of an image are coded by many large coefficients of both signs, or not at all.
-
-        Parameters
-        ----------
-        signals : ndarray, shape (n_signals, n_features)
-        """
+        """Return what is wrong with coding signals in this dictionary, in one sentence, or None."""
+        # Atoms that are equal but for a factor make codes that are not unique.  Where no kernel has a mean,
+        # slow changes of an image are coded by many large coefficients of both signs, or not at all.
         if self._equal_kernels is not None:
             first, second = self._equal_kernels
             return (
@@ -348,7 +311,7 @@ class ConvolutionalDictionary(Dictionary):
         """Two kernels, perhaps at neighbouring positions, that are equal but for a factor."""
         # A kernel of norm zero is equal to none.
         inverse = inverse_norms(self.squared_norms[: self.n_kernels])
-        stencil = self.stencil()
+        stencil = self.stencil
         middle = np.array(stencil.shape[1:3]) // 2
         for kernel, products in enumerate(stencil):
             cosines = np.abs(products) * inverse[kernel] * inverse
@@ -358,16 +321,8 @@ class ConvolutionalDictionary(Dictionary):
         return None
 
     def toarray(self) -> np.ndarray:
-        """Return the atoms in full, shape (n_atoms, n_features), for small images and tests."""
-        n_atoms, n_features = self.shape
-        array = np.zeros((n_atoms, n_features))
-        atoms = array.reshape(*self.grid_shape, self.n_kernels, *self.plane_shape)
-        height, width = self.kernel_planes.shape[1:]
-        for row in range(self.grid_shape[0]):
-            for column in range(self.grid_shape[1]):
-                top, left = self.plane_strides[0] * row, self.plane_strides[1] * column
-                atoms[row, column, :, top : top + height, left : left + width] = self.kernel_planes
-        return array
+        """Return the atoms in full, shape (n_atoms, n_features), for small images."""
+        return self.reconstruct(sparse.eye_array(self.shape[0], format="csr"))
 
     def _placed(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
         """Return the pixels of an image under some rows and columns of the kernels, a view.
@@ -429,18 +384,15 @@ def _overlap(side: int, shift: int) -> tuple[slice, slice]:
 def require_grid(image_shape: tuple[int, int], kernel_shape: tuple[int, int], stride: int) -> None:
     """Raise ValueError unless kernels at steps of `stride` begin and end with the image."""
     require_room(image_shape, kernel_shape)
-    beyond = [image - kernel for image, kernel in zip(image_shape, kernel_shape, strict=True)]
-    for name, image, kernel, rest in zip(("rows", "columns"), image_shape, kernel_shape, beyond, strict=True):
-        if rest % stride:
-            strides = ", ".join(map(str, valid_strides(image_shape, kernel_shape)))
-            smaller, larger = (
-                valid_shape(image_shape, kernel_shape, stride, pad=pad) for pad in (False, True)
-            )
+    smaller, larger = (valid_shape(image_shape, kernel_shape, stride, pad=pad) for pad in (False, True))
+    for name, image, kernel, side in zip(
+        ("rows", "columns"), image_shape, kernel_shape, smaller, strict=True
+    ):
+        if image != side:
             raise ValueError(
-                f"stride must divide the {name} that the image has beyond a kernel, {image} - {kernel} = "
-                f"{rest}; got {stride}: of {image_shape[0]} x {image_shape[1]} pixels, strides that fit are "
-                f"{strides}; stride {stride} fits {smaller[0]} x {smaller[1]} (crop) and {larger[0]} x "
-                f"{larger[1]} (pad), which dictlearn.prepare_image does"
+                f"stride must divide the {name} that the image has beyond a kernel, {image} - {kernel}; got "
+                f"{stride}, which fits {smaller[0]} x {smaller[1]} (crop) and {larger[0]} x {larger[1]} "
+                "pixels (pad); dictlearn.prepare_image does that"
             )
 
 
@@ -457,20 +409,6 @@ def require_room(
             raise ValueError(
                 f"kernels must not be larger than {name}; got {kernel} {axis} in an image of {image}{hint}"
             )
-
-
-def valid_strides(image_shape: tuple[int, int], kernel_shape: tuple[int, int]) -> list[int]:
-    """Return the strides up to the kernel's shorter side at which kernels begin and end with the image.
-
-    Larger ones, which leave pixels out, are not proposed.
-    """
-    beyond = math.gcd(*(image - kernel for image, kernel in zip(image_shape, kernel_shape, strict=True)))
-    # The divisors of zero are all numbers.
-    largest = min(
-        (side for side, whole in zip(kernel_shape, image_shape, strict=True) if whole > side),
-        default=min(kernel_shape),
-    )
-    return [stride for stride in range(1, largest + 1) if beyond % stride == 0]
 
 
 def valid_shape(

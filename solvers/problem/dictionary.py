@@ -19,11 +19,9 @@ MOST_FOR_DIRECT_EIGENVALUES = 64
 
 
 class Dictionary(Value, Described, ABC):
-    """A matrix D of atoms d_i, one a row, by the products that solvers need.
+    """A matrix D of atoms d_i, one a row, by the products that solvers need."""
 
-    A new form of dictionary is a subclass.  Products of a row do not depend on the rows beside it, except in
-    `normal_product`.
-    """
+    # Products of a row do not depend on the rows beside it, except in `normal_product`.
 
     is_matrix = False
     """Whether this is a `MatrixDictionary`, of which rows and columns can be taken, with a Gram matrix."""
@@ -65,12 +63,8 @@ class Dictionary(Value, Described, ABC):
         return checks.read_only(np.where(squared_norms > 0.0, squared_norms, largest))
 
     @abstractmethod
-    def require_norms(self) -> None:
-        """Raise ValueError if all atoms are zero, or if floating point cannot hold a squared norm."""
-
     def complaint(self, signals: np.ndarray) -> str | None:
         """Return what is wrong with coding signals in this dictionary, in one sentence, or None."""
-        return None
 
     @abstractmethod
     def correlate(self, signals: np.ndarray) -> np.ndarray:
@@ -134,11 +128,14 @@ class Dictionary(Value, Described, ABC):
 
     @property
     def array(self) -> np.ndarray:
-        """The array of atoms, for solvers that cannot do without."""
-        raise TypeError(
-            f"problem must have an array of atoms for this solver; got a {type(self).__name__}: for a small "
-            "image, pass its toarray()"
-        )
+        """The array of atoms, for solvers that cannot do without; others may not fit into memory in full."""
+        if self.rows is None:
+            kind = "sparse ones" if self.is_matrix else f"a {type(self).__name__}"
+            raise TypeError(
+                f"problem must have a dense array of atoms for this solver; got {kind}: pass "
+                "dictionary.toarray() if it fits into memory"
+            )
+        return self.rows
 
     def gram(self) -> np.ndarray:
         """Return G = D @ D.T, shape (n_atoms, n_atoms)."""

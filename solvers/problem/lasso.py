@@ -140,7 +140,8 @@ class LassoModel(Value, Described):
         self, dictionary: Any, penalty: Any, positive: Any, gram: Any, mask: Any = None, weights: Any = None
     ) -> None:
         atoms = dictionary_of(dictionary)
-        atoms.require_norms()
+        if not atoms.squared_norms.any():
+            raise ValueError("dictionary must have an atom of positive norm; got zeros only")
         vars(self).update(
             atoms=atoms,
             penalty=_checked_penalty(penalty, atoms, _checked_signs(positive, atoms.shape[0])),

@@ -63,21 +63,6 @@ class MatrixDictionary(Dictionary):
         """(n_atoms, n_features)."""
         return self.matrix.shape
 
-    @property
-    def array(self) -> np.ndarray:
-        """The array of atoms; sparse ones are refused, since they may be larger than memory in full."""
-        if self.rows is None:
-            raise TypeError(
-                "problem must have a dense array of atoms for this solver; got sparse ones: pass "
-                "dictionary.toarray() if it fits into memory; solve_active_set takes sparse ones"
-            )
-        return self.rows
-
-    def require_norms(self) -> None:
-        """Raise ValueError if all atoms are zero."""
-        if self.squared_norms.max() == 0.0:
-            raise ValueError("dictionary must have an atom of positive norm; got zeros only")
-
     def complaint(self, signals: np.ndarray) -> str | None:
         """Return in one sentence why an array seems to be transposed, or None."""
         return self._transposed
