@@ -76,7 +76,7 @@ class ActiveSet(Method):
     max_rounds: int | None = None
 
     name = "active_set"
-    takes = Takes(start=True, convolution=True, own_weights=TOGETHER, zero_penalties=TAKEN)
+    takes = Takes(start=True, convolution=True, own_weights=TOGETHER, zero_penalties=TAKEN, mixed_signs=True)
     steps = "rounds"
     usual_tol = 1e-6
     finest_tol = 1e-10

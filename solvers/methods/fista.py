@@ -70,6 +70,7 @@ class Fista(Method):
         weights_with_convolution=True,
         own_weights=TOGETHER,
         zero_penalties=TAKEN,
+        mixed_signs=True,
     )
 
     def __post_init__(self) -> None:

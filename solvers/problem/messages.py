@@ -80,10 +80,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
 
 
 def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> None:
-    """Warn if a constant atom without penalty, an intercept, has the code zero because `positive` wants that.
-
-    Shapes: codes (n_signals, n_atoms).
-    """
+    """Warn if a constant atom without penalty, an intercept, has the code zero because it is `positive`."""
     if not (problem.penalty.has_zeros and problem.positive.any() and problem.atoms.is_matrix):
         return
     unpenalised = np.flatnonzero(problem.positive & (problem.l1_weights + problem.curvatures == 0.0))
@@ -92,8 +89,8 @@ def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> 
     cut = constant[(codes[:, constant].toarray() == 0.0).any(axis=0)]
     if len(cut):
         warn_caller(
-            f"positive=True holds for atom {cut[0]} as well, a constant without penalty: an intercept below "
-            "zero becomes zero; subtract the mean from the signals and from each atom in place of that atom",
+            f"positive holds for atom {cut[0]} as well, a constant without penalty: an intercept below zero "
+            "becomes zero; pass a bool for each atom, False for that one",
             IllPosedWarning,
         )
 

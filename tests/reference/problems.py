@@ -94,6 +94,7 @@ CONVOLUTIONAL = ("images", "colour", "one dimension")
 SIGNALS = ("noise", "mixture", "zero among them", "sparse", "scaled", "beyond the atoms")
 WEIGHTS = ("none", "one mask", "own masks", "weights", "own weights")
 PENALTIES = ("number", "vector", "elastic net", "by norms", "some zeros", "weak")
+SIGNS = (False, True, "mixed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +120,12 @@ class Case:
     seed: int
 
     @property
-    def positive(self) -> bool:
-        return self.options["positive"]
+    def positive(self) -> np.ndarray:
+        return np.broadcast_to(self.options["positive"], len(self.atoms))
+
+    @property
+    def is_mixed(self) -> bool:
+        return self.positive.any() and not self.positive.all()
 
     @property
     def energies(self) -> np.ndarray:
@@ -149,7 +154,7 @@ class Case:
             norms > 0.0, norms, np.inf
         )
         codes = sizes * rng.standard_normal(sizes.shape) * (rng.random(sizes.shape) < density)
-        return np.abs(codes) if self.positive else codes
+        return np.where(self.positive, np.abs(codes), codes)
 
 
 def problems(
@@ -168,7 +173,7 @@ def problems(
         drawn(signals, SIGNALS),
         drawn(weights, WEIGHTS),
         drawn(penalty, PENALTIES),
-        drawn(positive, (False, True)),
+        drawn(positive, SIGNS),
         drawn(limited, (False, True)),
         st.integers(2, most),
         st.integers(0, 2**20),
@@ -179,6 +184,8 @@ def case(dictionary, signals, weights, penalty, positive, limited, about, seed) 
     """Return one problem of these kinds, of about this many atoms."""
     rng = np.random.default_rng([seed, about])
     form, atoms = _atoms(rng, dictionary, about)
+    if positive == "mixed":
+        positive = True if dictionary in CONVOLUTIONAL else np.arange(len(atoms)) % 2 == seed % 2
     n_signals = int(rng.integers(1, 5))
     if signals == "zero among them":
         n_signals += 1
@@ -186,7 +193,7 @@ def case(dictionary, signals, weights, penalty, positive, limited, about, seed) 
     counts, options = _weights(rng, weights, values.shape)
     norms = np.sqrt((atoms**2).sum(axis=1))
     reach = (counts * values) @ atoms.T / np.where(norms > 0.0, norms, np.inf)
-    largest = (reach if positive else np.abs(reach)).max()
+    largest = np.where(positive, reach, np.abs(reach)).max()
     largest = largest if largest > 0.0 else 1.0
     share = rng.choice([0.9, 0.3, 0.1, 0.03])
     if penalty == "weak":
@@ -273,7 +280,7 @@ def _values(rng, kind, n_signals, atoms, positive):
     units = atoms / np.where(norms > 0.0, norms, 1.0)[:, np.newaxis]
     if kind == "mixture":
         codes = rng.standard_normal((n_signals, n_atoms)) * (rng.random((n_signals, n_atoms)) < 0.3)
-        values = (np.abs(codes) if positive else codes) @ units + 0.01 * values
+        values = np.where(positive, np.abs(codes), codes) @ units + 0.01 * values
     elif kind == "zero among them":
         values[rng.integers(n_signals)] = 0.0
     elif kind == "sparse":

@@ -17,7 +17,7 @@ class ExactProblem:
         self.weights = rational(weights if weights.ndim == 1 else weights[signal])
         self.l1 = rational(problem.l1_weights)
         self.l2 = rational(problem.curvatures)
-        self.positive = problem.is_positive
+        self.positive = problem.positive
 
     def residual(self, code):
         """s - a D."""
@@ -41,7 +41,7 @@ class ExactProblem:
         """E(a) minus the largest dual objective along a direction, which `code` is not asked for."""
         along, squared = self.product(self.signal, direction), self.product(direction, direction)
         reach = [self.product(atom, direction) for atom in self.atoms]
-        reach = reach if self.positive else [abs(x) for x in reach]
+        reach = self._reach(reach)
         multiple = max(along / squared, Fraction(0)) if squared else Fraction(0)
         bounds = [l1 / x for x, l1, l2 in zip(reach, self.l1, self.l2, strict=True) if not l2 and x > 0]
         multiple = min([multiple, *bounds])
@@ -59,6 +59,10 @@ class ExactProblem:
             multiple = max(step, Fraction(0))
         conjugates = sum(((multiple * x - l1) ** 2 / l2 for x, l1, l2 in beyond), Fraction(0)) / 2
         return self.objective(code) - (multiple * along - multiple**2 * squared / 2 - conjugates)
+
+    def _reach(self, pulls):
+        """How far each correlation can pull its code from zero."""
+        return [x if one_sided else abs(x) for x, one_sided in zip(pulls, self.positive, strict=True)]
 
     @classmethod
     def of(cls, atoms, signal, weights, l1, l2, *, positive):
@@ -94,7 +98,7 @@ class ExactProblem:
             full = [code.get(i, Fraction(0)) for i in range(len(self.atoms))]
             residual = self.residual(full)
             pulls = [self.product(atom, residual) for atom in self.atoms]
-            reach = pulls if self.positive else [abs(x) for x in pulls]
+            reach = self._reach(pulls)
             outside = [i for i in range(len(self.atoms)) if i not in signs]
             entering = max(outside, key=lambda i: reach[i] - self.l1[i], default=None)
             if entering is None or reach[entering] <= self.l1[entering]:

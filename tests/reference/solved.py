@@ -31,11 +31,13 @@ def refusal(name, this):
     """Return what of a problem a method refuses, the name of the argument and the type of the error."""
     takes = METHODS[name].takes
     form, _, weights, _ = this.kind
-    zeros = {"taken": True, "refused": False, "not negative": this.positive}[takes.zero_penalties]
+    zeros = {"taken": True, "refused": False, "not negative": this.positive.all()}[takes.zero_penalties]
     if form in CONVOLUTIONAL and not takes.convolution:
         return TypeError, "array of atoms"
     if form in CONVOLUTIONAL and weights != "none" and not takes.weights_with_convolution:
         return TypeError, "masked or weighted"
+    if this.is_mixed and not takes.mixed_signs:
+        return TypeError, "positive"
     if (this.l1 == 0.0).any() and not zeros:
         return ValueError, "penalty"
     if form == "sparse" and name == "coordinate_descent":

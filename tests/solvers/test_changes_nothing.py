@@ -111,10 +111,11 @@ def test_neither_order_nor_units_nor_signs_of_atoms_matter(name, data, seed):
     expected = solved(method, this, tol=tol)
     order = rng.permutation(len(this.atoms))
     units = np.exp2(rng.integers(-2, 3, len(order)) * (name not in ("digital", "spiking_clock")))
-    signs = 1.0 if this.positive else rng.choice([-1.0, 1.0], len(order))
+    signs = np.where(this.positive, 1.0, rng.choice([-1.0, 1.0], len(order)))
     other = this.problem(
         dictionary=(this.atoms * (units * signs)[:, np.newaxis])[order],
         penalty=ElasticNet((this.l1 * units)[order], (this.l2 * units**2)[order]),
+        positive=this.positive[order] if this.is_mixed else this.positive.all(),
     )
     found = solved(method, this, other, tol=tol)
     require_as_good(this, expected, found)
@@ -260,7 +261,7 @@ def test_forms_of_a_dictionary_have_the_products_of_its_array(this):
         if this.kind[0] not in CONVOLUTIONAL:
             close(problem.weighted.atoms.gram_rows(rows), (this.atoms[rows] * this.weights[0]) @ this.atoms.T)
     reach = weighted @ this.atoms.T
-    largest = np.maximum((reach if this.positive else np.abs(reach)).max(axis=1), 0.0)
+    largest = np.maximum(np.where(this.positive, reach, np.abs(reach)).max(axis=1), 0.0)
     if "feature_weights" not in this.options:
         mask = this.options.get("mask")
         close(penalty_max(this.dictionary, this.signals, positive=this.positive, mask=mask), largest)

@@ -120,6 +120,10 @@ GROUPS[0, :2] = GROUPS[1, 2] = GROUPS[2, 3] = 1.0
 SQUARE = random_case(n_atoms=12)
 ONCE = {
     "no positive correlation": (lambda: solve_spiking(NEGATIVE), "all codes are zero: .*positive=True"),
+    "a cut intercept": (
+        lambda: solve_fista(LassoProblem([[1.0, 0.0], [1.0, 1.0]], [[1.0, -2.0]], [0.1, 0.0], positive=True)),
+        "positive holds for atom 1",
+    ),
     "one signal": (lambda: solve_fista(ABOVE.subset([0])), "all codes are zero at this penalty"),
     "all masks": (
         lambda: solve_spiking(random_case(mask=masks(4)).with_penalty(1e3), n_jobs=2),

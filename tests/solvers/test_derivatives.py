@@ -27,7 +27,7 @@ STENCIL = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
 
 def supports_of(drawn, codes):
     """Return the atoms whose equations a code solves; without a penalty zero is no bound."""
-    is_free = (drawn.l1 == 0.0) & drawn.atoms.any(axis=1) & (not drawn.positive)
+    is_free = (drawn.l1 == 0.0) & drawn.atoms.any(axis=1) & ~drawn.positive
     return [np.flatnonzero((code != 0.0) | is_free) for code in codes]
 
 
@@ -38,10 +38,10 @@ def require_smooth(drawn, codes):
         unit = norms[k] * np.sqrt(2.0 * drawn.energies[k])
         residual = drawn.values[k] - codes[k] @ drawn.atoms
         pull = drawn.atoms @ (drawn.weights[k] * residual)
-        pull = pull if drawn.positive else np.abs(pull)
+        pull = np.where(drawn.positive, pull, np.abs(pull))
         outside = np.setdiff1d(np.arange(len(drawn.atoms)), support)
         assume((pull[outside] < drawn.l1[outside] - 1e-3 * unit[outside]).all())
-        bound = support[(drawn.l1[support] > 0.0) | drawn.positive]
+        bound = support[(drawn.l1[support] > 0.0) | drawn.positive[support]]
         assume((np.abs(codes[k, bound]) * norms[k, bound] ** 2 >= 1e-3 * unit[bound]).all())
         atoms = drawn.atoms[support] / np.maximum(norms[k, support], 1e-300)[:, np.newaxis]
         assume(np.linalg.cond((atoms * drawn.weights[k]) @ atoms.T) < 1e4 if len(support) else True)
@@ -49,7 +49,7 @@ def require_smooth(drawn, codes):
 
 def require_independent(drawn):
     """Leave out problems that are refused: atoms without any penalty depend on each other."""
-    is_free = (drawn.l1 == 0.0) & (drawn.l2 == 0.0) & drawn.atoms.any(axis=1) & (not drawn.positive)
+    is_free = (drawn.l1 == 0.0) & (drawn.l2 == 0.0) & drawn.atoms.any(axis=1) & ~drawn.positive
     for weights in drawn.weights:
         atoms = drawn.atoms[is_free] * np.sqrt(weights)
         atoms = atoms / np.maximum(np.linalg.norm(atoms, axis=1, keepdims=True), 1e-300)
@@ -63,6 +63,7 @@ def require_independent(drawn):
     drawn=problems(
         dictionary=[kind for kind in DICTIONARIES if kind not in (*CONVOLUTIONAL, "zero atoms")],
         signals=("noise", "mixture", "sparse", "scaled"),
+        positive=(False, True),
         limited=False,
     )
 )
@@ -126,7 +127,10 @@ def test_gradients_are_the_formula_on_the_support(drawn):
 @examples(20)
 @given(
     drawn=problems(
-        dictionary=("random", "coherent", "sparse", "integers"), signals=("noise", "mixture"), limited=False
+        dictionary=("random", "coherent", "sparse", "integers"),
+        signals=("noise", "mixture"),
+        positive=(False, True),
+        limited=False,
     ),
     name=st.sampled_from(GRADIENTS),
 )

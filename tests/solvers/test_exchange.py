@@ -22,6 +22,7 @@ from tests.tiers import examples
         signals=("noise", "mixture"),
         weights=("none", "one mask", "weights"),
         penalty=("number", "vector", "elastic net"),
+        positive=(False, True),
         limited=False,
     )
 )

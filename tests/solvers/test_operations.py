@@ -157,6 +157,7 @@ COUNTED = ("active_set", "fista", "spiking", "spiking_one_window", "active_set_f
         signals=("noise", "mixture", "zero among them"),
         weights=("none", "one mask", "weights"),
         penalty=("number", "vector", "elastic net"),
+        positive=(False, True),
         limited=False,
     ),
 )
