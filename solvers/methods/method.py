@@ -165,8 +165,8 @@ def solve(
         The method, with its options: one of `METHODS`, or another one.
     start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
         Where to start: codes, or the result of a solver; by default zero.
-    tol : float, optional
-        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``; by default `Method.usual_tol`.
+    tol : float, default `Method.usual_tol`
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     n_jobs : int, optional
         The number of joblib workers that share the signals.  None is one, unless a `joblib.parallel_config`
         says otherwise; -1 is one for each processor.
@@ -176,14 +176,14 @@ def solve(
     Returns
     -------
     SparseCodingResult
-        For methods of spikes a `SpikingCodingResult`.
+        Of methods of spikes a `SpikingCodingResult`.
 
     Warns
     -----
     IllPosedWarning
         If dictionary or penalty do not suit the signals.
     sklearn.exceptions.ConvergenceWarning
-        If a signal does not reach `tol`.
+        If a signal does not reach `tol`.  Its code is the best one found, with its true gap.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from inspect import Parameter, cleandoc, signature
+from inspect import cleandoc, signature
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from snn.base import checks
@@ -62,56 +62,31 @@ class Common(TypedDict, total=False):
     progress: bool
 
 
-COMMON = {
-    "problem": """problem : LassoProblem
-    The problem.""",
-    "start": """start : array_like or csr_array of shape (n_signals, n_atoms), or result, optional
-    Where to start: codes, or the result of a solver; by default zero.""",
-    "tol": """tol : float, default {tol:g}
-    A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.""",
-    "n_jobs": """n_jobs : int, optional
-    The number of joblib workers that share the signals.  None is one, unless a `joblib.parallel_config` says
-    otherwise; -1 is one for each processor.""",
-    "progress": """progress : bool, default False
-    Show a progress bar, in signals.""",
-}
-RETURNS = """Returns
--------
-{result}
-    `n_steps` counts {steps}.
-
-Warns
------
-sklearn.exceptions.ConvergenceWarning
-    If a signal does not reach `tol`.  Its code is the best one found, with its true gap."""
 SECTION = re.compile(r"\n\n(?=\w+\n-+\n)")
 ENTRY = re.compile(r"\n(?=\w+ : )")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _made_of(method: type[Method]) -> Callable[[F], F]:
-    """Return a decorator that gives a function the documentation of a method, and the whole signature.
+    """Return a decorator that gives a function the options of `solve`, and the documentation of a method.
 
     The docstring of the function has a summary.
     """
     text, options, *sections = SECTION.split(cleandoc(method.__doc__ or ""))
-    defaults = {"start": None, "tol": method.usual_tol, "n_jobs": None, "progress": False}
-    shared = {
-        name: Parameter(name, Parameter.KEYWORD_ONLY, default=defaults[name], annotation=kind.__forward_arg__)
-        for name, kind in Common.__annotations__.items()
-        if name != "start" or method.takes.start
-    }
+    _, shared, *outcome = SECTION.split(cleandoc(solve.__doc__ or ""))[:-1]
+    entries = [entry for listed in (shared, options) for entry in ENTRY.split(listed.split("\n", 2)[2])]
+    texts = {entry.partition(" : ")[0]: entry for entry in entries}
+    texts["tol"] = texts["tol"].replace("`Method.usual_tol`", f"{method.usual_tol:g}")
 
     def documented(function: F) -> F:
-        entries = ENTRY.split(options.split("\n", 2)[2])
-        texts = COMMON | {entry.partition(" : ")[0]: entry for entry in entries}
-        problem, *more, _ = signature(function).parameters.values()
-        last = [shared.pop(name) for name in ("n_jobs", "progress")]
-        parameters = [problem, *shared.values(), *more, *last]
-        listed = "\n".join(texts[parameter.name] for parameter in parameters).format(tol=method.usual_tol)
-        returned = RETURNS.format(result=method.result.__name__, steps=method.steps)
-        parts = (text.partition("\n\n")[2], f"Parameters\n----------\n{listed}", returned, *sections)
+        common = dict(signature(solve).parameters)
+        common["tol"] = common["tol"].replace(default=method.usual_tol)
+        own = dict(signature(function).parameters)
+        names = ["problem", *["start"][: method.takes.start], "tol", *list(own)[1:-1], "n_jobs", "progress"]
+        listed = "\n".join(texts[name] for name in names)
+        parts = (text.partition("\n\n")[2], f"Parameters\n----------\n{listed}", *outcome, *sections)
         function.__doc__ = "\n\n".join([cleandoc(function.__doc__ or ""), *filter(None, parts)])
+        parameters = [(common | own)[name] for name in names]
         described: Any = function
         described.__signature__ = signature(function).replace(parameters=parameters)
         return function
@@ -128,8 +103,7 @@ def solve_spiking(
     **common: Unpack[Common],
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of spiking neurons, one (positive) or two for each atom."""
-    result: SpikingCodingResult = solve(problem, Stages(max_duration, how), **common)
-    return result
+    return solve(problem, Stages(max_duration, how), **common)
 
 
 @_made_of(Stages)
@@ -142,8 +116,7 @@ def solve_digital(
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom."""
     checks.instance_of("how", how, Digital)
-    result: SpikingCodingResult = solve(problem, Stages(max_duration, how), **common)
-    return result
+    return solve(problem, Stages(max_duration, how), **common)
 
 
 @_made_of(ActiveSet)
@@ -151,8 +124,7 @@ def solve_active_set(
     problem: LassoProblem, *, max_rounds: int | None = None, **common: Unpack[Common]
 ) -> SparseCodingResult:
     """Solve a LASSO by an active-set method: optimality equations on a support that is corrected."""
-    result: SparseCodingResult = solve(problem, ActiveSet(max_rounds), **common)
-    return result
+    return solve(problem, ActiveSet(max_rounds), **common)
 
 
 @_made_of(Fista)
@@ -160,8 +132,7 @@ def solve_fista(
     problem: LassoProblem, *, max_iter: int = 10_000, **common: Unpack[Common]
 ) -> SparseCodingResult:
     """Solve a LASSO by accelerated proximal gradient steps (FISTA) with adaptive restart."""
-    result: SparseCodingResult = solve(problem, Fista(max_iter), **common)
-    return result
+    return solve(problem, Fista(max_iter), **common)
 
 
 @_made_of(Analog)
@@ -169,8 +140,7 @@ def solve_analog(
     problem: LassoProblem, *, max_duration: float = 10_000.0, **common: Unpack[Common]
 ) -> SparseCodingResult:
     """Solve a LASSO by the analog flow of the locally competitive algorithm (LCA)."""
-    result: SparseCodingResult = solve(problem, Analog(max_duration), **common)
-    return result
+    return solve(problem, Analog(max_duration), **common)
 
 
 @_made_of(CoordinateDescent)
@@ -178,5 +148,4 @@ def solve_coordinate_descent(
     problem: LassoProblem, *, max_iter: int = 10_000, **common: Unpack[Common]
 ) -> SparseCodingResult:
     """Solve a LASSO by cyclic coordinate descent, scikit-learn's `Lasso` with a precomputed Gram matrix."""
-    result: SparseCodingResult = solve(problem, CoordinateDescent(max_iter), **common)
-    return result
+    return solve(problem, CoordinateDescent(max_iter), **common)

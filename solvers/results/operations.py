@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from snn import OperationCounts
+from snn.base import checks
 from snn.base.describe import Drawn, counted
 from solvers.problem.lasso import LassoProblem
 
@@ -23,12 +24,12 @@ DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
 )
 """The purposes of operations; docs/operations.md says what is counted in each part."""
 
-EXACT, AT_MOST = BOUNDS = ("exact", "at most")
+EXACT, AT_MOST = "exact", "at most"
 SIGNS = {EXACT: "", AT_MOST: "<= "}
 
 
-class OperationLedger(Drawn, Mapping[str, OperationCounts]):
-    """The operations of a solver by their purpose: a mapping from the names of parts to counts.
+class OperationLedger(Drawn, dict[str, OperationCounts]):
+    """The operations of a solver by their purpose: counts by the names of parts.
 
     Counts are arrays of one entry a signal.  The Gram matrix, which many signals share, is not counted, but
     where it is computed for one signal alone.
@@ -45,52 +46,31 @@ class OperationLedger(Drawn, Mapping[str, OperationCounts]):
     """
 
     def __init__(self, parts: Mapping[str, OperationCounts], *, bound: str = EXACT) -> None:
-        _require_parts("parts", parts)
-        if bound not in BOUNDS:
-            raise ValueError(f"bound must be one of {BOUNDS}; got {bound!r}")
-        self._parts = {name: parts[name] for name in PARTS if name in parts}
+        super().__init__({name: parts[name] for name in PARTS if name in parts})
         self.bound = bound
 
-    def __getitem__(self, name: str) -> OperationCounts:
-        try:
-            return self._parts[name]
-        except KeyError:
-            raise KeyError(f"parts are {', '.join(map(repr, self._parts)) or 'none'}; got {name!r}") from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
     def _facts(self) -> dict[str, str]:
-        return {
-            "counts": self.bound,
-            **{name: _described(counts.total()) for name, counts in self.items()},
-        }
+        return {"counts": self.bound, **{name: _described(counts.total()) for name, counts in self.items()}}
 
     def counts(self, *names: str) -> OperationCounts:
         """Return the counts of some parts together, or of all; parts that are missing count as zero."""
-        _require_parts("names", names)
+        for name in names:
+            checks.one_of("name", name, PARTS)
         return sum((self[name] for name in names or self if name in self), OperationCounts())
 
     def without(self, *names: str) -> OperationCounts:
         """Return the counts of all parts but some: ``without("certificate")`` compares methods."""
-        _require_parts("names", names)
+        for name in names:
+            checks.one_of("name", name, PARTS)
         left = [name for name in PARTS if name not in names]
         return self.counts(*left) if left else OperationCounts()
 
 
-def added(ledgers: Sequence[OperationLedger], *, once: Sequence[str] = ()) -> OperationLedger:
-    """Return the sum of the ledgers of one solver, part by part."""
-    parts = {
-        name: ledgers[0][name]
-        if name in once
-        else sum((ledger[name] for ledger in ledgers if name in ledger), OperationCounts())
-        for name in PARTS
-        if any(name in ledger for ledger in ledgers)
-    }
-    return OperationLedger(parts, bound=ledgers[0].bound)
+def added(ledgers: Sequence[OperationLedger], *, once: str) -> OperationLedger:
+    """Return the sum of the ledgers of one solver, part by part; the part `once` is the same in all."""
+    names = {name for ledger in ledgers for name in ledger if name != once}
+    parts = {name: sum((ledger.counts(name) for ledger in ledgers), OperationCounts()) for name in names}
+    return OperationLedger(parts | {once: ledgers[0][once]}, bound=ledgers[0].bound)
 
 
 def drive_work(problem: LassoProblem) -> int:
@@ -109,12 +89,6 @@ def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
         support_size = np.asarray(support_size, dtype=np.int64)
     n_covered = problem.atoms.features_of_atom
     return (3 * support_size + problem.n_atoms) * n_covered + 2 * problem.n_features
-
-
-def _require_parts(argument: str, names: Iterable[str]) -> None:
-    for name in names:
-        if name not in PARTS:
-            raise ValueError(f"{argument} must be of {', '.join(PARTS)}; got {name!r}")
 
 
 def _described(counts: OperationCounts) -> str:

@@ -71,7 +71,7 @@ class PathResult(Value, Drawn):
     @cached_property
     def operations(self) -> OperationLedger:
         """What each signal took at all multiples, part by part; arrays of shape (n_signals,)."""
-        return added([result.operations for result in self.results], once=(DRIVE,))
+        return added([result.operations for result in self.results], once=DRIVE)
 
     @property
     def converged(self) -> bool:

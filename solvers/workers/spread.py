@@ -50,27 +50,25 @@ def spread(
     """Solve batches on workers of the kind that a `joblib.parallel_config` says, or of the kind preferred.
 
     Other processes get the arrays of `solve` and of `common`, to which batches may refer, once.  BLAS has one
-    thread in all workers: it rounds products of matrices differently with their number, and results must not
-    depend on workers.
+    thread in other workers than the caller's: it rounds products of matrices differently with their number,
+    and results must not depend on workers.
     """
-    is_serial = len(batches) == 1 or n_workers == 1
-    with one_blas_thread():
-        done: Iterator[tuple[int, Outcome]]
-        if is_serial:
-            done = ((k, solve(batch)) for k, batch in enumerate(batches))
-        else:  # to ask for the backend takes as long as some problems, and to import it longer
-            from joblib.parallel import ThreadingBackend, get_active_backend
+    done: Iterator[tuple[int, Outcome]]
+    if len(batches) == 1 or n_workers == 1:
+        done = ((k, solve(batch)) for k, batch in enumerate(batches))
+    else:  # to ask for the backend takes as long as some problems, and to import it longer
+        from joblib.parallel import ThreadingBackend, get_active_backend
 
-            backend, _ = get_active_backend(prefer=prefer)
-            if isinstance(backend, ThreadingBackend):
-                done = _by_threads(solve, batches, n_workers)
-            else:
-                done = _by_joblib(solve, batches, n_jobs, common, backend)
-        outcomes: list[Any] = [None] * len(batches)
-        for k, outcome in done:
-            outcomes[k] = outcome
-            if bar is not None:
-                bar.update(count(outcome))
+        backend, _ = get_active_backend(prefer=prefer)
+        if isinstance(backend, ThreadingBackend):
+            done = _by_threads(solve, batches, n_workers)
+        else:
+            done = _by_joblib(solve, batches, n_jobs, common, backend)
+    outcomes: list[Any] = [None] * len(batches)
+    for k, outcome in done:
+        outcomes[k] = outcome
+        if bar is not None:
+            bar.update(count(outcome))
     return outcomes
 
 
