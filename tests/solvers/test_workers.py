@@ -84,7 +84,9 @@ def test_workers_use_one_thread_of_blas_and_the_caller_has_its_own_again(backend
         joblib.parallel_config(backend=backend, n_jobs=2),
     ):
         with blas.one_blas_thread():
-            assert spread(blas_threads, range(4), None, 1 if backend == "sequential" else 2, None) == [{1}] * 4
+            assert (
+                spread(blas_threads, range(4), None, 1 if backend == "sequential" else 2, None) == [{1}] * 4
+            )
         assert blas_threads(None) == {2}
 
 
