@@ -133,7 +133,6 @@ def from_nir(
                 f"tau of node {name!r} must be one number, the same for all synapses; got {tau.min()} to "
                 f"{tau.max()}, and {time_constant}"
             )
-    soma_bias, firing_threshold = np.empty((2, sum(math.prod(known[name].shape_behind) for name in names)))
     populations: dict[str, np.ndarray] = {}
     first = 0
     for name in names:
@@ -142,10 +141,8 @@ def from_nir(
         # The channels of a grid come first in NIR, and last here.
         neurons = neurons.transpose(2, 0, 1) if len(shape) == 3 else neurons.reshape(shape)
         populations[name] = checks.read_only(neurons)
-        soma_bias[neurons.ravel()] = time_constant * _drive(name, known, before, signals)
-        firing_threshold[neurons] = known[name].leading
     return ImportedNetwork(
-        network=SpikingNetwork(_weights(populations, known, before), soma_bias, firing_threshold),
+        network=_network(populations, known, before, signals, time_constant),
         populations=populations,
         time_constant=time_constant,
         ignored=tuple(n for n in nodes if n not in known and kind_of(nodes[n]) not in ("Input", "Output")),
@@ -252,69 +249,67 @@ def _signals(inputs: dict[str, tuple[int, ...]], signal: Any) -> dict[str, np.nd
     for name, given in signal.items():
         if name not in inputs:
             raise ValueError(f"signal must be for the inputs {sorted(inputs)}; got {name!r}")
-        shape, values = inputs[name], _real_values("signal", given)
-        if values.shape not in (shape, (math.prod(shape),)):
-            raise ValueError(f"signal must have the shape {shape} of the input {name!r}; got {values.shape}")
-        signals[name] = values.ravel()
+        given, shape = np.atleast_1d(given), inputs[name]
+        shape = (math.prod(shape),) if given.ndim == 1 else shape
+        signals[name] = checks.real_array("signal", given, shape=shape, meaning=f"as {name!r}").ravel()
     return signals
 
 
-def _drive(
-    target: str, known: dict[str, _Node], before: dict[str, list[str]], signals: dict[str, np.ndarray]
-) -> np.ndarray:
-    """Return the constant drive of an IF node, an element each."""
-    total = np.zeros(math.prod(known[target].shape_behind))
-    for name in before[target]:
-        total += known[name].factor
-        for source in before[name]:
-            if source in signals:
-                total += known[name].times(signals[source])
-            elif known[source].kind == "Input" and known[name].leading.any():
-                raise ValueError(
-                    f"signal must be given: node {target!r} depends on the input {source!r}; for none pass "
-                    "zeros"
-                )
-    return known[target].factor.ravel() * total
-
-
-def _weights(
-    populations: dict[str, np.ndarray], known: dict[str, _Node], before: dict[str, list[str]]
-) -> np.ndarray | Segments | StencilWeights:
-    """Return the weights, [source, target], in a form that is as near to the graph as possible."""
-    paths = [
-        (source, synapse, name, target)
-        for target in populations
-        for name in before[target]
-        for synapse in before[name]
-        if known[synapse].kind == "LI"
-        for source in before[synapse]
-    ]
-    blocks = []
-    for source, synapse, name, target in paths:
-        of_targets, of_sources = known[target].factor.ravel(), known[synapse].factor.ravel()
-        if known[name].kind == "Conv2d":
-            is_scaled = (of_targets != 1.0).any() or (of_sources != 1.0).any()
-            if len(populations) > 1 or len(paths) > 1 or is_scaled:
-                raise ValueError(
-                    f"node {name!r} must be the only way between neurons of a graph, from one IF node to "
-                    f"itself with resistances of one, where a Conv2d is; got {source!r} to {target!r}"
-                )
-            return _stencil(name, known[name])
-        weight = of_targets[:, np.newaxis] * known[name].leading * of_sources
-        if source == target and weight.diagonal().any():
-            element = int(np.flatnonzero(weight.diagonal())[0])
-            raise ValueError(
-                f"node {source!r} must not reach its own neurons, only others; got a weight of "
-                f"{weight[element, element]} from element {element} to itself"
-            )
-        # Elements of a node have the order of its array, and neurons another one where it is 3-D.
-        rows, columns = (np.argsort(populations[end].ravel()) for end in (source, target))
-        values = weight.T[rows][:, columns]
-        blocks.append(Block(int(populations[source].min()), int(populations[target].min()), values))
+def _network(
+    populations: dict[str, np.ndarray],
+    known: dict[str, _Node],
+    before: dict[str, list[str]],
+    signals: dict[str, np.ndarray],
+    time_constant: float,
+) -> SpikingNetwork:
+    """Return the network; its weights have a form that is as near to the graph as possible."""
     n_neurons = sum(neurons.size for neurons in populations.values())
-    if len(populations) > 1:
-        return Segments.of_blocks(n_neurons, blocks)
-    return sum((block.values for block in blocks), np.zeros((n_neurons, n_neurons)))
+    soma_bias, firing_threshold = np.zeros(n_neurons), np.empty(n_neurons)
+    blocks, convolutions = [], []
+    for target, neurons in populations.items():
+        drive, of_targets = np.zeros(neurons.size), known[target].factor.ravel()
+        for name in before[target]:
+            linear = known[name]
+            drive += linear.factor
+            for node in before[name]:
+                if node in signals:
+                    drive += linear.times(signals[node])
+                elif known[node].kind == "Input" and linear.leading.any():
+                    raise ValueError(
+                        f"signal must be given: node {target!r} depends on the input {node!r}; for none pass "
+                        "zeros"
+                    )
+            for source, synapse in ((source, node) for node in before[name] for source in before[node]):
+                of_sources = known[synapse].factor.ravel()
+                if linear.kind == "Conv2d":
+                    convolutions.append((name, (of_targets == 1.0).all() and (of_sources == 1.0).all()))
+                    continue
+                weight = of_targets[:, np.newaxis] * linear.leading * of_sources
+                if source == target and weight.diagonal().any():
+                    raise ValueError(
+                        f"node {source!r} must not reach its own neurons, only others; got weights from "
+                        f"elements {np.flatnonzero(weight.diagonal())} to themselves"
+                    )
+                # Elements of a node have the order of its array, and neurons another one on a grid.
+                rows, columns = (np.argsort(populations[end].ravel()) for end in (source, target))
+                values = weight.T[rows][:, columns]
+                blocks.append(Block(int(populations[source].min()), int(neurons.min()), values))
+        soma_bias[neurons.ravel()] = time_constant * (of_targets * drive)
+        firing_threshold[neurons] = known[target].leading
+    weights: Any
+    if convolutions:
+        (name, is_plain), *others = convolutions
+        if len(populations) > 1 or others or blocks or not is_plain:
+            raise ValueError(
+                f"node {name!r} must be the only way between the neurons of a graph, from one IF node to "
+                f"itself with resistances of one, since it is a Conv2d; got IF nodes {list(populations)}"
+            )
+        weights = _stencil(name, known[name])
+    elif len(populations) > 1:
+        weights = Segments.of_blocks(n_neurons, blocks)
+    else:
+        weights = sum((block.values for block in blocks), np.zeros((n_neurons, n_neurons)))
+    return SpikingNetwork(weights, soma_bias, firing_threshold)
 
 
 def _stencil(name: str, node: _Node) -> StencilWeights:
@@ -376,17 +371,10 @@ def _node(name: str, node: Any) -> _Node:
 
 
 def _parameter(name: str, node: Any, what: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
-    """Return a parameter of a node as a float64 array, checked."""
-    return _real_values(f"{what} of node {name!r}", getattr(node, what), shape)
-
-
-def _real_values(label: str, value: Any, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
-    """Return `value` as `checks.real_array` does; without a shape, with any number of axes."""
-    try:
-        shape = np.shape(value) if shape is None else shape
-    except ValueError:  # rows of several lengths, which the check refuses
-        shape = ()
-    return checks.real_array(label, value, shape=shape)
+    """Return a parameter of a node as a float64 array; without a shape, with any number of axes."""
+    value = getattr(node, what)
+    shape = np.shape(value) if shape is None else shape
+    return checks.real_array(f"{what} of node {name!r}", value, shape=shape)
 
 
 def _integers(label: str, value: Any, *, least: int = 1, length: int | None = None) -> tuple[int, ...]:
