@@ -44,6 +44,7 @@ SIGNALS_AT_ONCE = 4096
 # Parameters that are fields of `LearningSettings`.
 OF_SETTINGS = (
     "kappa", "duration", "time_step", "amplitude", "readout", "inputs", "weight_format", "rule", "batch_size",
+    "replacement",
 )  # fmt: skip
 # Names of scikit-learn for those of `new_learner`.
 NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
@@ -71,7 +72,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     split_channels : bool, default False
         Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`), and
         learned by atoms and codes that are not negative in these, as in the paper.
-    kappa, duration, time_step, amplitude, readout, inputs, weight_format, rule, batch_size
+    kappa, duration, time_step, amplitude, readout, inputs, weight_format, rule, batch_size, replacement
         As for `LearningSettings`: how the network is run while it learns, and how it learns.
     transform_alpha : float or array_like of shape (n_components,), optional
         The penalty of the codes of `transform`; by default `alpha`.
@@ -85,8 +86,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     dict_init : array_like, shape (n_components, n_features), or TwoPhaseNetwork, optional
         Atoms to start from, split as the signals are and brought to unit norm, or any network.  By default
         `random_dictionary`.
-    replace_dead : bool, default False
-        Whether atoms that have long been silent are replaced, by what samples are missing most.
     tol : float, default 1e-6
         Largest duality gap of the codes, as a share of 1/2 ||signal||^2.
     checkpoint, checkpoint_every, callback, progress
@@ -146,11 +145,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     inputs: str = "spiking"
     weight_format: FixedPoint | None = None
     rule: Rule | None = None
+    replacement: bool = True
     transform_alpha: float | ArrayLike | None = None
     positive_code: bool = False
     positive_dict: bool = False
     dict_init: ArrayLike | TwoPhaseNetwork | None = None
-    replace_dead: bool = False
     tol: float = 1e-6
     checkpoint: str | os.PathLike[str] | None = None
     checkpoint_every: int = 10_000
@@ -233,7 +232,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self._check_coding(learner.n_atoms)
         learner.scale *= settings.amplitude / learner.settings.amplitude
         learner.settings = settings
-        learner.replace_dead = checks.flag("replace_dead", self.replace_dead)
         with threadpool_limits(limits=1, user_api="blas"):
             for first in range(0, len(signals), settings.batch_size):
                 batch = slice(first, first + settings.batch_size)
@@ -409,7 +407,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 mask=mask,
                 settings=settings,
                 start=start,
-                replace_dead=self.replace_dead,
                 rng=seed,
             )
 
@@ -478,7 +475,7 @@ def _warn_of_silence(learner: TwoPhaseLearner, signals: np.ndarray) -> None:
     elif n_dead:
         message = (
             f"{n_dead} of {learner.n_atoms} atoms are dead: silent for the last 1,000 samples or more; "
-            "replace_dead=True replaces them"
+            "replacement=True replaces them"
         )
     else:
         return

@@ -149,7 +149,7 @@ for rule in (dictlearn.UsageSteps(), dictlearn.PaperSteps()):
                     penalty=0.1, duration=4.0, rule=rule, readout=readout, inputs=inputs, time_step=time_step,
                     batch_size=batch_size)
                 dictlearn.learn_dictionary(
-                    signals, 9, settings=settings, n_samples=23, rng=0, n_jobs=2, replace_dead=True)
+                    signals, 9, settings=settings, n_samples=23, rng=0, n_jobs=2)
 dictlearn.mean_objective(dictlearn.random_dictionary(9, 16, rng=0), signals, penalty=0.1)
 """
 

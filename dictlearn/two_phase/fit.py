@@ -45,7 +45,6 @@ def learn_dictionary(
     penalty: float | ArrayLike | None = None,
     settings: LearningSettings | None = None,
     start: ArrayLike | TwoPhaseNetwork | None = None,
-    replace_dead: bool = False,
     rng: int | np.random.Generator | None = None,
     **course: Unpack[CourseOptions],
 ) -> TwoPhaseLearner:
@@ -62,7 +61,7 @@ def learn_dictionary(
 
     Parameters
     ----------
-    signals, n_atoms, mask, penalty, settings, start, replace_dead
+    signals, n_atoms, mask, penalty, settings, start
         As for `new_learner`.
     rng : int or Generator, optional
         For the start and the order of the samples.
@@ -100,7 +99,6 @@ def learn_dictionary(
         n_atoms,
         settings=settings,
         start=start,
-        replace_dead=replace_dead,
         rng=copy.deepcopy(rng),  # a generator gives the same number below
     )
     continue_learning(learner, samples, rng=rng, **course)
@@ -191,7 +189,6 @@ def continue_learning(
         return {
             "data": samples.digest(),
             "settings": learner.settings.as_text(),
-            "replace_dead": learner.replace_dead,
             "number of atoms": learner.n_atoms,
             "start": digest(weights) if learner.n_samples == 0 and not learner._any_start else None,
         }
@@ -208,7 +205,9 @@ def continue_learning(
             course=course,
             identity=identity,
         )
-    if len(learner.dead_atoms) == learner.n_atoms:
+    silent = learner.n_fired == 0  # since they were replaced
+    silent[learner.dead_atoms] = True
+    if silent.all() and learner.n_samples >= RECORD_EVERY:
         from sklearn.exceptions import ConvergenceWarning  # here, because it takes long to import
 
         warn_caller(
@@ -226,7 +225,6 @@ def new_learner(
     penalty: float | ArrayLike | None = None,
     settings: LearningSettings | None = None,
     start: ArrayLike | TwoPhaseNetwork | None = None,
-    replace_dead: bool = False,
     rng: int | np.random.Generator | None = None,
 ) -> TwoPhaseLearner:
     """Return a learner for signals, which has not learned yet.
@@ -247,8 +245,6 @@ def new_learner(
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
         A dictionary, brought to unit norms, or a network, with the signs of the settings.  By default
         `random_dictionary`.
-    replace_dead : bool, default False
-        Whether atoms that have long been silent are replaced, by what samples are missing most.
     rng : int or Generator, optional
         For the start.
     """
@@ -271,7 +267,6 @@ def new_learner(
         network,
         settings,
         scale=samples.scale(settings.amplitude),
-        replace_dead=replace_dead,
         rounding_seed=seed_of_order(rounding_rng),
     )
     learner._any_start = any_start

@@ -15,6 +15,7 @@ from dictlearn.signals import checked_signals
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError
+from dictlearn.two_phase.replacement import patterns, similar_atom
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
@@ -38,6 +39,9 @@ NAMES = (
 # zero.  Only these have a disturbance.
 N_SUMS = 6
 COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated")
+OF_ATOMS = ("n_fired", "last_fired", "last_compared")
+# Similar atoms are looked for every so many samples, but not the first times: there is little to compare.
+LOOK_EVERY, NO_LOOKS = 640, 4
 KINDS_OF_NUMBERS = {"f": np.float64, "i": np.int64, "b": np.bool_}
 # Entries of a file that the rule remembers.
 REMEMBERED = "rule."
@@ -54,14 +58,12 @@ class TwoPhaseLearner(Resumable):
         How to run and to teach it.
     scale : float
         Multiplies the signals before the network gets them: `amplitude` over their root mean square norm.
-    replace_dead : bool, default False
-        Whether atoms that have long been silent are replaced, by what samples are missing most.
     rounding_seed : int, default 0
         For the stochastic rounding of weights, if `settings` have a format with it.
 
     Attributes
     ----------
-    settings, scale, replace_dead
+    settings, scale
         As given.  They may change between batches.
     rounding_seed : int
         As given.
@@ -69,6 +71,8 @@ class TwoPhaseLearner(Resumable):
         F, B and H as runs read them.
     memory : dict of str to ndarray
         The arrays that the rule remembers, `Rule.remembers`.
+    n_fired : ndarray of int, shape (n_atoms,)
+        Signals for which each coding neuron fired, since its atom was last replaced.
     last_fired, last_compared : ndarray of int, shape (n_atoms,)
         Samples learned from when each coding neuron last fired for a signal, and when it last did at all,
         as a probe perhaps: then its lateral weights were compared with F B.
@@ -90,7 +94,6 @@ class TwoPhaseLearner(Resumable):
         settings: LearningSettings,
         *,
         scale: float,
-        replace_dead: bool = False,
         rounding_seed: int = 0,
     ) -> None:
         checks.instance_of("network", network, TwoPhaseNetwork)
@@ -101,7 +104,6 @@ class TwoPhaseLearner(Resumable):
                 f"scale must lie between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}, so that objectives are in "
                 f"the range of floats; got {self.scale:g}: change the unit of the signals"
             )
-        self.replace_dead = checks.flag("replace_dead", replace_dead)
         if network.signs != settings.signs:
             raise ValueError(f"network must have the settings' {settings.signs}; got {network.signs}")
         self.rounding_seed = checks.non_negative_integer("rounding_seed", rounding_seed)
@@ -112,7 +114,7 @@ class TwoPhaseLearner(Resumable):
         self._any_start = False
         self._penalties()
         self.memory: dict[str, np.ndarray] = {}
-        self.last_fired, self.last_compared = np.zeros((2, network.n_atoms), dtype=np.int64)
+        self.n_fired, self.last_fired, self.last_compared = np.zeros((3, network.n_atoms), dtype=np.int64)
         self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced, self.n_saturated = 0, 0, 0, 0, 0
         self._history, self._sums = History(NAMES), np.zeros(N_SUMS)
         self._round_weights()
@@ -223,7 +225,7 @@ class TwoPhaseLearner(Resumable):
         new.synapses.values[:] = self.synapses.values
         new._spare = self.synapses
         new.memory = {name: array.copy() for name, array in self.memory.items()}
-        for name in ("last_fired", "last_compared", "_sums", "_history"):
+        for name in (*OF_ATOMS, "_sums", "_history"):
             setattr(new, name, copy.copy(getattr(self, name)))
         objective = new._apply(batch, observed)
         vars(self).update(vars(new))  # all at once: Ctrl-C comes before or after
@@ -264,11 +266,13 @@ class TwoPhaseLearner(Resumable):
         np.maximum(thresholds, LEAST_THRESHOLD, out=thresholds)
         self.n_samples += n
         self.n_spikes += int(observed.n_spikes.sum())
-        self.last_fired[observed.fired[:n].any(axis=0)] = self.n_samples
+        n_fired = np.count_nonzero(observed.fired[:n], axis=0)
+        self.n_fired += n_fired
+        self.last_fired[n_fired > 0] = self.n_samples
         self.last_compared[observed.fired.any(axis=0)] = self.n_samples
         self.last_compared[batch.probed] = self.n_samples
-        if self.replace_dead:
-            self._replace(observed.reconstruction_gradient[:n])
+        if settings.replacement:
+            self._replace(-observed.reconstruction_gradient[:n])
         self._round_weights()
         return self._record(batch, observed)
 
@@ -295,19 +299,23 @@ class TwoPhaseLearner(Resumable):
             )
         return self.scale * penalties
 
-    def _replace(self, g_d: np.ndarray) -> None:
-        """Replace dead atoms, each by what one sample of the batch is missing."""
-        dead = self.dead_atoms
-        if not len(dead):
+    def _replace(self, missing: np.ndarray) -> None:
+        """Replace atoms that are dead or too similar, each by what samples of the batch are missing."""
+        signs, replaced = self.settings.signs, [*self.dead_atoms]
+        looks = self.n_samples // LOOK_EVERY
+        if looks > max((self.n_samples - len(missing)) // LOOK_EVERY, NO_LOOKS):
+            similar = similar_atom(
+                self.synapses.lateral_rows, self.n_fired, positive_code=signs.positive_code
+            )
+            if similar is not None and similar not in replaced:
+                replaced.append(similar)
+        if not replaced:
             return
-        missing = np.maximum(-g_d, self.settings.signs.least_weight)
-        norms = np.linalg.norm(missing, axis=1)
-        for atom, worst in zip(dead, np.argsort(-norms, kind="stable"), strict=False):
-            if norms[worst] <= 0.0:
-                break
-            self.synapses.replace(atom, missing[worst] / norms[worst])
+        found = patterns(missing, positive_code=signs.positive_code, least=signs.least_weight)
+        for atom, pattern in zip(replaced, found, strict=False):
+            self.synapses.replace(atom, pattern)
             self.settings.rule.forget(atom, self.synapses, self.memory)
-            self.last_fired[atom] = self.n_samples
+            self.last_fired[atom], self.n_fired[atom] = self.n_samples, 0
             self.n_replaced += 1
 
     def _round_weights(self) -> None:
@@ -351,9 +359,7 @@ class TwoPhaseLearner(Resumable):
         "lateral": Entry("f", ("atoms", "atoms")),
         "settings": Entry("U", ()),
         "scale": Entry("f", (), 0.0),
-        "replace_dead": Entry("b", ()),
-        "last_fired": Entry("iu", ("atoms",), 0),
-        "last_compared": Entry("iu", ("atoms",), 0),
+        **{name: Entry("iu", ("atoms",), 0) for name in OF_ATOMS},
         "counters": Entry("iu", (len(COUNTERS),), 0),
         "sums": Entry("f", (N_SUMS,), 0.0),
         "history": Entry("f", ("steps", len(NAMES))),
@@ -368,9 +374,7 @@ class TwoPhaseLearner(Resumable):
             "lateral": synapses.lateral,
             "settings": self.settings.as_text(),
             "scale": self.scale,
-            "replace_dead": self.replace_dead,
-            "last_fired": self.last_fired,
-            "last_compared": self.last_compared,
+            **{name: getattr(self, name) for name in OF_ATOMS},
             "counters": np.array([getattr(self, name) for name in COUNTERS]),
             "sums": self._sums,
             "history": self._history.rows,
@@ -385,15 +389,14 @@ class TwoPhaseLearner(Resumable):
         remembered = {REMEMBERED + name: entry for name, entry in settings.rule.remembers.items()}
         entries = conforming(entries, {**cls._schema, **remembered})
         counters = dict(zip(COUNTERS, entries["counters"].tolist(), strict=True))
-        for name in ("last_fired", "last_compared"):
+        for name in OF_ATOMS:
             if entries[name].max() > counters["n_samples"]:
-                raise ValueError(f"{name} is later than the {counters['n_samples']} samples learned from")
+                raise ValueError(f"{name} is more than the {counters['n_samples']} samples learned from")
         weights = entries["feedforward"], entries["feedback"], entries["lateral"]
         learner = cls(
             TwoPhaseNetwork(*weights, *settings.signs),
             settings,
             scale=float(entries["scale"]),
-            replace_dead=bool(entries["replace_dead"]),
             rounding_seed=int(entries["rounding_seed"]),
         )
         # Not as the constructor left them: it rounds to the format of now.
@@ -403,8 +406,8 @@ class TwoPhaseLearner(Resumable):
             for name, array in entries.items()
             if name.startswith(REMEMBERED)
         }
-        learner.last_fired[:] = entries["last_fired"]
-        learner.last_compared[:] = entries["last_compared"]
+        for name in OF_ATOMS:
+            getattr(learner, name)[:] = entries[name]
         vars(learner).update(counters)
         learner._sums[:] = entries["sums"]
         learner._history.rows = entries["history"]

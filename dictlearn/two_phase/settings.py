@@ -75,6 +75,10 @@ class LearningSettings(Value):
         The learning rule: `UsageSteps`, `PaperSteps`, or one of your own.
     batch_size : int or "auto", default "auto"
         Samples that see the same weights: 32, and 1 with `PaperSteps`.
+    replacement : bool, default True
+        Whether atoms are replaced by what samples are missing: those that have long been silent
+        (`TwoPhaseLearner.dead_atoms`), and one of two that are more similar than chance allows
+        (docs/dictionary_learning.md, section 11).
     weight_format : snn.digital.FixedPoint, optional
         Round all weights and thresholds to numbers of this format, at the start and after each batch; by
         default they are float64.  With an exponent of None weights between the layers lie below 1, and
@@ -95,6 +99,7 @@ class LearningSettings(Value):
     positive_signals: bool = True
     rule: Rule = checked(checks.instance_of, Rule, default_factory=UsageSteps)
     batch_size: int = AUTO
+    replacement: bool = checked(checks.flag, default=True)
     weight_format: FixedPoint | None = None
 
     def _check(self) -> None:
@@ -137,6 +142,7 @@ class LearningSettings(Value):
             time_step=1 / 32,
             integration="euler",
             rule=PaperSteps(),
+            replacement=False,
         )
 
     @property

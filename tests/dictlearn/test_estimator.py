@@ -41,7 +41,7 @@ VARIANTS = {
     "split, signed codes": ({"split_channels": True}, {}),
     "penalties": ({"alpha": ALPHAS, **SPLIT}, {"penalty": ALPHAS}),
     "all": (
-        {"alpha": 0.2, "batch_size": 10, "kappa": 0.5, "duration": 8.0, "time_step": None, "amplitude": 4.0, "readout": "rate", "rule": UsageSteps(gain=3.0), "replace_dead": True, "n_jobs": 2, "weight_format": FixedPoint(bits=20)},
+        {"alpha": 0.2, "batch_size": 10, "kappa": 0.5, "duration": 8.0, "time_step": None, "amplitude": 4.0, "readout": "rate", "rule": UsageSteps(gain=3.0), "replacement": False, "n_jobs": 2, "weight_format": FixedPoint(bits=20)},
         {"penalty": 0.2, "batch_size": 10, "kappa": 0.5, "duration": 8.0, "time_step": None, "amplitude": 4.0, "readout": "rate", "rule": UsageSteps(gain=3.0), "weight_format": FixedPoint(bits=20), **SIGNED},
     ),
 }  # fmt: skip
@@ -98,7 +98,7 @@ def test_it_learns_as_the_function_and_codes_as_the_solver(signals, variant, mis
     mask = None if missing is None else mask
     learning = SpikingDictionaryLearning(8, max_iter=2, missing_values=missing, random_state=5, **parameters)
     seed = int(np.random.RandomState(5).randint(2**31 - 1))
-    start = {"settings": settings, "mask": mask, "replace_dead": learning.replace_dead, "rng": seed}
+    start = {"settings": settings, "mask": mask, "rng": seed}
     if fit == "fit":
         learning.fit(shown)
         expected = learn_dictionary(seen, 8, n_samples=400, **start)
@@ -197,12 +197,12 @@ def test_float32_signals_have_float32_atoms_and_codes(signals):
 def test_parameters_may_change_between_calls_or_are_refused(signals):
     learning = SpikingDictionaryLearning(8, random_state=0).partial_fit(signals[:16])
     scale = learning.learner_.scale
-    learning.set_params(alpha=0.2, amplitude=10.0, replace_dead=True, rule=UsageSteps(gain=2.0))
+    learning.set_params(alpha=0.2, amplitude=10.0, replacement=False, rule=UsageSteps(gain=2.0))
     learning.partial_fit(signals[16:32])
     expected = LearningSettings(penalty=0.2, amplitude=10.0, rule=UsageSteps(gain=2.0), **SIGNED)
     assert learning.learner_.settings == expected
     assert learning.learner_.scale == 2.0 * scale
-    assert learning.learner_.replace_dead
+    assert not learning.learner_.settings.replacement
     for changes, name in (
         ({"n_components": 9}, "n_components"),
         ({"split_channels": True}, "split_channels"),
@@ -284,7 +284,7 @@ def test_dead_atoms_are_reported_and_replaced(signals):
     with pytest.warns(ConvergenceWarning, match="2 of 10 atoms are dead"):
         learning.fit(signals)
     assert learning.dead_atoms_.tolist() == [8, 9]
-    better = learning.set_params(replace_dead=True).fit(signals)
+    better = learning.set_params(replacement=True).fit(signals)
     assert (better.dead_atoms_.size, better.learner_.n_replaced) == (0, 2)
 
 
@@ -318,7 +318,7 @@ def of_both(**parameters):
 @each_refused(
     (of_both, ValueError, {"alpha": [0.0, [0.1], [0.1, -0.1], 1e300], "n_components": [0], "batch_size": [0], "kappa": [1.0], "duration": [0.0], "amplitude": [-1.0], "readout": ["exact"], "n_jobs": [0]}),
     (of_both, ValueError, {"dict_init": [np.ones((2, 4)), np.eye(2, 5) * [[1.0], [0.0]], NETWORK], "transform_alpha": [-1.0, [0.1, 0.1]], "tol": [-1.0]}),
-    (of_both, TypeError, {"alpha": ["small"], "missing_values": ["none"], "n_components": [2.0], "split_channels": ["yes"], "rule": [0.1], "weight_format": [6], "replace_dead": [1], "positive_code": ["x"], "positive_dict": [1]}),
+    (of_both, TypeError, {"alpha": ["small"], "missing_values": ["none"], "n_components": [2.0], "split_channels": ["yes"], "rule": [0.1], "weight_format": [6], "replacement": [1], "positive_code": ["x"], "positive_dict": [1]}),
     (partial(learned, "fit"), ValueError, {"max_iter": [0], "checkpoint_every": [0]}),
     (partial(learned, "fit"), TypeError, {"checkpoint": [3], "callback": [3], "progress": [1]}),
     (lambda: of_both(dict_init=np.ones((2, 5)), n_components=3), ValueError, "dict_init has 2 atoms but n_components is 3"),

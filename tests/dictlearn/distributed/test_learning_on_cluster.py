@@ -68,7 +68,7 @@ def test_data_in_any_form_give_the_bits_of_an_array_in_memory(cluster_client, pa
 )  # fmt: skip
 def test_so_does_every_way_of_learning(cluster_client, path, signals, changes):
     settings = LearningSettings(**{"penalty": 0.1, "batch_size": 90, **changes})
-    options = {"settings": settings, "n_samples": 200, "replace_dead": True}
+    options = {"settings": settings, "n_samples": 200}
     expected = learn_dictionary(signals, N_ATOMS, **{**TASK, **options})
     assert_same(learn_on(cluster_client, path, **options), expected)
 

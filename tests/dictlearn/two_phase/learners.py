@@ -69,7 +69,7 @@ def state(learner):
         **{name: getattr(network, name) for name in ("feedforward", "feedback", "lateral")},
         **{f"rule.{name}": array for name, array in learner.memory.items()},
         **{name: getattr(learner, name) for name in ("dictionary", "scale")},
-        **{name: getattr(learner, name) for name in ("last_fired", "last_compared", "replace_dead")},
+        **{name: getattr(learner, name) for name in ("n_fired", "last_fired", "last_compared")},
         **{name: getattr(learner, name) for name in COUNTERS},
         "settings": learner.settings.as_text(),
         **learner.history,

@@ -1,6 +1,7 @@
 """One batch beside equations 8 to 12 and 26 to 28, written out in matrices: for every way of learning."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -141,25 +142,22 @@ class ByHand:
             self.average = None
 
         # What is counted.
-        n_samples, last_fired, last_compared = (
-            n_before + n_signals, learner.last_fired.copy(), learner.last_compared.copy(),
-        )  # fmt: skip
+        n_samples, n_fired = n_before + n_signals, learner.n_fired.copy()
+        last_fired, last_compared = learner.last_fired.copy(), learner.last_compared.copy()
+        n_fired += second["coding_rate"][:n_signals].astype(bool).sum(axis=0)
         last_fired[second["coding_rate"][:n_signals].any(axis=0)] = n_samples
         last_compared[second["coding_rate"].any(axis=0)] = n_samples
         last_compared[probed] = n_samples
         usage, movement, n_replaced = usage.copy(), movement.copy(), 0
-        if learner.replace_dead:
-            missing = np.maximum(-g_d, least)
-            lengths = np.linalg.norm(missing, axis=1)
+        if settings.replacement:
             dead = np.flatnonzero(n_samples - last_fired >= max(1000, 10 * n_atoms))
-            for atom, worst in zip(dead, sorted(range(n_signals), key=lambda k: -lengths[k]), strict=False):
-                if lengths[worst] > 0.0:
-                    new_f[atom] = new_b[:, atom] = missing[worst] / lengths[worst]
-                    h[:, atom], h[atom] = new_f @ new_b[:, atom], new_f[atom] @ new_b
-                    usage[atom] = movement[atom] = 0.0
-                    if self.average is not None:
-                        self.average[atom] = new_f[atom]
-                    last_fired[atom], n_replaced = n_samples, n_replaced + 1
+            for atom, pattern in zip(dead, self.missed(-g_d, least), strict=False):
+                new_f[atom] = new_b[:, atom] = pattern
+                h[:, atom], h[atom] = new_f @ new_b[:, atom], new_f[atom] @ new_b
+                usage[atom] = movement[atom] = n_fired[atom] = 0
+                if self.average is not None:
+                    self.average[atom] = new_f[atom]
+                last_fired[atom], n_replaced = n_samples, n_replaced + 1
         rows = new_b.T if self.average is None else self.average
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         n_spikes = first["n_spikes"].sum() + second["n_spikes"].sum()
@@ -172,6 +170,7 @@ class ByHand:
             "dictionary": rows / np.where(lengths > 0.0, lengths, 1.0),
             "usage": usage,
             "movement": movement,
+            "n_fired": n_fired,
             "last_fired": last_fired,
             "last_compared": last_compared,
             "n_samples": n_samples,
@@ -180,6 +179,23 @@ class ByHand:
             "n_replaced": learner.n_replaced + n_replaced,
             "objective": objectives.mean() / learner.scale**2,
         }
+
+    def missed(self, missing, least):
+        """Return a pattern of each sample, that which misses most first, drawn to what others miss."""
+        found = []
+        for worst in sorted(range(len(missing)), key=lambda k: -np.linalg.norm(missing[k])):
+            pattern = missing[worst]
+            for _ in range(3):
+                shares = [other @ pattern for other in missing]
+                if self.learner.settings.positive_code:
+                    shares = [max(share, 0.0) for share in shares]
+                pattern = np.maximum(
+                    sum(share * other for share, other in zip(shares, missing, strict=True)), least
+                )
+                pattern = pattern / (np.linalg.norm(pattern) or 1.0)
+            if pattern.any():
+                found.append(pattern)
+        return found
 
     def _record(self, n_samples, objectives, codes, n_spikes, errors, signals, weights):
         lengths = np.linalg.norm(signals, axis=1)
@@ -203,7 +219,7 @@ class ByHand:
 def compare(learner, expected, objective):
     network, whole = (
         learner.network,
-        ("last_fired", "last_compared", "n_samples", "n_spikes", "n_bounded", "n_replaced"),
+        ("n_fired", "last_fired", "last_compared", "n_samples", "n_spikes", "n_bounded", "n_replaced"),
     )
     for name in ("feedforward", "feedback", "lateral"):
         np.testing.assert_allclose(getattr(network, name), expected[name], **ROUNDING, err_msg=name)
@@ -220,7 +236,8 @@ def compare(learner, expected, objective):
 @given(task=tasks(), replaced=st.booleans())
 def test_a_batch_changes_a_learner_as_the_equations_say(task, replaced):
     settings, network, scale, batches = task
-    learner = TwoPhaseLearner(network, settings, scale=scale, replace_dead=replaced)
+    settings = replace(settings, replacement=replaced)
+    learner = TwoPhaseLearner(network, settings, scale=scale)
     assert [getattr(learner, name) for name in COUNTERS] == [0] * 5
     learner.last_compared[:] = np.arange(learner.n_atoms)[::-1] // 2
     if replaced:
@@ -244,7 +261,7 @@ def test_the_history_has_the_means_of_each_thousand_samples(signs):
     signs = SIGNS[signs]
     rule = UsageSteps(lateral_gain=0.6)  # of batches so large that the projection solves for the atoms
     settings = LearningSettings(penalty=0.05, duration=2.0, time_step=None, kappa=0.3, rule=rule, **signs)
-    learner = TwoPhaseLearner(network_of(signs, 5, 6, 0.02), settings, scale=4.0, replace_dead=True)
+    learner = TwoPhaseLearner(network_of(signs, 5, 6, 0.02), settings, scale=4.0)
     by_hand = ByHand(learner)
     for number in range(7):
         signals = planted(8, 6, 300, signs, seed=number)[1]

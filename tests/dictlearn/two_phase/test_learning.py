@@ -22,6 +22,7 @@ from dictlearn import (
     random_dictionary,
     split_channels,
 )
+from dictlearn.two_phase.replacement import similar_atom
 from snn.digital import FixedPoint
 from tests.dictlearn.two_phase.learners import SIGNS, assert_same, network_of, planted, state
 
@@ -232,7 +233,7 @@ def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
     settings = replace(settings_of(way), batch_size=100, rule=UsageSteps(patience=1e12))
     assert learn(signals, 900, settings, start=start).dead_atoms.size == 0
     left, replaced = (
-        learn(signals, 1000, settings, start=start, replace_dead=dead) for dead in (False, True)
+        learn(signals, 1000, replace(settings, replacement=is_on), start=start) for is_on in (False, True)
     )
     assert left.dead_atoms.tolist() == [8, 9]
     assert left.n_replaced == 0
@@ -243,6 +244,45 @@ def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
     many = TwoPhaseLearner(network_of({}, 120, 4), USAGE, scale=1.0)
     many.last_fired[:3] = [-1200, -1199, -1201]
     assert many.dead_atoms.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("positive_code", [True, False])
+def test_one_of_two_similar_atoms_is_given_away(positive_code):
+    """Two learned atoms on one true atom, of either sign where codes are, and none on another."""
+    rng = np.random.default_rng(0)
+    atoms = random_dictionary(40, 30, positive=False, rng=1)
+    codes = np.where(rng.uniform(size=(3200, 40)) < 0.1, rng.uniform(0.5, 1.0, (3200, 40)), 0.0)
+    signals = (codes if positive_code else codes * rng.choice([-1.0, 1.0], codes.shape)) @ atoms
+    start = atoms.copy()
+    start[7] = (start[3] if positive_code else -start[3]) + 0.02 * rng.standard_normal(30)
+    settings = LearningSettings(
+        penalty=0.1, positive_atoms=False, positive_code=positive_code, rule=UsageSteps(reach=0.1)
+    )
+    for is_on in (False, True):
+        learner = learn(signals, 6400, replace(settings, replacement=is_on), start=start)
+        nearest = np.abs(atoms @ learner.dictionary.T).max(axis=1)
+        assert (learner.n_replaced, nearest[7] > 0.9) == (int(is_on), is_on)
+        assert np.delete(nearest, 7).min() > 0.9
+
+
+def test_atoms_are_similar_only_beyond_what_their_spread_allows():
+    rng, n_fired = np.random.default_rng(0), np.arange(30)[::-1]
+    atoms = random_dictionary(30, 40, positive=False, rng=2)
+
+    def similar(rows, **options):
+        return similar_atom(rows @ rows.T, n_fired[: len(rows)], **{"positive_code": True, **options})
+
+    pair = atoms.copy()
+    pair[4] = pair[21] + 0.05 * rng.standard_normal(40)
+    assert similar(atoms) is None
+    assert similar(pair) == similar(3.0 * pair) == 21  # which fired for fewer signals
+    pair[4] *= -1.0
+    assert similar(pair) is None
+    assert similar(pair, positive_code=False) == 21
+    assert similar(pair[[4, 21, *range(5, 17)]], positive_code=False) is None  # too few to know
+    # Where many atoms are alike, as in photographs, a pair of them is no exception.
+    groups = np.repeat(atoms[:10], 3, axis=0) + 0.05 * rng.standard_normal((30, 40))
+    assert similar(groups) is None
 
 
 @pytest.mark.filterwarnings("always")
@@ -301,7 +341,7 @@ def test_weights_are_on_the_grid_after_every_batch(
     weight_format = FixedPoint(bits=bits, exponent=exponent, sign=sign, rounding=rounding)
     signs = {} if sign == "non-negative" else SIGNS["signed atoms and codes"]
     settings = LearningSettings(penalty=0.05, batch_size=16, weight_format=weight_format, rule=steps, **signs)
-    learner = new_learner(data[1], 8, settings=settings, replace_dead=True, rng=3)
+    learner = new_learner(data[1], 8, settings=settings, rng=3)
     learner.last_fired[:2] = -5000
     for first in range(0, 96, 16):
         network = learner.network

@@ -87,7 +87,7 @@ def test_a_run_that_stopped_anywhere_goes_on_bit_for_bit(
     masked = masked and settings.inputs == "spiking"
     mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7 if masked else None
     options = {"mask": mask, "n_samples": 200}
-    kept = {"settings": settings, "replace_dead": replaced}
+    kept = {"settings": replace(settings, replacement=replaced)}
     expected, learner = begun(signals, mask=mask, **kept), begun(signals, mask=mask, **kept)
     for each in (expected, learner):
         each.last_fired[:2] = 0 if how in ("file", "checkpoint") else -990  # atoms are replaced in between
@@ -275,7 +275,6 @@ def test_a_rule_of_one_s_own_learns_and_goes_on_from_a_file(signals, tmp_path):
 
 OTHER = {
     "settings": [{"settings": replace(USAGE, **change)} for change in ({"penalty": 0.06}, {"penalty": [0.05] * 8}, WAYS["paper"], WAYS["few bits"])],
-    "replace_dead": [{"replace_dead": True}],
     "number of atoms": [{"n_atoms": 9}],
     "seed": [{"rng": 4}],
     "start": [{"start": np.eye(8, 12) + 0.1, "rng": None}],
@@ -309,6 +308,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
 WRONG = {
     "settings": ["5", DEEP, '{"penalty": 0.1, "rule": 5}', '{"penalty": 0.1, "rule": {"kind": []}}', 5.0],
     "counters": [np.full(5, np.inf), [64, -1, 0, 0, 0], [64, 1, 0, 0]],
+    "n_fired": [np.full(8, 65)],
     "last_fired": [np.full(8, 65), np.arange(7)],
     "last_compared": [np.full(8, 65), np.full(8, -1)],
     "rule.usage": [np.full(8, np.nan), np.full(8, -1.0), 1.0],
@@ -317,7 +317,6 @@ WRONG = {
     "history": [np.zeros((2, 9)), np.full((1, 10), np.inf)],
     "sums": [np.zeros(5), np.full(6, -1.0)],
     "scale": [np.nan, "1", -1.0],
-    "replace_dead": [2],
     "rounding_seed": [-2],
     "feedforward": [np.full((8, 12), np.nan), np.full((8, 12), -1.0)],
     "feedback": [np.ones((12, 9))],

@@ -64,7 +64,7 @@ FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=
     (learn, ValueError, {"signals": [HOLES, GOOD * np.inf, -GOOD, GOOD[0], GOOD[:0], 0.0 * GOOD], "n_atoms": [0], "penalty": [0.0, 1.7e308, [0.1] * 3]}),
     (learn, ValueError, {"mask": [GOOD[:, 0] > 0], "n_samples": [0], "n_jobs": [0], "callback_every": [0], "checkpoint_every": [0], "checkpoint": ["/no/such/file"]}),
     (learn, ValueError, {"start": [np.ones((3, 3)), np.ones((2, 4)), -F, np.eye(3)[:2] * [[1.0], [0.0]], network(lateral=0.049 * H)]}),
-    (learn, TypeError, {"signals": ["x"], "mask": [GOOD, "mask"], "n_atoms": [2.5, None], "penalty": [None], "start": ["abc"], "progress": [1], "replace_dead": [1], "callback": [3], "checkpoint": [3]}),
+    (learn, TypeError, {"signals": ["x"], "mask": [GOOD, "mask"], "n_atoms": [2.5, None], "penalty": [None], "start": ["abc"], "progress": [1], "callback": [3], "checkpoint": [3]}),
     (lambda: learn(HOLES), ValueError, r"mask=~np.isnan"),
     (lambda: learn(HOLES, mask=GOOD > 0), ValueError, r"where mask is True.*\[0, 0\]"),
     (lambda: learn(-GOOD, mask=GOOD > 0), ValueError, "signals must not be negative"),
@@ -78,7 +78,7 @@ FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=
     (lambda: LEARNER.learn(np.ones((2, 4))), ValueError, "signals must"),
     (lambda: LEARNER.learn(GOOD, mask=GOOD[:, :1] > 0), ValueError, "mask must"),
     (lambda: LEARNER.learn(GOOD, n_threads=np.inf), TypeError, "n_threads"),
-    (learner, TypeError, {"network": ["network"], "settings": ["settings"], "replace_dead": [1], "rounding_seed": [0.5]}),
+    (learner, TypeError, {"network": ["network"], "settings": ["settings"], "rounding_seed": [0.5]}),
     (learner, ValueError, {"scale": [0.0, 1.1e152, 0.9e-152], "rounding_seed": [-1]}),
     (lambda: learner(settings=SIGNED), ValueError, "network .* positive_atoms=False"),
     (lambda: learner(settings=settings(penalty=[0.1])), ValueError, "penalty must be one"),
@@ -186,7 +186,7 @@ def test_settings_of_the_paper():
     paper = LearningSettings.paper(0.1)
     assert paper == settings(
         kappa=0.7, duration=20.0, readout="rate", initial_potential=0.0, time_step=1 / 32, integration="euler",
-        rule=PaperSteps(step=0.5, halving=20_000.0, lateral_ratio=15.0), batch_size=1,
+        rule=PaperSteps(step=0.5, halving=20_000.0, lateral_ratio=15.0), batch_size=1, replacement=False,
     )  # fmt: skip
     assert (paper.amplitude, paper.positive_atoms, paper.positive_code, paper.positive_signals) == (
         5.0,

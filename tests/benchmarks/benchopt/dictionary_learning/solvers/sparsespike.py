@@ -32,7 +32,6 @@ class Solver(BaseSolver):
                 start=self.start,
                 settings=self.settings,
                 n_samples=n_iter * self.samples_per_iteration,
-                replace_dead=True,
                 rng=0,
                 n_jobs=1,
             ).dictionary

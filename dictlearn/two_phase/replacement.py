@@ -1,0 +1,56 @@
+"""Atoms that learning gives away: the dead, and one of two that are too similar."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# With fewer pairs of atoms nothing is known of how similar they are by chance.
+LEAST_PAIRS = 100
+# The quantile of cosines that their spread is read from, and that of a normal distribution.  A few pairs that
+# share an atom do not move it; the many similar pairs of photographs do.
+TAIL, NORMAL_TAIL = 0.025, 1.96
+# A pattern is drawn towards the samples that miss it too, this many times: an outlier alone is no atom.
+ROUNDS = 3
+
+
+def similar_atom(lateral: np.ndarray, n_fired: np.ndarray, *, positive_code: bool) -> int | None:
+    """Return the atom used less of the two that are most similar, if they are too similar, or None.
+
+    Their cosine is the lateral weight over the thresholds.  It is too large if it is beyond the largest that
+    as many independent normal cosines with the spread of these would have::
+
+        limit = median + (quantile(1 - TAIL) - median) / NORMAL_TAIL sqrt(2 log n_pairs)
+
+    Codes of both signs make c and -c one; then cosines are around zero, and there are twice as many.
+    The spread is the one number here that no neuron has by itself.
+    """
+    n_atoms = len(lateral)
+    first, second = np.triu_indices(n_atoms, 1)
+    if len(first) < LEAST_PAIRS:
+        return None
+    thresholds = np.diagonal(lateral)
+    cosines = lateral[first, second] / np.sqrt(thresholds[first] * thresholds[second])
+    if not positive_code:
+        cosines = np.concatenate([cosines, -cosines])
+    median, tail = np.quantile(cosines, (0.5, 1.0 - TAIL))
+    limit = median + (tail - median) / NORMAL_TAIL * np.sqrt(2.0 * np.log(len(cosines)))
+    pair = int(np.argmax(cosines))
+    if cosines[pair] <= limit:
+        return None
+    one, other = first[pair % len(first)], second[pair % len(first)]
+    return int(one if n_fired[one] < n_fired[other] else other)
+
+
+def patterns(missing: np.ndarray, *, positive_code: bool, least: float) -> np.ndarray:
+    """Return unit patterns that the samples of a batch miss most, the largest first, shape (n, n_inputs).
+
+    Each begins as what one sample misses, and becomes what the samples that miss it too miss together.
+    """
+    norms = np.linalg.norm(missing, axis=1)
+    found = missing[np.argsort(-norms, kind="stable")]
+    for _ in range(ROUNDS):
+        shares = found @ missing.T
+        found = np.maximum((np.maximum(shares, 0.0) if positive_code else shares) @ missing, least)
+        found = found[found.any(axis=1)]
+        found /= np.linalg.norm(found, axis=1, keepdims=True)
+    return found
