@@ -50,7 +50,7 @@ from solvers.gram.working_set import codes_by_kernel
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import Codes, compressed_rows
+from solvers.results.codes import Codes, compressed_rows, rows_of
 from solvers.results.operations import METHOD, drive_work
 from solvers.workers.progress import is_shown, report, share_of_decades
 
@@ -504,11 +504,8 @@ class Windows:
         old = sparse.csr_array(code[positions].reshape(len(starts), n_atoms))
         drives = correlations[positions].reshape(len(starts), n_atoms)
         drives += old @ self._atoms.gram
-        start = CompressedRows(
-            old.indptr.astype(np.int32),
-            old.indices.astype(np.int32),
-            old.data * self._squared_norms[old.indices],
-        )
+        start = rows_of(old)
+        start = start._replace(values=start.values * self._squared_norms[start.columns])
         terms = self._terms._replace(correlations=checks.read_only(drives))
         found = codes_by_kernel(self._atoms, terms, np.arange(len(starts)), start)
         code[positions] = found.values.toarray().reshape(len(starts), self.n_positions, -1)

@@ -25,7 +25,7 @@ from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import TAKEN, TOGETHER, Method, Takes
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import BestCodes, Codes, Found, as_sparse, code_of_kernel
+from solvers.results.codes import BestCodes, Codes, Found, as_sparse, code_of_kernel, rows_of
 from solvers.results.operations import METHOD
 from solvers.workers.blas import one_blas_thread
 
@@ -166,10 +166,6 @@ def _currents(problem: LassoProblem, start: Codes | None) -> CompressedRows:
     if start is None:
         return CompressedRows(np.zeros(problem.n_signals + 1, dtype=np.int32), NO_ATOMS, NO_CURRENTS)
     if "average_currents" in start.info:
-        rows = start.info["average_currents"]
-        data = rows.data.copy()
-    else:
-        rows = start.values
-        data = rows.data * problem.squared_norms[rows.indices]
-    # One type whatever came in, so that kernels are compiled once.
-    return CompressedRows(rows.indptr.astype(np.int32), rows.indices.astype(np.int32), data)
+        return rows_of(start.info["average_currents"])
+    rows = rows_of(start.values)
+    return rows._replace(values=rows.values * problem.squared_norms[rows.columns])

@@ -18,7 +18,7 @@ from solvers._kernels.batch import read_and_certify
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.methods.method import NOT_NEGATIVE, ONLY, REFUSED, Method, Takes
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import BestCodes, Codes, Found, code_of_kernel, one_row
+from solvers.results.codes import BestCodes, Codes, Found, code_of_kernel, one_row, rows_of
 from solvers.results.operations import GRAM, METHOD, POLISH, READ_OUT
 from solvers.spiking.network import LassoNetwork
 from solvers.spiking.result import SpikingCodingResult
@@ -261,7 +261,7 @@ class OneRun(SpikingMethod):
         read, least = self.reader(batch), self.how.time_step or 0.0
         for check in count():
             time = max(FIRST_CHECK * 2.0 ** (check / CHECKS_PER_DOUBLING), least)
-            batch.advance(signals, min(time, self.max_duration))
+            batch.run.advance(min(time, self.max_duration), active=signals)
             best.count(READ_OUT, signals, self.products_per_neuron * network.n_neurons)
             yield signals, read(signals)
             signals = best.active[~batch.run.is_lost[best.active]]
@@ -269,7 +269,7 @@ class OneRun(SpikingMethod):
                 break
         self._finish(best, batch)
         if not self.in_integers:
-            best.info["average_currents"] = batch.sparse_currents(batch.average_currents())
+            best.info["average_currents"] = batch.average_currents()
 
 
 class Rates(OneRun):
@@ -352,9 +352,9 @@ class ActiveSetFromSpikes(SpikingMethod):
         best.count(READ_OUT, best.active, 0)
         signals, time = best.active, min(POLISH_TIME, self.max_duration)
         while len(signals):
-            batch.advance(signals, time)
+            batch.run.advance(time, active=signals)
             currents = batch.average_currents()
-            solved = network.gram.optimal_codes(problem, signals, currents)
+            solved = network.gram.optimal_codes(problem, signals, rows_of(currents))
             solved.work[POLISH], has_ended = solved.work.pop(METHOD), solved.info.pop("stopped")
             yield signals, solved
             behind = best.active
@@ -371,4 +371,4 @@ class ActiveSetFromSpikes(SpikingMethod):
             time = min(POLISH_GROWTH * time, self.max_duration)
         self._finish(best, batch)
         best.info.pop("stopped")
-        best.info["average_currents"] = batch.sparse_currents(currents)
+        best.info["average_currents"] = currents

@@ -221,14 +221,14 @@ def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
         return rows
     if rows.size > LARGEST_INDEX:
         return sparse.csr_array(rows)
-    return compressed_rows(rows.shape, entries_of(rows))
-
-
-def entries_of(rows: np.ndarray) -> CompressedRows:
-    """Return the entries of each row that are not zero, in order."""
     pointers = np.empty(len(rows) + 1, dtype=np.int32)
     values, columns = nonzero_entries(checks.read_only(np.ascontiguousarray(rows)), pointers)
-    return CompressedRows(pointers, columns, values)
+    return compressed_rows(rows.shape, CompressedRows(pointers, columns, values))
+
+
+def rows_of(matrix: sparse.csr_array) -> CompressedRows:
+    """Return a matrix as kernels take it, with indices of one type, whatever SciPy chose."""
+    return CompressedRows(matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data.copy())
 
 
 def compressed_rows(shape: tuple[int, int], rows: CompressedRows) -> sparse.csr_array:

@@ -53,19 +53,21 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 
 
 class LassoNetwork:
-    """The network of all signals of a problem, without their drives; neurons in the order of the network."""
+    """The network of all signals of a problem, without their drives."""
 
     def __init__(self, gram: Gram, positive: np.ndarray) -> None:
         self.gram, self._positive = gram, positive
         is_positive, n_atoms = bool(positive.all()), len(positive)
         self.weights = gram.weights(positive=is_positive)
-        # With one group, all positive neurons come before all negative ones, as in results.
-        self._orders_agree = is_positive or gram.group_length == n_atoms
-        n_neurons = n_atoms if is_positive else 2 * n_atoms
+        self.n_neurons = n_atoms if is_positive else 2 * n_atoms
+        # In the network, the positive neurons of a group of atoms come before its negative ones; in results,
+        # all positive ones come before all negative ones.  Here is the neuron at each place of results.
+        groups = np.arange(self.n_neurons).reshape(-1, self.n_neurons // n_atoms, gram.group_length)
+        self.in_result_order = np.swapaxes(groups, 0, 1).ravel()
         # Of each atom the positive neuron, and the negative one, -1 if there is none.
         self.neurons = np.full((2, n_atoms), -1)
-        self.neurons.ravel()[:n_neurons] = self.in_result_order(np.arange(n_neurons))
-        self.firing_threshold = self.in_network_order(np.tile(gram.diagonal, n_neurons // n_atoms))
+        self.neurons.ravel()[: self.n_neurons] = self.in_result_order
+        self.firing_threshold = self.in_network_order(np.tile(gram.diagonal, self.n_neurons // n_atoms))
 
     @classmethod
     def of(cls, problem: LassoProblem, *, on_demand: bool = False) -> LassoNetwork:
@@ -77,11 +79,6 @@ class LassoNetwork:
         if not isinstance(self.gram, SharedProducts):
             return self
         return LassoNetwork(self.gram.of_batch(problem), self._positive)
-
-    @property
-    def n_neurons(self) -> int:
-        """Number of neurons."""
-        return len(self.firing_threshold)
 
     def driven(self, problem: LassoProblem, signal: int, *, scale: float) -> SpikingNetwork:
         """Return the network with the drive of one signal: `lasso_network`."""
@@ -104,18 +101,6 @@ class LassoNetwork:
 
     def in_network_order(self, values: np.ndarray) -> np.ndarray:
         """Return values of all positive, then all negative neurons in the order of the network."""
-        if self._orders_agree:
-            return values
-        signs_first = values.reshape(*values.shape[:-1], 2, -1, self.gram.group_length)
-        return np.swapaxes(signs_first, -3, -2).reshape(values.shape)
-
-    def in_result_order(self, values: np.ndarray) -> np.ndarray:
-        """Return values in the order of the network as those of all positive, then all negative neurons."""
-        if self._orders_agree:
-            return values
-        groups_first = values.reshape(*values.shape[:-1], -1, 2, self.gram.group_length)
-        return np.swapaxes(groups_first, -3, -2).reshape(values.shape)
-
-    def out_degrees(self, neurons: np.ndarray) -> np.ndarray:
-        """Return the number of targets of some neurons, which are in the order of results."""
-        return self.weights.out_degrees(self.in_result_order(np.arange(self.n_neurons))[neurons])
+        ordered = np.empty_like(values)
+        ordered[..., self.in_result_order] = values
+        return ordered

@@ -88,9 +88,10 @@ def _synaptic_operations(
             operations[group] = _synaptic_operations(shared, spike_counts[group])
         return operations
     network = LassoNetwork.of(problem, on_demand=integers is None)
-    if integers is not None:
-        return spike_counts @ integers.out_degree[network.in_result_order(np.arange(network.n_neurons))]
     fired = np.unique(spike_counts.indices)
+    neurons = network.in_result_order[fired]
     degrees = np.zeros(network.n_neurons, dtype=np.int64)
-    degrees[fired] = network.out_degrees(fired)
+    degrees[fired] = (
+        network.weights.out_degrees(neurons) if integers is None else integers.out_degree[neurons]
+    )
     return spike_counts @ degrees

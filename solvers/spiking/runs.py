@@ -10,9 +10,8 @@ from scipy import sparse
 from snn.digital.run import DigitalRun
 from snn.record.spikes import smooth_rate_of_moments
 from snn.run.run import Run, Time
-from solvers._kernels.batch import CompressedRows
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import compressed_rows, entries_of
+from solvers.results.codes import as_sparse
 from solvers.spiking.network import LassoNetwork
 
 
@@ -29,7 +28,6 @@ class BatchRun:
         head_start: float = 0.0,
         window_moments: bool = False,
     ) -> None:
-        self.problem = problem
         self.network = network
         drives = network.drives(problem)
         # The value of a code for one unit of spike rate; the busiest neuron, driven alone, has the `rate`.
@@ -43,32 +41,23 @@ class BatchRun:
         # Rounding leaves potentials where atoms are zero, which are no code.
         self._zero_atoms = np.flatnonzero(problem.weighted.squared_norms == 0.0)
 
-    @property
-    def duration(self) -> np.ndarray:
-        """Simulated time of each signal."""
-        return self.run.time
-
-    def advance(self, signals: np.ndarray, time: float) -> None:
-        """Advance the networks of some signals, all of which are at the same time; lost ones stay behind."""
-        self.run.advance(time, active=signals)
-
     def codes_of(self, rates: np.ndarray, signals: np.ndarray) -> np.ndarray:
         """Return the codes of some signals from the rates of their neurons."""
         return self.network.signed(rates) * self.scale[signals, np.newaxis]
 
     def rates(self, signals: np.ndarray) -> np.ndarray:
         """Return spikes per unit of time since the start as codes."""
-        return self.codes_of(self.run.spike_counts[signals] / self.duration[signals, np.newaxis], signals)
+        return self.codes_of(self.run.spike_counts[signals] / self.run.time[signals, np.newaxis], signals)
 
     def smooth_rates(self, signals: np.ndarray) -> np.ndarray:
         """Return rates through the smooth window over the run as codes."""
-        rates = smooth_rate_of_moments(self.run.window_moments[signals], self.duration[signals])
+        rates = smooth_rate_of_moments(self.run.window_moments[signals], self.run.time[signals])
         return self.codes_of(rates, signals)
 
     def charge(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the times of all signals, and the integrals of all soma currents until then (eq 4)."""
         thresholds = self.network.firing_threshold
-        return self.duration.copy(), thresholds * self.run.spike_counts + self.run.membrane_potential
+        return self.run.time.copy(), thresholds * self.run.spike_counts + self.run.membrane_potential
 
     def codes_between(
         self,
@@ -88,19 +77,14 @@ class BatchRun:
     def figures(self) -> dict[str, Any]:
         """Return the activity of the networks, as the `info` of codes."""
         figures = {"n_stages": np.ones_like(self.scale, dtype=np.int64), "scale": self.scale}
-        return figures_of(self.run, self.network, duration=self.duration.copy(), **figures)
+        return figures_of(self.run, self.network, duration=self.run.time.copy(), **figures)
 
-    def sparse_currents(self, currents: CompressedRows) -> sparse.csr_array:
-        """Return average currents as a matrix, shape (n_signals, n_atoms)."""
-        return compressed_rows((self.problem.n_signals, self.problem.n_atoms), currents)
-
-    def average_currents(self) -> CompressedRows:
+    def average_currents(self) -> sparse.csr_array:
         """Return the average currents of the atoms that fired for each signal, in units of correlations."""
-        counts = self.run.spike_counts
-        charges = np.where(counts > 0, np.maximum(self.charge()[1], 0.0), 0.0)
-        rows = entries_of(self.network.signed(charges))
-        factors = (self.scale / self.duration).repeat(np.diff(rows.pointers))
-        return rows._replace(values=rows.values * factors)
+        charges = np.where(self.run.spike_counts > 0, np.maximum(self.charge()[1], 0.0), 0.0)
+        currents = as_sparse(self.network.signed(charges))
+        currents.data *= (self.scale / self.run.time).repeat(np.diff(currents.indptr))
+        return currents
 
 
 def figures_of(
@@ -108,8 +92,7 @@ def figures_of(
 ) -> dict[str, Any]:
     """Return the figures of the networks of a batch, as the `info` of codes; `counts` if they are at hand."""
     if counts is None:
-        ordered = network.in_result_order(run.spike_counts)
-        counts = compressed_rows(ordered.shape, entries_of(ordered))
+        counts = as_sparse(run.spike_counts[:, network.in_result_order])
     steps = run.total_steps
     figures |= {
         "sparse_spike_counts": counts,
