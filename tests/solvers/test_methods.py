@@ -118,7 +118,7 @@ class LateRates(OneRun):
 
     def reader(self, batch):
         return lambda signals: (
-            batch.rates(signals) * (batch.duration / np.maximum(batch.duration - 1.0, 0.5))[signals, None]
+            batch.rates(signals) * (batch.run.time / np.maximum(batch.run.time - 1.0, 0.5))[signals, None]
         )
 
 

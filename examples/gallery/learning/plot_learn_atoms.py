@@ -21,9 +21,7 @@ from dictlearn.pictures import plot_atoms
 image = load_sample_image("flower.jpg").mean(axis=2) / 255.0
 patches = random_patches([image], 8, 15_000, rng=0, least_contrast=0.5)
 signals = normalise(remove_mean(patches)[0])[0]
-learning = SpikingDictionaryLearning(
-    64, alpha=0.1, max_iter=1, random_state=0
-)
+learning = SpikingDictionaryLearning(64, alpha=0.1, max_iter=1, random_state=0)
 learning.fit(signals)
 
 # %%
