@@ -164,11 +164,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
         """Learn from `max_iter` passes through signals, in a new random order each, from the start.
 
-        Parameters
-        ----------
-        X : array_like, shape (n_signals, n_features)
-        y : ignored
-
         Raises
         ------
         RunawayFeedbackError
@@ -193,11 +188,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         means: the root mean square norm of the signals of this call, which must not be all zero, is the
         scale of all that follow.  Other parameters may change between calls.  `max_iter`, `checkpoint`,
         `callback`, `progress` and the warnings are of `fit` alone; see ``dead_atoms_``.
-
-        Parameters
-        ----------
-        X : array_like, shape (n_signals, n_features)
-        y : ignored
         """
         is_first = not hasattr(self, "learner_")
         n_threads = thread_count(self.n_jobs)
@@ -274,22 +264,12 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     # -- coding ----------------------------------------------------------------------------------
 
     def transform(self, X: ArrayLike) -> np.ndarray:
-        """Return the codes of signals, shape (n_signals, n_components); float32 for float32 signals.
-
-        Parameters
-        ----------
-        X : array_like, shape (n_signals, n_features)
-        """
+        """Return the codes of signals, shape (n_signals, n_components); float32 for float32 signals."""
         array = self._fitted_input(X)
         return self._encode(array).codes.astype(array.dtype)
 
     def encode(self, X: ArrayLike) -> SpikingCodingResult:
-        """Return the codes of signals with their certificates, in float64: a result of `solvers`.
-
-        Parameters
-        ----------
-        X : array_like, shape (n_signals, n_features)
-        """
+        """Return the codes of signals with their certificates, in float64: a result of `solvers`."""
         return self._encode(self._fitted_input(X))
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
@@ -310,11 +290,6 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         The share of the energy that is predicted: `solvers.held_out_score`, with both channels of a feature
         in one fold.  Unlike the objective, it can be compared between values of `alpha` and `n_components`,
         as `GridSearchCV` does.  The codes are optimal to rounding, so that `tol` does not matter.
-
-        Parameters
-        ----------
-        X : array_like, shape (n_signals, n_features)
-        y : ignored
         """
         problem = self._problem(self._fitted_input(X))
         fold_of = np.random.default_rng(0).permutation(self._n_features_learned) % 5

@@ -47,15 +47,11 @@ class AtomMatch(Value, Drawn):
 
     Attributes
     ----------
-    best_cosine : ndarray, shape (n_others,)
-        For each given atom, the largest cosine with any atom of the dictionary.
-    best_atom : ndarray of int, shape (n_others,)
-        Which atom of the dictionary that is.
-    assigned_cosine : ndarray, shape (n_others,)
+    best_cosine, best_atom : ndarray, shape (n_others,)
+        For each given atom, the largest cosine with any atom of the dictionary, and the index of that atom.
+    assigned_cosine, assigned_atom : ndarray, shape (n_others,)
         The same where each atom of the dictionary is assigned to one given atom at most, and the sum of the
-        cosines is as large as possible; 0 for a given atom without partner, if the dictionary has fewer.
-    assigned_atom : ndarray of int, shape (n_others,)
-        Which atom of the dictionary that is; -1 for none.
+        cosines is as large as possible; 0 and -1 for a given atom without partner.
     """
 
     best_cosine: np.ndarray
@@ -74,9 +70,7 @@ def mean_objective(
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> DictionaryScore:
-    """Return the mean objective of a dictionary on held-out signals, codes solved exactly.
-
-    ``1/2 ||x - a D||^2 + sum_i penalty_i |a_i|``, minimised over a for each signal x.
+    """Return the mean of ``1/2 ||x - a D||^2 + sum_i penalty_i |a_i|`` over held-out signals x, with exact codes a.
 
     Parameters
     ----------
@@ -89,18 +83,12 @@ def mean_objective(
     positive_code : bool, default True
         Whether codes must not be negative.
     normalise : bool, default True
-        Whether to scale the atoms to unit norm first: without a constraint, large atoms make penalties
-        small.
+        Whether to scale the atoms to unit norm first: large atoms make penalties small.
     n_jobs : int, optional
         Number of joblib workers; the result does not depend on it.
     progress : bool, default False
         Show a progress bar.
-
-    Warns
-    -----
-    sklearn.exceptions.ConvergenceWarning
-        If a duality gap is larger than 1e-9 of ``1/2 ||x||^2``, because atoms are nearly dependent.
-    """
+    """  # noqa: E501
     signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
     dictionary = checks.real_array(
         "dictionary", dictionary, shape=(None, signals.shape[1]), meaning="(n_atoms, n_features)"
@@ -123,7 +111,7 @@ def mean_objective(
         )
         if start == 0:
             warn_if_ill_posed(problem)
-        with without_warnings(IllPosedWarning):  # of one batch nothing is said
+        with without_warnings(IllPosedWarning):  # a batch may have zero codes alone
             result = solve(problem, METHODS["active_set_from_spikes"], tol=TOL, n_jobs=n_jobs)
         objectives.append(result.objective)
         gaps.append(result.relative_gap)

@@ -14,11 +14,10 @@ from dictlearn.images.frame import as_size
 from dictlearn.images.patches import (
     add_patches,
     as_plane,
-    extract_patches,
-    grid_shape,
     patch_counts,
+    windows_of,
 )
-from dictlearn.images.preprocessing import join_channels, remove_mean, split_channels
+from dictlearn.images.preprocessing import remove_mean
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.describe import Drawn, value_range
@@ -75,20 +74,16 @@ def denoise(
     Every patch, without its mean, is coded by the active-set method from spikes.  Its orthogonal projection
     on the atoms in its code and its mean are put back, and averaged where patches overlap.
 
-    By default the penalty of an atom is a value that noise alone seldom reaches in any of n_atoms: with z
-    a patch of pure noise as it is coded, a signal or two channels::
-
-        lambda_i = E[d_i.z] + sqrt(2 log n_atoms) sd[d_i.z]
-
-    For signed atoms that is ``sqrt(2 log n_atoms) * noise_level * ||d_i||``.
+    By default the penalty of an atom is ``sqrt(2 log n_atoms) * noise_level * ||d_i||``, a value that noise
+    alone seldom reaches in any of n_atoms.
 
     Parameters
     ----------
     image : array_like, shape (height, width) or (length,)
         One channel.
-    dictionary : array_like, shape (n_atoms, n_pixels) or (n_atoms, 2 * n_pixels)
-        Atoms, one a row: signed, for codes of either sign; or of two channels as `split_channels` makes
-        them, not negative, for codes that are not negative either.
+    dictionary : array_like, shape (n_atoms, n_pixels)
+        Atoms, one a row, for codes of either sign; if they were learned in two channels, `join_channels` of
+        them.
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; n_pixels is their product.  Of a signal, the
         length of a window.
@@ -119,8 +114,11 @@ def denoise(
     image, size = as_plane(image), as_size("patch_size", patch_size, is_signal=is_signal)
     stride = checks.positive_integer("stride", stride)
     counts = patch_counts(image.shape, size, stride)
-    dictionary, in_channels = _checked_dictionary(dictionary, size[0] * size[1])
-    silent = LassoProblem(dictionary, np.zeros((1, dictionary.shape[1])), 1.0)  # with its checks of atoms
+    n_pixels = size[0] * size[1]
+    dictionary = checks.real_array(
+        "dictionary", dictionary, shape=(None, n_pixels), meaning="one column a pixel"
+    )
+    silent = LassoProblem(dictionary, np.zeros((1, n_pixels)), 1.0)  # with its checks of atoms
     warn_if_ill_posed(silent)
     gram = silent.gram
     n_jobs = checks.worker_count("n_jobs", n_jobs)
@@ -137,26 +135,24 @@ def denoise(
                 f"{noise_level}, and image has integers from {image.min():.0f} to {image.max():.0f}: pass "
                 "as_pixels(image), or noise_level in that unit"
             )
-        penalty = noise_level * _universal_threshold(dictionary, in_channels)
+        threshold = math.sqrt(2.0 * math.log(max(n_atoms, 2)))
+        penalty = noise_level * threshold * np.linalg.norm(dictionary, axis=1)
     penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="one penalty an atom")
 
-    rows, columns = grid_shape(image.shape, size, stride)
     total = np.zeros(image.shape)
+    noisy, windows = windows_of(image, size, stride), windows_of(total, size, stride)
+    rows, columns = windows.shape[:2]
     n_nonzeros = 0
     gap = 0.0
     side = max(1, math.isqrt(CODES_PER_TILE // n_atoms))
     with tqdm(total=rows * columns, desc="denoising", unit="patch", disable=not progress) as bar:
         for row, column in product(range(0, rows, side), range(0, columns, side)):
-            tile = tuple(
-                slice(first * stride, (min(first + side, n) - 1) * stride + part)
-                for first, n, part in zip((row, column), (rows, columns), size, strict=True)
-            )
-            patches, means = remove_mean(extract_patches(image[tile], size, stride=stride))
-            signals = split_channels(patches) if in_channels else patches
-            problem = LassoProblem(dictionary, signals, penalty, positive=in_channels, gram=gram)
+            tile = slice(row, row + side), slice(column, column + side)
+            patches, means = remove_mean(noisy[tile].reshape(-1, n_pixels))
+            problem = LassoProblem(dictionary, patches, penalty, gram=gram)
             with without_warnings(IllPosedWarning):  # a part of an image may have no detail
                 result = solve(problem, METHODS["active_set_from_spikes"], tol=1e-3, n_jobs=n_jobs)
-            add_patches(total[tile], _projections(patches, problem, result.codes) + means, size, stride)
+            add_patches(windows[tile], _projections(patches, dictionary, result.codes) + means)
             n_nonzeros += int(result.support_size.sum())
             gap = max(gap, float(result.relative_gap.max()))
             bar.update(len(patches))
@@ -177,41 +173,10 @@ def denoise(
     )
 
 
-def _checked_dictionary(value: ArrayLike, n_pixels: int) -> tuple[np.ndarray, bool]:
-    """Return the dictionary, and whether its atoms have two channels."""
-    dictionary = checks.real_array("dictionary", value, shape=(None, None), meaning="(n_atoms, n_features)")
-    n_features = dictionary.shape[1]
-    if n_features not in (n_pixels, 2 * n_pixels):
-        raise ValueError(
-            f"dictionary must have {n_pixels} features, one a pixel, or {2 * n_pixels}, two channels; "
-            f"got {n_features}"
-        )
-    in_channels = n_features == 2 * n_pixels
-    if in_channels and dictionary.min() < 0.0:
-        raise ValueError(f"dictionary of two channels must not be negative; got {dictionary.min()}")
-    return dictionary, in_channels
-
-
-def _universal_threshold(dictionary: np.ndarray, in_channels: bool) -> np.ndarray:
-    """Return the default penalty of each atom for noise of unit variance."""
-    mean = np.zeros(len(dictionary))
-    variance = np.einsum("ij,ij->i", dictionary, dictionary)
-    if in_channels:
-        # Of a pixel x, normal, the channels max(x, 0) and max(-x, 0) have the mean 1 / sqrt(2 pi) and
-        # the mean square 1/2 each; their product is zero.
-        both = dictionary[:, : dictionary.shape[1] // 2] + dictionary[:, dictionary.shape[1] // 2 :]
-        mean = both.sum(axis=1) / math.sqrt(2.0 * math.pi)
-        variance = 0.5 * variance - np.einsum("ij,ij->i", both, both) / (2.0 * math.pi)
-    return mean + math.sqrt(2.0 * math.log(max(len(dictionary), 2))) * np.sqrt(variance)
-
-
-def _projections(patches: np.ndarray, problem: LassoProblem, codes: np.ndarray) -> np.ndarray:
+def _projections(patches: np.ndarray, atoms: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the projection of each patch on the atoms in its code."""
     # The codes times the atoms, which the penalty makes too small, were worse by 0.3 to 1.5 dB.
     # Least squares that keep the signs of the code gained nothing: 0.01 dB at most, DCT atoms.
-    rows = problem.atoms.rows
-    assert rows is not None
-    atoms = join_channels(rows) if problem.is_positive else rows
     projections = np.zeros_like(patches)
     n_nonzeros = np.count_nonzero(codes, axis=1)
     for n in np.unique(n_nonzeros[n_nonzeros > 0]):

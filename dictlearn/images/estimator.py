@@ -168,12 +168,6 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     def fit(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> ConvolutionalDictionaryLearning:
         """Learn kernels from `max_iter` passes through images, from the start.
 
-        Parameters
-        ----------
-        X : list of images or signals, or array_like
-            As the class says.
-        y : ignored
-
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
@@ -207,12 +201,6 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         The first call, unless it follows `fit`, sets the number of kernels and their start.  `max_iter`,
         `checkpoint`, `callback`, `progress` and the warnings are of `fit` alone.  After an error, or Ctrl-C,
         all is as it was before the call.
-
-        Parameters
-        ----------
-        X : list of images or signals, or array_like
-            As the class says.
-        y : ignored
         """
         settings = self._settings()
         frame, details = self._details(X)
@@ -239,11 +227,6 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     def transform(self, X: list[np.ndarray] | ArrayLike) -> list[sparse.csr_array] | sparse.csr_array:
         """Return the codes of images, ordered by (row, column, kernel).
 
-        Parameters
-        ----------
-        X : list of images or signals, or array_like
-            As the class says.
-
         Returns
         -------
         list of scipy.sparse.csr_array, shape (1, n_atoms) each, or csr_array, shape (n_images, n_atoms)
@@ -253,13 +236,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         return sparse.vstack(codes, format="csr") if isinstance(X, np.ndarray) else codes
 
     def encode(self, X: list[np.ndarray] | ArrayLike) -> list[CodedImage]:
-        """Return images with their codes and certificates.
-
-        Parameters
-        ----------
-        X : list of images or signals, or array_like
-            As the class says.
-        """
+        """Return images with their codes and certificates."""
         check_is_fitted(self, "learner_")
         solver = self._checked_solver()
         alpha = checks.positive_number("alpha", self.alpha)
@@ -330,12 +307,6 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
 
         It compares kernels at one `alpha` and one `background`.  It cannot choose `alpha`, since the
         objective falls with `alpha` whatever the images are.
-
-        Parameters
-        ----------
-        X : list of images or signals, or array_like
-            As the class says.
-        y : ignored
         """
         coded = self.encode(X)
         energy = sum(float(one.problem.energies[0]) for one in coded)

@@ -40,7 +40,7 @@ def extract_patches(image: ArrayLike, patch_size: int | tuple[int, int], *, stri
     """
     size = as_size("patch_size", patch_size, is_signal=np.ndim(image) == 1)
     stride = checks.positive_integer("stride", stride)
-    return _windows(as_plane(image), size)[::stride, ::stride].reshape(-1, size[0] * size[1]).copy()
+    return windows_of(as_plane(image), size, stride).reshape(-1, size[0] * size[1]).copy()
 
 
 def random_patches(
@@ -78,7 +78,7 @@ def random_patches(
     size = as_size("patch_size", patch_size, is_signal=is_signal)
     n_patches = checks.positive_integer("n_patches", n_patches)
     least_contrast = checks.non_negative_number("least_contrast", least_contrast)
-    views = [_windows(plane, size) for plane in planes]
+    views = [windows_of(plane, size) for plane in planes]
     ends = np.cumsum([view.shape[0] * view.shape[1] for view in views])
     # One index for each place needs as much memory as the images; in return the search always ends.
     places = np.random.default_rng(rng).permutation(ends[-1])
@@ -130,16 +130,16 @@ def reconstruct_from_patches(
     shape = as_size("image_shape", image_shape, is_signal=is_signal)
     size = as_size("patch_size", patch_size, is_signal=is_signal)
     stride = checks.positive_integer("stride", stride)
+    total = np.zeros(shape)
+    windows = windows_of(total, size, stride)
     patches = checks.real_array(
         "patches",
         patches,
-        shape=(math.prod(grid_shape(shape, size, stride)), size[0] * size[1]),
+        shape=(windows.shape[0] * windows.shape[1], size[0] * size[1]),
         meaning="(n_patches, patch height * patch width)",
     )
-    counts = patch_counts(shape, size, stride)
-    total = np.zeros(shape)
-    add_patches(total, patches, size, stride)
-    image = total / counts
+    add_patches(windows, patches)
+    image = total / patch_counts(shape, size, stride)
     return image[0] if is_signal else image
 
 
@@ -154,49 +154,32 @@ def as_plane(image: ArrayLike, name: str = "image") -> np.ndarray:
     return np.atleast_2d(checks.real_array(name, image, shape=shape, meaning="(height, width) or (length,)"))
 
 
-def grid_shape(image_shape: tuple[int, ...], patch_size: tuple[int, int], stride: int) -> tuple[int, int]:
-    """Return the numbers of patches down and across an image."""
-    if patch_size[0] > image_shape[0] or patch_size[1] > image_shape[1]:
-        raise ValueError(f"patch_size must fit into the image, {tuple(image_shape)}; got {patch_size}")
-    rows, columns = (
-        (whole - part) // stride + 1 for whole, part in zip(image_shape, patch_size, strict=True)
-    )
-    return rows, columns
+def windows_of(plane: np.ndarray, size: tuple[int, int], stride: int = 1) -> np.ndarray:
+    """Return all patches of an image as a view of it, shape (rows, columns, patch height, patch width)."""
+    if size[0] > plane.shape[0] or size[1] > plane.shape[1]:
+        raise ValueError(f"patch_size must fit into the image, {plane.shape}; got {size}")
+    return sliding_window_view(plane, size, writeable=plane.flags.writeable)[::stride, ::stride]
 
 
-def add_patches(total: np.ndarray, patches: np.ndarray, patch_size: tuple[int, int], stride: int) -> None:
-    """Add patches to the image `total`, each where `extract_patches` would take it from."""
-    rows, columns = grid_shape(total.shape, patch_size, stride)
-    grid = patches.reshape(rows, columns, *patch_size)
-    for row in range(patch_size[0]):
-        for column in range(patch_size[1]):
-            there = (
-                slice(row, row + stride * (rows - 1) + 1, stride),
-                slice(column, column + stride * (columns - 1) + 1, stride),
-            )
-            total[there] += grid[:, :, row, column]
+def add_patches(windows: np.ndarray, patches: np.ndarray) -> None:
+    """Add patches, one in each row, to the windows of an image, which may overlap."""
+    patches = patches.reshape(windows.shape)
+    for row, column in np.ndindex(windows.shape[2:]):
+        windows[:, :, row, column] += patches[:, :, row, column]
 
 
-def patch_counts(image_shape: tuple[int, int], patch_size: tuple[int, int], stride: int) -> np.ndarray:
-    """Return how many patches hold each pixel, shape `image_shape`; raise ValueError if none holds one."""
-    along = []
-    grid = grid_shape(image_shape, patch_size, stride)
-    for axis, whole, part, n in zip(("row", "column"), image_shape, patch_size, grid, strict=True):
-        held = stride * np.arange(n)[:, np.newaxis] + np.arange(part)
-        counts = np.bincount(held.ravel(), minlength=whole)
-        if not counts.all():
-            raise ValueError(
-                f"patches must cover every pixel; patches of {part} at stride {stride} "
-                f"leave out {axis} {int(np.argmin(counts))} of {whole}"
-            )
-        along.append(counts)
-    return np.outer(*along)
-
-
-def _windows(plane: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Return a view of all patches of an image, shape (rows, columns, *size)."""
-    grid_shape(plane.shape, size, 1)
-    return sliding_window_view(plane, size)
+def patch_counts(shape: tuple[int, int], size: tuple[int, int], stride: int) -> np.ndarray:
+    """Return how many patches hold each pixel of an image; raise ValueError if none holds one."""
+    counts = np.zeros(shape)
+    windows = windows_of(counts, size, stride)
+    add_patches(windows, np.broadcast_to(1.0, windows.shape))
+    if not counts.all():
+        row, column = np.argwhere(counts == 0.0)[0].tolist()
+        raise ValueError(
+            f"patches must cover every pixel; patches of {size} at stride {stride} leave out row {row} and "
+            f"column {column} of {shape}"
+        )
+    return counts
 
 
 def _as_planes(value: Any) -> tuple[list[np.ndarray], bool]:

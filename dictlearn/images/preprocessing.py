@@ -13,18 +13,11 @@ ROUNDING = 1e-12
 
 
 def remove_mean(patches: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return the patches without their means, and the means.
+    """Return the patches without their means, and the means, shape (n_patches, 1).
 
     Parameters
     ----------
     patches : array_like, shape (n_patches, n_pixels)
-
-    Returns
-    -------
-    centred : ndarray, shape (n_patches, n_pixels)
-        Every row sums to zero.
-    means : ndarray, shape (n_patches, 1)
-        ``centred + means`` are the patches.
     """
     patches = checks.real_array("patches", patches, shape=(None, None), meaning="(n_patches, n_pixels)")
     means = patches.mean(axis=1, keepdims=True)
@@ -32,18 +25,13 @@ def remove_mean(patches: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 def normalise(patches: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return the patches scaled to unit Euclidean norm, and their norms.
+    """Return the patches scaled to unit Euclidean norm, and their norms, shape (n_patches, 1).
+
+    A patch of zeros stays as it is.
 
     Parameters
     ----------
     patches : array_like, shape (n_patches, n_pixels)
-
-    Returns
-    -------
-    normalised : ndarray, shape (n_patches, n_pixels)
-        Every row has norm one, but a row of zeros stays as it is.
-    norms : ndarray, shape (n_patches, 1)
-        0 for a row of zeros; ``normalised * norms`` are the patches.
     """
     patches = checks.real_array("patches", patches, shape=(None, None), meaning="(n_patches, n_pixels)")
     normalised, norms, exponents = unit_rows(patches)
@@ -63,11 +51,6 @@ def split_channels(signals: ArrayLike) -> np.ndarray:
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_features)
-
-    Returns
-    -------
-    ndarray, shape (n_signals, 2 * n_features)
-        Not negative; each signal has the norm it had.
     """
     signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
     # Not np.maximum, which may keep the sign of a zero.
@@ -81,10 +64,6 @@ def join_channels(split: ArrayLike) -> np.ndarray:
     ----------
     split : array_like, shape (n_signals, 2 * n_features)
         Signals, or atoms, one in each row; both channels of a feature may be non-zero.
-
-    Returns
-    -------
-    ndarray, shape (n_signals, n_features)
     """
     split = checks.real_array("split", split, shape=(None, None), meaning="(n_signals, 2 * n_features)")
     if split.shape[1] % 2:
@@ -109,11 +88,6 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
         One channel.
     cutoff : float, default 0.4
         In cycles a pixel, of which an image holds at most 1/2 along its sides.
-
-    Returns
-    -------
-    ndarray, shape (height, width)
-        Mean 0, variance 1.
 
     Notes
     -----
