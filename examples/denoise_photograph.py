@@ -48,8 +48,7 @@ def main() -> None:
     noisy = clean + NOISE * np.random.default_rng(0).standard_normal(clean.shape)
 
     dictionaries = {
-        "learned by spikes, + minus - channels": join_channels(learner.dictionary),
-        "learned by spikes, both channels": learner.dictionary,
+        "learned by spikes": join_channels(learner.dictionary),
         # The constant wave is what remove_mean takes away.
         "cosine waves": overcomplete_dct(SIDE, 256)[1:],
     }
@@ -75,7 +74,7 @@ def main() -> None:
         )
     print(table(["atoms", "peak signal to noise", "atoms a patch", "largest duality gap"], rows))
 
-    best = results["learned by spikes, + minus - channels"].image
+    best = results["learned by spikes"].image
     picture = figure(12.0, 4.4)
     axes = picture.subplots(1, 3)
     for ax, title, image in zip(axes, ("clean", "noisy", "cleaned"), (clean, noisy, best), strict=True):
