@@ -18,18 +18,22 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels import delivery
-from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates
-from snn._kernels.compiling import implements, inner
-from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
+from snn._kernels.candidates import ARRIVING, Windows, add_to_range, find_candidates
+from snn._kernels.compiling import implements, inner, merged
+from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, Log, run
 from snn._kernels.neuron import Group
+from snn._kernels.rows import TOGETHER
 from snn._kernels.screening import (
     COST_OF_NEURON,
     COST_OF_SPIKE,
+    Screened,
+    Sources,
     bulge_of,
     find_firing,
     screen,
     summarise,
 )
+from snn._kernels.workspace import Memory, cut_up, integrate, new_floats, overshoot, work_of
 
 MOST_MEMBERS = 4096
 """Neurons of the largest active set: their weights take 128 MB at most."""
@@ -90,6 +94,89 @@ OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE = 0, 1, 2, 3, 4
 OWN_ROWS = 5
 
 
+class ScreeningMemory(NamedTuple):
+    """What is cut up where there is an active set.  Little of `rows` may be touched."""
+
+    in_place: Memory
+    floats: np.ndarray
+    integers: np.ndarray
+    flags: np.ndarray
+    own: np.ndarray
+    rows: np.ndarray
+    source_sums: np.ndarray
+    target_sums: np.ndarray
+
+
+class ScreeningWork(NamedTuple):
+    """Work arrays of one call with an active set."""
+
+    bias: np.ndarray
+    threshold: np.ndarray
+    windows: Windows
+    log: Log
+    active: Active
+    is_active: np.ndarray
+    sources: Sources
+    screened: Screened
+
+
+def new_screening_memory(in_place, n_neurons, settings):
+    """Return memory for one network of a run and for its active set."""
+    m, n_log = settings.room, overshoot(n_neurons, settings)
+    n_sources = m + TOGETHER
+    return ScreeningMemory(
+        in_place,
+        floats=new_floats(2 * n_neurons + 2 * n_log),
+        integers=np.empty(2 * m + 1 + 2 * n_sources, dtype=np.int64),
+        flags=np.empty(2 * n_neurons, dtype=np.bool_),
+        own=np.empty((OWN_ROWS, m)),
+        rows=new_floats(m * m),
+        source_sums=np.empty((4, n_sources)),
+        target_sums=np.empty((3, settings.sums_at_once)),
+    )
+
+
+@merged
+def cut_up_for_screening(memory, n):
+    """Return the work arrays of n neurons that have an active set."""
+    in_place = cut_up(memory.in_place, n)
+    floats, integers, flags = memory.floats, memory.integers, memory.flags
+    m, n_sources = memory.own.shape[1], memory.source_sums.shape[1]
+    n_log = in_place.log.times.shape[0]
+    return ScreeningWork(
+        bias=in_place.bias,
+        threshold=in_place.threshold,
+        windows=in_place.windows,
+        log=in_place.log,
+        active=Active(
+            members=integers[:m],
+            own=memory.own,
+            slots=integers[m : 2 * m],
+            rows=memory.rows,
+            n_slots=integers[2 * m : 2 * m + 1],
+        ),
+        is_active=flags[:n],
+        sources=Sources(
+            members=integers[2 * m + 1 : 2 * m + 1 + n_sources],
+            rows=integers[2 * m + 1 + n_sources :],
+            sums=memory.source_sums,
+            totals=floats[2 * n : 2 * n + n_log],
+            traces=floats[2 * n + n_log :],
+        ),
+        screened=Screened(
+            potential=floats[:n],
+            current=floats[n : 2 * n],
+            is_violator=flags[n:],
+            sums=memory.target_sums,
+        ),
+    )
+
+
+@implements(work_of, ScreeningMemory)
+def screening_work_of(memory, n_neurons):
+    return cut_up_for_screening(memory, n_neurons)
+
+
 class Gathered(NamedTuple):
     """The weights within an active set: a form of its own, of rows gathered from another form."""
 
@@ -123,14 +210,13 @@ def deliver(form, source, moment, length, group, windows, n_candidates):
 
 
 @inner
-def choose(form, group, drift, interval, margin, is_active):
+def choose(group, drift, interval, margin, n_sums, is_active):
     """Mark neurons that may come near their thresholds within the interval; return how many.
 
     Neurons of a sign pair are marked together: what `delivery.add_sources` adds to the partner of a source is
     not its weight.
     """
     n_neurons = group.threshold.shape[0]
-    n_sums = delivery.n_sums(form, n_neurons)
     rise = -math.expm1(-interval)
     bulge = bulge_of(rise, interval)
     for k in range(n_neurons):
@@ -149,35 +235,33 @@ def choose(form, group, drift, interval, margin, is_active):
 
 
 @inner
-def plan(form, group, drift, state, remaining, settings, work):
+def plan(group, drift, state, remaining, settings, work):
     """Choose the interval that costs least, and its active set; return 0 where it is best to integrate
     all."""
     n_neurons = group.threshold.shape[0]
-    room = work.active.slots.shape[0]
     rate = state.rate
-    if rate == 0.0 or room == 0:
+    if rate == 0.0:
         return 0.0
-    fixed = delivery.cost_of_source(form, n_neurons, settings) * state.n_sources
-    fixed += COST_OF_NEURON * n_neurons
-    n_events = min(fixed / (SHARE_OF_UPDATES * COST_OF_SPIKE), 0.5 * work.most_events)
+    fixed = settings.cost_of_source * state.n_sources + COST_OF_NEURON * n_neurons
+    n_events = min(fixed / (SHARE_OF_UPDATES * COST_OF_SPIKE), 0.5 * settings.most_events)
     safe = max(MOST_GROWTH * state.interval, SHARE_OF_PAST * state.time)
     interval = min(n_events / rate, max(safe, MOST_SHARE_OF_PAST * state.time), remaining)
     # Costs of a unit of time: at first that of integrating all.
-    least = rate * delivery.cost_in_place(form, n_neurons, settings)
+    least = rate * settings.cost_in_place
     best = marked = 0.0
     for _ in range(LENGTHS_COMPARED):
         if fixed >= least * interval:
             break
-        n_active = choose(form, group, drift, interval, state.margin, work.is_active)
+        n_active = choose(group, drift, interval, state.margin, settings.n_sums, work.is_active)
         marked = interval
         cost = fixed + n_active * (rate * interval * COST_OF_MEMBER + state.n_sources * COST_OF_GATHERING)
-        most = room if interval <= safe else min(room, SETTLED_PART * n_neurons)
+        most = settings.room if interval <= safe else min(settings.room, SETTLED_PART * n_neurons)
         if n_active <= most and cost < least * interval:
             least = cost / interval
             best = interval
         interval = safe if 0.5 * interval < safe < interval else 0.5 * interval
     if best > 0.0 and best != marked:
-        choose(form, group, drift, best, state.margin, work.is_active)
+        choose(group, drift, best, state.margin, settings.n_sums, work.is_active)
     return best
 
 
@@ -230,7 +314,7 @@ def integrate_active(form, group, drift, state, interval, settings, work):
             members,
             interval,
             state.window,
-            work.most_events,
+            settings.most_events,
             n_wanted,
             work.windows,
             log,
@@ -241,16 +325,19 @@ def integrate_active(form, group, drift, state, interval, settings, work):
         n_slots = active.n_slots[0]
         summarise(log, n_new, elapsed, active.slots, n_slots, sources)
         n_sources = delivery.prepare_sources(form, active, sources, n_slots)
-        n_violators, margin = screen(form, group, work.is_active, elapsed, sources, n_sources, screened)
+        n_violators, margin = screen(
+            form, group, work.is_active, elapsed, sources, n_sources, settings, screened
+        )
         state.margin = max(margin, MARGIN_KEPT * state.margin)
         state.n_violators += n_violators
         if n_violators == 0:
             break
         again = n_new * COST_OF_SPIKE + COST_OF_NEURON * n_neurons
-        again += n_slots * delivery.cost_of_source(form, n_neurons, settings)
+        again += n_slots * settings.cost_of_source
         n_more = find_firing(
-            form, group, elapsed, work.is_active, active, sources, screened, log, n_new, n_slots, again
-        )
+            form, group, elapsed, work.is_active, active, sources, screened, log, n_new, n_slots, again,
+            settings.n_sums,
+        )  # fmt: skip
         if n_more == 0:
             break
         state.n_repeated += 1
@@ -272,4 +359,43 @@ def integrate_active(form, group, drift, state, interval, settings, work):
         neuron = active.members[log.neurons[event]]
         log.neurons[event] = neuron
         drift[neuron] += group.threshold[neuron] / elapsed
+    return elapsed, n_new, n_windows
+
+
+@implements(integrate, ScreeningWork)
+def integrate_some(work, form, group, drift, state, remaining, settings):
+    interval = plan(group, drift, state, remaining, settings, work)
+    if interval > 0.0:
+        elapsed, n_new, n_windows = integrate_active(form, group, drift, state, interval, settings, work)
+        if elapsed >= 0.0:
+            return elapsed, n_new, n_windows
+    return integrate_all(form, group, drift, state, remaining, settings, work)
+
+
+@inner
+def integrate_all(form, group, drift, state, remaining, settings, work):
+    """Integrate all neurons in place, and note what the choice of an active set needs; return as
+    `integrate`."""
+    before, log, marks = work.screened.potential, work.log, work.windows.exact_at
+    n_neurons = group.threshold.shape[0]
+    for i in range(n_neurons):
+        before[i] = group.potential[i]
+    elapsed, state.window, n_new, n_windows, state.missing = run(
+        form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, work.windows, log
+    )
+    if elapsed == 0.0:
+        return elapsed, n_new, n_windows
+    # Mean soma currents, and how many neurons fired.
+    for i in range(n_neurons):
+        drift[i] = (group.potential[i] - before[i]) / elapsed
+    n_sources = 0
+    for event in range(n_new):
+        marks[log.neurons[event]] = -1
+    for event in range(n_new):
+        neuron = log.neurons[event]
+        drift[neuron] += group.threshold[neuron] / elapsed
+        n_sources -= marks[neuron]
+        marks[neuron] = 0
+    state.interval = elapsed
+    state.n_sources = n_sources
     return elapsed, n_new, n_windows

@@ -8,11 +8,6 @@ from snn._kernels.compiling import implements
 from snn._kernels.delivery import DEVIATION, TOTAL, TRACE
 from snn._kernels.forms import CompressedRows
 
-COST_IN_PLACE, COST_OF_SUM = 3.0, 3.0
-"""Nanoseconds by which intervals are planned: of a spike, and of a source, for each of its targets."""
-COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
-"""Nanoseconds of a window for each neuron, and of a spike for each spike that a window is made for."""
-
 
 @implements(delivery.weight_between, CompressedRows)
 def weight_between(form, source, target):
@@ -76,14 +71,3 @@ def add_sources(form, start, size, sources, n_sources, sums):
             sums[TOTAL, i] += total * weight
             sums[TRACE, i] += trace * weight
             sums[DEVIATION, i] += deviation * abs(weight)
-
-
-@implements(delivery.cost_in_place, CompressedRows)
-def cost_in_place(form, n_neurons, settings):
-    per_window = COST_OF_WINDOW * n_neurons / settings.n_wanted
-    return COST_IN_PLACE * settings.targets_per_source + per_window + COST_OF_CANDIDATE * settings.n_wanted
-
-
-@implements(delivery.cost_of_source, CompressedRows)
-def cost_of_source(form, n_neurons, settings):
-    return COST_OF_SUM * settings.targets_per_source

@@ -42,23 +42,13 @@ def renew(form, n_candidates, moment, instant, windows):
 @resolved_by_record
 def gather(form, source, members, n_members, rows, offset):
     """Copy the weights from `source` to the members, its own zero, to `rows` from `offset` on."""
+    for k in range(n_members):
+        rows[offset + k] = weight_between(form, source, members[k])
 
 
 @resolved_by_record
 def weight_between(form, source, target):
     """Return the weight from a source to another neuron."""
-
-
-@resolved_by_record
-def n_sums(form, n_neurons):
-    """Return of how many targets sums over sources are needed: neurons of a sign pair share theirs."""
-    return n_neurons
-
-
-@resolved_by_record
-def sums_at_once(form, n_neurons):
-    """Return how many of these sums are worked on together."""
-    return n_neurons
 
 
 @resolved_by_record
@@ -72,13 +62,3 @@ def prepare_sources(form, active, sources, n_sources):
 @resolved_by_record
 def add_sources(form, start, size, sources, n_sources, sums):
     """Add sources to the sums of `size` targets from `start` on."""
-
-
-@resolved_by_record
-def cost_in_place(form, n_neurons, settings):
-    """Return the nanoseconds that a spike costs while all neurons are integrated."""
-
-
-@resolved_by_record
-def cost_of_source(form, n_neurons, settings):
-    """Return the nanoseconds that a source of an interval costs for the neurons that are screened."""

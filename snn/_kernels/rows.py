@@ -13,9 +13,6 @@ SUMS_IN_CACHE = 1120
 of what it has just written, and waits, if they are 4,096 bytes apart."""
 TOGETHER = 4
 """Sources are added in fours, and while there are as many, in two of these at once."""
-COST_IN_PLACE, COST_OF_SUM = 0.3, 0.4
-"""Nanoseconds by which intervals are planned (`python -m tests.benchmarks simulate` says what comes of it):
-of a spike, for each neuron while all are integrated; of a source, for each target of its row."""
 
 
 @inlined
@@ -80,22 +77,6 @@ def deliver(form, source, moment, length, group, windows, n_candidates):
             n_candidates = find_candidates(first, first + n_rows, length, n_candidates, group, windows)
         signed = -signed
     return n_candidates
-
-
-@implements(delivery.gather, Rows)
-def gather(form, source, members, n_members, rows, offset):
-    for k in range(n_members):
-        rows[offset + k] = delivery.weight_between(form, source, members[k])
-
-
-@implements(delivery.n_sums, Rows)
-def n_sums(form, n_neurons):
-    return form.row_of.shape[0]
-
-
-@implements(delivery.sums_at_once, Rows)
-def sums_at_once(form, n_neurons):
-    return min(SUMS_IN_CACHE, form.row_of.shape[0])
 
 
 @implements(delivery.prepare_sources, Rows)
@@ -183,13 +164,3 @@ def add_sources(form, start, size, sources, n_sources, sums):
         n_added += 2 * TOGETHER
     if n_added < n_sources:
         _add_four(form.values, start, size, sources, n_added, sums)
-
-
-@implements(delivery.cost_in_place, Rows)
-def cost_in_place(form, n_neurons, settings):
-    return COST_IN_PLACE * n_neurons
-
-
-@implements(delivery.cost_of_source, Rows)
-def cost_of_source(form, n_neurons, settings):
-    return COST_OF_SUM * form.row_of.shape[0]

@@ -107,25 +107,22 @@ def bulge_of(rise, interval):
 
 
 @inner
-def screen(form, group, is_active, interval, sources, n_sources, screened):
+def screen(form, group, is_active, interval, sources, n_sources, settings, screened):
     """Bring all neurons to the end of the interval; mark those not proven to have been silent, the violators.
 
     Returns (how many, the largest of all deviations from chords).  What comes out for members of the active
     set is ignored.
     """
-    sums = screened.sums
-    n_neurons = group.threshold.shape[0]
-    n_sums = delivery.n_sums(form, n_neurons)
-    at_once = delivery.sums_at_once(form, n_neurons)
+    sums, bits = screened.sums, as_integers(screened.sums)
+    n_neurons, n_sums = group.threshold.shape[0], settings.n_sums
     rise = -math.expm1(-interval)
     fade = 1.0 - rise
     bulge = bulge_of(rise, interval)
     n_violators = 0
     # Bits of numbers that are not negative have their order, and the largest is found eight at a time.
-    bits = as_integers(sums)
     largest = np.int64(0)
-    for start in range(0, n_sums, at_once):
-        size = min(at_once, n_sums - start)
+    for start in range(0, n_sums, settings.sums_at_once):
+        size = min(settings.sums_at_once, n_sums - start)
         for k in range(size):
             sums[TOTAL, k] = 0.0
             sums[TRACE, k] = 0.0
@@ -193,13 +190,14 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
 
 
 @inner
-def find_firing(form, group, interval, is_active, active, sources, screened, log, n_events, n_slots, cost):
+def find_firing(
+    form, group, interval, is_active, active, sources, screened, log, n_events, n_slots, cost, n_sums
+):
     """Make members of the active set of the violators that fire, or of all if they are many; return how many.
 
-    cost : what it takes to run the interval again, in nanoseconds.
+    cost : nanoseconds to run the interval again.
     """
     n_neurons = group.threshold.shape[0]
-    n_sums = delivery.n_sums(form, n_neurons)
     n_violators = 0
     for i in range(n_neurons):
         n_violators += screened.is_violator[np.uint64(i)]

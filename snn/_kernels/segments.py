@@ -8,9 +8,6 @@ from snn._kernels.compiling import implements
 from snn._kernels.delivery import DEVIATION, TOTAL, TRACE
 from snn._kernels.forms import Segments
 
-COST_IN_PLACE, COST_OF_SUM = 0.3, 0.4
-"""Nanoseconds by which intervals are planned: of a spike, and of a source, for each of its targets."""
-
 
 @implements(delivery.weight_between, Segments)
 def weight_between(form, source, target):
@@ -42,21 +39,6 @@ def deliver(form, source, moment, length, group, windows, n_candidates):
     return n_candidates
 
 
-@implements(delivery.gather, Segments)
-def gather(form, source, members, n_members, rows, offset):
-    for k in range(n_members):
-        rows[offset + k] = 0.0
-    for segment in range(form.starts[source], form.starts[source + 1]):
-        first = form.targets[segment]
-        values = form.offsets[segment]
-        factor = form.factors[segment]
-        n_targets = form.lengths[segment]
-        for k in range(n_members):
-            i = members[k] - first
-            if 0 <= i < n_targets:
-                rows[offset + k] += factor * form.values[np.uint64(values + i)]
-
-
 @implements(delivery.add_sources, Segments)
 def add_sources(form, start, size, sources, n_sources, sums):
     for s in range(n_sources):
@@ -72,13 +54,3 @@ def add_sources(form, start, size, sources, n_sources, sums):
                 sums[TOTAL, i] += total * weight
                 sums[TRACE, i] += trace * weight
                 sums[DEVIATION, i] += deviation * abs(weight)
-
-
-@implements(delivery.cost_in_place, Segments)
-def cost_in_place(form, n_neurons, settings):
-    return COST_IN_PLACE * settings.targets_per_source
-
-
-@implements(delivery.cost_of_source, Segments)
-def cost_of_source(form, n_neurons, settings):
-    return COST_OF_SUM * settings.targets_per_source

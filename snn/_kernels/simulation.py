@@ -1,12 +1,20 @@
 """What Python calls: copies of a network, one after the other, to a stop time or until the budget is
 spent."""
 
-import numpy as np
+from functools import lru_cache
 
-from snn._kernels import compressed_rows, rows, segments  # noqa: F401 - implementations of `delivery`
-from snn._kernels.compiling import inner, resolved_by_record, uncounted
-from snn._kernels.event_loop import run
+import numpy as np
+from numba import config
+
+from snn._kernels import compressed_rows, rows, segments, workspace  # noqa: F401 - what forms do
+from snn._kernels.active_set import ScreeningMemory, most_events, most_members, new_screening_memory
+from snn._kernels.compiling import inner, uncounted
+from snn._kernels.convolution.grid import new_grid
+from snn._kernels.convolution.loop import events_per_epoch
+from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW
+from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
 from snn._kernels.neuron import Group
+from snn._kernels.rows import SUMS_IN_CACHE
 from snn._kernels.run_state import (
     BURST,
     MISSING_ROW,
@@ -19,17 +27,69 @@ from snn._kernels.run_state import (
     remaining_time,
 )
 from snn._kernels.stops import go_on, stop_of
-from snn._kernels.workspace import cut_up
+from snn._kernels.workspace import Settings, integrate, work_of
+
+DENSE_IN_PLACE, SPARSE_IN_PLACE, NEURONS_PER_SPARSE = 32, 128, 16
+"""Spikes of an interval in which all neurons are integrated: few, where many neurons drop out soon; more,
+where weights are sparse, one for so many neurons, since planning costs as much as some spikes."""
+LEAST_WANTED, NEURONS_PER_WANTED = 8, 200
+"""Spikes wanted in a window: opening and closing one costs the more the more neurons there are."""
+WANTED_IN_STEP = 0.75
+"""The same where a run pauses after a spike: less than one; more than half, so that empty windows grow."""
+
+COSTS = {Rows: (0.3, 0.4), Segments: (0.3, 0.4), CompressedRows: (3.0, 3.0), Stencil: (0.3, 0.4)}
+"""Nanoseconds by which intervals are planned (`python -m tests.benchmarks simulate` says what comes of it):
+of a spike, for each target while all neurons are integrated; of a source, for each sum over sources."""
+COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
+"""The same, besides, of scattered targets: of a window, for each neuron; of a spike, for each of a window."""
 
 
-@resolved_by_record
-def integrate(work, form, group, drift, state, remaining, settings):
-    """Integrate neurons for the time that remains or less; return (time that passed, spikes, windows)."""
-    elapsed, state.window, n_new, n_windows, state.missing = run(
-        form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, work.windows,
-        work.log,
-    )  # fmt: skip
-    return elapsed, n_new, n_windows
+def settings_of(form, n_neurons, targets_per_source, *, screening):
+    """Return the settings for a network of this form, whose spikes have this many targets."""
+    n_sums = form.row_of.shape[0] if isinstance(form, Rows) else n_neurons
+    return _settings_of(type(form), n_neurons, n_sums, targets_per_source, screening)
+
+
+@lru_cache(maxsize=64)
+def _settings_of(kind, n_neurons, n_sums, targets_per_source, screening):
+    in_place, n_wanted = DENSE_IN_PLACE, max(LEAST_WANTED, n_neurons // NEURONS_PER_WANTED)
+    if targets_per_source < n_neurons - 1:
+        in_place = max(SPARSE_IN_PLACE, n_neurons // NEURONS_PER_SPARSE)
+        n_wanted = max(n_wanted, round(n_neurons / max(targets_per_source, 1.0)))
+    n_wanted = float(min(n_wanted, MOST_EVENTS_PER_WINDOW // 2))
+    cost_in_place, cost_of_source = COSTS[kind]
+    cost_in_place *= targets_per_source
+    if kind is CompressedRows:
+        cost_in_place += COST_OF_WINDOW * n_neurons / n_wanted + COST_OF_CANDIDATE * n_wanted
+    return Settings(
+        room=most_members(n_neurons) if screening and kind is not Stencil else 0,
+        most_events=most_events(n_neurons),
+        events_in_place=events_per_epoch(n_neurons) if kind is Stencil else in_place,
+        n_wanted=n_wanted,
+        n_sums=n_sums,
+        sums_at_once=min(SUMS_IN_CACHE, n_sums) if kind is Rows else n_sums,
+        cost_in_place=cost_in_place,
+        cost_of_source=cost_of_source * min(targets_per_source, n_sums),
+    )
+
+
+def single_step(settings):
+    """Return settings with which a run pauses after the next spike, and those of the same instant; `in_place`
+    returns its memory."""
+    return settings._replace(room=0, events_in_place=1, n_wanted=WANTED_IN_STEP)
+
+
+def new_memory(form, n_neurons, settings):
+    """Return memory for one network of a run after the other."""
+    if isinstance(form, Stencil):
+        return new_grid(form, n_neurons, settings)
+    memory = workspace.new_memory(n_neurons, settings)
+    return new_screening_memory(memory, n_neurons, settings) if settings.room > 0 else memory
+
+
+def in_place(memory):
+    """Return the part of a run's memory with which all neurons are integrated."""
+    return memory.in_place if isinstance(memory, ScreeningMemory) else memory
 
 
 @inner
@@ -70,7 +130,7 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
     neurons : run_state.Neurons
     states : array of run_state.RUN_STATE, shape (n_copies,)
     settings : workspace.Settings
-    memory : workspace.Memory
+    memory : what `new_memory` returned
     active : array of int
     first : int
     stops : stops.StopTimes, or another record that has `stop_of` and `go_on`
@@ -79,15 +139,9 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
     spikes : run_state.Spikes
         Of size zero, or with room for `workspace.overshoot` more than the budget.
     """
-    work = cut_up(memory, neurons.threshold.shape[0], settings)
-    return advance_each(form, neurons, states, settings, work, active, first, stops, budget, spikes)
-
-
-@inner
-def advance_each(form, neurons, states, settings, work, active, first, stops, budget, spikes):
-    """As `advance`, in given work arrays, which say whether there is an active set."""
     n_neurons = neurons.threshold.shape[0]
-    # Copies that may be written, as those of an active set may: a kernel is compiled for either.
+    work = work_of(memory, n_neurons)
+    # Copies that may be written, as those of an active set may: functions are compiled for one of both.
     for i in range(n_neurons):
         work.threshold[i] = neurons.threshold[i]
     n_events = 0
@@ -109,3 +163,7 @@ def advance_each(form, neurons, states, settings, work, active, first, stops, bu
             is_going, n_done = go_on(stops, neurons, states, k)
             budget -= n_done
     return REACHED, active.shape[0], n_events
+
+
+if config.DISABLE_JIT:  # to debug: kernels divide by zero on purpose, since a branch would cost more
+    advance = np.errstate(all="ignore")(advance)

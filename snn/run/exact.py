@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from snn._kernels import run_state, screened_simulation, simulation
-from snn._kernels.engines import ENGINES, EVENT_LOOP
+from snn._kernels import run_state, simulation
 from snn._kernels.run_state import Neurons
 from snn._kernels.stops import StopTimes
+from snn._kernels.workspace import overshoot
 from snn.base import checks
 from snn.base.value import Value, checked
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
@@ -89,8 +89,7 @@ class ExactRun(Run):
         weights = network.weights
         work_per_spike = weights.work_per_spike
         self._form = weights.kernel_form()
-        self._engine = ENGINES[type(self._form)]
-        self._usual = self._engine.settings_of(n_neurons, work_per_spike, screening=how.screening)
+        self._usual = simulation.settings_of(self._form, n_neurons, work_per_spike, screening=how.screening)
         # Those of the present calls of the kernel, which may go from spike to spike.
         self._settings, self._is_stepping = self._usual, False
         # What the types of the kernel's arguments depend on, calls with these, and its machine code, which
@@ -100,10 +99,10 @@ class ExactRun(Run):
         self._code: Callable[..., tuple[int, int, int]] | None = None
         # Copies at the end of the active ones that wait for a row of weights.
         self._n_waiting = 0
-        self._memory = self._engine.new_memory(self._form, n_neurons, self._usual)
+        self._memory = simulation.new_memory(self._form, n_neurons, self._usual)
         work = int(self._updates_per_call / max(work_per_spike, 1.0))
         self._work_per_call = min(max(work, LEAST_WORK_PER_CALL), MOST_WORK_PER_CALL)
-        self._most_per_call = self._work_per_call + self._engine.overshoot(n_neurons, self._usual)
+        self._most_per_call = self._work_per_call + overshoot(n_neurons, self._usual)
 
     @property
     def time(self) -> np.ndarray:
@@ -182,7 +181,7 @@ class ExactRun(Run):
         )
         self._form = self.network.weights.kernel_form()
         if self._memory is None:
-            self._memory = self._engine.new_memory(self._form, self.soma_bias.shape[1], self._usual)
+            self._memory = simulation.new_memory(self._form, self.soma_bias.shape[1], self._usual)
 
     def renew(self) -> None:
         """Start all copies anew from rest, with their drives as they are now, as in a run just made."""
@@ -231,7 +230,7 @@ class ExactRun(Run):
     def _begin(self, record: bool) -> run_state.Spikes:
         # Not at each call of the kernel: then pausing would change bits.
         run_state.drop_negligible(self.synaptic_current)
-        self._settings = self._engine.single_step(self._usual) if self._is_stepping else self._usual
+        self._settings = simulation.single_step(self._usual) if self._is_stepping else self._usual
         self._n_waiting = 0
         if not record:
             return NOTHING_RECORDED
@@ -244,21 +243,22 @@ class ExactRun(Run):
         if most < self._most_per_call and self._settings is self._usual:
             before = self._saved(active[position:])
         n_going = len(active) - self._n_waiting
+        memory = self._memory if self._settings is self._usual else simulation.in_place(self._memory)
         called_with = type(stops), buffer is NOTHING_RECORDED, self._settings
         if called_with != self._called_with:
             self._called_with, self._n_calls, self._code = called_with, 0, None
         if self._n_calls == CALLS_BY_NUMBA:
-            self._code = self._machine_code(active, stops, buffer)
+            self._code = self._machine_code(memory, active, stops, buffer)
         self._n_calls += 1
-        advance = self._engine.advance if self._code is None else self._code
+        advance = simulation.advance if self._code is None else self._code
         status, reached, n_new = advance(
-            self._form, self._neurons, self._states, self._settings, self._memory, active[:n_going], position,
+            self._form, self._neurons, self._states, self._settings, memory, active[:n_going], position,
             stops, min(self._work_per_call, most + 1), buffer,
         )  # fmt: skip
         if before is not None and n_new > most:
             # Go back, and on from spike to spike.
             self._restore(active[position:], *before)
-            self._settings = self._engine.single_step(self._usual)
+            self._settings = simulation.single_step(self._usual)
             return position, 0, 0
         if status == run_state.MISSING_ROW:
             # It waits behind the others, unless a record or a limit depends on their order: rows that several
@@ -320,28 +320,17 @@ class ExactRun(Run):
         self._n_calls, self._code = 0, None
 
     def _machine_code(
-        self, active: np.ndarray, stops: tuple[Any, ...], buffer: run_state.Spikes
+        self, memory: tuple[Any, ...], active: np.ndarray, stops: tuple[Any, ...], buffer: run_state.Spikes
     ) -> Callable[..., tuple[int, int, int]] | None:
         """Return the machine code for arguments of these types, or None where nothing is compiled."""
         # Numba looks at the types of three dozen arrays at every call, 13 us.
-        kernel: Any = self._engine.advance
-        memories = (self._memory,)
-        if self._engine is EVENT_LOOP:  # it chooses one of two
-            kernel, n_memories = screened_simulation.advance, 2
-            if self._settings.room == 0:
-                kernel, n_memories = simulation.advance, 1
-            memories = self._memory[:n_memories]
-        records = (self._form, self._neurons, self._states, self._settings, *memories)
+        kernel: Any = simulation.advance
+        records = (self._form, self._neurons, self._states, self._settings, memory)
+        types = tuple(map(kernel.typeof_pyval, (*records, active, 0, stops, 1, buffer)))
         try:
-            types = tuple(map(kernel.typeof_pyval, (*records, active, 0, stops, 1, buffer)))
-            code = kernel.overloads[types].entry_point
+            return kernel.overloads[types].entry_point
         except (AttributeError, KeyError):
             return None
-        if kernel is self._engine.advance:
-            return code
-        return lambda form, neurons, states, settings, memory, *rest: code(
-            form, neurons, states, settings, *memory[:n_memories], *rest
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

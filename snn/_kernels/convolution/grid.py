@@ -1,14 +1,14 @@
-"""The grid's records: what a run is given, and what it stores of positions and candidates."""
+"""The memory of a grid, positions and their candidates; and which of them is the first to do something."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.workspace import new_floats, new_integers
+from snn._kernels.compiling import inlined
+from snn._kernels.event_loop import Log
+from snn._kernels.workspace import new_floats, overshoot
 
-LEAST_EVENTS_PER_EPOCH = 256
-"""An epoch has up to this many spikes, or a quarter of the neurons if that is more."""
 MOST_LOGGED = 16
 """Spikes in the log of a position."""
 
@@ -60,36 +60,14 @@ class Grid(NamedTuple):
     tied_candidates: np.ndarray
     limit: np.ndarray
     limit_bits: np.ndarray
-
-
-def events_per_epoch(n_neurons):
-    """Return the number of spikes after which an epoch ends, apart from those that tie with the last."""
-    return max(LEAST_EVENTS_PER_EPOCH, n_neurons // 4)
-
-
-class Settings(NamedTuple):
-    """How a grid is run: none of it changes its spikes but by rounding."""
-
-    events_per_epoch: int
-
-
-def settings_of(n_neurons, targets_per_source, *, screening):
-    """Return the settings for a grid of so many neurons."""
-    return Settings(events_per_epoch(n_neurons))
-
-
-def single_step(settings):
-    """Return settings with which a run pauses after the next spike, and those of the same instant."""
-    return Settings(1)
-
-
-def overshoot(n_neurons, settings):
-    """Return how many spikes more than it was asked for a call may emit: epochs are never split."""
-    return settings.events_per_epoch + n_neurons
+    bias: np.ndarray
+    threshold: np.ndarray
+    log: Log
 
 
 def new_grid(stencil, n_neurons, settings):
-    """Allocate what is stored of positions and candidates, once a run."""
+    """Return memory for one network of a run after the other."""
+    n_log = overshoot(n_neurons, settings)
     n_channels = stencil.n_channels
     n_positions = stencil.n_rows * stencil.n_columns
     block_size = max(8, math.ceil(math.sqrt(n_positions)))
@@ -113,22 +91,118 @@ def new_grid(stencil, n_neurons, settings):
         length=new_floats(n_positions),
         end=new_floats(n_positions),
         end_fade=new_floats(n_positions),
-        n_spikes=new_integers(n_positions),
-        n_touched=new_integers(n_positions),
-        n_candidates=new_integers(n_positions),
-        n_logged=new_integers(n_positions),
+        n_spikes=_new_integers(n_positions),
+        n_touched=_new_integers(n_positions),
+        n_candidates=_new_integers(n_positions),
+        n_logged=_new_integers(n_positions),
         times=times,
         time_bits=times.view(np.int64),
-        block_bits=new_integers((n_positions + block_size - 1) // block_size),
+        block_bits=_new_integers((n_positions + block_size - 1) // block_size),
         block_size=block_size,
-        logged_offsets=new_integers(n_positions * MOST_LOGGED),
+        logged_offsets=_new_integers(n_positions * MOST_LOGGED),
         logged_growths=new_floats(n_positions * MOST_LOGGED),
         candidates=candidates,
         candidate_bits=candidates.view(np.int64),
-        reached=new_integers(n_reached),
-        reached_offsets=new_integers(n_reached),
-        tied_neurons=new_integers(n_neurons),
-        tied_candidates=new_integers(n_neurons),
+        reached=_new_integers(n_reached),
+        reached_offsets=_new_integers(n_reached),
+        tied_neurons=_new_integers(n_neurons),
+        tied_candidates=_new_integers(n_neurons),
         limit=limit,
         limit_bits=limit.view(np.int64),
+        bias=new_floats(n_neurons),
+        threshold=new_floats(n_neurons),
+        log=Log(new_floats(n_log), _new_integers(n_log)),
     )
+
+
+def _new_integers(size):
+    return new_floats(size).view(np.int64)
+
+
+@inlined
+def candidate_at(k, q, grid):
+    """Return where the k-th candidate of position q is stored."""
+    return GROUP * (k // LANES * grid.n_positions + q) + k % LANES
+
+
+@inlined
+def note_earliest_of_position(q, grid):
+    """Note the earliest time of a position: the end of its window, or a candidate's."""
+    # As integers, times that are not negative have the same order, and are compared faster.
+    grid.times[q] = grid.end[q]
+    earliest = grid.time_bits[q]
+    group = GROUP * q
+    for _ in range(0, grid.n_candidates[q], LANES):
+        for lane in range(LANES):
+            bits = grid.candidate_bits[np.uint64(group + CROSSING + lane)]
+            earliest = bits if bits < earliest else earliest
+        group += GROUP * grid.n_positions
+    grid.time_bits[q] = earliest
+
+
+@inlined
+def note_earliest_of_block(block, grid):
+    """Note the earliest time of a block of positions."""
+    first = block * grid.block_size
+    last = min(first + grid.block_size, grid.n_positions)
+    earliest = grid.time_bits[first]
+    for q in range(first, last):
+        bits = grid.time_bits[np.uint64(q)]
+        earliest = bits if bits < earliest else earliest
+    grid.block_bits[block] = earliest
+
+
+@inlined
+def note_earliest(q, grid):
+    """Note the earliest times of a position and of its block."""
+    note_earliest_of_position(q, grid)
+    note_earliest_of_block(q // grid.block_size, grid)
+
+
+@inlined
+def earliest_position(grid):
+    """Return the first position of the earliest time."""
+    earliest = grid.block_bits[0]
+    for block in range(grid.block_bits.shape[0]):
+        bits = grid.block_bits[np.uint64(block)]
+        earliest = bits if bits < earliest else earliest
+    block = 0
+    while grid.block_bits[block] != earliest:
+        block += 1
+    q = block * grid.block_size
+    while grid.time_bits[q] != earliest:
+        q += 1
+    return q
+
+
+@inlined
+def earliest_candidate(q, grid):
+    """Return where the candidate is stored whose time is the earliest of position q."""
+    k = 0
+    while grid.candidate_bits[candidate_at(k, q, grid) + CROSSING] != grid.time_bits[q]:
+        k += 1
+    return candidate_at(k, q, grid)
+
+
+@inlined
+def _count_until(limit_bits, first, last, bits):
+    count = 0
+    for k in range(first, last):
+        count += 1 if bits[np.uint64(k)] <= limit_bits else 0
+    return count
+
+
+@inlined
+def is_contested(q, limit, grid):
+    """Return whether a neuron other than the first candidate of position q could fire until the limit."""
+    grid.limit[0] = limit
+    bits = grid.limit_bits[0]
+    if _count_until(bits, 0, grid.block_bits.shape[0], grid.block_bits) > 1:
+        return True
+    first = q // grid.block_size * grid.block_size
+    if _count_until(bits, first, min(first + grid.block_size, grid.n_positions), grid.time_bits) > 1:
+        return True
+    count = 1 if grid.end[q] <= limit else 0
+    for k in range(grid.n_candidates[q]):
+        count += 1 if grid.candidates[candidate_at(k, q, grid) + CROSSING] <= limit else 0
+    return count > 1

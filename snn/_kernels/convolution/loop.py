@@ -2,29 +2,31 @@
 
 import math
 
-from snn._kernels.compiling import inlined, inner, uncounted
-from snn._kernels.convolution.crossings import find_tied, neuron_of, refine_crossing, tie_limit
-from snn._kernels.convolution.epochs import (
-    LONGEST_EPOCH,
-    close_epoch,
-    open_epoch,
-)
+import numpy as np
+
+from snn._kernels.compiling import implements, inlined, inner
 from snn._kernels.convolution.grid import (
+    CHANNEL,
     CROSSING,
     EXACT,
     MOST_LOGGED,
+    OWN_P,
     OWN_W,
     STATUS,
-)
-from snn._kernels.convolution.positions import (
+    Grid,
+    candidate_at,
     earliest_candidate,
     earliest_position,
     is_contested,
+    note_earliest,
     note_earliest_of_block,
     note_earliest_of_position,
 )
 from snn._kernels.convolution.windows import (
+    LONGEST_WINDOW,
+    SHORTEST_WINDOW,
     adapt_window,
+    add_log,
     add_to_excess,
     fetch_weights,
     form_candidates,
@@ -32,17 +34,161 @@ from snn._kernels.convolution.windows import (
     open_window_apart,
     touch_candidates,
 )
-from snn._kernels.neuron import LONGEST_TIE, Group, coast, quiet_time_of
-from snn._kernels.run_state import (
-    BURST,
-    PAUSED,
-    REACHED,
-    advance_time,
-    note_burst,
-    note_spike,
-    remaining_time,
-)
-from snn._kernels.stops import go_on, stop_of
+from snn._kernels.neuron import LONGEST_TIE, coast, crossing_time, quiet_time_of, tie_tolerance
+from snn._kernels.workspace import integrate, work_of
+
+LONGEST_EPOCH = 128.0
+"""Longer ones would lose digits: v is the difference of numbers that grow with tau."""
+LEAST_EVENTS_PER_EPOCH = 256
+
+
+def events_per_epoch(n_neurons):
+    """Return the number of spikes after which an epoch ends, apart from those that tie with the last."""
+    return max(LEAST_EVENTS_PER_EPOCH, n_neurons // 4)
+
+
+@inlined
+def open_epoch(neurons, grid):
+    """Refer potentials and currents to the beginning, and let all windows end there."""
+    # The first windows last, when they are opened, twice as long as no neuron can fire without further
+    # spikes, so that few neurons are candidates.
+    for q in range(grid.n_positions):
+        for k in range(grid.n_channels):
+            i = np.uint64(q * grid.n_channels + k)
+            v, p, threshold = neurons.potential[i], neurons.current[i], neurons.threshold[i]
+            w = v + p
+            # A neuron at its threshold is still there when p is taken away again.
+            is_lost = (v >= threshold) & (w - p < threshold)
+            neurons.potential[i] = w + (2.0**-52 * abs(w) if is_lost else 0.0)
+            gap = threshold - v
+            gap = gap if gap > 0.25 * threshold else 0.25 * threshold
+            slope = neurons.bias[i] + (p if p > 0.0 else 0.0)
+            time = gap / slope
+            # Until windows are opened there is room for times in place of the bounds.
+            grid.excess[i] = time if slope > 0.0 else LONGEST_WINDOW
+        grid.limit[0] = 0.5 * LONGEST_WINDOW
+        shortest = grid.limit_bits[0]
+        for i in range(q * grid.n_channels, (q + 1) * grid.n_channels):
+            bits = grid.excess_bits[np.uint64(i)]
+            shortest = bits if bits < shortest else shortest
+        grid.limit_bits[0] = shortest
+        grid.length[q] = max(grid.limit[0], SHORTEST_WINDOW)
+        grid.end[q] = 0.0
+        grid.times[q] = 0.0
+        grid.n_spikes[q] = grid.n_touched[q] = 0
+        grid.n_candidates[q] = grid.n_logged[q] = 0
+    for block in range(grid.block_bits.shape[0]):
+        grid.block_bits[block] = 0
+
+
+@inlined
+def close_epoch(length, neurons, grid):
+    """Bring potentials and currents to the end of the epoch."""
+    fade = math.exp(-length)
+    for q in range(grid.n_positions):
+        add_log(q, neurons, grid)
+        for k in range(grid.n_channels):
+            i = np.uint64(q * grid.n_channels + k)
+            h = neurons.current[i] * fade
+            neurons.potential[i] += neurons.bias[i] * length - h
+            neurons.current[i] = h
+
+
+@inlined
+def neuron_of(c, q, grid):
+    """Return the index of the neuron that candidate c of position q is."""
+    return q * grid.n_channels + np.int64(grid.candidates[c + CHANNEL])
+
+
+@inlined
+def _state_at(time, fade, c, bias, grid):
+    """Return the potential and the current of a candidate."""
+    h = grid.candidates[c + OWN_P] * fade
+    return grid.candidates[c + OWN_W] + bias * time - h, h
+
+
+@inlined
+def refine_crossing(c, q, last_spike, last_fade, neurons, grid):
+    """Note the time at which a candidate of position q crosses, inf if after its window."""
+    i = neuron_of(c, q, grid)
+    v, h = _state_at(last_spike, last_fade, c, neurons.bias[i], grid)
+    horizon = grid.end[q] - last_spike
+    time = crossing_time(neurons.threshold[i] - v, neurons.bias[i], h, horizon)
+    grid.candidates[c + CROSSING] = last_spike + time if time >= 0.0 else math.inf
+    grid.candidates[c + STATUS] = EXACT
+
+
+@inlined
+def tie_limit(c, q, last_spike, last_fade, neurons, grid):
+    """Return the time until which crossings tie with that of a candidate, which is exact."""
+    i = neuron_of(c, q, grid)
+    crossing = grid.candidates[c + CROSSING]
+    v, h = _state_at(last_spike, last_fade, c, neurons.bias[i], grid)
+    time = crossing - last_spike
+    slope = neurons.bias[i] + h * math.exp(-time)
+    return crossing + tie_tolerance(neurons.threshold[i], v, neurons.bias[i], h, time, slope)
+
+
+@inlined
+def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
+    """Refine all crossings that could be until the limit; return the first candidate and its position."""
+    # Both are -1 if none crosses until the limit.
+    first, first_q, first_time = -1, -1, math.inf
+    for q in range(grid.n_positions):
+        if grid.times[q] > limit:
+            continue
+        if grid.end[q] <= limit:
+            # Beyond the end of its window a neuron may cross and tie.
+            open_window_apart(q, now, math.exp(-now), neurons, grid)
+        for k in range(grid.n_candidates[q]):
+            c = candidate_at(k, q, grid)
+            if grid.candidates[c + CROSSING] <= limit and grid.candidates[c + STATUS] != EXACT:
+                refine_crossing(c, q, last_spike, last_fade, neurons, grid)
+            if grid.candidates[c + CROSSING] <= limit and grid.candidates[c + CROSSING] < first_time:
+                first, first_q, first_time = c, q, grid.candidates[c + CROSSING]
+        note_earliest_of_position(q, grid)
+    for block in range(grid.block_bits.shape[0]):
+        note_earliest_of_block(block, grid)
+    return first, first_q
+
+
+@inlined
+def _add_tied(limit, q, n_tied, grid):
+    """Note the candidates of a position that cross until the limit, in the order of their channels."""
+    begin = n_tied
+    for k in range(grid.n_candidates[q]):
+        c = candidate_at(k, q, grid)
+        if grid.candidates[c + CROSSING] <= limit:
+            neuron = neuron_of(c, q, grid)
+            place = n_tied
+            while place > begin and grid.tied_neurons[place - 1] > neuron:
+                grid.tied_neurons[place] = grid.tied_neurons[place - 1]
+                grid.tied_candidates[place] = grid.tied_candidates[place - 1]
+                place -= 1
+            grid.tied_neurons[place] = neuron
+            grid.tied_candidates[place] = c
+            n_tied += 1
+    return n_tied
+
+
+@inner
+def find_tied(limit, now, last_spike, last_fade, neurons, grid):
+    """Note the neurons that fire together, in the order of their indices; return their number and time."""
+    # They are all whose crossing is not later than the limit of the first; that of the neuron that seemed to
+    # be the first is given.  A neuron that crosses earlier has another limit.
+    while True:
+        first, q = _refine_until(limit, now, last_spike, last_fade, neurons, grid)
+        if first < 0:
+            return 0, math.inf
+        first_limit = tie_limit(first, q, last_spike, last_fade, neurons, grid)
+        if first_limit <= limit:
+            break
+        limit = first_limit
+    n_tied = 0
+    for q in range(grid.n_positions):
+        if grid.times[q] <= first_limit:
+            n_tied = _add_tied(first_limit, q, n_tied, grid)
+    return n_tied, grid.candidates[first + CROSSING]
 
 
 @inlined
@@ -113,8 +259,7 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
         c = earliest_candidate(q, grid)
         if grid.candidates[c + STATUS] != EXACT:
             refine_crossing(c, q, last_spike, last_fade, neurons, grid)
-            note_earliest_of_position(q, grid)
-            note_earliest_of_block(q // grid.block_size, grid)
+            note_earliest(q, grid)
             continue
         limit = tie_limit(c, q, last_spike, last_fade, neurons, grid)
         if now > end:
@@ -122,8 +267,7 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
                 return 0, now, n_windows
             # Up to rounding it crosses at the end, which may be that of the run.
             grid.candidates[c + CROSSING] = end
-            note_earliest_of_position(q, grid)
-            note_earliest_of_block(q // grid.block_size, grid)
+            note_earliest(q, grid)
             continue
         if not is_contested(q, limit, grid):
             grid.tied_neurons[0] = neuron_of(c, q, grid)
@@ -135,7 +279,7 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
 
 
 @inner
-def _run_epoch(end, most_events, n_events, all_neurons, k, state, neurons, spikes, grid):
+def _run_epoch(end, most_events, neurons, grid):
     """Run until the end, or until the epoch has its most spikes; return its length, spikes and windows."""
     last_spike, last_fade = 0.0, 1.0
     n_new = n_windows = 0
@@ -151,8 +295,8 @@ def _run_epoch(end, most_events, n_events, all_neurons, k, state, neurons, spike
         for t in range(n_tied):
             neuron = grid.tied_neurons[t]
             grid.candidates[grid.tied_candidates[t] + OWN_W] -= neurons.threshold[neuron]
-            time = state.time + (now + state.time_error)
-            note_spike(all_neurons, k, neuron, time, spikes, n_events + n_new)
+            grid.log.times[n_new] = now
+            grid.log.neurons[n_new] = neuron
             n_new += 1
         for t in range(n_tied):
             _deliver(grid.tied_neurons[t], now, growth, last_fade, neurons, grid)
@@ -160,49 +304,21 @@ def _run_epoch(end, most_events, n_events, all_neurons, k, state, neurons, spike
     return last_spike, n_new, n_windows
 
 
-@inner
-def _advance(all_neurons, k, state, neurons, settings, stop_time, budget, spikes, n_events, grid):
-    """Advance copy k; return the status, the number of spikes now, and the budget left."""
-    # A spike costs one of the budget; so do passed positions and opened windows that take as long.
+@implements(work_of, Grid)
+def work_of_grid(grid, n_neurons):
+    return grid
+
+
+@implements(integrate, Grid)
+def integrate_epoch(grid, form, group, drift, state, remaining, settings):
+    # In windows are counted passed positions and opened windows that take as long as a spike.
     n_reached = grid.reached.shape[0]
-    while True:
-        if budget <= 0:
-            return PAUSED, n_events, budget
-        remaining = remaining_time(state, stop_time)
-        if remaining <= 0.0:
-            return REACHED, n_events, budget
-        budget -= 1 + grid.n_positions // n_reached
-        quiet = quiet_time_of(neurons, LONGEST_EPOCH)
-        length = min(quiet, remaining)
-        n_new = 0
-        if quiet > LONGEST_EPOCH:
-            coast(neurons, length)
-        else:
-            length, n_new, n_windows = _run_epoch(
-                min(LONGEST_EPOCH, remaining), settings.events_per_epoch, n_events, all_neurons, k, state,
-                neurons, spikes, grid,
-            )  # fmt: skip
-            n_events += n_new
-            budget -= n_new + n_windows // n_reached
-        advance_time(state, length, stop_time, length == remaining)
-        if note_burst(state, n_new, length):
-            return BURST, n_events, budget
-
-
-@uncounted
-def advance(form, neurons, states, settings, memory, active, first, stops, budget, spikes):
-    """As `simulation.advance`, for a `forms.Stencil`; `memory` is a `grid.Grid`."""
-    n_events = 0
-    for position in range(first, active.shape[0]):
-        k = active[position]
-        copy = Group(neurons.bias[k], neurons.threshold, neurons.potential[k], neurons.current[k])
-        is_going = True
-        while is_going:
-            status, n_events, budget = _advance(
-                neurons, k, states[k], copy, settings, stop_of(stops, k), budget, spikes, n_events, memory
-            )
-            if status != REACHED:
-                return status, position, n_events
-            is_going, n_done = go_on(stops, neurons, states, k)
-            budget -= n_done
-    return REACHED, active.shape[0], n_events
+    n_passed = 1 + grid.n_positions // n_reached
+    quiet = quiet_time_of(group, LONGEST_EPOCH)
+    if quiet > LONGEST_EPOCH:
+        elapsed = min(quiet, remaining)
+        coast(group, elapsed)
+        return elapsed, 0, n_passed
+    end = min(LONGEST_EPOCH, remaining)
+    elapsed, n_new, n_windows = _run_epoch(end, settings.events_in_place, group, grid)
+    return elapsed, n_new, n_passed + n_windows // n_reached

@@ -28,8 +28,9 @@ from snn._kernels.convolution.grid import (
     SCALED_BIAS,
     STATUS,
     WEIGHT,
+    candidate_at,
+    note_earliest_of_position,
 )
-from snn._kernels.convolution.positions import candidate_at, note_earliest_of_position
 from snn._kernels.neuron import SLACK
 
 LONGEST_WINDOW = 16.0
