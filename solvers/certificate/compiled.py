@@ -79,13 +79,11 @@ def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
 
 
 def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
-    """As `certify`, with one product of matrices in single precision for all residuals.
-
-    The figures need the correlations of the atoms of a code, and of those others that violate their
-    conditions or come closest to it.  The product, with bounds on its errors, says which atoms cannot be
-    among these.  All others are read, and the same kernel measures the code in the dictionary of these few.
-    Where the product does not leave few, all atoms are read.
-    """
+    """As `certify`, with one product of matrices in single precision for all residuals."""
+    # The figures need the correlations of the atoms of a code, and of those others that violate their
+    # conditions or come closest to it.  The product, with bounds on its errors, says which atoms cannot be
+    # among these.  All others are read, and the same kernel measures the code in the dictionary of these few.
+    # Where the product does not leave few, all atoms are read.
     figures = np.empty((3, problem.n_signals))
     for first in range(0, problem.n_signals, SCREENED_TOGETHER):
         block = slice(first, first + SCREENED_TOGETHER)
@@ -125,20 +123,15 @@ def _certify_block(
             least = min(least, 1.0 - 2.0 * error)
         if is_curved:
             least = min(least, others)
+        part = problem.subset(slice(k, k + 1))
         if others <= least:
             entries = slice(codes.indptr[k], codes.indptr[k + 1])
             columns = codes.indices[entries]
             atoms = np.unique(np.concatenate([columns, largest.atoms[k, : len(ratios)][ratios > least]]))
-            its_weights = weights[k : k + 1] if len(weights) > 1 else weights
-            if not is_curved or _adds_nothing(
-                problem, signals[k], its_weights, pulls[k], atoms, least + error
-            ):
-                places = np.searchsorted(atoms, columns).astype(np.int32)
-                figures[:, k] = _figures_of_few(
-                    problem, atoms, signals[k : k + 1], its_weights, places, codes.data[entries]
-                )
+            if not is_curved or _adds_nothing(part, pulls[k], atoms, least + error):
+                figures[:, k] = _figures_of_few(part, atoms, columns, codes.data[entries])
                 continue
-        figures[:, k] = _figures_of(problem.subset([k]), codes[[k]])[:, 0]
+        figures[:, k] = _figures_of(part, codes[[k]])[:, 0]
     return largest
 
 
@@ -156,41 +149,27 @@ def _pulls(
     return residuals * weights, errors * weights.max(axis=1)
 
 
-def _adds_nothing(
-    problem: LassoProblem,
-    signal: np.ndarray,
-    weights: np.ndarray,
-    pull: np.ndarray,
-    atoms: np.ndarray,
-    ratio: float,
-) -> bool:
-    """Return True if atoms of ratios up to `ratio`, beside `atoms`, add nothing to the dual objective.
-
-    That is so if the best multiple of the residual leaves their correlations below their penalties.
-    """
-    residual = pull
+def _adds_nothing(problem: LassoProblem, pull: np.ndarray, atoms: np.ndarray, ratio: float) -> bool:
+    """Return True if atoms of ratios up to `ratio`, beside `atoms`, add nothing to the dual of one signal."""
+    # That is so if the best multiple of the residual leaves their correlations below their penalties.
+    residual, weights = pull, _weights(problem)
     if len(weights):
         residual = np.divide(pull, weights[0], out=np.zeros_like(pull), where=weights[0] > 0.0)
     penalty = problem.penalty.at(atoms)
     reach = penalty.reach(problem.atoms.array[atoms] @ pull)[np.newaxis]
-    along, squared = np.atleast_1d(signal @ pull), np.atleast_1d(residual @ pull)
-    multiple = penalty.dual_multiple(reach, along, squared)
+    multiple = penalty.dual_multiple(reach, problem.dense_signals() @ pull, residual[np.newaxis] @ pull)
     return ratio <= 0.0 or bool(multiple[0] * ratio < 1.0 - 1e-9)
 
 
 def _figures_of_few(
-    problem: LassoProblem,
-    atoms: np.ndarray,
-    signals: np.ndarray,
-    weights: np.ndarray,
-    places: np.ndarray,
-    values: np.ndarray,
+    problem: LassoProblem, atoms: np.ndarray, columns: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
-    """Return the figures of the code of a signal in the dictionary of some atoms, which are in order."""
+    """Return the figures of the code of one signal in the dictionary of some atoms, which are in order."""
 
     def padded(rows: np.ndarray, fill: float = 0.0) -> np.ndarray:
         # Behind the atoms, zeros: so all are read alike.
-        some = np.full((-(-len(atoms) // ROWS_TOGETHER) * ROWS_TOGETHER, *rows.shape[1:]), fill)
+        n_rows = -(-len(atoms) // ROWS_TOGETHER) * ROWS_TOGETHER
+        some = np.full((n_rows, *rows.shape[1:]), fill, dtype=rows.dtype)
         some[: len(atoms)] = rows[atoms]
         return checks.read_only(some)
 
@@ -201,10 +180,10 @@ def _figures_of_few(
         padded(problem.l1_weights, 1.0),
         padded(problem.curvatures),
         padded(problem.positive, True),
-        checks.read_only(signals),
-        checks.read_only(weights),
-        checks.read_only(np.array([0, len(places)], dtype=np.int32)),
-        checks.read_only(places),
+        problem.dense_signals(),
+        _weights(problem),
+        checks.read_only(np.array([0, len(columns)], dtype=np.int32)),
+        checks.read_only(np.searchsorted(atoms, columns).astype(np.int32)),
         checks.read_only(values),
         figures,
     )

@@ -186,7 +186,9 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     if weights is None:
         squared_norms = problem.squared_norms.take(atom)
     else:
-        squared_norms = problem.atoms.weighted_squared_norms(weights, signal, atom)
+        squared_norms = problem.atoms.weighted_squared_norms(weights)[
+            signal if weights.ndim == 2 else 0, atom
+        ]
     violations = reach - penalty.l1
     violations.put(place, penalty_of_entry.violation(codes.data, correlations.take(place), squared_norms))
     kkt_violation = violations.max(axis=1, initial=0.0)

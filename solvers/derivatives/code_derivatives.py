@@ -193,15 +193,8 @@ class CodeDerivatives(Described):
 
     def _norms_of_entries(self) -> np.ndarray:
         """Return ||d_i||, as the signal of each entry sees the atom; 1 for atoms of norm zero."""
-        problem, supports = self.problem, self.supports
-        if problem.has_own_weights:
-            assert problem.feature_weights is not None
-            squared = problem.atoms.weighted_squared_norms(
-                problem.feature_weights, supports.signals, supports.atoms
-            )
-        else:
-            squared = problem.weighted.squared_norms[supports.atoms]
-        return np.sqrt(np.where(squared > 0.0, squared, 1.0))
+        norms = seen_norms(self.problem)[self.supports.signals, self.supports.atoms]
+        return np.where(norms > 0.0, norms, 1.0)
 
     def _solve_once_more(self) -> None:
         """Solve for the numbers of codes on their supports, and note which codes have no derivative."""

@@ -177,12 +177,20 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
         largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
     n_products = EXPECTED_ITERATIONS * problem.n_signals
     has_room = problem.has_gram or model.gram_fits
-    if has_weights or not has_room or not model.atoms.gram_is_cheaper(n_products, at_hand=problem.has_gram):
+    if has_weights or not (has_room and gram_is_cheaper(model, n_products)):
         return GradientStep(norms, largest_eigenvalue, model.atoms, has_weights=has_weights)
     matrix = problem.gram / (-largest_eigenvalue * norms)
     matrix /= norms[:, np.newaxis]
     matrix[np.diag_indices_from(matrix)] += 1.0
     return GradientStep(norms, largest_eigenvalue, model.atoms, matrix)
+
+
+def gram_is_cheaper(model: LassoModel, n_products: int) -> bool:
+    """Return True if products with the Gram matrix, which may be at hand, cost less than with an array."""
+    # Multiplications an atom; half of a symmetric matrix has to be computed.
+    making = 0.0 if model.has_gram else 0.5 * model.n_atoms * model.n_features
+    is_array = model.atoms.rows is not None
+    return is_array and n_products * model.n_atoms + making < n_products * 2.0 * model.n_features
 
 
 def _largest_eigenvalue(model: LassoModel) -> float:

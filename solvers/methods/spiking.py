@@ -71,7 +71,7 @@ class SpikingMethod(Method):
     max_duration: float = 10_000.0
     how: Time[Any] = EXACT_TIME
 
-    takes = Takes(convolution=True, zero_penalties=NOT_NEGATIVE)
+    takes = Takes(convolution=True, zero_penalties=NOT_NEGATIVE, mixed_signs=True)
     steps = "spikes"
     result = SpikingCodingResult
     integers: ClassVar[bool | None] = False
@@ -178,7 +178,7 @@ class Stages(SpikingMethod):
     """
 
     name = "spiking"
-    takes = Takes(start=True, convolution=True, zero_penalties=NOT_NEGATIVE)
+    takes = Takes(start=True, convolution=True, zero_penalties=NOT_NEGATIVE, mixed_signs=True)
     finest_tol = 1e-6
     integers: ClassVar[bool | None] = None
     refine: ClassVar[bool] = True

@@ -159,13 +159,10 @@ class ConvolutionalDictionary(Dictionary):
         """The kernels, a row each, shape (n_kernels, height * width * n_channels)."""
         return self.kernels.reshape(self.n_kernels, -1)
 
-    def weighted_squared_norms(
-        self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
-    ) -> np.ndarray:
-        """Return sum_j w_j d_ij^2 for pairs of a signal and an atom, shape (n_pairs,)."""
+    def weighted_squared_norms(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_j w_j d_ij^2 for each row of weights, shape (n_rows, n_atoms)."""
         squares = ConvolutionalDictionary(self.kernels**2, self.image_shape, self.stride)
-        norms = squares.correlate(np.atleast_2d(weights).astype(np.float64))
-        return norms[signals if weights.ndim == 2 else 0, atoms]
+        return squares.correlate(np.atleast_2d(weights).astype(np.float64))
 
     def normal_product(
         self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None

@@ -36,7 +36,6 @@ class Dictionary(Value, Described, ABC):
         matrix: Any
 
         def take(self, atoms: np.ndarray) -> np.ndarray: ...  # noqa: D102
-        def correlate_squares(self, weights: np.ndarray) -> np.ndarray: ...  # noqa: D102
 
     @property
     @abstractmethod
@@ -112,11 +111,8 @@ class Dictionary(Value, Described, ABC):
         )
 
     @abstractmethod
-    def weighted_squared_norms(
-        self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
-    ) -> np.ndarray:
-        """Return sum_j w_j d_ij^2 for pairs of a signal and an atom, in the order of the signals."""
-        # Shapes: weights (n_features,) or (n_signals, n_features); the others (n_pairs,).
+    def weighted_squared_norms(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_j w_j d_ij^2 for each row of weights, shape (n_rows, n_atoms)."""
 
     @abstractmethod
     def toarray(self) -> np.ndarray:
@@ -144,10 +140,6 @@ class Dictionary(Value, Described, ABC):
     def checked_gram(self, value: Any) -> np.ndarray:
         """Return the Gram matrix that a caller passed."""
         raise TypeError(f"gram must be None with a {type(self).__name__}, which is used without one")
-
-    def gram_is_cheaper(self, n_products: int, *, at_hand: bool) -> bool:
-        """Return True if products with the Gram matrix, which may be at hand, cost less than with D."""
-        return False
 
     def largest_eigenvalue(self) -> float:
         """Return L, the largest eigenvalue of the Gram matrix of the atoms at norm one, or a little more."""

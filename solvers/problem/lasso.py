@@ -557,7 +557,7 @@ def with_shared_mask(problem: LassoProblem) -> LassoProblem:
 def seen_norms(problem: LassoProblem) -> np.ndarray:
     """Return the norms of the atoms as each signal sees them, shape (n_signals, n_atoms)."""
     if problem.own_weights is not None:
-        return np.sqrt(problem.atoms.correlate_squares(problem.own_weights))
+        return np.sqrt(problem.atoms.weighted_squared_norms(problem.own_weights))
     return np.broadcast_to(problem.weighted.atoms.norms, (problem.n_signals, problem.n_atoms))
 
 

@@ -73,10 +73,8 @@ class MatrixDictionary(Dictionary):
         rows, of_rows = self.rows, self.squared_norms
         if rows is None or rows.shape[0] != rows.shape[1] or of_rows.min() == 0.0:
             return None
-        if np.ptp(of_rows) <= 1000.0 * EQUAL * of_rows.max():
-            return None
         of_columns = np.einsum("ij,ij->j", rows, rows)
-        if np.ptp(of_columns) > EQUAL * of_columns.max():
+        if np.ptp(of_rows) <= 1000.0 * EQUAL * of_rows.max() or np.ptp(of_columns) > EQUAL * of_columns.max():
             return None
         low, high = np.sqrt([of_rows.min(), of_rows.max()])
         return (
@@ -111,30 +109,24 @@ class MatrixDictionary(Dictionary):
         if sparse.issparse(signals):
             return signals @ self.rows.T
         n_atoms, n_features = self.shape
-        correlations = np.empty((len(signals), n_atoms))
         # All signals go through a large dictionary part by part, each of which stays in cache meanwhile.
         step = max(VALUES_AT_ONCE // n_features, 1)
         if n_atoms <= step and n_features <= LONGEST_SUM:
-            np.matmul(signals[:, np.newaxis], self.rows.T, out=correlations[:, np.newaxis])
-            return correlations
+            return np.matmul(signals[:, np.newaxis], self.rows.T)[:, 0]
+        correlations = np.zeros((len(signals), n_atoms))
         for first in range(0, n_atoms, step):
             atoms = self.rows[first : first + step]
             target = correlations[:, np.newaxis, first : first + step]
             for begin in range(0, n_features, LONGEST_SUM):
                 part = slice(begin, begin + LONGEST_SUM)
-                if begin == 0:
-                    np.matmul(signals[:, np.newaxis, part], atoms[:, part].T, out=target)
-                else:
-                    target += np.matmul(signals[:, np.newaxis, part], atoms[:, part].T)
+                target += np.matmul(signals[:, np.newaxis, part], atoms[:, part].T)
         return correlations
 
     def _correlate_sparse(self, signals: np.ndarray | sparse.csr_array) -> np.ndarray:
-        correlations = np.empty((signals.shape[0], self.shape[0]))
+        correlations = np.zeros((signals.shape[0], self.shape[0]))
         for k in range(signals.shape[0]):
             signal = signals[k] if isinstance(signals, np.ndarray) else signals[[k]].toarray()[0]
-            (first, atoms), *others = self._parts
-            correlations[k] = atoms @ signal[first]
-            for part, atoms in others:
+            for part, atoms in self._parts:
                 correlations[k] += atoms @ signal[part]
         return correlations
 
@@ -146,29 +138,11 @@ class MatrixDictionary(Dictionary):
         slices = [slice(begin, begin + LONGEST_SUM) for begin in range(0, self.shape[1], LONGEST_SUM)]
         return [(part, self.matrix[:, part]) for part in slices]
 
-    def correlate_squares(self, weights: np.ndarray) -> np.ndarray:
+    def weighted_squared_norms(self, weights: np.ndarray) -> np.ndarray:
         """Return sum_j w_j d_ij^2 for each row of weights, shape (n_rows, n_atoms)."""
         squares = self.matrix * self.matrix
         # Row by row, as in `correlate`.
-        return np.array([squares @ row for row in weights.astype(np.float64)])
-
-    def weighted_squared_norms(
-        self, weights: np.ndarray, signals: np.ndarray, atoms: np.ndarray
-    ) -> np.ndarray:
-        """Return sum_j w_j d_ij^2 for pairs of a signal and an atom, shape (n_pairs,)."""
-        if self.rows is None:
-            rows = self.matrix[atoms]
-            pair = np.arange(len(atoms)).repeat(np.diff(rows.indptr))
-            counted = weights[rows.indices] if weights.ndim == 1 else weights[signals[pair], rows.indices]
-            return np.bincount(pair, counted * rows.data**2, len(atoms))
-        norms = np.empty(len(atoms))
-        step = max(VALUES_AT_ONCE // self.shape[1], 1)
-        for first in range(0, len(atoms), step):
-            part = slice(first, first + step)
-            array = self.rows[atoms[part]]
-            counted = weights[signals[part]] if weights.ndim == 2 else weights
-            norms[part] = np.einsum("ij,ij->i", counted * array, array)
-        return norms
+        return np.array([squares @ row for row in np.atleast_2d(weights).astype(np.float64)])
 
     def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
         """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
@@ -205,24 +179,12 @@ class MatrixDictionary(Dictionary):
         """Return some rows of the Gram matrix, shape (len(atoms), n_atoms)."""
         return _in_full(self.matrix[atoms] @ self.matrix.T)
 
-    def gram_is_cheaper(self, n_products: int, *, at_hand: bool) -> bool:
-        """Return True if products with the Gram matrix, which may be at hand, cost less than with D."""
-        if self.rows is None:
-            return False
-        n_atoms, n_features = self.shape
-        # Multiplications an atom; half of a symmetric matrix has to be computed.
-        making = 0.0 if at_hand else 0.5 * n_atoms * n_features
-        return n_products * n_atoms + making < n_products * 2.0 * n_features
-
     def checked_gram(self, value: Any) -> np.ndarray:
-        """Return the Gram matrix that a caller passed, if it is the matrix of these atoms.
-
-        No certificate depends on this: none uses the matrix.
-        """
-        # All rows of fewer than 512 are checked, else 64 to 127, evenly spread.  Each times a fixed vector of
-        # numbers between 1/2 and 1, must be what the atoms give for that row.  That takes as long as to
-        # read the atoms once, and these rows; the whole of a large matrix takes longer to read than a problem
-        # to solve.  A change of an atom changes an entry in every row.
+        """Return the Gram matrix that a caller passed, if it is the matrix of these atoms."""
+        # No certificate depends on it.  All rows of fewer than 512 are checked, else 64 to 127 of them.
+        # Each times a fixed vector of numbers between 1/2 and 1 must be what the atoms give for that row.
+        # That takes as long as to read the atoms once, and these rows; the whole of a large matrix takes
+        # longer to read than a problem to solve.  A change of an atom changes an entry in every row.
         matrix = self.matrix
         n_atoms = matrix.shape[0]
         gram = checks.float_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")

@@ -70,10 +70,8 @@ def require_weighted_norms(atoms: Dictionary, weights: np.ndarray) -> None:
     with np.errstate(over="ignore"):
         if weights.dtype == np.bool_ or np.isfinite(weights.max() * atoms.squared_norms.max()):
             return
-        every = np.arange(atoms.shape[0])
-        for row in np.atleast_2d(weights):
-            norms = atoms.weighted_squared_norms(row, np.zeros_like(every), every)
-            _require_in_range("each atom, the sum of w_j d_ij^2", "atom", norms, "dictionary")
+        norms = atoms.weighted_squared_norms(weights).max(axis=0)
+        _require_in_range("each atom, the sum of w_j d_ij^2", "atom", norms, "dictionary")
 
 
 def _require_in_range(sums: str, row: str, squared_norms: np.ndarray, what: str) -> None:

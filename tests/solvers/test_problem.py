@@ -7,10 +7,12 @@ import pytest
 from scipy import sparse
 
 from solvers import (
+    LassoModel,
     LassoProblem,
     penalty_max,
     solve_active_set,
 )
+from solvers.methods.fista import gram_is_cheaper
 from solvers.problem.convolution import require_grid, require_room, valid_shape
 from solvers.problem.lasso import groups_of
 from solvers.problem.matrix import MatrixDictionary, dictionary_of
@@ -74,12 +76,13 @@ def test_products_of_a_row_do_not_depend_on_the_other_rows(n_features, n_atoms):
 
 
 def test_a_gram_matrix_counts_what_it_takes_to_make_it():
-    dictionary = MatrixDictionary(np.random.default_rng(2).standard_normal((30, 20)))
+    problem = random_problem(n_features=20, n_atoms=30)
     # 30 against 40 multiplications a product, and 300 to make it.
-    assert not dictionary.gram_is_cheaper(30, at_hand=False)
-    assert dictionary.gram_is_cheaper(31, at_hand=False)
-    assert dictionary.gram_is_cheaper(1, at_hand=True)
-    assert not random_dictionary().gram_is_cheaper(10**9, at_hand=False)
+    assert not gram_is_cheaper(problem, 30)
+    assert gram_is_cheaper(problem, 31)
+    assert problem.gram.any()
+    assert gram_is_cheaper(problem, 1)
+    assert not gram_is_cheaper(LassoModel(random_dictionary(), 0.1), 10**9)
     assert len(DICTIONARIES["long sparse"]._parts) == 5  # bounds of rounding count on it
 
 
