@@ -5,9 +5,8 @@ function is called.
 """
 
 from snn.exchange.brian2_model import Brian2Model, to_brian2
-from snn.exchange.events import from_event_data, to_event_data
-from snn.exchange.nir_export import InputConvolution, to_nir
-from snn.exchange.nir_import import ImportedNetwork, from_nir
+from snn.exchange.nir_export import InputConvolution, to_event_data, to_nir
+from snn.exchange.nir_import import ImportedNetwork, from_event_data, from_nir
 
 __all__ = [
     "Brian2Model",

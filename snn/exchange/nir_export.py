@@ -1,4 +1,4 @@
-"""Spiking networks as NIR graphs."""
+"""Spiking networks as NIR graphs, and spikes as NIR's EventData."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from snn.base.describe import Described
 from snn.base.extras import require
 from snn.base.value import Value, checked
 from snn.network import SpikingNetwork
+from snn.record.spikes import SpikeTrain, require_record
 from snn.weights import StencilWeights
 
 if TYPE_CHECKING:
@@ -160,6 +161,34 @@ def to_nir(
         )
     metadata = {**METADATA, "time constant": time_constant}
     return nir.NIRGraph(nodes=dict(nodes), edges=edges, metadata=metadata)
+
+
+def to_event_data(spikes: SpikeTrain) -> nir.EventData:
+    """Return spikes as NIR's EventData of one sample.
+
+    Parameters
+    ----------
+    spikes : SpikeTrain
+        Recorded from time 0 on, since EventData has no start.
+
+    Returns
+    -------
+    nir.EventData
+        ``idx`` and ``time`` of shape (1, n_spikes), ``t_max`` the end of the record.
+    """
+    require_record("spikes", spikes)
+    if spikes.start != 0.0:
+        raise ValueError(
+            f"spikes must be recorded from time 0 on, since EventData has no start; got {spikes.start}: make "
+            "a SpikeTrain of the times since then"
+        )
+    nir = require("nir", extra="nir")
+    return nir.EventData(
+        idx=spikes.neurons[np.newaxis].copy(),
+        time=spikes.times[np.newaxis].copy(),
+        n_neurons=spikes.n_neurons,
+        t_max=spikes.stop,
+    )
 
 
 def _arrays(

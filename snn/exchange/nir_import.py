@@ -1,4 +1,4 @@
-"""NIR graphs as spiking networks."""
+"""NIR graphs as spiking networks, and NIR's EventData as spikes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.extras import require
-from snn.exchange.events import kind_of, to_event_data
+from snn.exchange.nir_export import to_event_data
 from snn.network import SpikingNetwork
 from snn.record.spikes import SpikeTrain, require_record
 from snn.weights import Block, Segments, StencilWeights
@@ -145,8 +145,40 @@ def from_nir(
         network=_network(populations, known, before, signals, time_constant),
         populations=populations,
         time_constant=time_constant,
-        ignored=tuple(n for n in nodes if n not in known and kind_of(nodes[n]) not in ("Input", "Output")),
+        ignored=tuple(n for n in nodes if n not in known and _kind_of(nodes[n]) not in ("Input", "Output")),
     )
+
+
+def from_event_data(data: nir.EventData, *, sample: int = 0) -> SpikeTrain:
+    """Return the spikes of one sample of NIR's EventData, from time 0 to its ``t_max``.
+
+    Parameters
+    ----------
+    data : nir.EventData
+        Events; those with index -1 fill rows up and are left out.  They need not be in the order of time.
+    sample : int, default 0
+        Which sample.
+    """
+    require("nir", extra="nir")
+    if _kind_of(data) != "EventData":
+        raise TypeError(
+            f"data must be an EventData of NIR, without values; got {type(data).__name__}: to_event of a "
+            "TimeGriddedData returns one"
+        )
+    idx, times = np.asarray(data.idx), np.asarray(data.time)
+    if idx.ndim != 2 or idx.shape != times.shape:
+        raise ValueError(
+            f"data must have idx and time of one shape, (n_samples, n_events); got {idx.shape} and "
+            f"{times.shape}"
+        )
+    sample = checks.index("sample", sample, len(idx))
+    is_event = idx[sample] != -1
+    neurons, times = idx[sample][is_event], times[sample][is_event]
+    order = np.argsort(times, kind="stable")
+    with checks.called(neurons="idx of data", times="time of data", stop="t_max of data"):
+        return SpikeTrain(
+            times=times[order], neurons=neurons[order], n_neurons=data.n_neurons, start=0.0, stop=data.t_max
+        )
 
 
 class _Node(NamedTuple):
@@ -173,12 +205,18 @@ class _Node(NamedTuple):
         return np.tensordot(self.leading, windows, axes=([1, 2, 3], [0, 3, 4])).ravel()
 
 
+def _kind_of(node: Any) -> str:
+    """Return the name of the class of NIR that an object is of, or of its own class if it is of none."""
+    classes = (kind for kind in type(node).__mro__ if kind.__module__.split(".")[0] == "nir")
+    return next(classes, type(node)).__name__
+
+
 def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """Return the nodes of a graph, and for each the names of the nodes with an edge into it."""
     checks.instance_of("graph", graph, nir.NIRGraph)
     nodes: dict[str, Any] = graph.nodes
     for name, node in checks.instance_of("nodes of graph", nodes, dict).items():
-        kind = kind_of(checks.instance_of(f"node {name!r}", node, nir.NIRNode))
+        kind = _kind_of(checks.instance_of(f"node {name!r}", node, nir.NIRNode))
         if kind not in BEFORE:
             reason = REASONS.get(kind, "")
             raise ValueError(f"node {name!r} must be of a kind among {', '.join(BEFORE)}; got {kind}{reason}")
@@ -200,7 +238,7 @@ def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, Any], dict[str, list
 
 def _ordered(nodes: dict[str, Any], order: Sequence[str] | None) -> list[str]:
     """Return the names of the IF nodes in the order of their neurons."""
-    names = sorted(name for name, node in nodes.items() if kind_of(node) == "IF")
+    names = sorted(name for name, node in nodes.items() if _kind_of(node) == "IF")
     if not names:
         raise ValueError(f"graph must have a spiking node, nir.IF; got {len(nodes)} of other kinds")
     if order is None:
@@ -214,12 +252,12 @@ def _known(nodes: dict[str, Any], before: dict[str, list[str]], names: list[str]
     """Return the IF nodes and all nodes before them; each must fit those from which it gets its values."""
     used = list(names)
     for name in used:
-        kinds = BEFORE[kind_of(nodes[name])]
+        kinds = BEFORE[_kind_of(nodes[name])]
         for source in before[name]:
-            if kind_of(nodes[source]) not in kinds:
+            if _kind_of(nodes[source]) not in kinds:
                 raise ValueError(
                     f"node {name!r} must get values of {' or '.join(kinds) or 'no'} nodes; got those of "
-                    f"{source!r}, of kind {kind_of(nodes[source])}"
+                    f"{source!r}, of kind {_kind_of(nodes[source])}"
                 )
             if source not in used:
                 used.append(source)
@@ -332,7 +370,7 @@ def _stencil(name: str, node: _Node) -> StencilWeights:
 
 def _node(name: str, node: Any) -> _Node:
     """Return the shapes and parameters of a node."""
-    kind = kind_of(node)
+    kind = _kind_of(node)
     if kind == "Input":
         shapes = node.input_type
         shape = shapes.get("input") if isinstance(shapes, dict) else shapes
