@@ -111,17 +111,12 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     ----------
     components_ : ndarray, shape (n_components, height, width[, n_channels])
         The kernels, of norm one; of signals, (n_components, length[, n_channels]).
-    dead_kernels_ : ndarray of int
-        Kernels that no code of the last 32 crops has.
     learner_ : KernelLearner
-        The learner; its `history` says how it went.
-    n_channels_ : int
-        1 of grey images.
+        The learner, with `history`, `n_batches` and `dead_kernels`: those that no code of the last 32 crops
+        has.
     image_shape_ : (int, int), (int,) or None
         (height, width) of the images, or (length,) of the signals, that `fit` or the first `partial_fit`
         saw, if all had the same.
-    n_batches_seen_ : int
-        Batches learned from.
 
     Notes
     -----
@@ -184,9 +179,9 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         frame, details = self._details(X)
         crops = self._crops(frame, details)
         learner, seed = self._first_learner(frame, details, settings)
-        crops["n_jobs"] = self.n_jobs
+        task = {"n_passes": n_passes, "n_jobs": self.n_jobs, "seed": seed, **crops}
         try:
-            learn_kernels(learner, details, n_passes=n_passes, **crops, seed=seed, course=course)
+            learn_kernels(learner, details, course=course, **task)
         finally:
             # After Ctrl-C too: what was learned from whole batches.
             if learner.n_batches > 0:
@@ -318,21 +313,6 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     def components_(self) -> np.ndarray:
         """The kernels, of norm one."""
         return self._frame.without_row(self.learner_.kernels, axis=1)
-
-    @property
-    def dead_kernels_(self) -> np.ndarray:
-        """Kernels that have long been without a coefficient."""
-        return self.learner_.dead_kernels
-
-    @property
-    def n_channels_(self) -> int:
-        """Channels of the images."""
-        return self._frame.channels[0] if self._frame.channels else 1
-
-    @property
-    def n_batches_seen_(self) -> int:
-        """Batches learned from."""
-        return self.learner_.n_batches
 
     @property
     def _n_features_out(self) -> int:
