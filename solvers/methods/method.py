@@ -9,7 +9,7 @@ a line in `solvers.methods.registry`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -264,24 +264,22 @@ def _solved(
     from joblib import effective_n_jobs  # here, as in `workers.spread`
 
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
-    groups = None
-    run: Callable[[Any], Codes]
+    whole = BestCodes(problem, tol, start)
+    groups: Sequence[Any]
     if problem.has_own_weights and method.takes.own_weights == BY_MASK:
-        groups = groups_of(problem)
-        run = partial(_solve_group, method=method, tol=tol)
-        batches = [(problem.subset(group), start and start.at(group)) for group in groups]
+        groups, run = groups_of(problem), partial(_solve_group, method=method)
     else:
         prepared = method.prepare(problem)
-        run = partial(_solve_batch, method=method, prepared=prepared, tol=tol)
-        batches = _batches(problem, method, prepared, start, n_workers)
-    per_batch = -(-problem.n_signals // len(batches))
+        groups = method.batches(problem, prepared, n_workers)
+        run = partial(_solve_batch, method=method, prepared=prepared)
+    per_batch = -(-problem.n_signals // len(groups))
     name = method.name.replace("_", " ")
     with progress_bar(
         problem.n_signals, unit="signal", description=name, shown=progress, per_batch=per_batch
     ) as bar:
         parts = spread(
             run,
-            batches,
+            whole.parts(groups),
             n_jobs,
             n_workers,
             bar,
@@ -290,37 +288,23 @@ def _solved(
             count=lambda part: len(part.steps),
         )
     solved = joined(parts)
-    return solved if groups is None else solved.at(np.argsort(np.concatenate(groups)))
+    return solved if isinstance(groups[0], slice) else solved.at(np.argsort(np.concatenate(groups)))
 
 
-def _batches(
-    problem: LassoProblem, method: Method, prepared: Any, start: Codes | None, n_workers: int
-) -> list[tuple[LassoProblem, Codes | None]]:
-    parts = method.batches(problem, prepared, n_workers)
-    if len(parts) == 1:
-        return [(problem, start)]
-    return [(problem.subset(part), start and start.at(part)) for part in parts]
-
-
-def _solve_batch(
-    batch: tuple[LassoProblem, Codes | None], method: Method, prepared: Any, tol: float
-) -> Codes:
+def _solve_batch(best: BestCodes, method: Method, prepared: Any) -> Codes:
     """Search for the codes of a batch, and keep the best certified ones, until the search ends."""
-    problem, start = batch
-    best = BestCodes(problem, tol, start)
     return best.keep(method.search(best, prepared))
 
 
-def _solve_group(batch: tuple[LassoProblem, Codes | None], method: Method, tol: float) -> Codes:
+def _solve_group(best: BestCodes, method: Method) -> Codes:
     """Solve the problem of signals whose masks are equal.
 
     Its Gram matrix is kept no longer: there may be thousands of groups.
     """
-    problem, start = batch
-    problem = with_shared_mask(problem)
-    prepared = method.prepare(problem)
-    batches = _batches(problem, method, prepared, start, 1)
-    return joined([_solve_batch(part, method, prepared, tol) for part in batches])
+    best = BestCodes(with_shared_mask(best.problem), best.tol, best.start)
+    prepared = method.prepare(best.problem)
+    batches = method.batches(best.problem, prepared, 1)
+    return joined([_solve_batch(part, method, prepared) for part in best.parts(batches)])
 
 
 def _require_taken(problem: LassoProblem, method: Method, start: Codes | None) -> None:

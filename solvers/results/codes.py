@@ -115,6 +115,13 @@ class BestCodes:
         self._all_rows = self.active
         self._has_fallen_back = False
 
+    def parts(self, batches: Sequence[np.ndarray | slice]) -> list[BestCodes]:
+        """Return what each of some batches, which have all signals, begins with."""
+        if len(batches) == 1:
+            return [self]
+        subset, start = self.problem.subset, self.start
+        return [BestCodes(subset(batch), self.tol, start and start.at(batch)) for batch in batches]
+
     def keep(self, search: Iterable[Found]) -> Codes:
         """Certify the codes that a search yields, and return the best ones, or the start, or zero.
 
