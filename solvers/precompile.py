@@ -43,7 +43,7 @@ def tasks() -> precompile.Tasks:
     runs: dict[str, Callable[[], object]] = {}
     cases: tuple[Any, ...] = (dense, convolutional)
     for (dictionary, signals), positive in product(cases, (True, False)):
-        problem = LassoProblem(dictionary, signals, 0.5, positive=positive)
+        problem = LassoProblem(dictionary, signals, 0.1, positive=positive)
         form = "convolutional " if dictionary is convolutional[0] else ""
         form += "CLASSO" if positive else "LASSO"
         # In this process, whatever a `joblib.parallel_config` says.
