@@ -4,6 +4,9 @@ A place is the number of a member of W.  S is a list of places.  Its order is th
 G_SS = U^T U, where G is the Gram matrix with the curvatures of the penalty on its diagonal.  U is stored by
 rows, together with z = U^-T r, so that U y = z solves the equations on S.  An atom that enters S appends a
 column to U; an atom that leaves S deletes its column by plane rotations of rows.
+
+Where supports stay as they are, as those of derivatives, `solve_on_supports` makes, uses and forgets a factor
+for each.
 """
 
 import math
@@ -12,13 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import callable_in_kernels, inlined, inner
+from snn._kernels.compiling import callable_in_kernels, compiled, inlined, inner
 from solvers._kernels.dots import copy, dot, subtract
 
 # Least share of an atom's squared norm that must remain after projection on the atoms in S.  Below it the
 # atom counts as a linear combination of them.  The root of the share is a pivot of the factor, 1e-5 here: the
 # equations then keep 1e-16 / 1e-10 of their solution, and one refinement restores the rest.
 INDEPENDENT = 1e-10
+# Least share for the factor of a support that stays.
+LEAST_PIVOT = 1e-13
 # Columns of U that are computed together, so that their sums do not wait for each other: a number of atoms.
 # Measured by `python -m tests.benchmarks patches`.
 BLOCK = 8
@@ -196,3 +201,46 @@ def leave(work, size, leaving):
         work.active[i - 1] = work.active[i]
         work.sign[i - 1] = work.sign[i]
         work.value[i - 1] = work.value[i]
+
+
+@inner
+def _factorise(gram, curvatures, atoms, factor):
+    """Write the factor of a support, row by row; return whether its atoms are independent."""
+    size = atoms.shape[0]
+    for i in range(size):
+        row = factor[i]
+        for j in range(i, size):
+            row[j] = gram[atoms[i], atoms[j]]
+        row[i] += curvatures[atoms[i]]
+        least = LEAST_PIVOT * row[i]
+        for k in range(i):
+            subtract(row[i:size], factor[k, i], factor[k, i:size])
+        if not row[i] > least:
+            return False
+        root = math.sqrt(row[i])
+        for j in range(i, size):
+            row[j] /= root
+    return True
+
+
+@compiled
+def solve_on_supports(gram, curvatures, pointers, atoms, signals, right, solution):
+    """Write ``G_SS^-1 right`` of the entries of some signals; NaN where atoms depend on each other.
+
+    pointers, atoms : the supports, in compressed rows.
+    signals : numbers of those to solve for.
+    right, solution : a number for each entry.
+    """
+    largest = 0
+    for signal in signals:
+        largest = max(largest, pointers[signal + 1] - pointers[signal])
+    factor = np.empty((largest, largest))
+    for signal in signals:
+        begin, end = pointers[signal], pointers[signal + 1]
+        found = solution[begin:end]
+        if _factorise(gram, curvatures, atoms[begin:end], factor):
+            found[:] = right[begin:end]
+            solve_transposed(factor, found, end - begin)
+            solve(factor, found, end - begin)
+        else:
+            found[:] = math.nan

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.describe import Described, number
+from snn.base.describe import Described
 from snn.base.locks import cached_property
-from solvers.derivatives.supports import Supports, Violations
+from solvers.derivatives.supports import Supports
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoProblem, seen_norms
@@ -57,48 +57,40 @@ class CodeDerivatives(Described):
     codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
         Its codes.  Their supports and signs must be those of optimal codes; numbers are solved for once more
         where they are not.
-
-    Attributes
-    ----------
-    is_differentiable : ndarray of bool, shape (n_signals,)
-        Whether each code has a derivative.
     """
+
+    _shown = ("problem", "is_differentiable")
 
     def __init__(self, problem: LassoProblem, codes: sparse.csr_array) -> None:
         if not problem.atoms.is_matrix and problem.feature_weights is not None:
             problem.atoms.weighted(problem.feature_weights)  # which refuses them
         self.problem = problem
+        self._lengths, norms = np.sqrt(2.0 * problem.energies), seen_norms(problem)
         # Entries of rounding are none.
-        lengths = np.sqrt(2.0 * problem.energies).repeat(np.diff(codes.indptr))
         signal = np.arange(problem.n_signals).repeat(np.diff(codes.indptr))
-        is_rounding = np.abs(codes.data) * seen_norms(problem)[signal, codes.indices] <= ROUNDING * lengths
+        is_rounding = np.abs(codes.data) * norms[signal, codes.indices] <= ROUNDING * self._lengths[signal]
         if is_rounding.any():
             codes = codes.copy()
             codes.data[is_rounding] = 0.0
             codes.eliminate_zeros()
-        pointers, atoms, entries = codes.indptr, codes.indices, codes.data
-        if not problem.is_positive and problem.penalty.has_zeros:
-            # Without a penalty zero is no bound.
-            belongs = codes.toarray() != 0.0
-            belongs |= (problem.l1_weights == 0.0) & (problem.squared_norms > 0.0)
+        pointers, atoms, self._entries = codes.indptr, codes.indices, codes.data
+        # Without a penalty zero is no bound.
+        self._has_bound = (problem.l1_weights > 0.0) | problem.positive
+        if not self._has_bound.all():
+            rows = codes.toarray()
+            belongs = (rows != 0.0) | ~self._has_bound & (problem.squared_norms > 0.0)
             pointers = np.concatenate([[0], np.cumsum(np.count_nonzero(belongs, axis=1))])
-            atoms, entries = np.nonzero(belongs)[1], codes.toarray()[belongs]
+            atoms, self._entries = np.nonzero(belongs)[1], rows[belongs]
         self.supports = Supports(problem, pointers, atoms)
-        self._entries = entries
-        self._signs = np.sign(entries)
+        self._signs = np.sign(self._entries)
         weights = problem.feature_weights
         self._weights = None if weights is None else weights.astype(np.float64, copy=False)
-        self._norms = self._norms_of_entries()
+        # As each signal sees the atoms; 1 for atoms of norm zero.
+        self._is_zero, self._seen_norms = norms == 0.0, np.where(norms > 0.0, norms, 1.0)
+        self._norms = self._seen_norms[self.supports.signals, self.supports.atoms]
         self._reasons = np.zeros(problem.n_signals, dtype=np.int64)
         self._atoms = np.zeros(problem.n_signals, dtype=np.int64)
         self._solve_once_more()
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "signals": number(self.problem.n_signals),
-            "atoms": number(self.problem.n_atoms),
-            "without derivative": number(int(np.count_nonzero(~self.is_differentiable))),
-        }
 
     @property
     def is_differentiable(self) -> np.ndarray:
@@ -106,10 +98,7 @@ class CodeDerivatives(Described):
         return self._reasons == DIFFERENTIABLE
 
     def vjp(self, upstream: ArrayLike, *, undefined: str = REFUSE) -> CodeGradients:
-        """Return the gradients of a loss, given those with respect to the codes: ``result.vjp``.
-
-        See `solvers.SparseCodingResult.vjp`.
-        """
+        """Return the gradients of a loss: `solvers.SparseCodingResult.vjp`."""
         problem, supports = self.problem, self.supports
         shape = (problem.n_signals, problem.n_atoms)
         upstream = checks.real_array("upstream", upstream, shape=shape, meaning="(n_signals, n_atoms)")
@@ -127,10 +116,7 @@ class CodeDerivatives(Described):
         feature_weights: ArrayLike | None = None,
         undefined: str = REFUSE,
     ) -> np.ndarray:
-        """Return the change of codes for small changes of what they are codes of: ``result.jvp``.
-
-        See `solvers.SparseCodingResult.jvp`.
-        """
+        """Return the changes of codes: `solvers.SparseCodingResult.jvp`."""
         problem, supports = self.problem, self.supports
         undefined = checks.one_of("undefined", undefined, (REFUSE, LEAVE_OUT))
         shape = problem.n_signals, problem.n_features
@@ -176,11 +162,6 @@ class CodeDerivatives(Described):
         """s - a D, shape (n_signals, n_features)."""
         return self.problem.dense_signals() - self.problem.atoms.reconstruct(self.codes)
 
-    @property
-    def slopes(self) -> tuple[np.ndarray, np.ndarray]:
-        """What an l1 weight and a curvature are multiplied by in the equations of each entry."""
-        return self._signs, self._entries
-
     def _solved(self, right: np.ndarray, undefined: str) -> np.ndarray:
         """Return ``K^-1 right`` of each entry, zero where a code has no derivative; or refuse those."""
         solution = self.supports.solve(right, self._norms, self.is_differentiable)
@@ -191,43 +172,43 @@ class CodeDerivatives(Described):
         solution[np.isnan(solution)] = 0.0
         return solution
 
-    def _norms_of_entries(self) -> np.ndarray:
-        """Return ||d_i||, as the signal of each entry sees the atom; 1 for atoms of norm zero."""
-        norms = seen_norms(self.problem)[self.supports.signals, self.supports.atoms]
-        return np.where(norms > 0.0, norms, 1.0)
-
     def _solve_once_more(self) -> None:
         """Solve for the numbers of codes on their supports, and note which codes have no derivative."""
         problem, supports = self.problem, self.supports
-        units = self._norms * np.sqrt(2.0 * problem.energies)[supports.signals]
-        found = self._violations()
-        off = supports.signals[np.abs(found.of_entries) > ROUNDING * units]
+        units = self._norms * self._lengths[supports.signals]
+        violations, excess, atoms = self._violations()
+        off = supports.signals[np.abs(violations) > ROUNDING * units]
         if len(off):
             is_off = np.zeros(problem.n_signals, dtype=np.bool_)
             is_off[off] = True
-            correction = supports.solve(found.of_entries, self._norms, is_off)
+            correction = supports.solve(violations, self._norms, is_off)
             self._note(np.isnan(correction), DEPENDENT)
             self._entries = self._entries + np.nan_to_num(correction)
             for name in ("codes", "residuals"):
                 vars(self).pop(name, None)
-            found = self._violations()
-        has_bound = (problem.l1_weights[supports.atoms] > 0.0) | problem.is_positive
+            _, excess, atoms = self._violations()
+        has_bound = self._has_bound[supports.atoms]
         self._note(has_bound & (np.abs(self._entries) * self._norms**2 <= AT_BOUND * units), AT_A_BOUND)
         self._note(has_bound & (np.sign(self._entries) != self._signs), NOT_OPTIMAL)
-        for wrong, reason in (
-            (found.excess >= -AT_BOUND, AT_A_BOUND),
-            (found.excess > AT_BOUND, NOT_OPTIMAL),
-        ):
-            self._reasons[wrong] = reason
-            self._atoms[wrong] = found.atoms[wrong]
-        # Nothing says what the code of a zero atom without any penalty is.
+        for wrong, reason in ((excess >= -AT_BOUND, AT_A_BOUND), (excess > AT_BOUND, NOT_OPTIMAL)):
+            self._reasons[wrong], self._atoms[wrong] = reason, atoms[wrong]
+        # Nothing determines the code of a zero atom without any penalty.
         unsaid = (problem.l1_weights == 0.0) & (problem.curvatures == 0.0) & (problem.squared_norms == 0.0)
         if unsaid.any():
             self._reasons[:], self._atoms[:] = AT_A_BOUND, np.argmax(unsaid)
 
-    def _violations(self) -> Violations:
-        residuals = self.weighted(self.residuals) if self.supports.needs_residuals else None
-        return self.supports.violations(self._signs, self._entries, residuals)
+    def _violations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return how far entries are off their equations, and the atom outside of each support that exceeds
+        its bound most, or comes closest to it, with its excess in units of norms."""
+        problem, at = self.problem, (self.supports.signals, self.supports.atoms)
+        pulls = problem.atoms.correlate(self.weighted(self.residuals))
+        violations = pulls[at] - problem.l1_weights[at[1]] * self._signs
+        violations -= problem.curvatures[at[1]] * self._entries
+        lengths = np.where(self._lengths > 0.0, self._lengths, 1.0)[:, np.newaxis]
+        excess = (problem.penalty.reach(pulls) - problem.l1_weights) / (self._seen_norms * lengths)
+        excess[at] = excess[self._is_zero] = -np.inf
+        atoms = np.argmax(excess, axis=1)
+        return violations, excess[np.arange(len(atoms)), atoms], atoms
 
     def _note(self, wrong: np.ndarray, reason: int) -> None:
         """Note why codes with some entries have no derivative."""
@@ -238,8 +219,8 @@ class CodeDerivatives(Described):
         wrong = np.flatnonzero(self._reasons)
         if not len(wrong):
             return
-        first = int(wrong[0])
-        why = REASONS[int(self._reasons[first])].format(signal=first, atom=self._atoms[first])
+        first = wrong[0]
+        why = REASONS[self._reasons[first]].format(signal=first, atom=self._atoms[first])
         named = ", ".join(map(str, wrong[:MOST_NAMED])) + (", ..." if len(wrong) > MOST_NAMED else "")
         raise ValueError(
             f"codes must have a derivative; got {len(wrong)} of {len(self._reasons)} signals without one "
@@ -249,30 +230,19 @@ class CodeDerivatives(Described):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodeGradients(Described):
-    """Gradients of a loss; each is computed when it is asked for.
-
-    Attributes
-    ----------
-    derivatives : CodeDerivatives
-        Of which codes.
-    adjoint : ndarray, shape (n_entries,)
-        ``q = K^-1 (dL/da)_S`` of the entries of the codes; zero where there is no derivative.
-    is_differentiable : ndarray of bool, shape (n_signals,)
-        Whether each code has a derivative.  Sums are of these.
-    """
+    """Gradients of a loss; each is computed when it is asked for."""
 
     derivatives: CodeDerivatives
+    """The derivatives of the codes."""
     adjoint: np.ndarray
+    """``q = K^-1 (dL/da)_S`` of the entries of the codes; zero where there is no derivative."""
     is_differentiable: np.ndarray
-
-    def _facts(self) -> dict[str, str]:
-        return self.derivatives._facts()
+    """Whether each code has a derivative, shape (n_signals,); sums are over these signals."""
 
     @cached_property
     def signals(self) -> np.ndarray:
         """``dL/ds = w (q D_S)``, shape (n_signals, n_features); NaN of codes without derivative."""
-        gradient = np.array(self.derivatives.weighted(self._reconstruction))
-        return self._defined(gradient)
+        return self._defined(np.array(self.derivatives.weighted(self._reconstruction)))
 
     @cached_property
     def dictionary(self) -> np.ndarray:
@@ -281,16 +251,15 @@ class CodeGradients(Described):
         Of a convolutional dictionary it is the gradient with respect to its kernels.
         """
         of = self.derivatives
-        pairs = (
-            (self._adjoint_rows, of.weighted(of.residuals)),
-            (self._negative_codes, np.where(self.is_differentiable[:, np.newaxis], self.signals, 0.0)),
-        )
+        # -a, zero where a code has no derivative.
+        codes = of.supports.rows(-of._entries * self.is_differentiable[of.supports.signals])
+        slopes = np.where(self.is_differentiable[:, np.newaxis], self.signals, 0.0)
+        rows = sparse.vstack([self._adjoint_rows, codes])
+        features = np.concatenate([of.weighted(of.residuals), slopes])
         atoms = of.problem.atoms
         if isinstance(atoms, ConvolutionalDictionary):
-            parts = [_kernel_products(atoms, codes, features) for codes, features in pairs]
-        else:
-            parts = [codes.T @ features for codes, features in pairs]
-        return checks.read_only(parts[0] + parts[1])
+            return checks.read_only(_kernel_products(atoms, rows, features))
+        return checks.read_only(rows.T @ features)
 
     @cached_property
     def l1(self) -> np.ndarray:
@@ -298,12 +267,12 @@ class CodeGradients(Described):
 
         Of a penalty that is one number for all atoms, the derivative is the sum of these.
         """
-        return checks.read_only(-self.derivatives.supports.sums(self.adjoint * self.derivatives.slopes[0]))
+        return checks.read_only(-self.derivatives.supports.sums(self.adjoint * self.derivatives._signs))
 
     @cached_property
     def l2(self) -> np.ndarray:
         """``dL/dm_i = -q_i a_i``, summed over signals, shape (n_atoms,)."""
-        return checks.read_only(-self.derivatives.supports.sums(self.adjoint * self.derivatives.slopes[1]))
+        return checks.read_only(-self.derivatives.supports.sums(self.adjoint * self.derivatives._entries))
 
     @cached_property
     def feature_weights(self) -> np.ndarray:
@@ -320,12 +289,6 @@ class CodeGradients(Described):
         if weights is not None:
             gradient[weights == 0] = np.nan
         return checks.read_only(gradient)
-
-    @property
-    def _negative_codes(self) -> sparse.csr_array:
-        """-a, zero where a code has no derivative."""
-        supports = self.derivatives.supports
-        return supports.rows(-self.derivatives.slopes[1] * self.is_differentiable[supports.signals])
 
     @property
     def _adjoint_rows(self) -> sparse.csr_array:

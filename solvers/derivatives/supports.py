@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers._kernels.derivatives import measure_on_supports, solve_on_supports
-from solvers.problem.lasso import LassoProblem, seen_norms
+from solvers._kernels.factor import solve_on_supports
+from solvers.problem.lasso import LassoProblem
 from solvers.workers.blas import load_scipy_linalg
 
 # Supports of more atoms are solved by LAPACK, one at a time.
 MOST_ATOMS = 96
 # In units of the norms, a solution so many times its right-hand side is that of dependent atoms.
 LARGEST_GROWTH = 1e11
-
-
-class Violations(NamedTuple):
-    """How far codes are from their equations."""
-
-    of_entries: np.ndarray
-    """``d_i.(w r) - lambda_i sign(a_i) - m_i a_i``, shape (n_entries,)."""
-    excess: np.ndarray
-    """The largest ``(|d_i.(w r)| - lambda_i) / (||d_i|| ||s||)`` outside of each support."""
-    atoms: np.ndarray
-    """The atom of each `excess`."""
 
 
 class Supports:
@@ -82,49 +69,6 @@ class Supports:
             if is_lost.any():
                 solution[is_lost.repeat(self._sizes[has_entries])] = np.nan
         return solution
-
-    def violations(self, signs: np.ndarray, entries: np.ndarray, residuals: np.ndarray | None) -> Violations:
-        """Return how far codes are from their equations."""
-        problem, n_signals = self.problem, self.problem.n_signals
-        l1, curvatures = problem.l1_weights, problem.curvatures
-        lengths = np.sqrt(2.0 * problem.energies)
-        if residuals is None:
-            found = Violations(
-                np.empty(len(entries)), np.empty(n_signals), np.zeros(n_signals, dtype=np.int64)
-            )
-            measure_on_supports(
-                problem.gram,
-                problem.correlations,
-                l1,
-                curvatures,
-                problem.weighted.atoms.norms,
-                problem.is_positive,
-                lengths,
-                self.pointers,
-                self.atoms,
-                checks.read_only(np.ascontiguousarray(signs)),
-                checks.read_only(np.ascontiguousarray(entries)),
-                *found,
-            )
-            return found
-        reach = problem.atoms.correlate(residuals)
-        of_entries = reach[self.signals, self.atoms] - l1[self.atoms] * signs
-        of_entries -= curvatures[self.atoms] * entries
-        if not problem.is_positive:
-            np.abs(reach, out=reach)
-        reach -= l1
-        norms = seen_norms(problem)
-        reach /= np.where(norms > 0.0, norms, 1.0)
-        reach /= np.where(lengths > 0.0, lengths, 1.0)[:, np.newaxis]
-        reach[self.signals, self.atoms] = -np.inf
-        reach[norms == 0.0] = -np.inf
-        atoms = np.argmax(reach, axis=1)
-        return Violations(of_entries, reach[np.arange(n_signals), atoms], atoms)
-
-    @property
-    def needs_residuals(self) -> bool:
-        """False where the Gram matrix and the correlations of signals do."""
-        return not self._has_gram
 
     def _solved(self, signal: int, atoms: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Return ``K^-1 right`` of one signal."""
