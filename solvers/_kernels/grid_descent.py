@@ -39,7 +39,7 @@ class GridProblem(NamedTuple):
 
     l1_weights: np.ndarray
     diagonal: np.ndarray  # ||d_i||^2 plus the curvature of the penalty
-    positive: bool
+    positive: np.ndarray  # True for coefficients that must not be negative
 
 
 # How often a sweep goes through the coefficients of a position, at most, before it moves on.
@@ -84,11 +84,12 @@ def _add_drift(grid, position, amount, drift):
 
 
 @uncounted
-def sweep_all(grid, problem, backwards, code, image, drift):
-    """Minimise over all coefficients, position by position; return how many entered or left the support.
+def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift):
+    """Minimise over coefficients, position by position; return how many entered or left the support.
 
-    `drift`, set to zero where a position is visited, bounds how far the correlations there, of kernels of
-    norm one, have moved since.
+    on_support : whether only coefficients that are not zero are minimised over.
+    drift : bounds how far the correlations at each position, of kernels of norm one, have moved since it was
+        visited; where that is less than `least_drift`, it is passed over.
     """
     n_positions, n_kernels = code.shape
     correlations = grid.correlations
@@ -96,77 +97,43 @@ def sweep_all(grid, problem, backwards, code, image, drift):
     n_changes = n_products = 0
     for count in range(n_positions):
         position = n_positions - 1 - count if backwards else count
+        if drift[position] < least_drift:
+            continue
         drift[position] = 0.0
-        _take(grid, position, image)
-        _correlate(grid.pixels, grid.patch, correlations)
-        n_products += n_kernels * n_pixels
+        is_taken = not on_support
+        if is_taken:
+            _take(grid, position, image)
+            _correlate(grid.pixels, grid.patch, correlations)
+            n_products += n_kernels * n_pixels
         amount = 0.0
         for _ in range(PASSES):
             n_moved = 0
-            n_products += n_kernels
             for k in range(n_kernels):
                 old = code[position, k]
+                if on_support:
+                    if old == 0.0:
+                        continue
+                    if not is_taken:
+                        _take(grid, position, image)
+                        is_taken = True
+                    correlations[k] = dot(grid.kernels[k], grid.patch)
+                    n_products += n_pixels
+                n_products += 1
                 new = minimised(
                     grid.gram[k, k] * old + correlations[k],
                     problem.l1_weights[position, k],
                     problem.diagonal[position, k],
-                    problem.positive,
+                    problem.positive[position, k],
                 )
                 if new != old:
-                    subtract(correlations, new - old, grid.gram[k])
+                    if not on_support:
+                        subtract(correlations, new - old, grid.gram[k])
                     subtract(grid.patch, new - old, grid.kernels[k])
                     code[position, k] = new
                     n_changes += (new == 0.0) != (old == 0.0)
                     amount += abs(new - old) * grid.norms[k]
                     n_moved += 1
-            n_products += n_moved * (n_kernels + n_pixels)
-            if n_moved == 0:
-                break
-        if amount > 0.0:
-            _put(grid, position, image)
-            _add_drift(grid, position, amount, drift)
-    grid.n_multiply_adds[0] += n_products
-    return n_changes
-
-
-@uncounted
-def sweep_support(grid, problem, least_drift, backwards, code, image, drift):
-    """Minimise over the coefficients that are not zero, where correlations have moved by `least_drift`.
-
-    Return how many left the support.
-    """
-    n_positions, n_kernels = code.shape
-    n_pixels = grid.patch.shape[0]
-    n_changes = n_products = 0
-    for count in range(n_positions):
-        position = n_positions - 1 - count if backwards else count
-        if drift[position] < least_drift:
-            continue
-        drift[position] = 0.0
-        taken = False
-        amount = 0.0
-        for _ in range(PASSES):
-            n_moved = 0
-            for k in range(n_kernels):
-                old = code[position, k]
-                if old != 0.0:
-                    if not taken:
-                        _take(grid, position, image)
-                        taken = True
-                    n_products += n_pixels + 1
-                    new = minimised(
-                        grid.gram[k, k] * old + dot(grid.kernels[k], grid.patch),
-                        problem.l1_weights[position, k],
-                        problem.diagonal[position, k],
-                        problem.positive,
-                    )
-                    if new != old:
-                        subtract(grid.patch, new - old, grid.kernels[k])
-                        code[position, k] = new
-                        n_changes += new == 0.0
-                        amount += abs(new - old) * grid.norms[k]
-                        n_moved += 1
-            n_products += n_moved * n_pixels
+            n_products += n_moved * (n_pixels if on_support else n_kernels + n_pixels)
             if n_moved == 0:
                 break
         if amount > 0.0:

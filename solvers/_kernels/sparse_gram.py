@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inner, uncounted
+from snn._kernels.compiling import compiled, inner, uncounted
 from solvers._kernels.dots import dot
 
 
@@ -108,37 +108,19 @@ def multiply(part, vector, product):
 # own members come first, and -1 is not there.
 
 
-@uncounted
-def count_members(first, positions):
-    """Return how many members are at some positions."""
+@compiled
+def members_at(first, positions):
+    """Return the members at some positions, one position after the other."""
     count = 0
     for position in positions:
         count += first[position + 1] - first[position]
-    return count
-
-
-@uncounted
-def name_members(first, positions, members):
-    """Fill `members`, those at some positions, one position after the other."""
+    members = np.empty(count, np.int64)
     count = 0
     for position in positions:
         for member in range(first[position], first[position + 1]):
             members[count] = member
             count += 1
-
-
-@uncounted
-def put_places(members, offset, place):
-    """Say that some members are in the front, from `offset` on."""
-    for k in range(members.shape[0]):
-        place[members[k]] = offset + k
-
-
-@uncounted
-def clear_places(members, place):
-    """Say that some members are not in the front."""
-    for member in members:
-        place[member] = -1
+    return members
 
 
 @uncounted

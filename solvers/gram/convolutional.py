@@ -46,11 +46,11 @@ from solvers._kernels.grid_descent import GridProblem, KernelGrid
 from solvers._kernels.products import GramMatrix
 from solvers._kernels.sparse_gram import GramPart
 from solvers.gram.nested_dissection import Factor
-from solvers.gram.working_set import codes_by_kernel
+from solvers.gram.working_set import codes_by_kernel, count_corrections, entries_at
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import Codes, compressed_rows, rows_of
+from solvers.results.codes import Codes, as_sparse, joined, rows_of
 from solvers.results.operations import METHOD, drive_work
 from solvers.workers.progress import is_shown, report, share_of_decades
 
@@ -98,60 +98,17 @@ def optimal_codes(
     max_rounds: int | None,
 ) -> Codes:
     """Return the optimal codes of some signals."""
-    atoms_of, values_of = [], []
-    n_corrections, n_rounds, n_multiply_adds = np.zeros((3, len(signals)), dtype=np.int64)
-    ended = np.zeros(len(signals), dtype=np.bool_)
-    for k, signal in enumerate(signals):
-        single = problem.subset([signal])
-        entries = slice(start.pointers[signal], start.pointers[signal + 1])
-        # Of one type with the atoms that join, so that kernels are compiled once.
-        started, currents = start.columns[entries].astype(np.int64), start.values[entries]
-        # An atom of norm zero is never in the code.
-        usable = problem.squared_norms[started] > 0.0
-        started, currents = started[usable], currents[usable]
-        search = ActiveSetSearch(
-            single, diagonal, started, _best_multiple(single, diagonal, started, currents)
-        )
-        ended[k] = search.run(MOST_ROUNDS if max_rounds is None else max_rounds)
-        atoms, values = search.support()
-        _, in_start, in_code = np.intersect1d(started, atoms, assume_unique=True, return_indices=True)
-        n_shared = np.count_nonzero(np.sign(currents[in_start]) == np.sign(values[in_code]))
-        n_corrections[k] = len(usable) + len(atoms) - 2 * n_shared
-        n_rounds[k] = search.n_rounds
-        n_multiply_adds[k] = search.n_multiply_adds
-        if len(started):
-            n_multiply_adds[k] += _work_of_multiple(single, len(started))
-        atoms_of.append(atoms)
-        values_of.append(values)
-    pointers = np.cumsum([0] + [len(atoms) for atoms in atoms_of], dtype=np.int32)
-    atoms = np.concatenate(atoms_of).astype(np.int32)
-    shape = (len(signals), problem.n_atoms)
-    codes = compressed_rows(shape, CompressedRows(pointers, atoms, np.concatenate(values_of)))
-    info = {"n_corrections": n_corrections, "stopped": ended}
-    return Codes(codes, n_rounds, None, {METHOD: n_multiply_adds}, info)
-
-
-def _best_multiple(
-    problem: LassoProblem, diagonal: np.ndarray, atoms: np.ndarray, currents: np.ndarray
-) -> np.ndarray:
-    """Return the code in the proportions of some currents that has the least objective, or zero."""
-    if not len(atoms):
-        return np.zeros(0)
-    direction = currents / np.abs(currents).max() / diagonal[atoms]
-    image = problem.reconstruct(_row(direction, atoms, problem.n_atoms))[0]
-    slope = problem.correlations[0, atoms] @ direction - problem.l1_weights[atoms] @ np.abs(direction)
-    curvature = image @ image + problem.curvatures[atoms] @ direction**2
-    return slope / curvature * direction if slope > 0.0 else np.zeros(len(atoms))
-
-
-def _work_of_multiple(problem: LassoProblem, n_started: int) -> int:
-    """Return the multiply-adds of `_best_multiple`."""
-    return n_started * (problem.atoms.features_of_atom + 3) + problem.n_features
-
-
-def _row(values: np.ndarray, atoms: np.ndarray, n_atoms: int) -> sparse.csr_array:
-    pointers = np.array([0, len(atoms)], dtype=np.int32)
-    return compressed_rows((1, n_atoms), CompressedRows(pointers, atoms.astype(np.int32, copy=False), values))
+    found = []
+    for signal in signals:
+        started = entries_at(start, signal)
+        search = ActiveSetSearch(problem.subset([signal]), diagonal, *started)
+        ended = search.run(max_rounds or MOST_ROUNDS)
+        values = as_sparse(search.code.reshape(1, -1))
+        info = {"n_corrections": count_corrections(*started, values.indices, values.data), "stopped": ended}
+        work = {METHOD: np.array([search.n_multiply_adds])}
+        figures = {name: np.array([value]) for name, value in info.items()}
+        found.append(Codes(values, np.array([search.n_rounds]), None, work, figures))
+    return joined(found)
 
 
 def gram_part(dictionary: ConvolutionalDictionary, atoms: np.ndarray, curvatures: np.ndarray) -> GramPart:
@@ -181,10 +138,10 @@ class _Step(NamedTuple):
 
 
 class ActiveSetSearch:
-    """The method for one signal, from a code of some atoms."""
+    """The method for one signal, from the currents of some atoms."""
 
     def __init__(
-        self, problem: LassoProblem, diagonal: np.ndarray, atoms: np.ndarray, code: np.ndarray
+        self, problem: LassoProblem, diagonal: np.ndarray, atoms: np.ndarray, currents: np.ndarray
     ) -> None:
         dictionary = problem.dictionary
         assert isinstance(dictionary, ConvolutionalDictionary)
@@ -196,18 +153,24 @@ class ActiveSetSearch:
         self._l1_weights = problem.l1_weights.reshape(by_position)
         self._curvatures = problem.curvatures
         self._diagonal = diagonal.reshape(by_position)
-        self._terms = GridProblem(self._l1_weights, self._diagonal, problem.is_positive)
+        positive = problem.positive.reshape(by_position)
+        self._terms = GridProblem(self._l1_weights, self._diagonal, positive)
         norms = np.sqrt(problem.squared_norms)
         self._least_drift = LEAST_DRIFT / float(np.max(norms / problem.l1_weights))
         reach = np.abs(problem.correlations[0]) * inverse_norms(problem.squared_norms)
         self._tolerance = ROUNDING * reach.max() * norms
+        self._noise = ROUNDING * problem.energies[0]
         self._grid = _kernel_grid(dictionary)
         self._first_excess = 0.0
         # Of all but the sweeps, which count their own.
         self._n_products = 0
         self.code = np.zeros(by_position)
-        self.code.ravel()[atoms] = code
+        # An atom of norm zero is never in the code.
+        self.code.ravel()[atoms] = np.where(norms[atoms] > 0.0, currents / diagonal.ravel()[atoms], 0.0)
         self.image = self._image_left()
+        if not self._objective() <= problem.energies[0]:
+            self.code[:] = 0.0
+            self.image = self._image_left()
 
     @property
     def n_multiply_adds(self) -> int:
@@ -218,8 +181,7 @@ class ActiveSetSearch:
         """Move to the optimum; return whether it was reached."""
         if not self.code.any() and not self._is_violated():
             return True
-        step = None
-        precise = False
+        step, precise = None, False
         n_cycles, later_cycles = FIRST_CYCLES, CYCLES
         windows = windows_of(self.problem, self._diagonal)
         if windows is not None:
@@ -229,7 +191,8 @@ class ActiveSetSearch:
             self.n_rounds += 1
             self._sweep(n_cycles)
             n_cycles = later_cycles
-            if step is not None and not self._fell_below(step):
+            # Steps from which sweeps lead back to the origin would be repeated without end.
+            if step is not None and not self._rise(step) < -self._noise:
                 self._take_back(step)
                 step, precise = None, False
                 continue
@@ -242,12 +205,14 @@ class ActiveSetSearch:
                 step, n_cycles = None, 0
                 continue
             target = np.where(step.crossed, 0.0, step.target)
-            if not self._is_near(step.support, target):
+            # The penalty of each code on the way is at most the objective of the zero code.  Where atoms
+            # depend on each other, a target may be so far away that the residual would lose all its digits.
+            if not np.abs(target) @ self._l1_weights.ravel()[step.support] <= self.problem.energies[0]:
                 self._take_back(step)
                 step, precise = None, False
                 continue
             self._move(step.support, target)
-            if step.crossed.any() or not step.solves or self._rose_above(step):
+            if step.crossed.any() or not step.solves or not self._rise(step) <= self._noise:
                 precise = False
                 continue
             self._adapt_damping(step)
@@ -255,7 +220,7 @@ class ActiveSetSearch:
             if precise and not self._is_violated():
                 return True
             precise = True
-        if step is not None and self._rose_above(step):
+        if step is not None and not self._rise(step) <= self._noise:
             self._take_back(step)
         return False
 
@@ -290,23 +255,19 @@ class ActiveSetSearch:
             self._report(f"sweep {CYCLE * cycle}")
             n_changes = 0
             for k in range(CYCLE):
-                arguments = (self._backwards, self.code, self.image, drift)
-                if k == 0:
-                    n_changes += grid_descent.sweep_all(self._grid, self._terms, *arguments)
-                else:
-                    n_changes += grid_descent.sweep_support(
-                        self._grid, self._terms, self._least_drift, *arguments
-                    )
+                n_changes += grid_descent.sweep(
+                    self._grid, self._terms, k > 0, self._least_drift if k > 0 else 0.0, self._backwards,
+                    self.code, self.image, drift,
+                )  # fmt: skip
                 self._backwards = not self._backwards
             if n_changes == 0:
                 break
 
     def _image_left(self) -> np.ndarray:
         """Return what the code leaves of the signal."""
-        support, values = self.support()
-        self._n_products += len(support) * self._dictionary.features_of_atom
-        image = self.problem.reconstruct(_row(values, support, self.problem.n_atoms))
-        return (self.problem.signals - image).reshape(self._dictionary.plane_shape)
+        row = as_sparse(self.code.reshape(1, -1))
+        self._n_products += row.nnz * self._dictionary.features_of_atom
+        return (self.problem.signals - self.problem.reconstruct(row)).reshape(self._dictionary.plane_shape)
 
     def _move(self, support: np.ndarray, target: np.ndarray) -> None:
         self.code.ravel()[support] = target
@@ -323,38 +284,19 @@ class ActiveSetSearch:
             + 0.5 * (values**2 @ self._curvatures[support])
         )
 
-    def _excess(self) -> float:
-        """Return by which share of their penalties correlations exceed these, at most."""
-        correlations = self._correlations_with_residual()
-        reach = self.problem.penalty.reach(correlations)
-        return max(float((reach / self._l1_weights.ravel()).max()) - 1.0, 0.0)
-
     def _report(self, text: str) -> None:
-        """Show how far the search is: by the excess, down to `SMALL_EXCESS`."""
+        """Show how far correlations exceed their penalties: the bar is full at `SMALL_EXCESS`."""
         if not is_shown():
             return
-        excess = self._excess()
+        reach = self.problem.penalty.reach(self._correlations_with_residual())
+        excess = max(float((reach / self.problem.l1_weights).max()) - 1.0, 0.0)
         self._first_excess = max(excess, self._first_excess)
         share = share_of_decades(excess, self._first_excess, SMALL_EXCESS)
         report(0.99 * share, f"round {self.n_rounds}, {text}, excess {excess:.0e}")
 
-    def _is_near(self, support: np.ndarray, target: np.ndarray) -> bool:
-        """Return whether the penalty of a code alone is not above the objective of the zero code.
-
-        The codes on the way all are.  Where atoms depend on each other, targets may lie so far away that
-        the residual would lose all its digits on the way there.
-        """
-        return bool(np.abs(target) @ self._l1_weights.ravel()[support] <= self.problem.energies[0])
-
-    def _rose_above(self, step: _Step) -> bool:
-        return not self._objective() <= step.objective + ROUNDING * self.problem.energies[0]
-
-    def _fell_below(self, step: _Step) -> bool:
-        """Return whether the objective is below that of the step's origin, by more than rounding.
-
-        Steps from which sweeps lead back to the origin would be repeated without end.
-        """
-        return self._objective() < step.objective - ROUNDING * self.problem.energies[0]
+    def _rise(self, step: _Step) -> float:
+        """Return by how much the objective is above that of a step's origin."""
+        return self._objective() - step.objective
 
     def _step(self, precise: bool) -> _Step:
         """Return the step to the solution of the optimality equations on the support."""
@@ -410,7 +352,7 @@ class ActiveSetSearch:
         """Return whether the correlation of an atom outside the support is above its penalty."""
         correlations = self._correlations_with_residual()
         self._n_products += drive_work(self.problem)
-        excess = self.problem.penalty.reach(correlations) - self._l1_weights.ravel()
+        excess = self.problem.penalty.reach(correlations) - self.problem.l1_weights
         return bool(((excess > self._tolerance) & (self.code.ravel() == 0.0)).any())
 
 

@@ -96,17 +96,17 @@ class Factor:
         place = np.full(len(diagonal), -1)
         remainders: list[tuple[np.ndarray, np.ndarray]] = []
         for region in regions_of(part):
-            own, border = (_members(part.first, positions) for positions in (region.own, region.border))
+            own, border = (
+                sparse_gram.members_at(part.first, positions) for positions in (region.own, region.border)
+            )
             triangle = np.zeros((len(own), len(own)), order="F")
             below = np.zeros((len(border), len(own)), order="F")
             rest = np.zeros((len(border), len(border)), order="F")
-            sparse_gram.put_places(own, 0, place)
-            sparse_gram.put_places(border, len(own), place)
+            place[own], place[border] = np.arange(len(own)), np.arange(len(own), len(own) + len(border))
             sparse_gram.add_entries(part, region.own, damping, diagonal, place, triangle, below)
             for _ in range(region.n_divided):
                 sparse_gram.add_remainder(*remainders.pop(), place, triangle, below, rest)
-            sparse_gram.clear_places(own, place)
-            sparse_gram.clear_places(border, place)
+            place[own] = place[border] = -1
             if len(own):
                 self.n_multiply_adds += _front_work(len(own), len(border))
                 triangle, failed = dpotrf(triangle, lower=1, clean=0, overwrite_a=1)
@@ -156,9 +156,3 @@ def regions_of(part: GramPart) -> list[Region]:
         (part.reach_rows, part.reach_columns),
         LEAST_MEMBERS * n_positions / n_members,
     )
-
-
-def _members(first: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    members = np.empty(sparse_gram.count_members(first, positions), dtype=np.int64)
-    sparse_gram.name_members(first, positions, members)
-    return members

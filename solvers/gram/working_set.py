@@ -66,6 +66,20 @@ def codes_by_kernel(
     return Codes(as_sparse(codes), report[:, N_ROUNDS], None, work, info)
 
 
+def entries_at(start: CompressedRows, signal: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the atoms that a signal starts from, and their currents."""
+    entries = slice(start.pointers[signal], start.pointers[signal + 1])
+    # Of one type with the atoms that join, so that kernels are compiled once.
+    return start.columns[entries].astype(np.int64), start.values[entries]
+
+
+def count_corrections(started: np.ndarray, currents: np.ndarray, atoms: np.ndarray, code: np.ndarray) -> int:
+    """Return how many atoms entered the support of a start, or left it; a sign that changed counts twice."""
+    _, at_start, here = np.intersect1d(started, atoms, assume_unique=True, return_indices=True)
+    n_shared = np.count_nonzero(np.sign(currents[at_start]) == np.sign(code[here]))
+    return len(started) + len(atoms) - 2 * int(n_shared)
+
+
 class Members:
     """The working set W of one signal after the other: its atoms, and their part of the problem."""
 
@@ -125,7 +139,7 @@ class Search:
         # The support and its values, and what they leave of the signal.
         self.atoms, self.code = np.empty(0, dtype=np.int64), np.empty(0)
         self.residual, self.objective = self.signal, np.inf
-        self._started = self.atoms, self.code
+        self.started = self.atoms, self.code
         self.n_members = self._size = 0
         self._is_at_start = False
         self.n_multiply_adds = self.n_gram_multiply_adds = 0
@@ -135,14 +149,6 @@ class Search:
     def n_rounds(self) -> int:
         """Rounds so far."""
         return self._max_rounds - self._rounds_left
-
-    @property
-    def n_corrections(self) -> int:
-        """Atoms that left or entered the support of the start."""
-        atoms, currents = self._started
-        _, at_start, here = np.intersect1d(atoms, self.atoms, return_indices=True)
-        n_shared = np.count_nonzero(currents[at_start] * self.code[here] > 0.0)
-        return len(atoms) + len(self.atoms) - 2 * int(n_shared)
 
     def weighted(self, features: np.ndarray) -> np.ndarray:
         """Return features times the roots of their weights."""
@@ -154,9 +160,7 @@ class Search:
 
     def start(self, start: CompressedRows, number: int) -> bool:
         """Solve the problem of the atoms that a start names; return whether that is done."""
-        entries = slice(start.pointers[number], start.pointers[number + 1])
-        self._started = start.columns[entries].astype(np.int64), start.values[entries]
-        atoms, currents = self._started
+        atoms, currents = self.started = entries_at(start, number)
         # More atoms than features depend on each other.  An atom of norm zero is never a member.
         relative = np.abs(currents) * self.members.inverse_norms[atoms]
         largest = np.argsort(-relative, kind="stable")[: len(self.signal)]
@@ -235,9 +239,17 @@ def codes_of(searches: Sequence[Search]) -> sparse.csr_array:
 
 def results_of(searches: Sequence[Search], optimality: Optimality | None = None) -> Codes:
     """Return the codes of some searches with their counts."""
-    n_corrections, n_rounds, n_multiply_adds, n_gram_multiply_adds = np.array(
-        [(s.n_corrections, s.n_rounds, s.n_multiply_adds, s.n_gram_multiply_adds) for s in searches]
+    n_rounds, n_multiply_adds, n_gram_multiply_adds, corrections = np.array(
+        [
+            (
+                one.n_rounds,
+                one.n_multiply_adds,
+                one.n_gram_multiply_adds,
+                count_corrections(*one.started, one.atoms, one.code),
+            )
+            for one in searches
+        ]
     ).T
     work = {METHOD: n_multiply_adds, GRAM: n_gram_multiply_adds}
-    info = {"n_corrections": n_corrections, "stopped": np.array([search.ended for search in searches])}
+    info = {"n_corrections": corrections, "stopped": np.array([one.ended for one in searches])}
     return Codes(codes_of(searches), n_rounds, optimality, work, info)

@@ -10,7 +10,7 @@ from scipy import sparse
 from solvers import METHODS, ConvolutionalDictionary, LassoProblem
 from solvers._kernels.active_set import Terms, join, new_working_set
 from solvers._kernels.factor import enter, leave
-from solvers._kernels.grid_descent import GridProblem, sweep_all, sweep_support
+from solvers._kernels.grid_descent import GridProblem, sweep
 from solvers._kernels.products import GramMatrix
 from solvers.gram.convolutional import _kernel_grid, gram_part
 from solvers.gram.gram import FullGram
@@ -48,14 +48,14 @@ def test_sweeps_by_hand():
     dictionary = ConvolutionalDictionary(np.array([[[1.0, 0], [0, 0]], [[0, 1.0], [0, 0]]]), (2, 2), 1)
     grid = _kernel_grid(dictionary)
     code, image, drift = np.zeros((1, 2)), np.array([[2.0, 3.0], [0.0, 0.0]]), np.zeros(1)
-    problem = GridProblem(np.full((1, 2), 0.5), np.ones((1, 2)), True)
-    assert sweep_all(grid, problem, False, code, image, drift) == 2
+    problem = GridProblem(np.full((1, 2), 0.5), np.ones((1, 2)), np.ones((1, 2), bool))
+    assert sweep(grid, problem, False, 0.0, False, code, image, drift) == 2
     np.testing.assert_allclose(code, [[1.5, 2.5]])
     # Correlations of two kernels; two passes over two coefficients; two moves, in correlations and pixels.
     assert grid.n_multiply_adds[0] == 2 * 4 + 2 * 2 + 2 * (2 + 4)
     before = int(grid.n_multiply_adds[0])
     drift[:] = 1.0
-    assert sweep_support(grid, problem, 0.5, False, code, image, drift) == 0
+    assert sweep(grid, problem, True, 0.5, False, code, image, drift) == 0
     # One pass over two coefficients that stay: an inner product and a product each.
     assert grid.n_multiply_adds[0] - before == 2 * (4 + 1)
 

@@ -139,19 +139,19 @@ def test_sweeps_are_coordinate_descent(geometry, positive):
                     shrunk += 0.0 if positive else min(stepped + penalty[i], 0.0)
                     expected[i] = shrunk / problem.squared_norms[i]
 
-    drift = np.zeros(len(search.code))
+    drift, grid, terms = np.zeros(len(search.code)), search._grid, search._terms
     descend("all")
-    n_changes = grid_descent.sweep_all(search._grid, search._terms, False, search.code, search.image, drift)
+    n_changes = grid_descent.sweep(grid, terms, False, 0.0, False, search.code, search.image, drift)
     np.testing.assert_allclose(search.code.ravel(), expected, rtol=0, atol=1e-11)
     assert n_changes >= np.count_nonzero(expected) > 1
     assert drift.any()
     descend("support")
-    grid_descent.sweep_support(search._grid, search._terms, 0.0, False, search.code, search.image, drift)
+    grid_descent.sweep(grid, terms, True, 0.0, False, search.code, search.image, drift)
     np.testing.assert_allclose(search.code.ravel(), expected, rtol=0, atol=1e-11)
     left = problem.signals[0] - search.code.ravel() @ array
     np.testing.assert_allclose(search.image.ravel(), left, rtol=0, atol=1e-11)
     before = search.code.copy()
-    grid_descent.sweep_support(search._grid, search._terms, np.inf, False, search.code, search.image, drift)
+    grid_descent.sweep(grid, terms, True, np.inf, False, search.code, search.image, drift)
     np.testing.assert_array_equal(search.code, before)
 
 
