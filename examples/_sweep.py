@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from sklearn.exceptions import ConvergenceWarning
 
-from snn.digital import Digital, DigitalFormat
+from snn import Clock
+from snn.digital import DigitalFormat
 from solvers import LassoProblem, solve, solve_active_set
 from solvers.methods import DigitalOneWindow, Stages
 
@@ -100,7 +101,7 @@ def sweep(
         point = dict(zip(axes, values, strict=True))
         with warnings.catch_warnings():  # a gap is what is asked for, not an accident
             warnings.simplefilter("ignore", ConvergenceWarning)
-            how = Digital(point.get("time_step", time_step), varied(form, point), rng=0)
+            how = Clock(point.get("time_step", time_step), varied(form, point))
             method = Stages if refine else DigitalOneWindow
             result = solve(problem, method(duration, how), tol=1e-9)
         found = result.codes != 0.0

@@ -32,7 +32,8 @@ from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, par
 from examples._data import held_out, patch_signals, photographs
 from examples._sweep import Sweep, sweep
 from examples.lava_lca import LCA1Layer, LCA2Layer
-from snn.digital import Digital, DigitalFormat, FixedPoint
+from snn import Clock
+from snn.digital import DigitalFormat, FixedPoint
 from solvers import (
     LassoProblem,
     solve,
@@ -167,7 +168,7 @@ def learning_curves(
         form = DigitalFormat(weights=FixedPoint(bits=n_bits), bias=FORM.bias)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            result = solve(problem, DigitalOneWindow(duration, Digital(STEP, form)), tol=1e-9)
+            result = solve(problem, DigitalOneWindow(duration, Clock(STEP, form)), tol=1e-9)
         return float(result.objective.mean())
 
     curves: dict[str, list[float]] = {
@@ -187,7 +188,7 @@ def rules_table(problem: LassoProblem, duration: float) -> list[tuple[str, ...]]
         for kind in (DigitalOneWindow, Stages):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                result = solve(problem, kind(duration, Digital(STEP, form)), tol=1e-4)
+                result = solve(problem, kind(duration, Clock(STEP, form)), tol=1e-4)
             cells += [
                 f"{np.median(result.duality_gap / problem.energies):.1e}",
                 f"{np.median(result.n_steps):.0f}",

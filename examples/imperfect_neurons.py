@@ -26,8 +26,8 @@ from dictlearn import join_channels, learn_dictionary, normalise
 from examples._common import BLUE, GREEN, ORANGE, RED, figure, parser, save, table
 from examples._data import patch_signals, photographs
 from examples._small_patches import LEAST_CONTRAST, N_ATOMS, SIDE
-from snn import Clock, Imperfections, RunawayError, simulate_clocked
-from snn.digital import Digital, DigitalFormat, FixedPoint
+from snn import Clock, Imperfections, RunawayError, simulate
+from snn.digital import DigitalFormat, FixedPoint
 from solvers import LassoProblem, lasso_network, solve_digital, solve_spiking
 from solvers.certificate.optimality import duality_gap, penalty_max
 
@@ -121,7 +121,7 @@ def rates(problem: LassoProblem, imperfections: Imperfections, duration: float) 
         scale = float(lasso_network(problem, signal).soma_bias.max()) / RATE_PER_DRIVE
         network = lasso_network(problem, signal, scale=scale)
         try:
-            run = simulate_clocked(network, duration, time_step=STEP, imperfections=imperfections)
+            run = simulate(network, duration, Clock(STEP, imperfections=imperfections))
         except RunawayError as runaway:
             run = runaway.result
         codes[signal], spikes[signal] = scale * run.spike_rate, run.n_spikes
@@ -134,7 +134,7 @@ def measure(problems: Problems, kind: Kind, size: float, seed: int, duration: fl
     chip, of_pairs = kind.of(size, seed, n_atoms), kind.of(size, seed, 2 * n_atoms)
     common: dict[str, Any] = {"max_duration": duration}
     clock, of_pairs = (Clock(STEP, imperfections=each) for each in (chip, of_pairs))
-    integers_of_chip = Digital(STEP, FORM, imperfections=chip)
+    integers_of_chip = Clock(STEP, FORM, imperfections=chip)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         stages = solve_spiking(problems.inhibition, how=clock, tol=TOL, **common)

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import Lasso
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, parser, save, table
-from snn import SimulationResult, SpikeTrain, SpikingNetwork, simulate, simulate_clocked
+from snn import Clock, RealNeuron, SimulationResult, SpikeTrain, SpikingNetwork, simulate
 from snn.pictures import TIME_LABEL
 from solvers import LassoProblem, lasso_network
 from solvers.certificate.optimality import duality_gap, objective, penalty_max
@@ -31,9 +31,9 @@ PENALTY = 0.1
 TIME_STEPS = {0.1: RED, 1.0 / 32.0: ORANGE, 0.01: GREEN}
 EULER, PAPERS, CHARGE = "Euler, threshold subtracted", "Euler, reset to zero", "charge kept"
 CLOCKS = {
-    PAPERS: {"integration": "euler", "reset": "zero"},
-    EULER: {"integration": "euler", "reset": "subtract"},
-    CHARGE: {"integration": "exact", "reset": "subtract"},
+    PAPERS: RealNeuron(integration="euler", reset="zero"),
+    EULER: RealNeuron(integration="euler"),
+    CHARGE: RealNeuron(),
 }
 LINES = {PAPERS: "-", EULER: "--", CHARGE: ":"}
 # Sizes of the problems whose gap is certified; the penalty is a share of the largest that gives a code.
@@ -120,8 +120,8 @@ def measure(problem: LassoProblem, duration: float, times: np.ndarray) -> dict[s
         error = relative_error(problem.subset(slice(signal, signal + 1)))
         network = lasso_network(problem, signal)
         for time_step in TIME_STEPS:
-            for clock, options in CLOCKS.items():
-                run = simulate_clocked(network, duration, time_step=time_step, record_spikes=True, **options)
+            for clock, neuron in CLOCKS.items():
+                run = simulate(network, duration, Clock(time_step, neuron), record_spikes=True)
                 curve = error(run.spikes.rate_curve(times))
                 errors.setdefault((time_step, clock), []).append(curve)
         exact = simulate(network, duration, record_spikes=True)
@@ -158,9 +158,7 @@ def certify(n_signals: int, times: np.ndarray) -> dict[str | tuple, np.ndarray]:
         network = lasso_network(problem)
         for clock in (PAPERS, CHARGE):
             for inverse in INVERSE_STEPS:
-                run = simulate_clocked(
-                    network, times[-1], time_step=1.0 / inverse, record_spikes=True, **CLOCKS[clock]
-                )
+                run = simulate(network, times[-1], Clock(1.0 / inverse, CLOCKS[clock]), record_spikes=True)
                 gaps.setdefault((clock, inverse), []).append(
                     certified_gaps(problem, network, run.spikes, times)
                 )

@@ -15,10 +15,10 @@ from snn.record.record import Record, SpikeExplanation
 from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
-from snn.run.clock import Clock
+from snn.run.clock import Clock, RealNeuron
 from snn.run.exact import Exact
 from snn.run.imperfect import Imperfections
-from snn.run.simulate import simulate, simulate_clocked
+from snn.run.simulate import simulate
 from snn.run.simulator import Simulator
 from snn.weights import (
     Block,
@@ -43,6 +43,7 @@ __all__ = [
     "Imperfections",
     "NetworkState",
     "OperationCounts",
+    "RealNeuron",
     "Record",
     "RunawayError",
     "Segments",
@@ -60,6 +61,5 @@ __all__ = [
     "footprint",
     "simulate",
     "simulate_analog",
-    "simulate_clocked",
     "warm_up",
 ]

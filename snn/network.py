@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -98,16 +98,19 @@ class SpikingNetwork(Value, Described):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class NetworkState(Value, Saved, Described):
-    """The state from which a run continues: potentials, synaptic currents, and the time.
+    """The state from which a run continues: potentials, synaptic currents, the time, and what is on its way.
 
     Parameters
     ----------
     membrane_potential : array_like, shape (n_neurons,)
-        v, at most the firing threshold (a neuron at its threshold fires at once).
+        v; in exact time at most the firing threshold (a neuron at its threshold fires at once).
     synaptic_current : array_like, shape (n_neurons,)
         The part of the soma current that spikes caused, mu - beta.
     time : float, default 0.0
         In synaptic time constants.
+    pending : array_like, shape (n_slots, n_neurons), optional
+        On a clock with delays, what is on its way: row d arrives at the end of the step after d more steps,
+        and there are as many rows as the longest delay, and one.  Integers where neurons are.
     """
 
     membrane_potential: np.ndarray = checked(
@@ -115,17 +118,24 @@ class NetworkState(Value, Saved, Described):
     )
     synaptic_current: np.ndarray = checked(checks.real_array, shape=(None,), meaning="one current a neuron")
     time: float = checked(checks.real_number, default=0.0)
+    pending: np.ndarray | None = None
 
     _schema: ClassVar = {
         "membrane_potential": Entry("f", ("neurons",)),
         "synaptic_current": Entry("f", ("neurons",)),
         "time": Entry("f", ()),
+        "pending": Entry("fiu", ("slots", "neurons"), optional=True),
     }
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
         def __init__(
-            self, *, membrane_potential: ArrayLike, synaptic_current: ArrayLike, time: float = 0.0
+            self,
+            *,
+            membrane_potential: ArrayLike,
+            synaptic_current: ArrayLike,
+            time: float = 0.0,
+            pending: ArrayLike | None = None,
         ) -> None: ...
 
     def _check(self) -> None:
@@ -133,6 +143,13 @@ class NetworkState(Value, Saved, Described):
         checks.real_array(
             "synaptic_current", self.synaptic_current, shape=shape, meaning="one current a neuron"
         )
+        if self.pending is not None:
+            numbers = checks.real_array("pending", self.pending, shape=(None, *shape))
+            is_whole = np.asarray(self.pending).dtype.kind in "iu"
+            vars(self)["pending"] = np.array(numbers, dtype=np.int64 if is_whole else np.float64)
+
+    def _entries(self) -> dict[str, Any]:
+        return {name: value for name, value in super()._entries().items() if value is not None}
 
     @classmethod
     def at_rest(cls, n_neurons: int) -> NetworkState:
@@ -142,14 +159,19 @@ class NetworkState(Value, Saved, Described):
 
     @classmethod
     def unchecked(
-        cls, membrane_potential: np.ndarray, synaptic_current: np.ndarray, time: float
+        cls,
+        membrane_potential: np.ndarray,
+        synaptic_current: np.ndarray,
+        time: float,
+        pending: np.ndarray | None = None,
     ) -> NetworkState:
-        """Build without validation from finite float64 arrays of one length; takes ownership of both."""
+        """Build without validation from finite float64 arrays of one length; takes ownership of them."""
         state = object.__new__(cls)
         vars(state).update(
             membrane_potential=checks.read_only(membrane_potential),
             synaptic_current=checks.read_only(synaptic_current),
             time=time,
+            pending=pending,
         )
         return state
 
@@ -185,7 +207,9 @@ def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> 
     )
 
 
-def starting_state(network: SpikingNetwork, state: NetworkState | None) -> NetworkState:
+def starting_state(
+    network: SpikingNetwork, state: NetworkState | None, *, is_exact: bool = True
+) -> NetworkState:
     """Return `state`, or rest when it is None, having checked that the network can be in it."""
     if state is None:
         return NetworkState.at_rest(network.n_neurons)
@@ -193,7 +217,7 @@ def starting_state(network: SpikingNetwork, state: NetworkState | None) -> Netwo
     if state.n_neurons != network.n_neurons:
         raise ValueError(f"state has {state.n_neurons} neurons but the network has {network.n_neurons}")
     above = state.membrane_potential > network.firing_threshold
-    if above.any():
+    if is_exact and above.any():
         neuron = int(np.argmax(above))
         raise ValueError(
             f"state must have potentials at most the firing threshold; got "

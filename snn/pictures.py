@@ -22,7 +22,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from snn.analog import AnalogResult
 from snn.base import checks
 from snn.base.describe import counted, number, plot
-from snn.digital import DigitalResult
 from snn.record.operations import OperationCounts
 from snn.record.record import Record, SpikeExplanation
 from snn.record.result import SimulationResult
@@ -86,11 +85,8 @@ def charges(explanation: SpikeExplanation, *, n_sources: int = 10, ax: Axes | No
     return ax
 
 
-@plot.register(SimulationResult)
-@plot.register(DigitalResult)
-def run(
-    result: SimulationResult | DigitalResult, *, neurons: Sequence[int] | None = None, ax: Axes | None = None
-) -> Axes:
+@plot.register
+def run(result: SimulationResult, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
     """Draw the spikes of a run if they were recorded, and else the rate of each of the chosen neurons."""
     if result.spikes is not None:
         return raster(result.spikes, neurons=neurons, ax=ax)

@@ -19,12 +19,11 @@ from snn._kernels.active_set import FEWEST_SCREENED
 from snn._kernels.compile_notice import NOTICE
 from snn._kernels.compiling import is_kept_on_disk
 from snn.base import checks
-from snn.digital import Digital, DigitalFormat, DigitalNetwork, simulate_digital
+from snn.digital import DigitalFormat
 from snn.network import NetworkState, SpikingNetwork
-from snn.record.spikes import SpikeTrain
-from snn.record.stimulus import Stimulus
+from snn.run.clock import Clock
 from snn.run.imperfect import Imperfections
-from snn.run.simulate import simulate, simulate_clocked
+from snn.run.simulate import simulate
 from snn.weights import Block, DenseRows, Segments, SparseWeights, examples
 
 Tasks: TypeAlias = Mapping[str, Callable[[], object]]
@@ -122,17 +121,15 @@ def tasks() -> Tasks:
         name, n_neurons = type(weights).__name__, weights.shape[0]
         network = SpikingNetwork(weights, np.full(n_neurons, 0.7), np.ones(n_neurons))
         runs[name] = partial(simulate, network, 5.0, record_spikes=True)
-        runs[f"{name}, on a clock"] = partial(simulate_clocked, network, 5.0, time_step=0.5)
+        runs[f"{name}, on a clock"] = partial(simulate, network, 5.0, Clock(0.5))
     runs["a continued run"] = partial(simulate, network, 5.0, state=NetworkState.at_rest(n_neurons))
-    digital = DigitalNetwork.of(network, DigitalFormat(), time_step=0.5)
-    touch = SpikeTrain(times=[0.5], neurons=[0], n_neurons=1, start=0.0, stop=5.0)
-    stimulus = Stimulus(spikes=touch, weights=np.zeros((1, n_neurons)))
-    runs["a digital network"] = partial(simulate_digital, digital, 10, stimulus=stimulus)
-    imperfections = Imperfections()
-    runs["imperfect neurons"] = partial(
-        simulate_clocked, network, 5.0, time_step=0.5, imperfections=imperfections
-    )
-    runs["imperfect neurons in integers"] = partial(_imperfect_integers, network, imperfections)
+    chip = {"imperfections": Imperfections()}
+    for name, clock in {
+        "integers": Clock(0.5, DigitalFormat()),
+        "imperfect neurons": Clock(0.5, **chip),
+        "imperfect neurons in integers": Clock(0.5, DigitalFormat(), **chip),
+    }.items():
+        runs[name] = partial(simulate, network, 5.0, clock)
     # Larger ones have an active set: one for each record of weights that kernels know.
     n_neurons = FEWEST_SCREENED
     inhibition = -0.01 * (1.0 - np.eye(n_neurons))
@@ -144,8 +141,3 @@ def tasks() -> Tasks:
         network = SpikingNetwork(weights, np.full(n_neurons, 0.7), np.ones(n_neurons))
         runs[f"{type(weights).__name__}, an active set"] = partial(simulate, network, 5.0)
     return runs
-
-
-def _imperfect_integers(network: SpikingNetwork, imperfections: Imperfections) -> None:
-    how = Digital(0.5, imperfections=imperfections)
-    how.start(network, network.soma_bias[np.newaxis], window_moments=True).advance(5.0)

@@ -52,8 +52,9 @@ def make_things():
     rng = np.random.default_rng(0)
     network = golden_network()
     run = snn.simulate(network, 20.0, record_spikes=True)
-    clocked = snn.simulate_clocked(network, 20.0, time_step=0.125)
+    clocked = snn.simulate(network, 20.0, snn.Clock(0.125))
     digital = snn.digital.DigitalNetwork.of(network, snn.digital.DigitalFormat(), time_step=0.25)
+    in_integers = snn.simulate(network, 25.0, snn.Clock(0.25, digital))
     problem = random_problem()
     spiking = solvers.solve_spiking(problem)
     stream = solvers.SparseCodingStream(problem.dictionary, 0.3)
@@ -94,8 +95,9 @@ def make_things():
         *snn.weights.examples(),
         digital,
         digital.weights,
-        snn.digital.simulate_digital(digital, 100),
-        snn.digital.DigitalState(
+        in_integers,
+        in_integers.registers,
+        snn.NetworkState(
             membrane_potential=[0, 1], synaptic_current=[0, 0], pending=np.zeros((1, 2), dtype=int)
         ),
         snn.exchange.from_nir(graph),

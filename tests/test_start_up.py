@@ -89,8 +89,9 @@ for n_neurons in (2, 90):
         for record in (False, True):
             result = snn.simulate(network, 3.0, record_spikes=record)
             snn.simulate(network, 3.0, state=result.state, record_spikes=record, max_spikes=100_000)
-            result = snn.simulate_clocked(network, 3.0, time_step=0.25, record_spikes=record)
-            snn.simulate_clocked(network, 3.0, time_step=0.25, reset="zero", state=result.state)
+            result = snn.simulate(network, 3.0, snn.Clock(0.25), record_spikes=record)
+            papers = snn.Clock(0.25, snn.RealNeuron(reset="zero"))
+            snn.simulate(network, 3.0, papers, state=result.state)
 """
 WARM_SOLVERS = """
 import snn, solvers

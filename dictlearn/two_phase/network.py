@@ -278,7 +278,7 @@ class TwoPhaseNetwork(Described):
         time_step : float, optional
             Run on a clock of this step, and not from event to event.
         integration : {"exact", "euler"}, default "exact"
-            How the steps of a clock are done; see `snn.simulate_clocked`.  "exact" keeps charge.  "euler"
+            How the steps of a clock are done; see `snn.RealNeuron`.  "exact" keeps charge.  "euler"
             resets potentials to zero too, the papers' setting.
         inputs : {"spiking", "graded"}, default "spiking"
             How input neurons send; see `LearningSettings`.

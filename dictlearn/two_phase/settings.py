@@ -63,7 +63,7 @@ class LearningSettings(Value):
     time_step : float, None or "auto", default "auto"
         Run on a clock of this step; None: from event to event, exactly.
     integration : {"exact", "euler"}, default "exact"
-        How the steps of a clock are done; see `snn.simulate_clocked`.  "exact" keeps charge.  "euler" resets
+        How the steps of a clock are done; see `snn.RealNeuron`.  "exact" keeps charge.  "euler" resets
         potentials to zero too: the paper's setting, with steps of 1/32.
     positive_atoms : bool, default True
         Whether atoms, and so all weights, must not be negative.

@@ -148,12 +148,13 @@ def filter_spike(trace, last_spike, now):
 
 
 @inlined
-def add_to_moments(moments, k, neuron, now):
-    """Add the time of a spike to the moments of a neuron (`snn.record.spikes.smooth_rate_of_moments`)."""
-    square = now * now
+def add_to_moments(moments, k, neuron, now, weight):
+    """Add the time of spikes, counted by their weight, to the moments of a neuron
+    (`snn.record.spikes.smooth_rate_of_moments`)."""
+    square = weight * (now * now)
     moments[k, neuron, 0] += square
     moments[k, neuron, 1] += square * now
-    moments[k, neuron, 2] += square * square
+    moments[k, neuron, 2] += square * (now * now)
 
 
 @inlined

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import config
 
-from snn._kernels.compiling import compiled, inlined, inner
+from snn._kernels.compiling import compiled, inlined, inner, resolved_by_record
 from snn._kernels.neuron import add_to_moments, charge, filter_spike
 
 PAUSED = 0
@@ -103,7 +103,7 @@ def note_spike(neurons, k, neuron, now, spikes, n_recorded):
         neurons.trace[k, neuron] = filter_spike(trace, last, now)
         neurons.last_spike[k, neuron] = now
     if neurons.moments.shape[1] > 0:
-        add_to_moments(neurons.moments, k, neuron, now)
+        add_to_moments(neurons.moments, k, neuron, now, 1.0)
     if spikes.times.shape[0] > 0:
         spikes.times[n_recorded] = now
         spikes.neurons[n_recorded] = neuron
@@ -148,10 +148,11 @@ def begin(bias, threshold, state):
     state.missing = -1
 
 
-@inner
-def restart_copy(neurons, state, k):
+@resolved_by_record
+def restart_copy(neurons, states, k):
     """Start copy k again at time zero, from its potentials and currents; spikes go on being counted."""
     # Plans of the run so far remain as guesses of its active set and intervals.
+    state = states[k]
     state.time = state.time_error = state.window = 0.0
     for i in range(neurons.threshold.shape[0]):
         neurons.drift[k, i] = neurons.bias[k, i] + neurons.current[k, i]
@@ -168,7 +169,7 @@ def restart_copy(neurons, state, k):
 def restart(neurons, states, copies):
     """Start some copies again."""
     for position in range(copies.shape[0]):
-        restart_copy(neurons, states[copies[position]], copies[position])
+        restart_copy(neurons, states, copies[position])
 
 
 @inner

@@ -15,26 +15,22 @@ from snn.base.describe import Described
 from snn.base.locks import cached_property
 from snn.base.value import Value
 from snn.digital.fixed_point import FixedPoint, FixedPointArray
-from snn.digital.format import MOST_DELAY, MOST_REGISTER_BITS, DigitalFormat
+from snn.digital.format import MOST_DELAY, MOST_REGISTER_BITS, DigitalFormat, checked_step
 from snn.network import SpikingNetwork
-from snn.run.clocked import checked_step
 from snn.weights import SparseWeights
 
-# Of the bits of a potential, those above the threshold unless it is given: room for -8 to 8 thresholds.
-BITS_ABOVE_THRESHOLD = 4
 # Thresholds that a graded message has room for.
 BITS_ABOVE_GRADED = 2
-# Thresholds are quotients of floats, exact up to here.
-LARGEST_THRESHOLD = 2**53
-# Sums of all that can reach a neuron in one step.
-LARGEST_SUM = 2**60
+# Sums of all that can reach a neuron in one step; those of input spikes are exact as floats.
+LARGEST_SUM, LARGEST_INPUT = 2**60, 2**53
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DigitalNetwork(Value, Described):
     """A spiking network in integers: `DigitalNetwork.of` makes it of a `SpikingNetwork`.
 
-    Let q be the `unit` of potentials, so that the largest threshold of the network is `threshold` units, and
+    Let q be the `unit` of potentials, so that the largest threshold of the network is ``format.threshold``
+    units, and
     dt the time step.  The decay of currents is delta / 2^k with k = ``format.decay_bits``::
 
         delta = round(2^k (1 - e^-dt))                       in [1, 2^k]
@@ -89,9 +85,7 @@ class DigitalNetwork(Value, Described):
         format: DigitalFormat,
         *,
         time_step: float,
-        threshold: int | None = None,
         delays: ArrayLike | None = None,
-        rng: int | np.random.Generator | None = None,
     ) -> DigitalNetwork:
         """Make a network of integers.
 
@@ -103,17 +97,8 @@ class DigitalNetwork(Value, Described):
             Widths and rounding.
         time_step : float
             dt, in synaptic time constants.
-        threshold : int, optional
-            The largest firing threshold, in units of the potential; by default 2^(potential_bits - 4), which
-            leaves room for potentials of eight thresholds, up and down.  At most 2^53.
         delays : array_like of int, shape (n_neurons,), optional
             A delay for the spikes of each neuron, in place of that of the format.
-        rng : int, Generator or None, default None
-            For weights that are rounded stochastically.
-
-        Returns
-        -------
-        DigitalNetwork
 
         Notes
         -----
@@ -123,7 +108,8 @@ class DigitalNetwork(Value, Described):
         checks.instance_of("network", network, SpikingNetwork)
         checks.instance_of("format", format, DigitalFormat)
         time_step = checked_step(time_step)
-        threshold = _checked_threshold(threshold, format)
+        threshold = format.threshold
+        assert threshold is not None
         delays = _checked_delays(delays, network.n_neurons, format)
         steps_of_decay = 2**format.decay_bits
         decay = round(steps_of_decay * -math.expm1(-time_step))
@@ -156,7 +142,7 @@ class DigitalNetwork(Value, Described):
         values = 2.0**shift / thresholds if format.graded else np.ones(network.n_neurons)
         scale = decay / steps_of_decay / unit
         per_source = np.repeat(values * scale, np.diff(rows.indptr))
-        weights = _quantised(format.weights, rows.data * per_source, rng)
+        weights = _quantised(format.weights, rows.data * per_source, format.seed)
         made = cls(
             network=network,
             format=format,
@@ -224,6 +210,27 @@ class DigitalNetwork(Value, Described):
             )
         return replace(self.format.bias, exponent=exponent).quantise(amounts)
 
+    def input_mantissas(self, weights: np.ndarray) -> np.ndarray:
+        """Return the integers of weights of input spikes, with the exponent of those of the network.
+
+        Parameters
+        ----------
+        weights : ndarray, any shape
+            In the units of the real network.
+        """
+        form = replace(self.format.weights, exponent=self.weights.exponent)
+        if form.rounding == "stochastic":
+            form = replace(form, rounding="nearest")
+        scale = self.decay / 2**self.format.decay_bits / self.unit
+        rounded = form.quantise(weights * scale)
+        if rounded.n_saturated:
+            raise ValueError(
+                f"weights of stimulus must fit into the {form.bits} bits of the network's weights, which end "
+                f"at {form.largest * 2.0**self.weights.exponent / scale:.3g}; got magnitudes up to "
+                f"{np.abs(weights).max():.3g}"
+            )
+        return rounded.mantissas
+
     def _require_sums_in_range(self) -> None:
         """ValueError if all that can reach a neuron in one step could leave 64 bits."""
         largest = np.zeros(self.n_neurons)
@@ -236,22 +243,6 @@ class DigitalNetwork(Value, Described):
                 f"weights times messages must sum to at most 2^60 in a step; got {most:.3g} with an exponent "
                 f"of {exponent}: use fewer bits for weights or messages, or a smaller threshold"
             )
-
-
-def _checked_threshold(threshold: int | None, format: DigitalFormat) -> int:
-    if threshold is None:
-        return 2 ** max(0, format.potential_bits - BITS_ABOVE_THRESHOLD)
-    threshold = checks.positive_integer("threshold", threshold)
-    if threshold >= 2 ** (format.potential_bits - 1):
-        raise ValueError(
-            f"threshold must be less than 2^{format.potential_bits - 1}, where potentials of "
-            f"{format.potential_bits} bits end; got {threshold}"
-        )
-    if threshold > LARGEST_THRESHOLD:
-        raise ValueError(
-            f"threshold must be at most 2^53, up to which floats are whole numbers exactly; got {threshold}"
-        )
-    return threshold
 
 
 def _checked_delays(delays: ArrayLike | None, n_neurons: int, format: DigitalFormat) -> np.ndarray:
@@ -273,11 +264,9 @@ def _rows(network: SpikingNetwork) -> sparse.csr_array:
     return sparse.csr_array((entries.data[kept], pairs), shape=entries.shape)
 
 
-def _quantised(
-    format: FixedPoint, values: np.ndarray, rng: int | np.random.Generator | None
-) -> FixedPointArray:
+def _quantised(format: FixedPoint, values: np.ndarray, seed: int) -> FixedPointArray:
     if len(values):
-        return format.quantise(values, rng=rng)
+        return format.quantise(values, rng=seed)
     exponent = 0 if format.exponent is None else format.exponent
     empty = np.zeros(0, dtype=np.int64)
     return FixedPointArray(mantissas=empty, exponent=exponent, n_saturated=0, format=format)

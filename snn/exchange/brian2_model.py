@@ -103,7 +103,7 @@ def to_brian2(
         "euler".
     reset : {"zero", "subtract"}, default "zero"
         What happens to the potential of a neuron that fires.  With "subtract" no charge is lost in a step:
-        these are the spikes of `simulate_clocked`.
+        these are the spikes of a `Clock`.
     record_spikes : bool, default True
         Keep every spike's time and neuron, and not only counts.
 

@@ -1,11 +1,11 @@
-"""A core in gates that runs a digital network, bit for bit as `simulate_digital`.
+"""A core in gates that runs a digital network, bit for bit as `simulate`.
 
 Commands enter by one stream, and spikes leave by another.  A step has two phases.  First the neurons are
 updated, one group a cycle: what has arrived is added to the currents, these and the drives to the potentials,
 and the messages of those that fire go to a queue.  Then the queue is emptied: the row of each spike is added,
 one word a cycle, to what arrives in a later step.
 
-`simulate_digital` adds what arrives at the end of a step, and a core at the beginning of the next one.  The
+`simulate` adds what arrives at the end of a step, and a core at the beginning of the next one.  The
 sequence of operations is the same.  So a current in memory has decayed, and lacks what arrives next.
 """
 

@@ -12,9 +12,10 @@ from amaranth.back import verilog
 from snn.base import checks
 from snn.base.extras import require
 from snn.digital.network import DigitalNetwork
-from snn.digital.simulate import simulate_digital
 from snn.hardware.core import STEP_BITS, Action, Core
 from snn.hardware.layout import CoreLayout
+from snn.run.clock import Clock
+from snn.run.simulate import simulate
 
 NAME = "snn_core"
 
@@ -111,7 +112,7 @@ def to_verilog(
 
     ``snn_core.v`` is the core; files that end in ``.hex`` are the contents of its memories, which it reads
     from the folder that a program runs in.  ``snn_core_bench.v`` is a test bench that compares the spikes
-    with those of `simulate_digital`.  ``snn_core.h`` has the commands, and all integers of the network, for a
+    with those of `simulate`.  ``snn_core.h`` has the commands, and all integers of the network, for a
     processor that drives the core or does without.
 
     Parameters
@@ -176,15 +177,16 @@ def _separate(text: str) -> tuple[str, dict[str, str]]:
 
 def _bench(core: Core, n_steps: int) -> str:
     network = core.layout.network
-    spikes = simulate_digital(network, n_steps, record_spikes=True)
-    assert spikes.spikes is not None
-    assert spikes.spike_messages is not None
-    steps = np.rint(spikes.spikes.times / network.time_step).astype(np.int64)
+    step = network.time_step
+    run = simulate(network.network, n_steps * step, Clock(step, network), record_spikes=True)
+    assert run.spikes is not None
+    assert run.registers is not None
+    steps = np.rint(run.spikes.times / step).astype(np.int64)
     bits, message_bits = core.neuron_bits, network.format.message_bits
     expected = [
         f"    expected[{k}] = {{{STEP_BITS}'d{step}, {message_bits}'d{message}, {bits}'d{neuron}}};"
         for k, (step, message, neuron) in enumerate(
-            zip(steps, spikes.spike_messages, spikes.spikes.neurons, strict=True)
+            zip(steps, run.registers.spike_messages, run.spikes.neurons, strict=True)
         )
     ]
     return BENCH.format(

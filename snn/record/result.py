@@ -10,6 +10,7 @@ import numpy as np
 from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.locks import cached_property
+from snn.digital.registers import Registers
 from snn.network import NetworkState, SpikingNetwork
 from snn.record.operations import OperationCounts
 from snn.record.record import Record
@@ -19,18 +20,19 @@ from snn.record.stimulus import Stimulus
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SimulationResult(Drawn):
-    """Result of `simulate` and `simulate_clocked`.
+    """Result of `simulate`.
 
     Attributes
     ----------
     network : SpikingNetwork
-        The network that ran.
+        The network that ran; of imperfect neurons with the thresholds and weights that were drawn.
     duration : float
         Length of this run, in synaptic time constants.
     spike_counts : ndarray of int, shape (n_neurons,)
-        Spikes of each neuron in this run.
+        Spikes of each neuron in this run; of integers, messages.
     average_soma_current : ndarray, shape (n_neurons,)
-        u: the mean of the soma current mu over this run.
+        u: the mean of the soma current mu over this run; of imperfect neurons, of what arrived, whether or
+        not the potential got it.
     window_moments : ndarray, shape (n_neurons, 3)
         The sums of t^2, t^3 and t^4 over each neuron's spikes, of times since this run began.
     start : NetworkState
@@ -38,11 +40,13 @@ class SimulationResult(Drawn):
     state : NetworkState
         State of the network at the end; pass it to the next run.
     spikes : SpikeTrain or None
-        Every spike, when they were recorded.
+        Every spike, when they were recorded; on a clock at the end of its step, when it is delivered.
     n_steps : int or None
         Steps of the clock; None of an exact run.
     stimulus : Stimulus or None
         What reached the network from outside while it ran.  `network` has the drive from before.
+    registers : Registers or None
+        The integers of a run in a `DigitalFormat`.
     """
 
     network: SpikingNetwork
@@ -55,8 +59,11 @@ class SimulationResult(Drawn):
     spikes: SpikeTrain | None
     n_steps: int | None = None
     stimulus: Stimulus | None = None
+    registers: Registers | None = None
 
-    _shown: ClassVar = ("duration", "n_spikes", "spike_counts", "spike_rate", "n_steps", "stimulus")
+    _shown: ClassVar = (
+        "duration", "n_spikes", "spike_counts", "spike_rate", "n_steps", "stimulus", "registers",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         for name in ("spike_counts", "average_soma_current", "window_moments"):
@@ -64,7 +71,12 @@ class SimulationResult(Drawn):
 
     @property
     def spike_rate(self) -> np.ndarray:
-        """a: spikes per unit of time over this run, shape (n_neurons,)."""
+        """a: spikes per unit of time over this run, shape (n_neurons,).
+
+        A message of integers counts for as many spikes as it stands for.
+        """
+        if self.registers is not None:
+            return self.registers.messages * self.registers.network.message_value / self.duration
         if self.duration == 0.0:  # a runaway within its first instant
             return np.where(self.spike_counts > 0, np.inf, 0.0)
         return self.spike_counts / self.duration
@@ -100,11 +112,15 @@ class SimulationResult(Drawn):
     def operations(self) -> OperationCounts:
         """Operations of the network in this run: spikes, synaptic operations, updates of neurons.
 
-        Deliveries of input spikes are synaptic operations too.
+        Deliveries of input spikes are synaptic operations too; a weight of integers that is rounded to zero
+        is none.
         """
         n_inputs = 0 if self.stimulus is None else self.stimulus.n_deliveries()
         n_neurons, n_spikes = self.network.n_neurons, self.n_spikes
-        deliveries = int(self.network.weights.n_deliveries(self.spike_counts)) + n_inputs
+        if self.registers is None:
+            deliveries = int(self.network.weights.n_deliveries(self.spike_counts)) + n_inputs
+        else:
+            deliveries = int(self.spike_counts @ self.registers.network.out_degree) + n_inputs
         common = {"n_neurons": n_neurons, "spikes": n_spikes, "synaptic_operations": deliveries}
         if self.n_steps is None:
             return OperationCounts.of_exact_run(**common, duration=self.duration)
@@ -116,7 +132,7 @@ class RunawayError(RuntimeError):
 
     Attributes
     ----------
-    result : SimulationResult or DigitalResult
+    result : SimulationResult
         The run up to the last spike.
     """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from snn._kernels import run_state, simulation
 from snn._kernels.run_state import Neurons
-from snn._kernels.stops import StopTimes
+from snn._kernels.stops import Stops
 from snn._kernels.workspace import overshoot
 from snn.base import checks
 from snn.base.value import Value, checked
@@ -32,9 +31,6 @@ BURST_RATE = 10_000
 """Spikes in a synaptic time constant that are no burst."""
 SPIKES_PER_NEURON = 10
 """Added to `LARGEST_BURST` and `BURST_RATE` for each neuron."""
-
-CALLS_BY_NUMBA = 8
-"""Calls of a kernel after which its machine code is called without Numba."""
 
 FIRST_LOOK = 16.0
 """Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on."""
@@ -92,11 +88,6 @@ class ExactRun(Run):
         self._usual = simulation.settings_of(self._form, n_neurons, work_per_spike, screening=how.screening)
         # Those of the present calls of the kernel, which may go from spike to spike.
         self._settings, self._is_stepping = self._usual, False
-        # What the types of the kernel's arguments depend on, calls with these, and its machine code, which
-        # copies do not take along.
-        self._called_with: tuple[Any, ...] = ()
-        self._n_calls = 0
-        self._code: Callable[..., tuple[int, int, int]] | None = None
         # Copies at the end of the active ones that wait for a row of weights.
         self._n_waiting = 0
         self._memory = simulation.new_memory(self._form, n_neurons, self._usual)
@@ -124,18 +115,6 @@ class ExactRun(Run):
         """The synaptic trace of each neuron's own spikes, if it is kept, shape (n_copies, n_neurons)."""
         return self._neurons.trace * np.exp(self._neurons.last_spike - self.time[:, np.newaxis])
 
-    def average_current(self, elapsed: float) -> np.ndarray:
-        """As `Run.average_current`; compiled, for the many short runs of small networks."""
-        if self._first_counts is not None:
-            return super().average_current(elapsed)
-        return run_state.average_current(
-            self._neurons.threshold,
-            self.spike_counts[0],
-            self._first_potential[0],
-            self.membrane_potential[0],
-            elapsed,
-        )
-
     def step(self) -> Spikes:
         """Advance the only copy to its next spike; return those of that instant, none if there are none."""
         ahead = FIRST_LOOK
@@ -155,7 +134,7 @@ class ExactRun(Run):
 
     def __getstate__(self) -> dict[str, Any]:
         # Memory of the kernel has views of itself, and is as new after each call.
-        return self.__dict__ | {"_n_calls": 0, "_code": None, "_memory": None}
+        return self.__dict__ | {"_memory": None}
 
     def copy(self) -> ExactRun:
         """Return a run that goes on from here by itself; the two must not run at the same time."""
@@ -206,27 +185,6 @@ class ExactRun(Run):
         highest = potential + np.maximum(current, 0.0)
         return bool(((self._neurons.bias[0] <= 0.0) & (highest < self._neurons.threshold)).all())
 
-    def advance_through(
-        self,
-        stops: Callable[[], tuple[Any, ...]],
-        active: np.ndarray,
-        *,
-        after_each_call: Callable[[], object] | None = None,
-    ) -> None:
-        """Advance copies from stop to stop within the kernel, until each is done or lost."""
-        # Where copies start again on the way, `charge` and `n_emitted` are not meaningful.
-        active, position = np.array(active, dtype=np.int64), 0
-        self._settings, self._n_waiting = self._usual, 0
-        while position < len(active):
-            position, _, _ = self._call(active, position, stops(), sys.maxsize, NOTHING_RECORDED)
-            if after_each_call is not None:
-                after_each_call()
-
-    def _stops(self, until: float | np.ndarray) -> StopTimes:
-        times = np.empty(len(self._states))
-        times[:] = until
-        return StopTimes(times)
-
     def _begin(self, record: bool) -> run_state.Spikes:
         # Not at each call of the kernel: then pausing would change bits.
         run_state.drop_negligible(self.synaptic_current)
@@ -241,23 +199,18 @@ class ExactRun(Run):
     ) -> tuple[int, int, int]:
         before = None
         if most < self._most_per_call and self._settings is self._usual:
-            before = self._saved(active[position:])
+            changing = self._changing(stops)
+            before = [array[active[position:]] for array in changing]
         n_going = len(active) - self._n_waiting
         memory = self._memory if self._settings is self._usual else simulation.in_place(self._memory)
-        called_with = type(stops), buffer is NOTHING_RECORDED, self._settings
-        if called_with != self._called_with:
-            self._called_with, self._n_calls, self._code = called_with, 0, None
-        if self._n_calls == CALLS_BY_NUMBA:
-            self._code = self._machine_code(memory, active, stops, buffer)
-        self._n_calls += 1
-        advance = simulation.advance if self._code is None else self._code
-        status, reached, n_new = advance(
+        status, reached, n_new = simulation.advance(
             self._form, self._neurons, self._states, self._settings, memory, active[:n_going], position,
             stops, min(self._work_per_call, most + 1), buffer,
         )  # fmt: skip
         if before is not None and n_new > most:
             # Go back, and on from spike to spike.
-            self._restore(active[position:], *before)
+            for array, rows in zip(changing, before, strict=True):
+                array[active[position:]] = rows
             self._settings = simulation.single_step(self._usual)
             return position, 0, 0
         if status == run_state.MISSING_ROW:
@@ -284,17 +237,12 @@ class ExactRun(Run):
     def _restart(self, copies: np.ndarray) -> None:
         run_state.restart(self._neurons, self._states, copies)
 
-    def _changing(self) -> list[np.ndarray]:
+    def _changing(self, stops: tuple[Any, ...]) -> list[np.ndarray]:
         """Return all that a call of the kernel changes, but for what is empty; a row for each copy."""
-        arrays = (getattr(self._neurons, name) for name in CHANGING)
+        arrays = [getattr(self._neurons, name) for name in CHANGING]
+        if isinstance(stops, Stops):
+            arrays += [stops.position, stops.soma_bias]
         return [self._states, self._is_lost, *(array for array in arrays if len(array))]
-
-    def _saved(self, copies: np.ndarray) -> list[np.ndarray]:
-        return [array[copies] for array in self._changing()]
-
-    def _restore(self, copies: np.ndarray, *saved: np.ndarray) -> None:
-        for array, rows in zip(self._changing(), saved, strict=True):
-            array[copies] = rows
 
     def _give_up(self, copy: int) -> None:
         """Leave a copy where it is, or at rest where its numbers have left their range."""
@@ -317,20 +265,6 @@ class ExactRun(Run):
         if self._checks_weights:
             require_moderate_weights(weights, neurons.threshold)
         self._form = weights.kernel_form()
-        self._n_calls, self._code = 0, None
-
-    def _machine_code(
-        self, memory: tuple[Any, ...], active: np.ndarray, stops: tuple[Any, ...], buffer: run_state.Spikes
-    ) -> Callable[..., tuple[int, int, int]] | None:
-        """Return the machine code for arguments of these types, or None where nothing is compiled."""
-        # Numba looks at the types of three dozen arrays at every call, 13 us.
-        kernel: Any = simulation.advance
-        records = (self._form, self._neurons, self._states, self._settings, memory)
-        types = tuple(map(kernel.typeof_pyval, (*records, active, 0, stops, 1, buffer)))
-        try:
-            return kernel.overloads[types].entry_point
-        except (AttributeError, KeyError):
-            return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
-from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from tqdm import tqdm
 
 from snn._kernels import run_state
-from snn.network import NetworkState, RunnableNetwork, SpikingNetwork
-from snn.record.stimulus import CURRENT, DRIVE, Stimulus
+from snn.digital.network import DigitalNetwork
+from snn.digital.registers import Registers
+from snn.network import NetworkState, RunnableNetwork
+from snn.record.stimulus import Stimulus
+from snn.run.changes import stops_of
 
 UPDATES_PER_CALL = 30_000_000
 """Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a
@@ -51,6 +53,8 @@ class Run(ABC):
     gain = 1.0
     # Synaptic current at the beginning of a step, for one unit of the currents of constant rates, W^T r.
     current_per_rate = 1.0
+    # The network in integers, if it is one.
+    integers: DigitalNetwork | None = None
 
     def __init__(
         self,
@@ -108,10 +112,6 @@ class Run(ABC):
         """The integral of the soma currents since the start, shape (n_copies, n_neurons)."""
         return (self.membrane_potential - self._first_potential) + self._removed()
 
-    def average_current(self, elapsed: float) -> np.ndarray:
-        """Return the mean soma current of the first copy, whose time is `elapsed`, shape (n_neurons,)."""
-        return self.charge[0] / elapsed
-
     @property
     def filtered_spikes(self) -> np.ndarray:
         """Synaptic trace of each neuron's own spikes, falling as e^-t, shape (n_copies, n_neurons)."""
@@ -126,9 +126,13 @@ class Run(ABC):
         record: bool = False,
         progress: bool = False,
         stop_when: Callable[[], bool] | None = None,
-        changes: Iterable[float] = (),
+        stimulus: Stimulus | None = None,
+        origin: float = 0.0,
     ) -> Spikes:
-        """Advance copies to times, on a clock to the last step that ends by then; `until` may be an array."""
+        """Advance copies to times, on a clock to the last step that ends by then; `until` may be an array.
+
+        A stimulus is in a time in which copies were started at `origin`.
+        """
         # A kind of run may change their order.
         active = np.arange(len(self.spike_counts)) if active is None else np.array(active, dtype=np.int64)
         most = sys.maxsize if max_spikes is None else max_spikes
@@ -136,38 +140,45 @@ class Run(ABC):
         recorded: list[Spikes] = []
         n_spikes, is_stopped = 0, False
         with tqdm(total=until, unit="tau", bar_format=BAR_FORMAT) if progress else NO_BAR as bar:
-            for end in chain(changes, (until,)):
-                stops, position = self._stops(end), 0
-                while position < len(active) and n_spikes <= most and not is_stopped:
-                    position, n_new, n_entries = self._call(active, position, stops, most - n_spikes, buffer)
-                    n_spikes += n_new
-                    if record and (n_entries or not recorded):
-                        recorded.append(self._recorded(buffer, n_entries))
-                    if bar is not None:
-                        bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
-                        bar.update(float(self.time[active].min()) - bar.n)
-                    is_stopped = stop_when is not None and stop_when()
-                if position < len(active) or n_spikes > most or is_stopped:
-                    break
+            stops, position = stops_of(self, until, stimulus, origin), 0
+            while position < len(active) and n_spikes <= most and not is_stopped:
+                position, n_new, n_entries = self._call(active, position, stops, most - n_spikes, buffer)
+                n_spikes += n_new
+                if record and (n_entries or not recorded):
+                    recorded.append(self._recorded(buffer, n_entries))
+                if bar is not None:
+                    bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
+                    bar.update(float(self.time[active].min()) - bar.n)
+                is_stopped = stop_when is not None and stop_when()
         self.n_emitted = n_spikes
-        self._update(active)
         return _joined(recorded) if recorded else NO_SPIKES
 
     def instants_of(self, times: np.ndarray) -> np.ndarray:
         """Return when changes at these times since the start act: at once, or at the end of a step."""
         return times
 
-    def set_drive(self, soma_bias: np.ndarray) -> None:
-        """Give the first copy another drive from now on, shape (n_neurons,); charge and counts go on."""
-        self.soma_bias[0] = soma_bias
+    def advance_through(
+        self,
+        stops: Callable[[], tuple[Any, ...]],
+        active: np.ndarray,
+        *,
+        after_each_call: Callable[[], object] | None = None,
+    ) -> None:
+        """Advance copies from stop to stop within the kernel, until each is done or lost."""
+        # Where copies start again on the way, `charge` and `n_emitted` are not meaningful.
+        active, position, buffer = np.array(active, dtype=np.int64), 0, self._begin(record=False)
+        while position < len(active):
+            position, _, _ = self._call(active, position, stops(), sys.maxsize, buffer)
+            if after_each_call is not None:
+                after_each_call()
 
     def input_weights(self, stimulus: Stimulus) -> Any:
         """Return the weights of input spikes as this run takes them, shape (n_sources, n_neurons)."""
         return stimulus.weights
 
-    def add_to_current(self, amounts: np.ndarray) -> None:
-        """Add the amounts of input spikes, shape (n_neurons,), to the currents of the first copy."""
-        self.synaptic_current[0] += amounts
+    def registers(self, spike_messages: np.ndarray | None) -> Registers | None:
+        """Return the integers of the first copy, None of real numbers."""
+        return None
 
     def restart(self, copies: np.ndarray) -> None:
         """Start some copies again at time zero, from potentials, currents and drives as they are now."""
@@ -176,9 +187,9 @@ class Run(ABC):
             self._first_counts = np.zeros_like(self.spike_counts)
         # A slice takes a tenth of the time of a list of one copy.
         rows = slice(None) if len(copies) == len(self.spike_counts) == 1 else copies
-        self._first_potential[rows] = self.membrane_potential[rows]
         self._first_counts[rows] = self.spike_counts[rows]
         self._restart(copies)
+        self._first_potential[rows] = self.membrane_potential[rows]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -214,10 +225,6 @@ class Run(ABC):
     # What a kind of run supplies, besides `time`, and `filtered_spikes` where it keeps them.
 
     @abstractmethod
-    def _stops(self, until: float | np.ndarray) -> Any:
-        """Return where each copy is to stop, as the kernel takes it."""
-
-    @abstractmethod
     def _begin(self, record: bool) -> Any:
         """Return memory for the spikes of one call of the kernel, of size zero if none are recorded."""
 
@@ -234,9 +241,6 @@ class Run(ABC):
 
     def _link(self) -> None:  # noqa: B027
         """Have the kernel read drive, thresholds and weights of this run, and not those of another."""
-
-    def _update(self, copies: np.ndarray) -> None:  # noqa: B027
-        """Set the fields of copies that have advanced, where the kernel does not write them itself."""
 
     @abstractmethod
     def _restart(self, copies: np.ndarray) -> None:
@@ -269,11 +273,14 @@ class Time(ABC, Generic[R_co]):
     ----------
     time_step : float or None
         Length of a step, in synaptic time constants; None of exact time.
+    is_digital : bool
+        Whether neurons are integers.
     departures : str
         In which ways neurons depart from the equations of `SpikingNetwork`, such as "leak, delays".
     """
 
     time_step: float | None = None
+    is_digital = False
 
     @property
     def departures(self) -> str:
@@ -302,16 +309,6 @@ class Time(ABC, Generic[R_co]):
         """
         return self
 
-    def network_of(self, network: SpikingNetwork) -> SpikingNetwork:
-        """Return the network that runs have: the one given, unless neurons are imperfect.
-
-        Parameters
-        ----------
-        network : SpikingNetwork
-            The network that was meant.
-        """
-        return network
-
     def end_of(self, duration: float) -> float:
         """Return the time at which a run of this duration ends; it may differ from `duration` by rounding.
 
@@ -321,49 +318,3 @@ class Time(ABC, Generic[R_co]):
             Positive.
         """
         return duration
-
-
-class Changes:
-    """What a stimulus does to the only copy of a run, instant by instant: for `Run.advance`."""
-
-    def __init__(self, run: Run, stimulus: Stimulus, origin: float) -> None:
-        self._run, self._stimulus = run, stimulus
-        drives, spikes = stimulus.drive_times, stimulus.spikes
-        none = np.empty(0)
-        self._drive_instants = run.instants_of((none if drives is None else drives) - origin)
-        self._spike_instants = run.instants_of((none if spikes is None else spikes.times) - origin)
-        self._sources = [] if spikes is None else spikes.neurons.tolist()
-        self._weights: Any = stimulus.weights
-        if spikes is not None and stimulus.onto == CURRENT:
-            self._weights = run.input_weights(stimulus)
-
-    def __iter__(self) -> Iterator[float]:
-        """Yield each instant of the run at which something changes, and make the change afterwards."""
-        instants = np.unique(np.concatenate([self._drive_instants, self._spike_instants]))
-        # Of the drives of one step of a clock, the last one holds.
-        drives = np.searchsorted(self._drive_instants, instants, side="right") - 1
-        is_new = np.diff(drives, prepend=-1) > 0
-        ends = np.searchsorted(self._spike_instants, instants, side="right")
-        first = 0
-        for instant, new, drive, end in zip(
-            instants.tolist(), is_new.tolist(), drives.tolist(), ends.tolist(), strict=True
-        ):
-            yield instant
-            if new:
-                assert self._stimulus.drive is not None
-                self._run.set_drive(self._stimulus.drive[drive])
-            if first < end:
-                self._deliver(first, end)
-                first = end
-
-    def _deliver(self, first: int, end: int) -> None:
-        spikes = self._stimulus.spikes
-        assert spikes is not None
-        if end == first + 1 and isinstance(self._weights, np.ndarray):
-            amounts = self._weights[self._sources[first]]
-        else:
-            amounts = np.bincount(spikes.neurons[first:end], minlength=spikes.n_neurons) @ self._weights
-        if self._stimulus.onto == DRIVE:
-            self._run.set_drive(self._run.soma_bias[0] + amounts)
-        else:
-            self._run.add_to_current(amounts)

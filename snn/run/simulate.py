@@ -1,4 +1,4 @@
-"""Simulations of a network: exactly, or on a clock."""
+"""Simulations of a network, in any kind of time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from snn._kernels import run_state
 from snn.base import checks
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import SimulationResult, runaway_error
-from snn.record.spikes import SpikeTrain
+from snn.record.spikes import SpikeTrain, window_moments
 from snn.record.stimulus import Stimulus, excitation, largest_magnitudes, require_fitting
-from snn.run.clock import Clock
 from snn.run.exact import Exact
-from snn.run.imperfect import Imperfections
-from snn.run.run import Changes, Time
+from snn.run.run import Run, Time
 
 EXACT = Exact()
 
@@ -31,6 +29,7 @@ MOST_RECORDED = 20_000_000
 def simulate(
     network: SpikingNetwork,
     duration: float,
+    time: Time[Any] = EXACT,
     *,
     state: NetworkState | None = None,
     stimulus: Stimulus | None = None,
@@ -38,22 +37,26 @@ def simulate(
     max_spikes: int | None = None,
     progress: bool = False,
 ) -> SimulationResult:
-    """Run a spiking network exactly, from event to event.
+    """Run a spiking network: exactly, from event to event, or on a clock.
 
-    Between spikes potentials and currents follow a closed form, and the next spike is a root of it: spike
-    times are exact to rounding, whatever the duration.
+    In exact time potentials and currents follow a closed form between spikes, and the next spike is a root of
+    it: spike times are exact to rounding, whatever the duration.
 
     Parameters
     ----------
     network : SpikingNetwork
         What to run.
     duration : float
-        How long, in synaptic time constants; positive.
+        How long, in synaptic time constants; positive, and on a clock a whole number of steps.
+    time : Time, default Exact()
+        `Exact`, or a `Clock` with the length of its steps and what its neurons are: real numbers or integers,
+        perfect or not.
     state : NetworkState, optional
-        Where to start; by default at rest at time 0.
+        Where to start; by default at rest at time 0.  Integers are rounded to.
     stimulus : Stimulus, optional
         A drive that changes, and input spikes, at times from the start of the run to its end: that of `state`
-        and so much later.  What comes at the end is in the final state.
+        and so much later.  What comes at the end is in the final state.  On a clock all of it acts from the
+        end of its step on, as spikes do.
     record_spikes : bool, default False
         Keep every spike's time and neuron.
     max_spikes : int, optional
@@ -89,146 +92,82 @@ def simulate(
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
-    return _simulate(network, EXACT, duration, state, stimulus, record_spikes, max_spikes, progress)
-
-
-def simulate_clocked(
-    network: SpikingNetwork,
-    duration: float,
-    *,
-    time_step: float,
-    integration: str = "exact",
-    reset: str = "subtract",
-    imperfections: Imperfections | None = None,
-    state: NetworkState | None = None,
-    stimulus: Stimulus | None = None,
-    record_spikes: bool = False,
-    max_spikes: int | None = None,
-    progress: bool = False,
-) -> SimulationResult:
-    """Run a spiking network on a clock of fixed step.
-
-    One step from t to t + dt does, in this order and for all neurons at once::
-
-        1.  v <- v + beta dt + h (1 - e^-dt)    h: the synaptic current at time t
-            ("euler": v <- v + (beta + h) dt)
-        2.  where v >= theta: n = floor(v / theta) spikes, and v <- v - n theta
-            (reset "zero": one spike, and v <- 0)
-        3.  h <- e^-dt h + W^T n                the spikes of 2 act from t + dt on
-
-    By default nothing but the time of a spike is rounded, to the end of its step.  Rule 1 solves the
-    equations of the neuron, and rule 2 fires as often as there is charge for.  So the identities of an exact
-    run hold on the grid, to rounding, whatever the step (docs/theory.md, section 7), and rates tend to the
-    same limit.
-
-    The papers' clock, ``integration="euler", reset="zero"``, has two errors that do not vanish with time: a
-    spike brings dt / (1 - e^-dt) times its weight, about 1 + dt / 2, and the reset loses what the potential
-    had risen beyond the threshold.  Each option removes one of them.
-
-    Parameters
-    ----------
-    network : SpikingNetwork
-        The network.
-    duration : float
-        How long, in synaptic time constants; a whole number of steps.
-    time_step : float
-        dt, in synaptic time constants.
-    integration : {"exact", "euler"}, default "exact"
-        How potentials rise within a step: by the charge that arrives, or by dt times the current at its
-        beginning.
-    reset : {"subtract", "zero"}, default "subtract"
-        What a spike takes from the potential: the threshold, or all of it.  With "subtract" a neuron fires as
-        often in a step as its potential holds the threshold, at most 1,024 times, and with "zero" once.
-    imperfections : Imperfections, optional
-        Leak, refractory time, delays, mismatch, noise and lost spikes; by default none.
-    state, stimulus, record_spikes, max_spikes, progress
-        As for `simulate`.  Changes of the drive, and input spikes, act from the end of their step on, as
-        spikes do.
-
-    Returns
-    -------
-    SimulationResult
-        A spike's time is the end of its step, when it is delivered.  `average_soma_current` is the charge
-        that rule 1 brought, divided by the time; with imperfections it is what arrived, whether or not the
-        potential got it, and `network` is the one with the thresholds and weights that were drawn.
-
-    Raises
-    ------
-    RunawayError
-        If the network emits more than `max_spikes` spikes.
-    OverflowError
-        If numbers grow beyond the range of float64, about 1e308.
-
-    References
-    ----------
-    Tang, Lin and Davies (2017), arXiv:1705.05475, section 4: Euler's steps.  Rotter and Diesmann (1999),
-    Biological Cybernetics 81: exact ones.
-    """
-    checks.instance_of("network", network, SpikingNetwork)
-    duration = checks.positive_number("duration", duration)
-    clock = Clock(time_step, integration=integration, reset=reset, imperfections=imperfections)
-    return _simulate(network, clock, duration, state, stimulus, record_spikes, max_spikes, progress)
-
-
-def _simulate(
-    network: SpikingNetwork,
-    how: Time[Any],
-    duration: float,
-    state: NetworkState | None,
-    stimulus: Stimulus | None,
-    record_spikes: bool,
-    max_spikes: int | None,
-    progress: bool,
-) -> SimulationResult:
-    """Run a network once, in any kind of time."""
-    end = how.end_of(duration)
-    built = how.network_of(network)
-    start = starting_state(built, state)
+    checks.instance_of("time", time, Time)
+    end = time.end_of(duration)
+    start = starting_state(network, state, is_exact=time.time_step is None)
     if math.isinf(start.time + duration):
         raise ValueError(
             f"duration must end within the range of numbers; got {duration} from time {start.time} on"
         )
-    record_spikes = checks.flag("record_spikes", record_spikes)
-    progress = checks.flag("progress", progress)
     soma_bias = network.soma_bias[np.newaxis]
     if stimulus is not None:
         require_fitting_stimulus(network, stimulus, start.time, start.time + duration)
         soma_bias = soma_bias.copy()
+    record_spikes, progress = checks.flag("record_spikes", record_spikes), checks.flag("progress", progress)
     by_drive = spikes_by_drive(network, duration, start, stimulus)
     max_spikes = spike_limit(max_spikes, by_drive, record=record_spikes)
-    run = how.start(network, soma_bias, state, window_moments=True, check_weights=True)
-    changes = () if stimulus is None else Changes(run, stimulus, start.time)
-    spikes = run.advance(end, record=record_spikes, max_spikes=max_spikes, progress=progress, changes=changes)
+    run = time.start(network, soma_bias, state, window_moments=True, check_weights=True)
+    if run.network is not network:
+        network = run.network.with_soma_bias(network.soma_bias)
+    return advanced(
+        run, network, start, duration, end=end, origin=start.time, departures=time.departures,
+        stimulus=stimulus, record_spikes=record_spikes, max_spikes=max_spikes, by_drive=by_drive,
+        progress=progress,
+    )  # fmt: skip
 
-    n_steps, elapsed, times = None, float(run.time[0]), spikes.times
-    if run.n_steps is not None:
-        n_steps = int(run.n_steps[0])
-        if elapsed == end:
-            elapsed = duration
-        times = np.minimum(times, elapsed)
-    final = run.state(time=start.time + elapsed)
-    departures = how.departures
+
+def advanced(
+    run: Run,
+    network: SpikingNetwork,
+    start: NetworkState,
+    until: float,
+    *,
+    end: float,
+    origin: float,
+    departures: str = "",
+    stimulus: Stimulus | None,
+    record_spikes: bool,
+    max_spikes: int,
+    by_drive: float,
+    progress: bool,
+) -> SimulationResult:
+    """Advance a run that began at `origin` from its state `start`; return what happened on the way.
+
+    It ends at `until`, a time since the origin, which on a clock is `end` but for rounding.
+    """
+    then, counts, charge = float(run.time[0]), run.spike_counts[0], 0.0
+    if then > 0.0:
+        counts, charge = counts.copy(), run.charge[0]
+    spikes = run.advance(
+        end, record=record_spikes, max_spikes=max_spikes, progress=progress, stimulus=stimulus, origin=origin
+    )
+    now, times = float(run.time[0]), spikes.times
+    if now == end != until:
+        now, times = until, np.minimum(times, until)
+    final, elapsed = run.state(time=origin + now), now - then
     if stimulus is not None:
-        changed = stimulus.times - start.time
+        changed = stimulus.times - origin
         if not np.allclose(run.instants_of(changed), changed, rtol=1e-12, atol=0.0):
             departures = ", ".join(filter(None, (departures, "changes between steps")))
-    if elapsed > 0.0:
-        average_soma_current = run.average_current(elapsed)
-    else:  # a runaway within its first instant
-        average_soma_current = network.soma_bias + start.synaptic_current
+    average_soma_current = network.soma_bias + start.synaptic_current
+    if elapsed > 0.0:  # not a runaway within its first instant
+        average_soma_current = (run.charge[0] - charge) / elapsed
     result = SimulationResult(
-        network=built,
+        network=network,
         duration=elapsed,
-        spike_counts=run.spike_counts[0],
+        spike_counts=run.spike_counts[0] - counts if then > 0.0 else counts,
         average_soma_current=average_soma_current,
-        window_moments=run.window_moments[0],
+        window_moments=window_moments(times - then, spikes.neurons, network.n_neurons)
+        if then > 0.0
+        else run.window_moments[0],
         start=start,
         state=final,
-        spikes=spike_train(start.time + times, spikes.neurons, start.time, final, departures)
+        spikes=spike_train(origin + times, spikes.neurons, start.time, final, departures)
         if record_spikes
         else None,
-        n_steps=n_steps,
+        n_steps=None if run.n_steps is None else int(run.n_steps[0]),
         stimulus=stimulus,
+        registers=run.registers(spikes.messages if record_spikes else None),
     )
     if run.n_emitted > max_spikes:
         raise runaway_error(result, max_spikes, by_drive)

@@ -12,12 +12,11 @@ import numpy as np
 from snn.base import checks
 from snn.base.describe import Described, number
 from snn.network import NetworkState, SpikingNetwork, starting_state
-from snn.record.result import SimulationResult, runaway_error
-from snn.record.spikes import SpikeTrain, window_moments
+from snn.record.result import SimulationResult
+from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
 from snn.run.exact import Exact, ExactRun
-from snn.run.run import Changes
-from snn.run.simulate import require_fitting_stimulus, spike_limit, spike_train, spikes_by_drive
+from snn.run.simulate import advanced, require_fitting_stimulus, spike_limit, spike_train, spikes_by_drive
 from snn.weights import Weights, as_weights
 
 
@@ -55,7 +54,8 @@ class Simulator(Described):
         self._network = network
         self._origin = start.time
         self._counts_before = counts
-        self._run = Exact().start(network, network.soma_bias[np.newaxis].copy(), start, check_weights=True)
+        bias, options = network.soma_bias[np.newaxis].copy(), {"window_moments": True, "check_weights": True}
+        self._run = Exact().start(network, bias, start, **options)
         self._next: tuple[ExactRun, SpikeTrain] | None = None
 
     def _facts(self) -> dict[str, str]:
@@ -181,34 +181,15 @@ class Simulator(Described):
         by_drive = spikes_by_drive(network, until - start.time, start, stimulus)
         max_spikes = spike_limit(max_spikes, by_drive, record=True)
         self._next = None
-        run, then, counts_then = self._run, float(self._run.time[0]), self._run.spike_counts[0].copy()
-        changes = () if stimulus is None else Changes(run, stimulus, self._origin)
-        spikes = run.advance(
-            until - self._origin, record=True, max_spikes=max_spikes, progress=progress, changes=changes
-        )
-        if stimulus is not None:
-            self._network = network.with_soma_bias(run.soma_bias[0].copy())
-        counts, elapsed, final = run.spike_counts[0] - counts_then, float(run.time[0]) - then, self.state()
-        if elapsed > 0.0:
-            rise = final.membrane_potential - start.membrane_potential
-            average_soma_current = (network.firing_threshold * counts + rise) / elapsed
-        else:  # a runaway within its first instant
-            average_soma_current = network.soma_bias + start.synaptic_current
-        result = SimulationResult(
-            network=network,
-            duration=elapsed,
-            spike_counts=counts,
-            average_soma_current=average_soma_current,
-            window_moments=window_moments(spikes.times - then, spikes.neurons, network.n_neurons),
-            start=start,
-            state=final,
-            spikes=spike_train(self._origin + spikes.times, spikes.neurons, start.time, final),
-            stimulus=stimulus,
-        )
-        if run.n_emitted > max_spikes:
-            raise runaway_error(result, max_spikes, by_drive)
-        run.require_valid()
-        return result
+        end = until - self._origin
+        try:
+            return advanced(
+                self._run, network, start, end, end=end, origin=self._origin, stimulus=stimulus,
+                record_spikes=True, max_spikes=max_spikes, by_drive=by_drive, progress=progress,
+            )  # fmt: skip
+        finally:
+            if stimulus is not None:
+                self._network = network.with_soma_bias(self._run.soma_bias[0].copy())
 
     def peek(self) -> float:
         """Return the time of the next spike, inf if there will be none; nothing changes."""

@@ -17,7 +17,7 @@ from snn._kernels.compiling import implements, inlined, inner, uncounted
 from snn._kernels.currents import add_weights
 from snn._kernels.delivery import row_is_there
 from snn._kernels.run_state import drop_negligible_of, restart_copy
-from snn._kernels.stops import go_on, stop_of
+from snn._kernels.stops import go_on, is_lost, stop_of
 from solvers._kernels.dots import minimised
 
 FIRST_LOOK = 12.0
@@ -93,9 +93,10 @@ class Pace(NamedTuple):
 
 
 FEW_SPIKES = Pace(rate=0.3, enough=0.2)
-"""For exact time, where spikes cost."""
+"""For exact time, where spikes cost, and for integers."""
 FEW_STEPS = Pace(rate=0.4, enough=0.15)
-"""For clocks, where steps cost: an eighth fewer on patches, a quarter fewer where atoms are alike."""
+"""For clocks of real numbers, where steps cost: an eighth fewer on patches, a quarter fewer where atoms are
+alike."""
 
 
 class Problem(NamedTuple):
@@ -159,6 +160,10 @@ class Looking(NamedTuple):
     codes: StageCodes
     drives: Drives
     """Written where a stage begins."""
+    moments: np.ndarray
+    """Of the spike times since the stage began."""
+    current_per_rate: float
+    """Synaptic current at the beginning of a step, for one unit of the currents of constant rates."""
     work: Work
 
 
@@ -377,6 +382,8 @@ def _begin_stage(looking, k):
     if not look.scale > 0.0:
         return False
     _set_potentials(problem, look.n_stages, soma_bias, current, looking.drives.potential[k])
+    for i in range(current.shape[0]):
+        current[i] *= looking.current_per_rate
     return True
 
 
@@ -406,12 +413,9 @@ def begin(looking, k):
 
 
 @inner
-def look_at_one(looking, k, moments):
-    """Look at the network of signal k at its time `stop`, and say how to go on.
-
-    moments : of the spike times of its neurons since the stage began
-    """
-    problem, work, look = looking.problem, looking.work, looking.looks[k]
+def look_at_one(looking, k):
+    """Look at the network of signal k at its time `stop`, and say how to go on."""
+    problem, work, look, moments = looking.problem, looking.work, looking.looks[k], looking.moments[k]
     max_duration, best = looking.max_duration, looking.codes.best[k]
     time = look.stop
     _read_rates(moments, time, look.scale, problem, looking.codes.offset[k], work.code)
@@ -449,14 +453,14 @@ def look_at_one(looking, k, moments):
 
 
 @uncounted
-def look_at(looking, signals, moments):
+def look_at(looking, signals):
     """Look at the networks of some signals, each at its time `stop`, and say how to go on; begin new ones."""
     for position in range(signals.shape[0]):
         k = signals[position]
         if looking.looks[k].status == NEW:
             begin(looking, k)
         else:
-            look_at_one(looking, k, moments[k])
+            look_at_one(looking, k)
 
 
 @implements(stop_of, Looking)
@@ -470,11 +474,13 @@ def look_and_go_on(looking, neurons, states, k):
     n_before = look.n_multiply_adds
     if look.status == NEW:
         begin(looking, k)
+    elif is_lost(neurons, states, k):
+        return False, 0
     else:
-        look_at_one(looking, k, neurons.moments[k])
+        look_at_one(looking, k)
     if look.status == STAGE_ENDED:
-        restart_copy(neurons, states[k], k)
-    drop_negligible_of(neurons.current[k])
+        restart_copy(neurons, states, k)
+    drop_negligible_of(looking.drives.current[k])
     return look.status != DONE, (look.n_multiply_adds - n_before) // looking.work.code.shape[0]
 
 

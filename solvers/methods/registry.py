@@ -8,7 +8,6 @@ from inspect import cleandoc, signature
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from snn.base import checks
-from snn.digital import Digital
 from snn.run.run import Time
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.analog import Analog
@@ -115,7 +114,8 @@ def solve_digital(
     **common: Unpack[Common],
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom."""
-    checks.instance_of("how", how, Digital)
+    if not getattr(how, "is_digital", False):
+        raise TypeError(f"how must be a Clock with a DigitalFormat; got {how}")
     return solve(problem, Stages(max_duration, how), **common)
 
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from snn.base import checks
-from snn.digital import Digital
+from snn.digital import DigitalFormat
+from snn.run.clock import Clock
 from snn.run.exact import Exact
 from snn.run.run import Time
 from solvers._kernels.batch import read_and_certify
@@ -43,7 +44,7 @@ POLISH_GROWTH = 4.0
 # In units of the largest drive.  More negative drives of integers are clipped to this; the neuron is silent
 # anyway.
 LOWEST_DRIVE = 4.0
-QUARTER_STEPS = Digital(0.25)
+QUARTER_STEPS = Clock(0.25, DigitalFormat())
 BURSTS = "because one spike caused millions: scale the atoms to one norm, and their penalties with them"
 RAN_AWAY = "because they ran away: use a shorter time_step, or, in integers, more weight bits"
 
@@ -81,8 +82,8 @@ class SpikingMethod(Method):
         checks.positive_number("max_duration", self.max_duration)
         checks.instance_of("how", self.how, Time)
         if self.integers is not None and self.in_integers != self.integers:
-            wanted = "Digital" if self.integers else "Exact, or a Clock"
-            raise TypeError(f"how must be {wanted} for {self.name}; got {type(self.how).__name__}")
+            wanted = "a Clock with a DigitalFormat" if self.integers else "Exact, or a Clock of real numbers,"
+            raise TypeError(f"how must be {wanted} for {self.name}; got {self.how}")
         if self.in_integers:
             # The weights of one network are rounded.
             takes = self.takes._replace(own_weights=REFUSED, zero_penalties=REFUSED)
@@ -97,7 +98,7 @@ class SpikingMethod(Method):
     @property
     def in_integers(self) -> bool:
         """Whether the neurons are integers."""
-        return isinstance(self.how, Digital)
+        return self.how.is_digital
 
     def limit(self, stopped: np.ndarray | None) -> str:
         """Return the time, and how many networks were stopped before."""
@@ -110,8 +111,9 @@ class SpikingMethod(Method):
     def prepare(self, problem: LassoProblem) -> Prepared:
         """Return the network of all signals; weights of integers are rounded once."""
         network, how = LassoNetwork.of(problem, on_demand=not self.in_integers), self.how
-        if isinstance(how, Digital) and how.lowest_drive is None:
-            how = replace(how, lowest_drive=LOWEST_DRIVE)
+        if isinstance(how, Clock) and isinstance(how.neuron, DigitalFormat):
+            lowest = how.neuron.lowest_drive or LOWEST_DRIVE
+            how = replace(how, neuron=replace(how.neuron, lowest_drive=lowest))
         return Prepared(network, how.prepare(network))
 
     def batches(self, problem: LassoProblem, prepared: Prepared, n_workers: int) -> list[slice]:
@@ -154,7 +156,7 @@ class Stages(SpikingMethod):
         Simulated time of all stages, in synaptic time constants, after which the network is stopped.
     how : Time, optional
         `Exact()`, event by event, by default; a `Clock` on which the network keeps charge, as a chip would,
-        also with `Imperfections` (docs/imperfect_neurons.md); or `Digital`, in integers, by default of
+        also with `Imperfections` (docs/imperfect_neurons.md); or in integers, with a `DigitalFormat`, by default of
         `solve_digital` with steps of 1/4.  These take about as many spikes as exact time.  Where the atoms of
         a code have a Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or more, a step is too long:
         rates swing (docs/theory.md, section 7).
@@ -310,7 +312,7 @@ class DigitalOneWindow(OneRun):
     ----------
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped; at least a step.
-    how : Digital, default Digital(0.25)
+    how : Clock, default Clock(0.25, DigitalFormat())
         Length of a step, widths and rounding.
     """
 

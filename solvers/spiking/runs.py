@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from snn.digital.run import DigitalRun
 from snn.record.spikes import smooth_rate_of_moments
 from snn.run.run import Run, Time
+from snn.run.stepped import SteppedRun
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import as_sparse
 from solvers.spiking.network import LassoNetwork
@@ -99,9 +99,9 @@ def figures_of(
         "stopped": run.is_lost.copy(),
         "n_clock_steps": None if steps is None else steps.copy(),
     }
-    if isinstance(run, DigitalRun) and steps is not None:
-        figures["duration"] = steps * run.time_step
-        figures["saturations"] = run.overflows.sum(axis=1)
+    if isinstance(run, SteppedRun) and run.integers is not None:
+        figures["duration"] = run.total_steps * run.time_step
+        figures["saturations"] = run.neurons.overflows.sum(axis=1)
         figures["ran_away"] = figures["stopped"]
         figures["network"] = run.integers
     return figures

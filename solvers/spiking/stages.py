@@ -61,7 +61,7 @@ class RefinedCodes:
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
         self.network, self._inhibition = network, network.gram.weights(positive=True)
-        self._pace = FEW_SPIKES if how.time_step is None else FEW_STEPS
+        self._pace = FEW_SPIKES if how.time_step is None or how.is_digital else FEW_STEPS
         self._looks = new_records(n_signals, LOOK)
         self._codes = StageCodes(*np.zeros((5, n_signals, n_atoms)))
         # The best codes; where this stage started; the part of it that its network does not code.
@@ -143,7 +143,7 @@ class RefinedCodes:
         """
         if self._is_new:
             self._is_new = False
-            look_at(self._looking(), self.active, self.run.window_moments)
+            look_at(self._looking(), self.active)
             self._go_on()
 
     def advance(self, *, max_spikes: int | None = None) -> None:
@@ -159,7 +159,7 @@ class RefinedCodes:
         is_lost = self.run.is_lost[self.active]
         lost, others = self.active[is_lost], self.active[~is_lost] if is_lost.any() else self.active
         times = self.look_times = self._stops_of_lost(lost)
-        look_at(self._looking(), others, self.run.window_moments)
+        look_at(self._looking(), others)
         self._end_lost(lost, times)
         if max_spikes is not None:
             self._end(self.active[self.run.spike_counts[self.active].sum(axis=1) >= max_spikes], times)
@@ -167,8 +167,8 @@ class RefinedCodes:
 
     def advance_to_ends(self, after_each_call: Callable[[], object] | None = None) -> None:
         """Advance the networks that are not done until all are."""
-        # The looks are within the calls of the kernel, unless spikes are recorded or there is a clock.
-        if self._records_spikes or not isinstance(self.run, ExactRun):
+        # The looks are within the calls of the kernel, unless spikes are recorded.
+        if self._records_spikes:
             while len(self.active):
                 self.advance()
                 if after_each_call is not None:
@@ -229,6 +229,8 @@ class RefinedCodes:
             self._looks,
             self._codes,
             self._drives,
+            self.run.window_moments,
+            self.run.current_per_rate,
             self._work,
         )
 
@@ -244,7 +246,7 @@ class RefinedCodes:
     def _end_lost(self, lost: np.ndarray, times: np.ndarray) -> None:
         if len(lost):
             # No stage brings more there.
-            look_at(self._looking(refine=False), lost, self.run.window_moments)
+            look_at(self._looking(refine=False), lost)
             self._end(lost, times)
 
     def _end(self, signals: np.ndarray, times: np.ndarray) -> None:
@@ -281,8 +283,6 @@ class RefinedCodes:
         status = self._looks["status"][self.active]
         restarting = self.active[status == STAGE_ENDED]
         if len(restarting):
-            if self.run.current_per_rate != 1.0:
-                self.run.synaptic_current[restarting] *= self.run.current_per_rate
             self.run.restart(restarting)
         self.active = self.active[status != DONE]
 

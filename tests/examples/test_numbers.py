@@ -25,7 +25,8 @@ from examples._history import code_history
 from examples._pictures import save_picture
 from examples._results import write_results
 from examples.history_picture import HistoryPicture
-from snn.digital import Digital, DigitalFormat
+from snn import Clock
+from snn.digital import DigitalFormat
 from solvers import LassoProblem, solve, solve_active_set, solve_spiking
 from solvers.methods import DigitalOneWindow
 
@@ -157,7 +158,7 @@ def test_a_sweep_has_the_gaps_of_its_formats_and_the_knee(rng):
     for k, weight_bits in enumerate((4, 8, 12)):
         one = _sweep.varied(form, {"weight_bits": weight_bits})
         with pytest.warns(ConvergenceWarning):
-            gap = solve(problem, DigitalOneWindow(100.0, Digital(0.25, one, rng=0)), tol=1e-9).relative_gap
+            gap = solve(problem, DigitalOneWindow(100.0, Clock(0.25, one)), tol=1e-9).relative_gap
         np.testing.assert_array_equal(found.figures["relative_gap"][k], gap)
     medians = np.median(found.figures["relative_gap"], axis=1)
     assert found.needed(within=medians[1])[0][1] == 8

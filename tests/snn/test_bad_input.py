@@ -15,6 +15,7 @@ from snn import (
     Imperfections,
     NetworkState,
     OperationCounts,
+    RealNeuron,
     Record,
     Simulator,
     SpikeTrain,
@@ -23,17 +24,9 @@ from snn import (
     energy_estimate,
     simulate,
     simulate_analog,
-    simulate_clocked,
     warm_up,
 )
-from snn.digital import (
-    Digital,
-    DigitalFormat,
-    DigitalNetwork,
-    DigitalState,
-    FixedPoint,
-    simulate_digital,
-)
+from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
 from snn.pictures import rates_against_time
 from snn.record.spikes import smooth_rate_of_moments
 from tests.reference.weight_forms import stored
@@ -52,7 +45,7 @@ network = partial(SpikingNetwork, weights=SQUARE, soma_bias=[0.0, 0.0])
 state = partial(NetworkState, membrane_potential=[0.0, 0.0], synaptic_current=[0.0, 0.0])
 train = partial(SpikeTrain, times=[1.0, 2.0], neurons=[0, 1], n_neurons=2, start=0.0, stop=3.0)
 run = partial(simulate, network=NETWORK, duration=1.0)
-clocked = partial(simulate_clocked, network=NETWORK, duration=1.0, time_step=0.1)
+clocked = partial(simulate, time=Clock(0.1), network=NETWORK, duration=1.0)
 stimulus = partial(Stimulus, drive_times=[0.5], drive=[[0.0, 0.0]])
 inputs = partial(Stimulus, spikes=train(), weights=SQUARE)
 both = partial(inputs, drive_times=[0.5], drive=[[0.0, 0.0]])
@@ -60,8 +53,8 @@ analog = partial(simulate_analog, weights=SQUARE, drive=[1.0, 1.0], activation_t
 record = partial(Record, network=NETWORK, spikes=SPIKES)
 RECORD = record()
 digital = partial(DigitalNetwork.of, network=NETWORK, format=DigitalFormat(), time_step=0.25)
-digital_run = partial(simulate_digital, network=digital(), n_steps=4)
-digital_state = partial(DigitalState, membrane_potential=[0, 0], synaptic_current=[0, 0], pending=[[0, 0]])
+digital_run = partial(run, time=Clock(0.25, DigitalFormat()))
+delayed = partial(run, time=Clock(0.25, DigitalFormat(delay=1)))
 fixed = partial(FixedPoint, bits=8)
 
 
@@ -77,14 +70,13 @@ def simulator(**changes):
             np.testing.assert_array_equal(made.weights.toarray(), WEIGHTS)
 
 
-def imperfect(duration=10.0, integration="exact", state=None, **changes):
-    given = Imperfections(**changes)
-    return clocked(duration=duration, integration=integration, state=state, imperfections=given)
+def imperfect(duration=10.0, state=None, **changes):
+    return clocked(duration=duration, state=state, time=Clock(0.1, imperfections=Imperfections(**changes)))
 
 
-def imperfect_digital(format=None, state=None, **changes):
-    how = Digital(0.25, format or DigitalFormat(), imperfections=Imperfections(**changes))
-    return how.start(NETWORK, NETWORK.soma_bias[np.newaxis], state)
+def imperfect_digital(format=None, **changes):
+    how = Clock(0.25, format or DigitalFormat(), imperfections=Imperfections(**changes))
+    return how.start(NETWORK, NETWORK.soma_bias[np.newaxis])
 
 
 def table(call, error, **values):
@@ -118,7 +110,7 @@ CASES = [
     *table(NETWORK.with_soma_bias, VALUE, soma_bias=[[1.0]]),
     *table(DenseRows(SQUARE).sign_pairs, VALUE, cross=[[1.0], [NAN, 1.0]]),
     *table(DenseRows, VALUE, strengths=[np.zeros((2, 3)), [[1.0, NAN], [0.0, 1.0]]]),
-    *table(state, VALUE, membrane_potential=[[NAN, 0.0], [[0.0, 0.0]]], synaptic_current=[[0.0]], time=[INF]),
+    *table(state, VALUE, membrane_potential=[[NAN, 0.0], [[0.0, 0.0]]], synaptic_current=[[0.0]], time=[INF], pending=[[0.0, 0.0], [[NAN, 0.0]]]),
     *table(state, TYPE, time=["now"]),
     *table(NetworkState.at_rest, VALUE, n_neurons=[0]), *table(NetworkState.at_rest, TYPE, n_neurons=[2.5]),
     # -- runs --
@@ -126,13 +118,16 @@ CASES = [
         *table(call, TYPE, network=[SQUARE], duration=["long", True], state=[[0.0, 0.0]], max_spikes=[1.5],
                record_spikes=["yes", None], progress=[1, "bar"], stimulus=[SPIKES]),
         *table(call, VALUE, duration=[0.0, -1.0, NAN, INF], max_spikes=[0, -3],
-               state=[THREE, state(membrane_potential=[0.0, 1.5])],
+               state=[THREE, state(synaptic_current=[0.0, 1e30])],
                stimulus=[stimulus(drive=[[0.0]]), inputs(), stimulus(drive_times=[-0.5]), stimulus(drive=[[1e30, 0.0]])]),
         case(VALUE, "stimulus", call, state=state(time=3.0), stimulus=stimulus()),
         case(VALUE, "duration", call, network=NETWORK.with_soma_bias([-1.0, -1.0]), duration=1e308, state=state(time=1e308)),
     )],
-    *table(clocked, VALUE, duration=[1.05], time_step=[0.0, NAN], reset=["soft"], integration=["rk4"]),
-    *table(clocked, TYPE, integration=[True], reset=[0], imperfections=[0.1]),
+    case(VALUE, "potentials", run, state=state(membrane_potential=[0.0, 1.5])),
+    *table(clocked, VALUE, duration=[1.05]), *table(clocked, TYPE, time=[0.1]),
+    *table(Clock, VALUE, time_step=[0.0, NAN]), *table(partial(Clock, 0.1), TYPE, neuron=["real"], imperfections=[0.1]),
+    *table(RealNeuron, VALUE, reset=["soft"], integration=["rk4"]), *table(RealNeuron, TYPE, integration=[True], reset=[0]),
+    case(VALUE, "time_step", lambda: Clock(0.5, digital())),
     *table(Simulator, TYPE, network=[SQUARE]), case(VALUE, "state", Simulator, network=NETWORK, state=THREE),
     *table(simulator, VALUE, until=[0.5, NAN], soma_bias=[[1.0]], weights=[np.zeros((3, 3)), np.eye(2)],
            membrane_potential=[[0.0]], synaptic_current=[[NAN, 0.0]]),
@@ -150,15 +145,13 @@ CASES = [
     *table(Imperfections, VALUE, lost_spikes=[1.0], delays=[np.zeros((1, 2, 2)), [0.1, -0.2], [0.1, NAN]], seed=[-1, 2**63]),
     *table(Imperfections, TYPE, leak=[[0.1]], seed=[0.5]),
     case(TYPE, "imperfections", lambda: Clock(0.1, imperfections={"leak": 0.1})),
-    case(TYPE, "imperfections", lambda: Digital(0.25, imperfections=0.1)),
-    case(VALUE, "leak", imperfect, leak=10.0, integration="euler"),
+    case(VALUE, "leak", lambda: Clock(0.1, RealNeuron(integration="euler"), imperfections=Imperfections(leak=10.0))),
     case(VALUE, "duration", imperfect, refractory_time=10.0), case(VALUE, "duration", imperfect, delays=[10.0, 12.0]),
     case(VALUE, "delays", imperfect, duration=500.0, delays=410.0),
     *table(imperfect, VALUE, delays=[[1.0, 1.0, 1.0], np.ones((2, 3))]),
-    case(VALUE, "state", imperfect, state=REST, delays=1.0), case(VALUE, "state", imperfect, state=REST, refractory_time=1.0),
+    case(VALUE, "state", imperfect, state=REST, refractory_time=1.0),
     *table(imperfect_digital, VALUE, leak=[1e-6], potential_noise=[1e13], delays=[np.zeros(3)]),
-    case(VALUE, "state", imperfect_digital, state=digital_state(), delays=1.0),
-    case(VALUE, "potential_bits and decay_bits", imperfect_digital, format=DigitalFormat(potential_bits=52), leak=0.1),
+    case(VALUE, "potential_bits and decay_bits", imperfect_digital, format=DigitalFormat(potential_bits=50, decay_bits=13), leak=0.1),
     # -- stimuli --
     case(VALUE, "drive_times", Stimulus), case(VALUE, "drive", stimulus, drive=None),
     case(VALUE, "drive_times", stimulus, drive_times=None), case(VALUE, "spikes", inputs, spikes=None),
@@ -199,7 +192,7 @@ CASES = [
     *table(RECORD.explain, TYPE, k=[1.0]), *table(RECORD.explain, VALUE, k=[99, -99]),
     *[case(VALUE, "spikes", other.explain, k=0) for other in (
         record(network=NETWORK.with_soma_bias([1.1, 0.7])),
-        clocked(duration=5.0, time_step=0.3125, record_spikes=True).record)],
+        clocked(duration=5.0, time=Clock(0.3125), record_spikes=True).record)],
     case(VALUE, "neurons", SPIKES.plot, neurons=[2]), case(TYPE, "neurons", SPIKES.plot, neurons=[0.5]),
     case(TYPE, "neuron", SPIKES.plot, neuron=[0]),
     case(TYPE, "neurons", RECORD.plot, neurons=[]),
@@ -216,26 +209,21 @@ CASES = [
     *table(FixedPoint(bits=8).quantise, VALUE, values=[[NAN], [], [5e-324]]),
     *table(FixedPoint(bits=8).quantise, TYPE, values=[["a"]]),
     *table(DigitalFormat, TYPE, weights=[8], potential_bits=[24.0], graded=[1]),
-    *table(DigitalFormat, VALUE, potential_bits=[57, 1], current_bits=[1, 57], decay_bits=[0, 39], message_bits=[0, 33],
+    *table(DigitalFormat, VALUE, potential_bits=[51, 1], current_bits=[1, 51], decay_bits=[0, 39], threshold=[2**23, 0], message_bits=[0, 33],
            delay=[-1, 4097], potential_overflow=["clip"], current_overflow=["clip"], decay_rounding=["up"],
            input_rounding=["up"], reset=["soft"],
            bias=[FixedPoint(bits=8, exponent=-1), FixedPoint(bits=8, exponent=50), FixedPoint(bits=8, rounding="stochastic")]),
     case(VALUE, "message_bits", DigitalFormat, message_bits=2, reset="zero"),
     *table(digital, TYPE, network=[SQUARE], format=["Loihi"]),
-    *table(digital, VALUE, time_step=[1e-6, 0.0], threshold=[2**23, 0], delays=[[0, 1.5], [0], [0, -1], [0, 4097]]),
-    case(VALUE, "threshold", digital, format=DigitalFormat(potential_bits=56), threshold=2**55 - 1),
+    *table(digital, VALUE, time_step=[1e-6, 0.0], delays=[[0, 1.5], [0], [0, -1], [0, 4097]]),
     case(VALUE, "threshold", digital, network=network(firing_threshold=[1.0, 1e-3]), format=DigitalFormat(potential_bits=8)),
-    case(VALUE, "soma_bias", digital, network=network(soma_bias=[1e9, 0.0]), format=DigitalFormat(potential_bits=56)),
+    case(VALUE, "soma_bias", digital, network=network(soma_bias=[1e9, 0.0]), format=DigitalFormat(potential_bits=50)),
     case(VALUE, "weights", digital, format=DigitalFormat(message_bits=32, weights=FixedPoint(bits=40))),
     case(VALUE, "message_bits", digital, format=DigitalFormat(message_bits=2, graded=True)),
-    *table(digital_run, TYPE, network=[NETWORK], n_steps=[1.5], state=[3, REST], record_spikes=[1], max_spikes=[1.5]),
-    *table(digital_run, VALUE, n_steps=[0, 2**41], max_spikes=[0],
-           stimulus=[stimulus(drive_times=[2.0]), inputs(spikes=train(times=[0.1, 0.2], stop=1.0), weights=[[0.1, 7.0], [0, 0]])],
-           state=[digital_state(pending=np.zeros((2, 2), dtype=int)), digital_state(synaptic_current=[2**23, 0]),
-                  digital_state(membrane_potential=[0, -(2**23) - 1]), digital_state(pending=np.full((1, 2), 2**40)),
-                  digital_state(pending=[[-(2**63), 0]])]),
-    *table(digital_state, VALUE, membrane_potential=[[0, 1, 2], np.array([2**64 - 5, 0], dtype=np.uint64)]),
-    *table(digital_state, TYPE, membrane_potential=[[0.5, 0.0]]),
+    *table(digital_run, VALUE, duration=[0.3, 2.0**39],
+           stimulus=[stimulus(drive_times=[2.0]), inputs(spikes=train(times=[0.1, 0.2], stop=1.0), weights=[[0.1, 7.0], [0, 0]])]),
+    *[case(VALUE, "pending of state", delayed, state=state(pending=pending))
+      for pending in (np.zeros((3, 2), dtype=int), SQUARE, np.full((2, 2), 2**60))],
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ Every step of theirs is that of the slow twin: test_clock_driven.py.
 import numpy as np
 import pytest
 
-from snn import Clock, Imperfections, SpikingNetwork, simulate_clocked
+from snn import Clock, Imperfections, SpikingNetwork, simulate
 from snn._kernels.random_numbers import fill_normals
 from snn._kernels.random_numbers import philox as compiled_philox
 from tests.reference.clock import normal, philox
@@ -16,7 +16,6 @@ ALL = {
     "leak": 0.15, "refractory_time": 0.3, "delays": 0.4, "threshold_mismatch": 0.1, "weight_mismatch": 0.2,
     "potential_noise": 0.1, "lost_spikes": 0.2, "seed": 3,
 }  # fmt: skip
-OF_IMPERFECTIONS = ("leaked", "refused", "noise", "n_lost", "pending")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +51,7 @@ def test_a_leaky_neuron_fires_at_its_closed_rate():
     """Its potential rises to the threshold in -log(1 - l theta / beta) / l, and not if beta < l theta."""
     drive = np.array([0.099, 0.15, 0.5, 2.0])
     network = SpikingNetwork(np.zeros((4, 4)), drive)
-    run = simulate_clocked(network, 2_000.0, time_step=1 / 256, imperfections=Imperfections(leak=0.1))
+    run = simulate(network, 2_000.0, Clock(1 / 256, imperfections=Imperfections(leak=0.1)))
     assert run.spike_counts[0] == 0
     np.testing.assert_allclose(run.spike_rate[1:], 0.1 / -np.log1p(-0.1 / drive[1:]), rtol=2e-3)
     np.testing.assert_allclose(run.state.membrane_potential[0], 0.99, rtol=1e-12)
@@ -65,7 +64,7 @@ def test_noise_has_its_variance(leak):
     network = SpikingNetwork(np.zeros((n, n)), np.zeros(n), threshold)
     for step in (1.0, 1 / 4):
         given = Imperfections(leak=leak, potential_noise=noise)
-        run = simulate_clocked(network, time, time_step=step, imperfections=given)
+        run = simulate(network, time, Clock(step, imperfections=given))
         assert not run.n_spikes
         spread = time if leak == 0.0 else (1.0 - np.exp(-2.0 * leak * time)) / (2.0 * leak)
         shares = (run.state.membrane_potential / threshold) ** 2 / (noise**2 * spread)
@@ -80,8 +79,9 @@ def test_lost_spikes_are_so_many():
     run.advance(100.0)
     n_spikes = int(run.spike_counts.sum())
     assert n_spikes > 100_000
-    assert abs(run.n_lost.sum() - 0.3 * n_spikes) < 4.0 * np.sqrt(0.3 * 0.7 * n_spikes)
-    per_neuron = (run.n_lost[0] - 0.3 * run.spike_counts[0]) / np.sqrt(0.3 * 0.7 * run.spike_counts[0])
+    n_lost = run.neurons.faults.n_lost
+    assert abs(n_lost.sum() - 0.3 * n_spikes) < 4.0 * np.sqrt(0.3 * 0.7 * n_spikes)
+    per_neuron = (n_lost[0] - 0.3 * run.spike_counts[0]) / np.sqrt(0.3 * 0.7 * run.spike_counts[0])
     assert 0.8 < per_neuron.std() < 1.2
 
 
@@ -113,8 +113,9 @@ def test_a_run_that_starts_again_has_new_noise_and_an_empty_line():
     first = run.spike_counts.copy()
     run.membrane_potential[:] = run.synaptic_current[:] = 0.0
     run.restart(np.array([0]))
-    for name in ("charge", "window_moments", *OF_IMPERFECTIONS):
-        assert not getattr(run, name).any(), name
+    of = run.neurons
+    for one in (run.charge, run.window_moments, run.pending, of.leaked, of.refused, of.noise):
+        assert not one.any()
     np.testing.assert_array_equal(run.spike_counts, first)
     run.advance(20.0)
     assert (run.spike_counts != 2 * first).any()

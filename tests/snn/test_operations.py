@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from snn import (
-    SpikingNetwork,
-    StencilWeights,
-    connection_sparsity,
-    footprint,
-    simulate,
-    simulate_clocked,
-)
+from snn import Clock, SpikingNetwork, StencilWeights, connection_sparsity, footprint, simulate
 from snn.record.operations import OperationCounts
 from tests.reference.networks import golden_network
 from tests.reference.weight_forms import ANY_MATRIX, NAMES, in_form, random_matrix, stored
@@ -36,7 +29,7 @@ def test_hand_counts_of_the_golden_network(form):
 def test_hand_counts_of_the_golden_network_on_a_clock():
     """In 16 steps of 1/4, three neurons are updated 16 times; a table of 9 weights is looked at 16 times."""
     exact = simulate(golden_network(), 4.0).operations.on_clock(0.25)
-    clocked = simulate_clocked(golden_network(), 4.0, time_step=0.25).operations
+    clocked = simulate(golden_network(), 4.0, Clock(0.25)).operations
     for counts in (exact, clocked):
         assert (counts.neuron_updates, counts.membrane_updates) == (48, 48)
         assert counts.dense_synaptic_operations == 144
@@ -60,7 +53,7 @@ def test_every_form_of_weights_against_its_dense_matrix(name):
     matrix = random_matrix(name, rng, 12, density=0.6)
     network = stored(name, matrix, rng.uniform(0.2, 1.0, len(matrix)))
     exact = simulate(network, 12.0, record_spikes=True)
-    clocked = simulate_clocked(network, 12.0, time_step=0.125, record_spikes=True)
+    clocked = simulate(network, 12.0, Clock(0.125), record_spikes=True)
     for run in (exact, clocked):
         reached = sum(np.count_nonzero(matrix[neuron]) for neuron in run.spikes.neurons)
         assert run.n_spikes > 20

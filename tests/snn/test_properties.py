@@ -614,12 +614,12 @@ def test_kernels_run_without_being_compiled():
 BUSY = """
 import sys
 import numpy as np
-from snn import simulate, simulate_clocked
+from snn import Clock, simulate
 from tests.reference.weight_forms import FORMS, random_matrix, stored
 form, clocked = sys.argv[1], sys.argv[2] == "True"
 weights = -0.01 * np.abs(random_matrix(form, np.random.default_rng(0), 300, density=0.1, sign=-1))
 network = stored(form, FORMS[form].nearest(weights), np.ones(len(weights)))
-run = (lambda time: simulate_clocked(network, time, time_step=0.01)) if clocked else (
+run = (lambda time: simulate(network, time, Clock(0.01))) if clocked else (
     lambda time: simulate(network, time, max_spikes=10**15))
 run(1.0)
 try:

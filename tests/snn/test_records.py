@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 from snn import (
     ARITHMETIC_45NM,
     LOIHI,
+    Clock,
     Imperfections,
     NetworkState,
     OperationCounts,
+    RealNeuron,
     Record,
     SpikeTrain,
     SpikingNetwork,
     Stimulus,
     energy_estimate,
     simulate,
-    simulate_clocked,
 )
+from snn.digital import DigitalFormat
 from tests.reference.networks import MODERATE, classo_network, golden_network, networks, random_dictionary
 from tests.reference.weight_forms import NAMES
 from tests.tiers import examples
@@ -146,18 +148,19 @@ OFF_GRID = Stimulus(drive_times=[0.3], drive=[[0.5, 1.0]])
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
+    ("name", "clock", "stimulus"),
     [
-        ("resets to zero", {"reset": "zero"}),
-        ("Euler", {"integration": "euler"}),
-        ("leak", {"imperfections": Imperfections(leak=0.1)}),
-        ("delays, lost spikes", {"imperfections": Imperfections(delays=0.5, lost_spikes=0.1)}),
-        ("between steps", {"stimulus": OFF_GRID}),
+        ("resets to zero", {"neuron": RealNeuron(reset="zero")}, None),
+        ("Euler", {"neuron": RealNeuron(integration="euler")}, None),
+        ("registers", {"neuron": DigitalFormat()}, None),
+        ("leak", {"imperfections": Imperfections(leak=0.1)}, None),
+        ("delays, lost spikes", {"imperfections": Imperfections(delays=0.5, lost_spikes=0.1)}, None),
+        ("between steps", {}, OFF_GRID),
     ],
 )
-def test_records_of_other_neurons_are_not_rebuilt(name, options):
+def test_records_of_other_neurons_are_not_rebuilt(name, clock, stimulus):
     network = SpikingNetwork([[0.0, -0.5], [-0.3, 0.0]], [1.0, 0.7])
-    run = simulate_clocked(network, 5.0, time_step=0.25, record_spikes=True, **options)
+    run = simulate(network, 5.0, Clock(0.25, **clock), stimulus=stimulus, record_spikes=True)
     with pytest.raises(ValueError, match=f"spikes .*{name}"):
         _ = run.record
     with pytest.raises(ValueError, match="spikes"):
@@ -165,18 +168,18 @@ def test_records_of_other_neurons_are_not_rebuilt(name, options):
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("clock", "stimulus"),
     [
-        {},
-        {"imperfections": Imperfections(threshold_mismatch=0.3, weight_mismatch=0.3)},
-        {"stimulus": Stimulus(drive_times=[0.5], drive=[[0.5, 1.0]])},
+        ({}, None),
+        ({"imperfections": Imperfections(threshold_mismatch=0.3, weight_mismatch=0.3)}, None),
+        ({}, Stimulus(drive_times=[0.5], drive=[[0.5, 1.0]])),
     ],
 )
-def test_records_of_a_clock_have_its_states(options):
+def test_records_of_a_clock_have_its_states(clock, stimulus):
     network = SpikingNetwork([[0.0, -0.5], [-0.3, 0.0]], [1.0, 0.7])
     first = simulate(network, 1.5).state
     state = replace(first, time=0.0)
-    run = simulate_clocked(network, 5.0, time_step=0.25, record_spikes=True, state=state, **options)
+    run = simulate(network, 5.0, Clock(0.25, **clock), state=state, stimulus=stimulus, record_spikes=True)
     rebuilt = run.record.potential([5.0])[0]
     np.testing.assert_allclose(rebuilt, run.state.membrane_potential, rtol=0, atol=1e-12)
 
@@ -185,7 +188,7 @@ def test_energy_is_counts_times_costs():
     """Of the golden network until t = 4, on a clock of 1/4: 16 synaptic operations and 48 updates."""
     counts = simulate(golden_network(), 4.0).operations
     assert energy_estimate(counts.on_clock(0.25)) == pytest.approx(16 * 23.6 + 48 * 81.0)
-    clocked = simulate_clocked(golden_network(), 4.0, time_step=0.25).operations
+    clocked = simulate(golden_network(), 4.0, Clock(0.25)).operations
     costs = {"synaptic_operations": 2.0, "neuron_updates": 3.0}
     assert energy_estimate(clocked, costs) == 2.0 * clocked.synaptic_operations + 3.0 * 48
     # An exact run has no updates that a chip would do; where these cost nothing that is another matter.

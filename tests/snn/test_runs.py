@@ -1,7 +1,6 @@
 """What every kind of run does: copies, pauses, records, limits, new starts, and the balance of charge."""
 
 import tempfile
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,13 +14,13 @@ from snn import (
     Clock,
     Exact,
     Imperfections,
+    RealNeuron,
     RunawayError,
     Simulator,
     SpikingNetwork,
     simulate,
-    simulate_clocked,
 )
-from snn.digital import Digital, DigitalFormat, DigitalNetwork, FixedPoint, simulate_digital
+from snn.digital import DigitalFormat, FixedPoint
 from tests.reference.networks import networks
 from tests.reference.weight_forms import NAMES
 from tests.tiers import examples
@@ -31,7 +30,7 @@ TIME_STEP = 1 / 32
 # Wide registers: what is rounded is less than what tests look at.
 WIDE = DigitalFormat(
     weights=FixedPoint(bits=24), bias=FixedPoint(bits=40), potential_bits=48, current_bits=44,
-    decay_bits=18, message_bits=16,
+    decay_bits=18, message_bits=16, threshold=2**36,
 )  # fmt: skip
 
 
@@ -47,44 +46,32 @@ class Kind(NamedTuple):
     """By how much charge may differ from what drive and spikes bring; None where weights are rounded."""
     filters: bool = True
     """Whether it can keep filtered spikes, and so go on where another run stood."""
-    simulate: Callable[..., Any] | None = None
-    """The public function: takes a network and a duration, and returns the result of one run."""
-
-
-def simulate_integers(network: SpikingNetwork, duration: float, *, how: Digital, **options: Any):
-    """Return the result of `simulate_digital`."""
-    made = DigitalNetwork.of(network, how.format, time_step=how.time_step, threshold=how.threshold)
-    return simulate_digital(made, round(duration / how.time_step), **options)
-
-
-def clock(**rules: str) -> Kind:
-    return Kind(Clock(TIME_STEP, **rules), simulate=partial(simulate_clocked, time_step=TIME_STEP, **rules))
 
 
 def imperfect(**changes: float) -> Kind:
-    imperfections = Imperfections(**changes)
-    front = partial(simulate_clocked, time_step=TIME_STEP, imperfections=imperfections)
-    how = Clock(TIME_STEP, imperfections=imperfections)
-    return Kind(how, charge=None, filters=False, simulate=front)
+    how = Clock(TIME_STEP, imperfections=Imperfections(**changes))
+    return Kind(how, charge=None, filters=False)
 
 
-def digital(how: Digital, forms: tuple[str, ...], charge: float | None = None) -> Kind:
-    front = partial(simulate_integers, how=how)
-    return Kind(how, forms, charge=charge, filters=False, simulate=front)
+def digital(form: DigitalFormat, forms: tuple[str, ...], charge: float | None = None) -> Kind:
+    return Kind(Clock(TIME_STEP, form), forms, charge=charge, filters=False)
 
 
 KINDS = {
-    "exact": Kind(Exact(), NAMES, tolerance=1e-9, charge=1e-9, simulate=simulate),
+    "exact": Kind(Exact(), NAMES, tolerance=1e-9, charge=1e-9),
     "exact, unscreened": Kind(Exact(screening=False), ("dense", "blocks"), tolerance=1e-9, charge=1e-9),
     **{
-        f"clock, {integration}, {reset}": clock(integration=integration, reset=reset)
+        f"clock, {integration}, {reset}": Kind(
+            Clock(TIME_STEP, RealNeuron(integration=integration, reset=reset))
+        )
         for integration in ("exact", "euler")
         for reset in ("subtract", "zero")
     },
     "imperfect, leak": imperfect(leak=0.05),
     "imperfect, mismatch": imperfect(weight_mismatch=0.1),
-    "digital": digital(Digital(TIME_STEP), ("dense",)),
-    "digital, wide": digital(Digital(TIME_STEP, WIDE, threshold=2**36), ("dense", "sign pairs"), 1e-3),
+    "digital": digital(DigitalFormat(), ("dense",)),
+    "digital, delays": digital(DigitalFormat(delay=2), ("dense",)),
+    "digital, wide": digital(WIDE, ("dense", "sign pairs"), 1e-3),
 }
 
 EVERY_KIND = [(kind, form) for kind, this in KINDS.items() for form in this.forms]
@@ -280,12 +267,12 @@ def test_charge_moments_and_filtered_spikes_are_those_of_the_spikes(kind, form, 
 
 
 @pytest.mark.property
-@pytest.mark.parametrize(("kind", "form"), [case for case in EVERY_KIND if KINDS[case[0]].simulate])
+@every_kind
 @examples(1)
 @given(data=st.data())
 def test_a_simulation_is_a_run_of_one_copy(kind, form, data):
     this = Prepared(data, kind, form)
-    simulate_it, state = this.kind.simulate, this.on_the_way()
+    simulate_it, state = partial(simulate, time=this.kind.how), this.on_the_way()
     run = this.how.start(this.network, this.network.soma_bias[np.newaxis], state, window_moments=True)
     times, neurons, messages = run.advance(30.0, record=True)
     result = simulate_it(this.network, 30.0, state=state, record_spikes=True)
@@ -299,7 +286,7 @@ def test_a_simulation_is_a_run_of_one_copy(kind, form, data):
     np.testing.assert_allclose(result.spikes.times - result.spikes.start, times, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(result.spikes.neurons, neurons)
     if messages is not None:
-        np.testing.assert_array_equal(result.spike_messages, messages)
+        np.testing.assert_array_equal(result.registers.spike_messages, messages)
     for array in (result.spike_counts, result.state.membrane_potential, result.spikes.times):
         assert not array.flags.writeable
     most = max(result.n_spikes // 2, 1)
@@ -331,21 +318,23 @@ def test_charge_balances_with_every_imperfection(integration, data, names, seed)
     this = data.draw(networks("dense", ["mixed weights", "weak inhibition"], least=10, most=24))
     drives = np.outer([1.0, 2.5], np.abs(this.soma_bias))
     imperfections = Imperfections(**{name: ALL_IMPERFECTIONS[name] for name in names}, seed=seed)
-    how = Clock(1 / 8, imperfections=imperfections, integration=integration)
+    how = Clock(1 / 8, RealNeuron(integration=integration), imperfections=imperfections)
     run = how.start(this.network(), drives)
     weights, threshold = run.network.weights.toarray(), run.network.firing_threshold
     assert np.array_equal(weights, this.weights) == ("weight_mismatch" not in names)
     assert np.array_equal(threshold, this.firing_threshold) == ("threshold_mismatch" not in names)
     for time in (1 / 8, 7 / 8, 25.0):
         run.advance(time)
-        left = run.membrane_potential + run.leaked + run.refused - run.noise
+        of = run.neurons
+        left = run.membrane_potential + of.leaked + of.refused - of.noise
         np.testing.assert_allclose(run.charge, threshold * run.spike_counts + left, rtol=0, atol=1e-9)
-        arrived = (run.spike_counts - run.n_lost) @ weights - run.pending - run.synaptic_current
+        arrived = (run.spike_counts - of.faults.n_lost) @ weights - run.pending - run.synaptic_current
         # Euler's step counts a current `gain` times.
         np.testing.assert_allclose(run.charge, drives * time + run.gain * arrived, rtol=0, atol=1e-9)
     assert run.spike_counts.sum() > 50
     for name, term in TERMS.items():
-        assert getattr(run, term).any() == (name in names), name
+        record = next(one for one in (of, of.faults, run) if hasattr(one, term))
+        assert getattr(record, term).any() == (name in names), name
 
 
 @pytest.mark.parametrize("time_step", [0.1, 1 / 3, 0.25, 1e-6, 0.7])
@@ -384,20 +373,19 @@ def test_when_a_copy_is_given_up_depends_on_its_own_spikes_alone(form, data):
 def test_recorded_runs_are_bounded_by_memory(monkeypatch):
     """A drive that causes 1e12 spikes is not recorded until the process is killed, and the error says so."""
     monkeypatch.setattr("snn.run.simulate.MOST_RECORDED", 5_000)
-    monkeypatch.setattr("snn.digital.simulate.MOST_RECORDED", 5_000)
     network = SpikingNetwork(np.zeros((2, 2)), [1e6, 0.1])
     driven = Simulator(network)
     driven.soma_bias = [1e12, 0.1]
-    digital = DigitalNetwork.of(network.with_soma_bias([3.0, 0.1]), DigitalFormat(), time_step=0.25)
+    digital = partial(simulate, network.with_soma_bias([3.0, 0.1]), 2_500.0, Clock(0.25, DigitalFormat()))
     for run, by_drive in (
         (lambda: simulate(network, 4.0, record_spikes=True), r"4e\+06"),
-        (lambda: simulate_clocked(network, 4.0, time_step=2e-6, record_spikes=True), r"4e\+06"),
+        (lambda: simulate(network, 4.0, Clock(2e-6), record_spikes=True), r"4e\+06"),
         (lambda: driven.advance(3.0), r"3e\+12"),
-        (lambda: simulate_digital(digital, 10_000, record_spikes=True), r"7\.75e\+03"),
+        (lambda: digital(record_spikes=True), r"7\.75e\+03"),
     ):
         with pytest.raises(RunawayError, match=by_drive) as caught:
             run()
         assert 5_000 < len(caught.value.result.spikes) <= 5_002  # a step is not split
     assert simulate(network, 0.01, record_spikes=True, max_spikes=20_000).n_spikes == 10_000
     assert simulate(network, 0.01).n_spikes == 10_000
-    assert simulate_digital(digital, 10_000).n_spikes > 5_001
+    assert digital().n_spikes > 5_001

@@ -8,16 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from snn import (
-    NetworkState,
-    RunawayError,
-    Simulator,
-    SpikeTrain,
-    SpikingNetwork,
-    Stimulus,
-    simulate,
-    simulate_clocked,
-)
+from snn import Clock, NetworkState, RunawayError, Simulator, SpikeTrain, SpikingNetwork, Stimulus, simulate
 from tests.reference.networks import MODERATE, networks
 from tests.reference.weight_forms import NAMES, random_matrix
 from tests.tiers import examples
@@ -25,7 +16,7 @@ from tests.tiers import examples
 every_form = pytest.mark.parametrize("form", NAMES)
 KINDS = ("drive", "current", "onto drive", "both")
 TOLERANCE = 1e-9
-on_a_clock = partial(simulate_clocked, time_step=0.125)
+on_a_clock = partial(simulate, time=Clock(0.125))
 
 
 def stimulus_of(this, kind, *, as_sparse=False):

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from snn import (
     Block,
+    Clock,
     DenseRows,
     NetworkState,
     Segments,
@@ -21,7 +22,6 @@ from snn import (
     SpikingNetwork,
     StencilWeights,
     simulate,
-    simulate_clocked,
 )
 from snn.weights import Weights, examples
 from snn.weights.segments import Connection
@@ -31,7 +31,7 @@ from tests.reference.weight_forms import random_dictionary, require_sums
 from tests.tiers import examples as tried
 
 clocked = pytest.mark.parametrize(
-    "run", [simulate, lambda *a, **k: simulate_clocked(*a, **k, time_step=0.5)], ids=["exact", "clock"]
+    "run", [simulate, lambda *a, **k: simulate(*a, time=Clock(0.5), **k)], ids=["exact", "clock"]
 )
 
 # -- the protocol --
@@ -229,7 +229,7 @@ def test_threads_and_clocks_may_share_the_rows():
             run.spike_counts, simulate(whole.with_soma_bias(drive), 30.0).spike_counts
         )
     assert network.weights.n_stored < 300
-    runs = [simulate_clocked(either, 20.0, time_step=0.01).spike_counts for either in (network, whole)]
+    runs = [simulate(either, 20.0, Clock(0.01)).spike_counts for either in (network, whole)]
     np.testing.assert_array_equal(*runs)  # a clock takes all rows
 
 

@@ -9,8 +9,8 @@ import pytest
 from scipy.ndimage import uniform_filter
 
 from dictlearn import LearningSettings
-from snn import Clock, simulate_clocked
-from snn.digital import Digital
+from snn import Clock, simulate
+from snn.digital import DigitalFormat
 from solvers import (
     METHODS,
     ConvolutionalDictionary,
@@ -111,6 +111,7 @@ def masks(n_signals):
     return np.random.default_rng(1).random((n_signals, 12)) < 0.8
 
 
+FORMAT = DigitalFormat()
 CASE = random_case()
 LARGEST = penalty_max(CASE.dictionary, CASE.signals).max()
 ABOVE = CASE.with_penalty(3.0 * LARGEST)
@@ -178,12 +179,12 @@ def test_every_method_names_zero_codes_and_atoms_in_columns(name):
 @pytest.mark.parametrize(
     "run",
     [
-        lambda step: simulate_clocked(lasso_network(CASE), 10.0 * step, time_step=step),
+        lambda step: simulate(lasso_network(CASE), 10.0 * step, Clock(step)),
         lambda step: solve_spiking(random_case(n_atoms=6), how=Clock(step), max_duration=100.0),
-        lambda step: solve_digital(random_case(n_atoms=6), how=Digital(step), max_duration=100.0),
+        lambda step: solve_digital(random_case(n_atoms=6), how=Clock(step, FORMAT), max_duration=100.0),
         lambda step: LearningSettings(penalty=0.1, duration=10.0 * step, time_step=step),
     ],
-    ids=["simulate_clocked", "solve_spiking", "solve_digital", "LearningSettings"],
+    ids=["simulate", "solve_spiking", "solve_digital", "LearningSettings"],
 )
 def test_a_step_beyond_the_time_constant_is_named(run):
     def of_steps(step):

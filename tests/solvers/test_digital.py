@@ -1,6 +1,7 @@
 """solve_digital: certified against the true problem, whatever is rounded; what bits, steps and widths do."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from snn.digital import Digital, DigitalFormat, FixedPoint, simulate_digital
+from snn import Clock, simulate
+from snn.digital import DigitalFormat, FixedPoint
 from solvers import LassoProblem, Status, solve, solve_digital
 from solvers.certificate.optimality import objective
 from solvers.methods import DigitalOneWindow, Stages
@@ -28,13 +30,13 @@ def with_weights(bits, **options):
 def quietly(problem, form=DEFAULT, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return solve_digital(problem, how=Digital(0.25, form), **options)
+        return solve_digital(problem, how=Clock(0.25, form), **options)
 
 
 def in_one_run(problem, form=DEFAULT, *, max_duration=10_000.0, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return solve(problem, DigitalOneWindow(max_duration, Digital(0.25, form)), **options)
+        return solve(problem, DigitalOneWindow(max_duration, Clock(0.25, form)), **options)
 
 
 FORMATS = (
@@ -94,7 +96,7 @@ def test_digital_codes_are_certified_in_any_format(form, positive, tol, is_maske
 def test_stages_correct_what_rounded_weights_do(positive, bits):
     """Weights of six bits, and a gap of 1e-6 of the true problem: the next stage sees the true residual."""
     problem = random_problem(64, 128, positive=positive)
-    result = solve_digital(problem, how=Digital(0.25, with_weights(bits)), tol=1e-6)
+    result = solve_digital(problem, how=Clock(0.25, with_weights(bits)), tol=1e-6)
     assert result.converged
     excess = result.objective - objective(problem, optimal_codes(problem))
     assert (excess <= 1e-6 * problem.energies).all()
@@ -130,15 +132,15 @@ def test_networks_that_run_away_are_stopped_and_say_so(kind):
     with pytest.warns(
         ConvergenceWarning, match=r"^digital.* of 2 were stopped before, because they ran away"
     ):
-        result = solve(problem, kind(how=Digital(0.25, with_weights(3))))
+        result = solve(problem, kind(how=Clock(0.25, with_weights(3))))
     assert result.info["ran_away"].all()
     assert (result.duration < 1000.0).all()
     assert (result.info["saturations"][:, 1] > 0).all()
     require_certified(problem, result)
 
 
-def test_one_run_is_that_of_simulate_digital():
-    """The drive of a signal at rest, run as `simulate_digital` runs it, has the rates of the read-out."""
+def test_one_run_is_that_of_simulate():
+    """The drive of a signal at rest, run as `simulate` runs it, has the rates of the read-out."""
     problem = random_problem(20, 40, positive=True, n_signals=1)
     result = in_one_run(problem, max_duration=300.0, tol=1e-12)
     assert result.duration[0] == 300.0
@@ -147,10 +149,9 @@ def test_one_run_is_that_of_simulate_digital():
     assert result.scale[0] == pytest.approx(2.0 * (drive / problem.squared_norms).max())
     drive = drive / result.scale[0]
     drive = np.maximum(drive, -4.0 * drive.max())
-    network = type(result.info["network"]).of(
-        result.info["network"].network.with_soma_bias(drive), result.info["network"].format, time_step=0.25
-    )
-    rates = simulate_digital(network, 1200).spike_rate * result.scale[0]
+    network = result.info["network"]
+    run = simulate(network.network.with_soma_bias(drive), 300.0, Clock(0.25, network.format))
+    rates = run.spike_rate * result.scale[0]
     # The solver starts at half the thresholds, and keeps the best code: rates agree to a few spikes.
     np.testing.assert_allclose(rates, result.codes[0], atol=3 * result.scale[0] / 200)
 
@@ -159,7 +160,7 @@ def test_stochastic_weights_come_from_the_generator():
     problem = random_problem(20, 40, n_signals=1)
     form = DigitalFormat(weights=FixedPoint(bits=5, rounding="stochastic"))
     first, again, other = (
-        solve_digital(problem, how=Digital(0.25, form, rng=rng), tol=1e-3) for rng in (1, 1, 2)
+        solve_digital(problem, how=Clock(0.25, replace(form, seed=seed)), tol=1e-3) for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first.codes, again.codes)
     assert (first.info["network"].weights.mantissas != other.info["network"].weights.mantissas).any()
@@ -176,8 +177,7 @@ def test_no_network_runs_longer_than_it_may(call, max_duration):
 @pytest.mark.parametrize(
     ("options", "error", "name"),
     [
-        ({"how": Digital(1e-5)}, ValueError, ".*decay_bits"),
-        ({"how": Digital(0.25, threshold=2**40)}, ValueError, "threshold"),
+        ({"how": Clock(1e-5, DEFAULT)}, ValueError, ".*decay_bits"),
         ({"max_duration": 0.0}, ValueError, "max_duration"),
         ({"max_duration": 0.2}, ValueError, "max_duration .*0.25; got 0.2"),
     ],

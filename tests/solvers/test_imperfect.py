@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from snn import Clock, Imperfections
-from snn.digital import Digital, DigitalFormat, FixedPoint
+from snn.digital import DigitalFormat, FixedPoint
 from solvers import solve, solve_digital, solve_spiking
 from solvers.methods import OneWindow, Stages
 from tests.reference.problems import random_problem
@@ -46,7 +46,7 @@ def test_stages_reach_what_one_window_does_not(problem, name):
     if name != "delays":
         of_integers, perfect = (
             solve_digital(problem, how=how, tol=1e-4)
-            for how in (Digital(STEP, WIDE, imperfections=imperfections), Digital(STEP, WIDE))
+            for how in (Clock(STEP, WIDE, imperfections=imperfections), Clock(STEP, WIDE))
         )
         assert of_integers.converged
         assert (of_integers.n_steps != perfect.n_steps).any()
@@ -58,7 +58,7 @@ def test_a_code_does_not_depend_on_what_is_in_the_batch(problem, kind):
     if kind == "clock":
         method = Stages(how=Clock(STEP, imperfections=imperfections))
     else:
-        method = Stages(how=Digital(STEP, WIDE, imperfections=imperfections))
+        method = Stages(how=Clock(STEP, WIDE, imperfections=imperfections))
     together, again = (solve(problem, method, tol=1e-3, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(again.codes, together.codes)
     alone = solve(problem.subset([4]), method, tol=1e-3)

@@ -8,7 +8,8 @@ import pytest
 from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
-from snn.digital import Digital
+from snn import Clock
+from snn.digital import DigitalFormat
 from solvers import (
     METHODS,
     LassoProblem,
@@ -59,7 +60,7 @@ def test_one_warning_of_missed_tolerances(method):
     ("call", "error", "name"),
     [
         # Weights would be rounded for each batch, and saturations would not be reported.
-        (lambda: Rates(how=Digital(0.25)), TypeError, "how .*spiking_rate"),
+        (lambda: Rates(how=Clock(0.25, DigitalFormat())), TypeError, "how .*spiking_rate"),
         (lambda: Stages(how=0.25), TypeError, "how"),
         (lambda: Stages(0.0), ValueError, "max_duration"),
         (lambda: CoordinateDescent(0), ValueError, "max_iter"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn import simulate, simulate_clocked
+from snn import Clock, RealNeuron, simulate
 from solvers import LassoProblem, lasso_network, solve_active_set
 from tests.reference.proved_rates import (
     HIGHEST_RATE,
@@ -118,12 +118,12 @@ def test_no_stage_breaks_its_bound(number, is_support_known):
 
 def papers_clock(network, duration, **options):
     """Run a network on the clock of the papers, which loses charge."""
-    return simulate_clocked(network, duration, time_step=0.5, integration="euler", reset="zero", **options)
+    return simulate(network, duration, Clock(0.5, RealNeuron(integration="euler", reset="zero")), **options)
 
 
 def coarse_clock(network, duration, **options):
     """It keeps charge, but the neurons of atoms that share a direction fire in one step."""
-    return simulate_clocked(network, duration, time_step=0.25, **options)
+    return simulate(network, duration, Clock(0.25), **options)
 
 
 def weaker_inhibition(network, duration, **options):

@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 
 from snn import Clock, Imperfections
-from snn.digital import Digital
 from solvers import (
     METHODS,
     Comparison,
@@ -196,11 +195,11 @@ OF_SOLVERS = [
     *wrong(ValueError, "max_duration", -1.0, INF, make=partial(solve_spiking, PROBLEM)),
     *wrong(ValueError, "time_step", 0.0, make=Clock),
     *wrong(TypeError, "time_step", "1/4", make=Clock),
-    (lambda: Digital(0.25, 8), TypeError, "format"),
+    (lambda: Clock(0.25, 8), TypeError, "neuron"),
     (lambda: Clock(0.25, imperfections={}), TypeError, "imperfections"),
     (lambda: solve_spiking(PROBLEM, how=Clock(0.25, imperfections=Imperfections(delays=[1.0, 2.0]))),
      ValueError, "delays"),
-    (lambda: Digital(0.25, imperfections=0.5), TypeError, "imperfections"),
+    (lambda: Clock(0.25, imperfections=0.5), TypeError, "imperfections"),
     *wrong(TypeError, "how", 0.25, make=partial(solve_spiking, PROBLEM)),
     *wrong(TypeError, "how", 0.25, Clock(0.25), make=partial(solve_digital, PROBLEM)),
     (lambda: dependent(), ValueError, "penalty .*independent"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from snn import Clock, NetworkState, simulate, simulate_clocked
+from snn import Clock, NetworkState, simulate
 from solvers import (
     METHODS,
     LassoModel,
@@ -383,11 +383,11 @@ def test_a_coarse_clock_reaches_small_gaps_with_as_many_spikes(positive, time_st
 
 
 def test_one_stage_on_a_clock_is_the_clocked_network():
-    """The same spikes as `simulate_clocked`, and a look between two steps sees those up to then."""
+    """The same spikes as by `simulate`, and a look between two steps sees those up to then."""
     problem = random_problem(n_signals=1, positive=True)
     result = quietly(OneWindow(50.1, Clock(0.25)), problem, tol=1e-12)
     network = lasso_network(problem, scale=float(result.scale[0]))
-    run = simulate_clocked(network, 50.0, time_step=0.25, state=half_way(network))
+    run = simulate(network, 50.0, Clock(0.25), state=half_way(network))
     np.testing.assert_array_equal(result.spike_counts[0], run.spike_counts)
 
 

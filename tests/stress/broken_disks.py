@@ -31,7 +31,6 @@ import numpy as np
 
 from dictlearn import KernelLearner, KernelSettings, LearningSettings, learn_dictionary
 from snn import NetworkState, SpikingNetwork, simulate
-from snn.digital import DigitalState
 from tests.dictlearn.two_phase.learners import planted, state
 from tests.stress.kill_and_resume import SIGNED, kernel_state
 
@@ -46,7 +45,7 @@ def state_of(number):
 
 def digital_of(number):
     pending = np.full((3, 5), number)
-    return DigitalState(membrane_potential=pending[0], synaptic_current=pending[1], pending=pending)
+    return NetworkState(membrane_potential=pending[0], synaptic_current=pending[1], pending=pending)
 
 
 def learner_of(number, **signs):

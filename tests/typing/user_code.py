@@ -5,7 +5,7 @@ from typing import assert_type
 import numpy as np
 
 from dictlearn import LearningSettings, TwoPhaseLearner, learn_dictionary
-from snn import DenseRows, SimulationResult, SpikeTrain, SpikingNetwork, simulate, simulate_clocked
+from snn import Clock, DenseRows, SimulationResult, SpikeTrain, SpikingNetwork, simulate
 from solvers import (
     LassoProblem,
     PathResult,
@@ -35,7 +35,7 @@ def simulate_a_network() -> None:
     assert_type(run.spikes, SpikeTrain | None)
     if run.spikes is not None:
         assert_type(run.spikes.of(0), np.ndarray)
-    on_clock = simulate_clocked(network, 5.0, time_step=0.25, state=run.state)
+    on_clock = simulate(network, 5.0, Clock(0.25), state=run.state)
     assert_type(on_clock.spike_counts, np.ndarray)
     SpikingNetwork(DenseRows(np.eye(3), -1.0), np.ones(3))
 

@@ -16,7 +16,8 @@ from sklearn.datasets import load_sample_image
 from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn import normalise, overcomplete_dct, random_patches, remove_mean
-from snn.digital import Digital, DigitalFormat, FixedPoint
+from snn import Clock
+from snn.digital import DigitalFormat, FixedPoint
 from solvers import LassoProblem, solve
 from solvers.methods import DigitalOneWindow
 
@@ -38,7 +39,7 @@ for registers in (14, 18, 24):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             result = solve(
-                problem, DigitalOneWindow(500.0, Digital(1 / 8, chip)), tol=1e-9
+                problem, DigitalOneWindow(500.0, Clock(1 / 8, chip)), tol=1e-9
             )
         gaps.append(np.median(result.relative_gap))
     ax.semilogy(bits, gaps, "o-", label=f"registers of {registers} bits")

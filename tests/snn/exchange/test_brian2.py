@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from snn import NetworkState, SpikeTrain, SpikingNetwork, Stimulus, simulate, simulate_clocked
+from snn import Clock, NetworkState, RealNeuron, SpikeTrain, SpikingNetwork, Stimulus, simulate
 from snn.exchange import to_brian2
 from tests.reference.networks import classo_network, random_dictionary
 
@@ -42,7 +42,7 @@ def spikes_of_brian2(brian2, network, *, duration=DURATION, reset="subtract", **
 def test_spikes_on_a_clock(brian2, network, time_step, from_rest):
     """Spike for spike.  Within a step Runge and Kutta's method is exact to dt^5 / 120, 3e-7 and 2e-10."""
     state = None if from_rest else simulate(network, 8.0).state
-    run = simulate_clocked(network, DURATION, time_step=time_step, state=state, record_spikes=True)
+    run = simulate(network, DURATION, Clock(time_step), state=state, record_spikes=True)
     spikes = spikes_of_brian2(brian2, network, time_step=time_step, state=state)
     assert run.n_spikes > 200
     assert (spikes.start, spikes.stop) == (run.spikes.start, run.spikes.stop)
@@ -59,7 +59,7 @@ def test_a_clock_of_euler_throughout_keeps_charge_too(brian2, network):
     longer = -np.log1p(-step)
     n_steps = round(DURATION / step)
     drive = network.with_soma_bias(network.soma_bias * (step / longer))
-    run = simulate_clocked(drive, n_steps * longer, time_step=longer, record_spikes=True)
+    run = simulate(drive, n_steps * longer, Clock(longer), record_spikes=True)
     spikes = spikes_of_brian2(brian2, network, time_step=step, method="euler")
     assert run.n_spikes > 200
     np.testing.assert_array_equal(run.spikes.neurons, spikes.neurons)
@@ -89,7 +89,7 @@ def test_thresholds_and_reset_to_zero(brian2):
     """Thresholds other than one, no weights at all, and what a spike leaves of the potential."""
     network = SpikingNetwork(np.zeros((2, 2)), [0.75, 1.0], [2.0, 0.3])
     for reset in ("zero", "subtract"):
-        run = simulate_clocked(network, 16.0, time_step=1 / 4, reset=reset)
+        run = simulate(network, 16.0, Clock(1 / 4, RealNeuron(reset=reset)))
         spikes = spikes_of_brian2(brian2, network, duration=16.0, time_step=1 / 4, reset=reset)
         # Brian2's neuron fires once a step at most; 0.25 in a step is less than a threshold.
         np.testing.assert_array_equal(run.spike_counts, spikes.counts())
@@ -126,7 +126,7 @@ def test_input_spikes_and_a_drive_that_changes(brian2):
     weights = 0.5 * rng.standard_normal((n_sources, network.n_neurons))
     drive = network.soma_bias[::-1]
     stimulus = Stimulus(drive_times=[8.0], drive=[drive], spikes=train, weights=weights)
-    run = simulate_clocked(network, stop, time_step=time_step, stimulus=stimulus, record_spikes=True)
+    run = simulate(network, stop, Clock(time_step), stimulus=stimulus, record_spikes=True)
 
     model = to_brian2(network, reset="subtract", time_step=time_step)
     second = brian2.second

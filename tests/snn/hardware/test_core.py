@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
 
-from snn import SpikingNetwork
-from snn.digital import DigitalFormat, DigitalNetwork, DigitalState, FixedPoint, simulate_digital
+from snn import NetworkState, SpikingNetwork
+from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
 from snn.hardware import Action, CoreLayout, to_verilog
 from tests.reference.core import SimulatedCore
-from tests.reference.digital import random_digital
+from tests.reference.digital import in_integers, random_digital
 from tests.tiers import examples
 
 REST = Action.REST, 0, 0
@@ -38,10 +38,12 @@ def after(core, network, n_steps):
 
 
 def expected(network, n_steps, state=None):
-    result = simulate_digital(network, n_steps, state=state, record_spikes=True)
+    result = in_integers(network, n_steps, state=state, record_spikes=True)
     steps = np.rint(result.spikes.times / network.time_step).astype(int).tolist()
-    spikes = list(zip(steps, result.spikes.neurons.tolist(), result.spike_messages.tolist(), strict=True))
-    return spikes, result.state.membrane_potential
+    spikes = list(
+        zip(steps, result.spikes.neurons.tolist(), result.registers.spike_messages.tolist(), strict=True)
+    )
+    return spikes, result.registers.membrane_potential
 
 
 @pytest.mark.filterwarnings("ignore:time_step is:UserWarning")
@@ -63,14 +65,14 @@ def test_every_bit_of_every_step_is_the_emulators(seed):
     seen = np.array(updates, dtype=object).reshape(n_steps, -1, 5)[:, :n]
     state, current, is_narrow = None, np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
     for step in range(n_steps):
-        result = simulate_digital(network, 1, state=state)
-        state = result.state
-        narrow = np.column_stack([result.potential_saturations, is_narrow, result.message_saturations])
+        result = in_integers(network, 1, state=state)
+        state, now = result.state, result.registers
+        narrow = np.column_stack([now.potential_saturations, is_narrow, now.message_saturations])
         flags = narrow @ (1 << np.arange(4))
         # What a step adds to potentials is what the step before left.
-        columns = np.arange(n), result.messages, state.membrane_potential, current, flags
+        columns = np.arange(n), now.messages, now.membrane_potential, current, flags
         np.testing.assert_array_equal(seen[step], np.column_stack(columns))
-        current, is_narrow = state.synaptic_current, result.current_saturations
+        current, is_narrow = now.synaptic_current, now.current_saturations
     assert spikes == expected(network, n_steps)[0]
     # The flags of all neurons and steps stay until the next rest.
     assert core.narrow == np.bitwise_or.reduce(seen[:, :, 4].astype(int), axis=None)
@@ -96,8 +98,8 @@ def test_values_can_be_loaded():
         (Action.CURRENT, current),
     ):
         core.do(*((action, i, value) for i, value in enumerate(values)))
-    state = DigitalState(
-        membrane_potential=potential, synaptic_current=current, pending=np.zeros((1, 6), dtype=int)
+    state = NetworkState(
+        membrane_potential=potential * network.unit, synaptic_current=current * network.current_unit
     )
     spikes, potentials = after(core, network, 50)
     expected_spikes, expected_potentials = expected(changed, 50, state)

@@ -1,0 +1,624 @@
+"""The neurons of a clock: real numbers or integers, perfect or not; and what `stepped` does with each.
+
+Rows of arrays are copies, and columns neurons.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels.compiling import implements, inner, resolved_by_record
+from snn._kernels.random_numbers import fill_normals, n_that_arrive
+from snn._kernels.run_state import restart_copy
+from snn._kernels.stepped import (
+    CURRENT,
+    POTENTIAL,
+    RISE,
+    THRESHOLD,
+    arrive,
+    enter,
+    fire,
+    integrate,
+    leave,
+    n_that_reach,
+    restart_steps,
+)
+from snn._kernels.stops import add_spikes, is_lost, take_drive, take_spikes
+
+GROUP = 32
+"""The workspace is filled up to a multiple of this number with neurons that never fire."""
+ONE_NEURON = 2**32
+"""What a neuron that fires adds to a sum, besides its index."""
+MOST_AT_ONCE = 1024.0
+"""Spikes of one neuron in one step; charge beyond that is left for the next step."""
+MOST_GROWTH = 1e50
+"""Traces are rescaled before e^t goes out of range."""
+
+TRUNCATE, FLOOR, NEAREST = 0, 1, 2
+"""How integers and their quotients are rounded."""
+LOW_POTENTIAL, HIGH_POTENTIAL, NARROW_CURRENT, NARROW_MESSAGE = 0, 1, 2, 3
+"""Columns of the counts of registers that were too narrow."""
+
+
+class NoFaults(NamedTuple):
+    """Neurons are perfect."""
+
+    refractory_steps: int
+
+
+class Faults(NamedTuple):
+    """Imperfections of neurons in real numbers and in integers alike."""
+
+    refractory_steps: int
+    noise: float
+    """Standard deviation of what noise adds to a potential in a step, in thresholds."""
+    lost: float
+    """Probability that a spike reaches no target."""
+    key: int
+    waiting: np.ndarray
+    """Steps until a neuron integrates again."""
+    n_lost: np.ndarray
+    normals: np.ndarray
+    """Memory of a number for each neuron."""
+
+
+class RealNeurons(NamedTuple):
+    """Perfect neurons in real numbers.  A step of one with bias beta, potential v and current h::
+
+        v <- v + beta dt + arrival h      arrival 1 - e^-dt: exact; arrival dt: Euler, v + dt (beta + h)
+        h <- decay h                      decay e^-dt
+
+    A step reads four numbers of each neuron and writes two, and takes as long as the first-level cache needs
+    for that, 0.2 ns a neuron.  So charge and filtered spikes are updated at spikes only, no flags are stored,
+    and the copy that runs is held in a workspace aligned to cache lines.
+    """
+
+    faults: NoFaults
+    time_step: float
+    arrival: float
+    decay: float
+    subtract: bool
+    """Whether a spike takes the threshold from the potential, or all of it."""
+    bias: np.ndarray
+    potential: np.ndarray
+    current: np.ndarray
+    removed: np.ndarray
+    """What resets took from the potential."""
+    trace: np.ndarray
+    """Filtered spikes times `growth`: a spike changes one entry."""
+    growth: np.ndarray
+    """Shape (n_copies,): a step multiplies it by e^dt."""
+    step_growth: float
+    workspace: np.ndarray
+    """Shape (4, n_neurons filled up)."""
+
+
+class ImperfectRealNeurons(NamedTuple):
+    """Imperfect neurons in real numbers, with x a standard normal number::
+
+        refractory:  v stays, and the charge that arrives is refused
+        otherwise:   v <- keep v + rise beta + arrival h + noise theta x
+        h <- decay h
+
+    The charge of a step is ``dt beta + charge h``; the part that the potential does not get is leaked.
+    """
+
+    faults: Faults
+    time_step: float
+    keep: float
+    rise: float
+    arrival: float
+    decay: float
+    charge: float
+    subtract: bool
+    threshold: np.ndarray
+    bias: np.ndarray
+    potential: np.ndarray
+    current: np.ndarray
+    removed: np.ndarray
+    leaked: np.ndarray
+    refused: np.ndarray
+    noise: np.ndarray
+
+
+class Rules(NamedTuple):
+    """The integers of a format."""
+
+    kept: int
+    """2^k - delta."""
+    leak: int
+    """In 2^-k of a potential."""
+    decay_bits: int
+    """k."""
+    decay_rounding: int
+    exponent: int
+    """Of the weights."""
+    input_rounding: int
+    least_potential: int
+    largest_potential: int
+    potential_wraps: bool
+    least_current: int
+    largest_current: int
+    current_wraps: bool
+    largest_message: int
+    is_graded: bool
+    message_shift: int
+    subtract: bool
+    least_drive: float
+    """Mantissas of the drive, whole numbers."""
+    largest_drive: float
+    drive_exponent: int
+    """Of all drives, -1 if each has its own."""
+    drive_rounding: int
+    lowest_drive: float
+    """In units of the largest drive: more negative ones are raised to minus this."""
+
+
+class DigitalNeurons(NamedTuple):
+    """Neurons in integers of 64 bits that hold narrower ones.  A step, with x the messages that arrive::
+
+        v <- end(v + b + u)                   end: saturate or wrap at the width of the register
+        v >= theta:  it sends m, and v is reset
+        u <- end(round(u (2^k - delta) / 2^k) + round(2^e sum_j w_j x_j))
+
+    Imperfect ones first lose ``round(v leak / 2^k)`` and gain a rounded normal number; v of refractory ones
+    stays.  Nothing here overflows: who makes the arrays has proved that sums stay below 2^62.
+    """
+
+    faults: tuple
+    rules: Rules
+    threshold: np.ndarray
+    values: np.ndarray
+    """Spikes that one unit of a message stands for: for the moments alone."""
+    bias: np.ndarray
+    potential: np.ndarray
+    current: np.ndarray
+    messages: np.ndarray
+    removed: np.ndarray
+    """What messages say, in units of the potential."""
+    overflows: np.ndarray
+    """Shape (n_copies, n_neurons, 4): steps in which a register was too narrow."""
+    n_clipped: np.ndarray
+    """Shape (n_copies,): entries of drives that did not fit."""
+    real_bias: np.ndarray
+    """Drives, potentials and currents in the units of the real network."""
+    real_potential: np.ndarray
+    real_current: np.ndarray
+    drive_unit: float
+    """In a step a drive adds so many units to a potential."""
+    unit: float
+    current_unit: float
+
+
+# Faults.
+
+
+@implements(n_that_reach, Faults)
+def n_not_lost(faults, k, neuron, step, count):
+    faults.waiting[k, neuron] = faults.refractory_steps
+    n_arrived = n_that_arrive(faults.key, step, neuron, count, faults.lost)
+    faults.n_lost[k, neuron] += count - n_arrived
+    return n_arrived
+
+
+@resolved_by_record
+def restart_faults(faults, k):
+    """Let no neuron be refractory."""
+
+
+@implements(restart_faults, Faults)
+def restart_all_faults(faults, k):
+    for i in range(faults.waiting.shape[1]):
+        faults.waiting[k, i] = faults.n_lost[k, i] = 0
+
+
+# Perfect neurons in real numbers.
+
+
+@implements(enter, RealNeurons)
+def enter_workspace(neurons, k):
+    bias, potential, current, workspace = (
+        neurons.bias[k], neurons.potential[k], neurons.current[k], neurons.workspace,
+    )  # fmt: skip
+    for i in range(bias.shape[0]):
+        workspace[POTENTIAL, i] = potential[i]
+        workspace[CURRENT, i] = current[i]
+        workspace[RISE, i] = bias[i] * neurons.time_step
+
+
+@implements(leave, RealNeurons)
+def leave_workspace(neurons, k):
+    potential, current, workspace = neurons.potential[k], neurons.current[k], neurons.workspace
+    for i in range(potential.shape[0]):
+        potential[i] = workspace[POTENTIAL, i]
+        current[i] = workspace[CURRENT, i]
+
+
+@inner
+def _integrate(rise, threshold, potential, current, arrival, decay):
+    """Advance potentials and currents; return the sum of ONE_NEURON + i over all i that fire.
+
+    The sum says whether no neuron fires, one, and which, or several: most steps need no more than that.
+    """
+    fired_sum = 0
+    for i in range(potential.shape[0]):
+        h = current[i]
+        v = potential[i] + (rise[i] + h * arrival)
+        potential[i] = v
+        current[i] = h * decay
+        fired_sum += ONE_NEURON + i if v >= threshold[i] else 0
+    return fired_sum
+
+
+@inner
+def _sum_of_fired(threshold, potential):
+    fired_sum = 0
+    for i in range(potential.shape[0]):
+        fired_sum += ONE_NEURON + i if potential[i] >= threshold[i] else 0
+    return fired_sum
+
+
+@inner
+def _find_several(threshold, potential, fired):
+    """List the neurons that fire; return how many do."""
+    n_fired = 0
+    for first in range(0, potential.shape[0], GROUP):
+        fired_sum = _sum_of_fired(threshold[first : first + GROUP], potential[first : first + GROUP])
+        if fired_sum == 0:
+            continue
+        if fired_sum < 2 * ONE_NEURON:
+            fired[n_fired] = first + fired_sum - ONE_NEURON
+            n_fired += 1
+            continue
+        for i in range(first, first + GROUP):
+            if potential[i] >= threshold[i]:
+                fired[n_fired] = i
+                n_fired += 1
+    return n_fired
+
+
+@inner
+def _rescale(trace, growth):
+    for i in range(trace.shape[0]):
+        trace[i] /= growth
+
+
+@implements(integrate, RealNeurons)
+def integrate_real(neurons, copies, k, step):
+    growth = neurons.growth[k] * neurons.step_growth
+    if growth > MOST_GROWTH:
+        _rescale(neurons.trace[k], growth)
+        growth = 1.0
+    neurons.growth[k] = growth
+    potential, threshold = neurons.workspace[POTENTIAL], neurons.workspace[THRESHOLD]
+    fired_sum = _integrate(
+        neurons.workspace[RISE], threshold, potential, neurons.workspace[CURRENT], neurons.arrival,
+        neurons.decay,
+    )  # fmt: skip
+    if fired_sum == 0:
+        return 0
+    if fired_sum >= 2 * ONE_NEURON:
+        return _find_several(threshold, potential, copies.fired)
+    copies.fired[0] = fired_sum - ONE_NEURON
+    return 1
+
+
+@inner
+def _reset(threshold, potential, subtract, once):
+    """Return what the spikes of a neuron take from its potential, and how many they are."""
+    if not subtract:
+        return potential, 1
+    if once or potential < 2.0 * threshold:
+        return threshold, 1
+    times = min(math.floor(potential / threshold), MOST_AT_ONCE)
+    return times * threshold, int(times)
+
+
+@implements(fire, RealNeurons)
+def fire_real(neurons, k, neuron):
+    potential = neurons.workspace[POTENTIAL]
+    taken, times = _reset(neurons.workspace[THRESHOLD, neuron], potential[neuron], neurons.subtract, False)
+    potential[neuron] -= taken
+    neurons.removed[k, neuron] += taken
+    neurons.trace[k, neuron] += times * neurons.growth[k]
+    return times, 1.0, float(times)
+
+
+@inner
+def _is_above(potential, threshold):
+    n_above = 0
+    for i in range(potential.shape[0]):
+        n_above += potential[i] > threshold[i]
+    return n_above > 0
+
+
+@implements(is_lost, RealNeurons)
+def is_late(neurons, copies, k):
+    return _is_above(neurons.potential[k], neurons.workspace[THRESHOLD])
+
+
+@implements(restart_copy, RealNeurons)
+def restart_real(neurons, copies, k):
+    restart_steps(copies, k)
+    for i in range(neurons.bias.shape[1]):
+        neurons.removed[k, i] = neurons.trace[k, i] = 0.0
+    neurons.growth[k] = 1.0
+
+
+# Imperfect neurons in real numbers.
+
+
+@implements(integrate, ImperfectRealNeurons)
+def integrate_imperfect(neurons, copies, k, step):
+    faults, threshold = neurons.faults, neurons.threshold
+    bias, potential, current, waiting = (
+        neurons.bias[k], neurons.potential[k], neurons.current[k], faults.waiting[k],
+    )  # fmt: skip
+    leaked, refused, noise = neurons.leaked[k], neurons.refused[k], neurons.noise[k]
+    if faults.noise > 0.0:
+        fill_normals(faults.key, step, faults.normals)
+    n_fired = 0
+    for i in range(bias.shape[0]):
+        h = current[i]
+        current[i] = h * neurons.decay
+        if waiting[i] > 0:
+            waiting[i] -= 1
+            refused[i] += bias[i] * neurons.time_step + h * neurons.charge
+            continue
+        before = potential[i]
+        v = neurons.keep * before + (bias[i] * neurons.rise + h * neurons.arrival)
+        if neurons.keep != 1.0:
+            leaked[i] += (bias[i] * neurons.time_step + h * neurons.charge) - (v - before)
+        if faults.noise > 0.0:
+            kick = faults.noise * threshold[i] * faults.normals[i]
+            noise[i] += kick
+            v += kick
+        potential[i] = v
+        if v >= threshold[i]:
+            copies.fired[n_fired] = i
+            n_fired += 1
+    return n_fired
+
+
+@implements(fire, ImperfectRealNeurons)
+def fire_imperfect(neurons, k, neuron):
+    # A refractory neuron has to wait for its next spike.
+    taken, times = _reset(
+        neurons.threshold[neuron], neurons.potential[k, neuron], neurons.subtract,
+        neurons.faults.refractory_steps > 0,
+    )  # fmt: skip
+    neurons.potential[k, neuron] -= taken
+    neurons.removed[k, neuron] += taken
+    return times, 1.0, float(times)
+
+
+@implements(arrive, ImperfectRealNeurons)
+def arrive_real(neurons, copies, k, slot):
+    current, arriving = neurons.current[k], copies.pending[k, slot]
+    for i in range(current.shape[0]):
+        current[i] += arriving[i]
+        arriving[i] = 0.0
+
+
+@implements(is_lost, ImperfectRealNeurons)
+def is_imperfect_late(neurons, copies, k):
+    # Refractory neurons cannot keep up sooner; their copies are not lost.
+    return neurons.faults.refractory_steps == 0 and _is_above(neurons.potential[k], neurons.threshold)
+
+
+@implements(restart_copy, ImperfectRealNeurons)
+def restart_imperfect(neurons, copies, k):
+    restart_steps(copies, k)
+    restart_faults(neurons.faults, k)
+    for i in range(neurons.bias.shape[1]):
+        neurons.removed[k, i] = neurons.leaked[k, i] = neurons.refused[k, i] = neurons.noise[k, i] = 0.0
+
+
+# Neurons in integers.
+
+
+@inner
+def rounded_quotient(number, shift, rounding):
+    """Return number / 2^shift, rounded; shift >= 0."""
+    if shift == 0:
+        return number
+    if rounding == FLOOR:
+        return number >> shift
+    size = -number if number < 0 else number
+    if rounding == NEAREST:
+        size += 1 << (shift - 1)
+    size >>= shift
+    return -size if number < 0 else size
+
+
+@inner
+def _in_register(number, least, largest, wraps):
+    """Return the number as a register holds it: the nearest end of the range, or modulo its length, which is
+    a power of two."""
+    if wraps:
+        return ((number - least) & (largest - least)) + least
+    return min(max(number, least), largest)
+
+
+@resolved_by_record
+def disturb(faults, neurons, k, step):
+    """Change potentials before their bias and current come."""
+
+
+@implements(disturb, Faults)
+def disturb_by_faults(faults, neurons, k, step):
+    rules, potential, waiting = neurons.rules, neurons.potential[k], faults.waiting[k]
+    if faults.noise > 0.0:
+        fill_normals(faults.key, step, faults.normals)
+    for i in range(potential.shape[0]):
+        v = potential[i]
+        if waiting[i] > 0:
+            # Its step leaves it where it was.
+            potential[i] = v - neurons.bias[k, i] - neurons.current[k, i]
+            continue
+        v -= rounded_quotient(v * rules.leak, rules.decay_bits, rules.decay_rounding)
+        if faults.noise > 0.0:
+            v += int(np.rint(faults.noise * neurons.threshold[i] * faults.normals[i]))
+        potential[i] = v
+
+
+@resolved_by_record
+def n_free(faults, k, fired, n_fired):
+    """Keep those neurons that fire which are not refractory, and count down; return how many these are."""
+    return n_fired
+
+
+@implements(n_free, Faults)
+def n_not_waiting(faults, k, fired, n_fired):
+    waiting, n_going = faults.waiting[k], 0
+    for f in range(n_fired):
+        if waiting[fired[f]] == 0:
+            fired[n_going] = fired[f]
+            n_going += 1
+    for i in range(waiting.shape[0]):
+        if waiting[i] > 0:
+            waiting[i] -= 1
+    return n_going
+
+
+@inner
+def _integrate_integers(rules, threshold, bias, potential, current, overflows, fired):
+    n_fired = 0
+    for i in range(bias.shape[0]):
+        u = current[i]
+        v = potential[i] + bias[i] + u
+        if v < rules.least_potential or v > rules.largest_potential:
+            overflows[i, LOW_POTENTIAL if v < rules.least_potential else HIGH_POTENTIAL] += 1
+            v = _in_register(v, rules.least_potential, rules.largest_potential, rules.potential_wraps)
+        potential[i] = v
+        if u != 0:
+            current[i] = rounded_quotient(u * rules.kept, rules.decay_bits, rules.decay_rounding)
+        if v >= threshold[i]:
+            fired[n_fired] = i
+            n_fired += 1
+    return n_fired
+
+
+@implements(integrate, DigitalNeurons)
+def integrate_digital(neurons, copies, k, step):
+    disturb(neurons.faults, neurons, k, step)
+    n_fired = _integrate_integers(
+        neurons.rules, neurons.threshold, neurons.bias[k], neurons.potential[k], neurons.current[k],
+        neurons.overflows[k], copies.fired,
+    )  # fmt: skip
+    return n_free(neurons.faults, k, copies.fired, n_fired)
+
+
+@implements(fire, DigitalNeurons)
+def fire_digital(neurons, k, neuron):
+    rules, potential, threshold = neurons.rules, neurons.potential[k, neuron], neurons.threshold[neuron]
+    message = potential >> rules.message_shift if rules.is_graded else potential // threshold
+    if message > rules.largest_message:
+        # With one bit and a reset to zero, a spike is all that there is to say.
+        if rules.largest_message > 1 or rules.is_graded:
+            neurons.overflows[k, neuron, NARROW_MESSAGE] += 1
+        message = rules.largest_message
+    said = message << rules.message_shift if rules.is_graded else message * threshold
+    neurons.potential[k, neuron] = potential - said if rules.subtract else 0
+    neurons.removed[k, neuron] += said
+    neurons.messages[k, neuron] += message
+    return 1, message, message * neurons.values[neuron]
+
+
+@implements(arrive, DigitalNeurons)
+def arrive_digital(neurons, copies, k, slot):
+    rules, current, arriving = neurons.rules, neurons.current[k], copies.pending[k, slot]
+    for i in range(arriving.shape[0]):
+        x = arriving[i]
+        if x == 0:
+            continue
+        arriving[i] = 0
+        if rules.exponent >= 0:
+            x <<= rules.exponent
+        else:
+            x = rounded_quotient(x, -rules.exponent, rules.input_rounding)
+        u = current[i] + x
+        if u < rules.least_current or u > rules.largest_current:
+            neurons.overflows[k, i, NARROW_CURRENT] += 1
+            u = _in_register(u, rules.least_current, rules.largest_current, rules.current_wraps)
+        current[i] = u
+
+
+@implements(leave, DigitalNeurons)
+def leave_digital(neurons, k):
+    for i in range(neurons.bias.shape[1]):
+        neurons.real_potential[k, i] = neurons.potential[k, i] * neurons.unit
+        neurons.real_current[k, i] = neurons.current[k, i] * neurons.current_unit
+
+
+@implements(is_lost, DigitalNeurons)
+def has_run_away(neurons, copies, k):
+    # More charge arrives than spikes take away: on average one potential is at its upper end in every step.
+    n_overflows = 0
+    for i in range(neurons.bias.shape[1]):
+        n_overflows += neurons.overflows[k, i, HIGH_POTENTIAL]
+    return n_overflows > copies.steps[k] + copies.steps_before[k]
+
+
+@implements(take_spikes, DigitalNeurons)
+def take_spikes_digital(neurons, copies, stops, m, k):
+    # The messages that were due at the end of the last step have arrived, and their slot is empty.
+    slot = copies.steps[k] % copies.pending.shape[1]
+    add_spikes(stops, m, copies.pending[k, slot])
+    arrive(neurons, copies, k, slot)
+    leave(neurons, k)
+
+
+@inner
+def _least_exponent(extreme, end):
+    """Return the smallest exponent with which `extreme` / 2^exponent is not beyond `end`, of one sign."""
+    fraction, power = math.frexp(abs(extreme))
+    end_fraction, end_power = math.frexp(abs(end))
+    return power - end_power + (fraction > end_fraction)
+
+
+@implements(take_drive, DigitalNeurons)
+def round_drive(neurons, k):
+    # As `DigitalNetwork.drive`.
+    rules, real = neurons.rules, neurons.real_bias[k]
+    largest = smallest = real[0]
+    for i in range(real.shape[0]):
+        largest, smallest = max(largest, real[i]), min(smallest, real[i])
+    lowest = -rules.lowest_drive * max(largest, 0.0) if rules.lowest_drive < math.inf else -math.inf
+    exponent = rules.drive_exponent
+    if exponent < 0:
+        exponent = 0
+        if largest > 0.0 and rules.largest_drive > 0.0:
+            exponent = max(exponent, _least_exponent(largest * neurons.drive_unit, rules.largest_drive))
+        smallest = max(smallest, lowest)
+        if smallest < 0.0 and rules.least_drive < 0.0:
+            exponent = max(exponent, _least_exponent(smallest * neurons.drive_unit, rules.least_drive))
+    scale = math.ldexp(1.0, -exponent)
+    for i in range(real.shape[0]):
+        amount = max(real[i], lowest) * neurons.drive_unit * scale
+        if rules.drive_rounding == NEAREST:
+            amount = np.rint(amount)
+        elif rules.drive_rounding == FLOOR:
+            amount = np.floor(amount)
+        else:
+            amount = np.trunc(amount)
+        held = min(max(amount, rules.least_drive), rules.largest_drive)
+        neurons.n_clipped[k] += held != amount
+        neurons.bias[k, i] = int(held) << exponent
+
+
+@implements(restart_copy, DigitalNeurons)
+def restart_digital(neurons, copies, k):
+    restart_steps(copies, k)
+    restart_faults(neurons.faults, k)
+    rules = neurons.rules
+    for i in range(neurons.bias.shape[1]):
+        neurons.removed[k, i] = 0
+        potential = np.rint(neurons.real_potential[k, i] / neurons.unit)
+        neurons.potential[k, i] = int(min(max(potential, rules.least_potential), rules.largest_potential))
+        current = np.rint(neurons.real_current[k, i] / neurons.current_unit)
+        neurons.current[k, i] = int(min(max(current, rules.least_current), rules.largest_current))
+    neurons.n_clipped[k] = 0
+    take_drive(neurons, k)
+    leave(neurons, k)

@@ -1,0 +1,218 @@
+"""Steps of a clock: copies of a network, one after the other, to a stop or until the budget is spent.
+
+The loop is one for all kinds of neurons (`neurons`) and all ways to deliver, which are resolved when it is
+compiled.  In each step all neurons integrate, those at or above their thresholds fire, and what arrives at
+the end of the step is added to the synaptic currents.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels.compiling import implements, inner, resolved_by_record, uncounted
+from snn._kernels.currents import add_weights
+from snn._kernels.neuron import add_to_moments
+from snn._kernels.run_state import restart_copy
+from snn._kernels.stops import go_on, stop_of
+
+POTENTIAL, CURRENT, RISE, THRESHOLD = 0, 1, 2, 3
+"""Rows of the workspace of `neurons.RealNeurons`; RISE is what the bias adds to a potential in a step."""
+
+
+class Copies(NamedTuple):
+    """What is kept of the copies of a network, whatever its neurons: a row for each copy."""
+
+    time_step: float
+    steps: np.ndarray
+    """Shape (n_copies,): steps since the start."""
+    steps_before: np.ndarray
+    """Shape (n_copies,): those before the start; random numbers depend on the sum."""
+    spike_counts: np.ndarray
+    moments: np.ndarray
+    """Of the times of each neuron's spikes (`neuron.add_to_moments`), or of size zero."""
+    pending: np.ndarray
+    """Shape (n_copies, n_slots, n_neurons): what arrives at the end of step s is in slot s modulo n_slots."""
+    is_due: np.ndarray
+    """Shape (n_copies, n_slots): whether anything is in a slot."""
+    fired: np.ndarray
+    """Memory: the neurons that fire in a step."""
+
+
+class DelayedRows(NamedTuple):
+    """Weights by source, of one delay each: those of source j are the entries starts[j] to starts[j + 1]."""
+
+    starts: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    delays: np.ndarray
+    """Whole steps, shape (n_neurons,)."""
+
+
+class Synapses(NamedTuple):
+    """As `DelayedRows`, with a delay for each entry."""
+
+    starts: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    delays: np.ndarray
+
+
+class Spikes(NamedTuple):
+    """Recorded spikes: step, neuron, and the number sent."""
+
+    steps: np.ndarray
+    neurons: np.ndarray
+    messages: np.ndarray
+
+
+@resolved_by_record
+def enter(neurons, k):
+    """Put a copy where its steps are done."""
+
+
+@resolved_by_record
+def leave(neurons, k):
+    """Put a copy back where it is read between calls."""
+
+
+@resolved_by_record
+def integrate(neurons, copies, k, step):
+    """Do a step of copy k up to its spikes; list the neurons that fire, return how many.
+
+    step : its number, those before a restart included
+    """
+
+
+@resolved_by_record
+def fire(neurons, k, neuron):
+    """Reset a neuron that fires; return its spikes, the message of each, and the weight of all of them in the
+    moments."""
+
+
+@resolved_by_record
+def arrive(neurons, copies, k, slot):
+    """Add what is due in a slot to the currents."""
+
+
+@resolved_by_record
+def n_that_reach(faults, k, neuron, step, count):
+    """Return how many of the spikes of a neuron reach its targets."""
+    return count
+
+
+@resolved_by_record
+def send(synapses, neurons, copies, k, neuron, step, message):
+    """Deliver a message at once, by a form of weights; self-weights are ignored."""
+    current = neurons.workspace[CURRENT]
+    own = current[neuron]
+    add_weights(synapses, current, neuron, message)
+    current[neuron] = own
+
+
+@implements(send, DelayedRows)
+def send_by_source(synapses, neurons, copies, k, neuron, step, message):
+    slot = (step + synapses.delays[neuron]) % copies.pending.shape[1]
+    copies.is_due[k, slot] = True
+    arriving = copies.pending[k, slot]
+    for entry in range(synapses.starts[neuron], synapses.starts[neuron + 1]):
+        arriving[synapses.targets[entry]] += synapses.weights[entry] * message
+
+
+@implements(send, Synapses)
+def send_by_synapse(synapses, neurons, copies, k, neuron, step, message):
+    n_slots = copies.pending.shape[1]
+    for entry in range(synapses.starts[neuron], synapses.starts[neuron + 1]):
+        slot = (step + synapses.delays[entry]) % n_slots
+        copies.is_due[k, slot] = True
+        copies.pending[k, slot, synapses.targets[entry]] += synapses.weights[entry] * message
+
+
+@inner
+def last_step_by(time, time_step):
+    """Return the last step that ends by a time."""
+    steps = math.floor(time / time_step)
+    # (n * time_step) / time_step may be a little below n, and floor then gives n - 1.
+    return int(steps) + ((steps + 1.0) * time_step <= time)
+
+
+@inner
+def restart_steps(copies, k):
+    """Set all that is kept of a copy, but for its counts of spikes, to what it is at time zero."""
+    copies.steps_before[k] += copies.steps[k]
+    copies.steps[k] = 0
+    for i in range(copies.moments.shape[1]):
+        for p in range(copies.moments.shape[2]):
+            copies.moments[k, i, p] = 0.0
+    for slot in range(copies.pending.shape[1]):
+        copies.is_due[k, slot] = False
+        for i in range(copies.pending.shape[2]):
+            copies.pending[k, slot, i] = 0
+
+
+@uncounted
+def restart(neurons, copies, which):
+    """Start some copies again."""
+    for position in range(which.shape[0]):
+        restart_copy(neurons, copies, which[position])
+
+
+@uncounted
+def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spikes, spikes):
+    """Advance the copies active[first:] until they stay; return (where in `active` to go on, spikes, entries
+    recorded), early after `max_steps` steps or `max_spikes` spikes.
+
+    Parameters
+    ----------
+    neurons : one of the records of `neurons`
+    synapses : one of the records of `forms`, `DelayedRows` or `Synapses`
+    copies : Copies
+    active : array of int
+    first : int
+    stops : stops.Stops, or another record that has `stop_of` and `go_on`
+    max_steps, max_spikes : int
+    spikes : Spikes
+        Of size zero, or with room for as many more than `max_spikes` as there are neurons: a step is not
+        split.
+    """
+    n_slots = copies.is_due.shape[1]
+    n_steps = n_spikes = n_recorded = 0
+    for position in range(first, active.shape[0]):
+        k = active[position]
+        is_going = True
+        while is_going:
+            stop = last_step_by(stop_of(stops, k), copies.time_step)
+            step, before = copies.steps[k], copies.steps_before[k]
+            if step < stop:
+                enter(neurons, k)
+                while step < stop and n_steps < max_steps and n_spikes < max_spikes:
+                    n_steps += 1
+                    step += 1
+                    n_fired = integrate(neurons, copies, k, before + step)
+                    for f in range(n_fired):
+                        neuron = copies.fired[f]
+                        count, message, weight = fire(neurons, k, neuron)
+                        copies.spike_counts[k, neuron] += count
+                        n_spikes += count
+                        if spikes.steps.shape[0] > 0:
+                            spikes.steps[n_recorded] = step
+                            spikes.neurons[n_recorded] = neuron
+                            spikes.messages[n_recorded] = int(count * message)
+                            n_recorded += 1
+                        if copies.moments.shape[0] > 0:
+                            add_to_moments(copies.moments, k, neuron, step * copies.time_step, weight)
+                        n_sent = n_that_reach(neurons.faults, k, neuron, before + step, count)
+                        if n_sent > 0:
+                            send(synapses, neurons, copies, k, neuron, step, n_sent * message)
+                    if n_slots > 0:
+                        slot = step % n_slots
+                        if copies.is_due[k, slot]:
+                            arrive(neurons, copies, k, slot)
+                            copies.is_due[k, slot] = False
+                leave(neurons, k)
+                copies.steps[k] = step
+                if step < stop:
+                    return position, n_spikes, n_recorded
+            is_going, n_done = go_on(stops, neurons, copies, k)
+            n_steps += n_done
+    return active.shape[0], n_spikes, n_recorded

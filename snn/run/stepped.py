@@ -1,0 +1,450 @@
+"""Runs on a clock: copies of one network of real numbers or integers, of perfect or imperfect neurons."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from snn._kernels import neurons as kinds
+from snn._kernels import stepped
+from snn._kernels.stepped import THRESHOLD
+from snn.base import checks
+from snn.digital.network import LARGEST_INPUT, DigitalNetwork
+from snn.digital.registers import Registers
+from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
+from snn.record.stimulus import Stimulus
+from snn.run.imperfect import ROUNDING, Imperfections, delay_steps, whole_steps
+from snn.run.run import Run, Spikes
+
+if TYPE_CHECKING:
+    from snn.run.clock import Clock
+
+# Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
+MOST_SPIKES_PER_CALL = 65_536
+NOTHING_RECORDED = stepped.Spikes(*np.empty((3, 0), dtype=np.int64))
+ROUNDINGS = {"truncate": kinds.TRUNCATE, "floor": kinds.FLOOR, "nearest": kinds.NEAREST}
+# Of a potential times a leak.
+MOST_PRODUCT_BITS = 62
+# Of what noise adds to a potential in a step; no normal number that is drawn is larger than 9.
+LARGEST_NOISE, LARGEST_NORMAL = 2.0**60, 9.0
+
+
+class SteppedRun(Run):
+    """Copies of one network on a clock; parameters as of `Run`.
+
+    Potentials, currents and drives are in the units of the real network, also of integers.  What is kept of
+    some neurons alone, such as `leaked` and `overflows`, is in the record `neurons`.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        network: RunnableNetwork,
+        soma_bias: np.ndarray,
+        state: NetworkState | Run | None = None,
+        **options: Any,
+    ) -> None:
+        given, self.time_step = clock.imperfections, clock.time_step
+        self.integers = clock.neuron if isinstance(clock.neuron, DigitalNetwork) else None
+        if self.integers is not None:
+            network = self.integers.network
+        elif given is not None:
+            network = given.mismatched(network)
+        if state is not None and given is not None and given.refractory_time > 0.0:
+            raise ValueError(
+                "state must be None with a refractory_time: it does not say which neurons are refractory"
+            )
+        super().__init__(clock, network, soma_bias, state, **options)
+        n_copies, n_neurons = shape = soma_bias.shape
+        self._synapses, n_slots = _synapses_of(network, given, self.integers, self.time_step)
+        if self._checks_weights:
+            require_moderate_weights(network.weights, network.firing_threshold)
+        number = np.float64 if self.integers is None else np.int64
+        self._copies = stepped.Copies(
+            time_step=self.time_step,
+            steps=np.zeros(n_copies, dtype=np.int64),
+            steps_before=np.zeros(n_copies, dtype=np.int64),
+            spike_counts=self.spike_counts,
+            moments=self.window_moments,
+            pending=np.zeros((n_copies, n_slots, n_neurons), dtype=number),
+            is_due=np.zeros((n_copies, n_slots), dtype=np.bool_),
+            fired=np.empty(n_neurons if self.integers or given else _padded(n_neurons), dtype=np.int64),
+        )
+        faults: Any = kinds.NoFaults(0)
+        if given is not None:
+            faults = kinds.Faults(
+                refractory_steps=int(whole_steps(given.refractory_time, self.time_step)),
+                noise=given.potential_noise * math.sqrt(_variance(clock)),
+                lost=given.lost_spikes,
+                key=given.seed,
+                waiting=np.zeros(shape, dtype=np.int64),
+                n_lost=np.zeros(shape, dtype=np.int64),
+                normals=np.empty(n_neurons),
+            )
+        self.neurons: Any
+        self.gain, self.current_per_rate = 1.0, self.time_step / -math.expm1(-self.time_step)
+        if self.integers is not None:
+            self.neurons = self._integer_neurons(self.integers, faults, given)
+            self.current_per_rate = self.time_step * self.integers.current_unit / self.integers.unit
+        else:
+            self.neurons = self._real_neurons(clock, faults)
+            self.gain = _charge(clock) / -math.expm1(-self.time_step)
+        if isinstance(state, NetworkState):
+            # A run that goes on from another time has the noise of that time.
+            self._copies.steps_before[:] = round(state.time / self.time_step)
+            if state.pending is not None:
+                self._take_pending(state.pending)
+        if state is not None and isinstance(self.neurons, kinds.RealNeurons):
+            self.neurons.trace[:] = getattr(state, "filtered_spikes", 0.0)
+        if self.integers is not None:
+            pending, is_due = self._copies.pending.copy(), self._copies.is_due.copy()
+            stepped.restart(self.neurons, self._copies, np.arange(n_copies))
+            self._copies.pending[:], self._copies.is_due[:] = pending, is_due
+            self._first_potential[:] = self.membrane_potential
+        self._steps_per_call = max(1, self._updates_per_call // n_neurons)
+        per_call = int(self._updates_per_call / max(network.weights.work_per_spike, 1.0))
+        self._spikes_per_call = min(max(1, per_call), MOST_SPIKES_PER_CALL)
+
+    def _real_neurons(self, clock: Clock, faults: Any) -> Any:
+        """Return the record of neurons in real numbers."""
+        neuron, given, step, shape = clock.neuron, clock.imperfections, self.time_step, self.soma_bias.shape
+        decay, is_euler = math.exp(-step), neuron.integration == "euler"
+        common = {
+            "faults": faults,
+            "time_step": step,
+            "decay": decay,
+            "subtract": neuron.reset == "subtract",
+            "bias": checks.read_only(self.soma_bias),
+            "potential": self.membrane_potential,
+            "current": self.synaptic_current,
+            "removed": np.zeros(shape),
+        }
+        if given is None:
+            return kinds.RealNeurons(
+                arrival=_charge(clock),
+                trace=np.zeros(shape),
+                growth=np.ones(len(self.soma_bias)),
+                step_growth=math.exp(step),
+                workspace=_workspace(self.network.firing_threshold),
+                **common,
+            )
+        leak = given.leak
+        keep, rise, arrival = math.exp(-leak * step), step, _charge(clock)
+        if is_euler:
+            keep = 1.0 - leak * step
+        elif leak > 0.0:
+            rise, arrival = -math.expm1(-leak * step) / leak, _arrival(leak, step)
+        # charge = rise of the potential + thresholds of the spikes + leaked + refused - noise
+        # (docs/theory.md, section 7.5)
+        leaked, refused, noise = np.zeros((3, *shape))
+        return kinds.ImperfectRealNeurons(
+            keep=keep,
+            rise=rise,
+            arrival=arrival,
+            charge=_charge(clock),
+            threshold=checks.read_only(self.network.firing_threshold),
+            leaked=leaked,
+            refused=refused,
+            noise=noise,
+            **common,
+        )
+
+    def _integer_neurons(
+        self, integers: DigitalNetwork, faults: Any, given: Imperfections | None
+    ) -> kinds.DigitalNeurons:
+        """Return the record of neurons in integers."""
+        shape = self.soma_bias.shape
+        bias, potential, current, messages, removed = np.zeros((5, *shape), dtype=np.int64)
+        return kinds.DigitalNeurons(
+            faults=faults,
+            rules=_rules_of(integers, given),
+            threshold=checks.read_only(integers.firing_threshold),
+            values=checks.read_only(integers.message_value),
+            bias=bias,
+            potential=potential,
+            current=current,
+            messages=messages,
+            removed=removed,
+            overflows=np.zeros((*shape, 4), dtype=np.int64),
+            n_clipped=np.zeros(len(bias), dtype=np.int64),
+            real_bias=checks.read_only(self.soma_bias),
+            real_potential=self.membrane_potential,
+            real_current=self.synaptic_current,
+            drive_unit=self.time_step / integers.unit,
+            unit=integers.unit,
+            current_unit=integers.current_unit,
+        )
+
+    @property
+    def time(self) -> np.ndarray:
+        """Time since each copy was started, in synaptic time constants, shape (n_copies,)."""
+        return self._copies.steps * self.time_step
+
+    @property
+    def n_steps(self) -> np.ndarray:
+        """Steps since each copy was started, shape (n_copies,)."""
+        return self._copies.steps
+
+    @property
+    def total_steps(self) -> np.ndarray:
+        """As `n_steps`, those before a restart included."""
+        return self._copies.steps_before + self._copies.steps
+
+    @property
+    def is_lost(self) -> np.ndarray:
+        """Copies that run away: a neuron has to fire too often in a step, or potentials came to the upper
+        end of their registers, on average one in every step."""
+        if self.integers is not None:
+            return self.neurons.overflows[:, :, kinds.HIGH_POTENTIAL].sum(axis=1) > self.total_steps
+        # Refractory neurons cannot keep up sooner; their copies are not lost.
+        if self.neurons.faults.refractory_steps > 0:
+            return super().is_lost
+        return ~(self.membrane_potential <= self.network.firing_threshold).all(axis=1)
+
+    @property
+    def filtered_spikes(self) -> np.ndarray:
+        """The synaptic trace of each neuron's own spikes: 1 a spike, times e^-dt a step."""
+        if not isinstance(self.neurons, kinds.RealNeurons):
+            return super().filtered_spikes
+        return self.neurons.trace / self.neurons.growth[:, np.newaxis]
+
+    @property
+    def pending(self) -> np.ndarray:
+        """The sum of what is on its way to each neuron, shape (n_copies, n_neurons)."""
+        return self._copies.pending.sum(axis=1)
+
+    def instants_of(self, times: np.ndarray) -> np.ndarray:
+        """As `Run`: the ends of the steps in which the times lie."""
+        steps = times / self.time_step
+        # A time at the end of a step may be a little above it, by rounding.
+        return np.ceil(steps - np.maximum(ROUNDING, 4.0 * np.spacing(steps))) * self.time_step
+
+    def input_weights(self, stimulus: Stimulus) -> Any:
+        """As `Run`; of integers, mantissas with the exponent and the rounding of those of the network."""
+        integers = self.integers
+        if integers is None:
+            return stimulus.weights
+        weights = stimulus.weights.toarray() if sparse.issparse(stimulus.weights) else stimulus.weights
+        mantissas = integers.input_mantissas(weights)
+        assert stimulus.spikes is not None
+        most = stimulus.spikes.counts() @ np.abs(mantissas).astype(np.float64)
+        if most.max() * 2.0 ** max(integers.weights.exponent, 0) > LARGEST_INPUT:
+            raise ValueError(
+                "weights of stimulus times its spikes must sum to at most 2^53 units of a current"
+            )
+        return mantissas
+
+    def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
+        """As `Run`, with what is on its way."""
+        pending = self._copies.pending[copy]
+        if len(pending) > 1:
+            pending = np.roll(pending, -(int(self.n_steps[copy]) + 1), axis=0)
+        time = float(self.time[copy]) if time is None else time
+        if self.integers is None:
+            state = super().state(copy, time=time)
+            potential, current = state.membrane_potential, state.synaptic_current
+        else:
+            potential, current = self.membrane_potential[copy].copy(), self.synaptic_current[copy].copy()
+        return NetworkState.unchecked(potential, current, time, pending if len(pending) > 1 else None)
+
+    def registers(self, spike_messages: np.ndarray | None) -> Registers | None:
+        """Return the integers of the first copy."""
+        if self.integers is None:
+            return None
+        overflows = self.neurons.overflows[0]
+        return Registers(
+            network=self.integers,
+            membrane_potential=self.neurons.potential[0].copy(),
+            synaptic_current=self.neurons.current[0].copy(),
+            messages=self.neurons.messages[0],
+            spike_messages=spike_messages,
+            potential_saturations=overflows[:, : kinds.NARROW_CURRENT],
+            current_saturations=overflows[:, kinds.NARROW_CURRENT],
+            message_saturations=overflows[:, kinds.NARROW_MESSAGE],
+            drive_saturations=int(self.neurons.n_clipped[0]),
+        )
+
+    def require_valid(self) -> None:
+        """As `Run`; also ValueError if a neuron has to fire too often in a step.  Registers are valid."""
+        if self._gives_up or self.integers is not None:
+            return
+        super().require_valid()
+        if self.is_lost.any():
+            is_late = (self.membrane_potential > self.network.firing_threshold).any(axis=0)
+            raise ValueError(
+                "time_step must be so short that no neuron has to fire more than "
+                f"{kinds.MOST_AT_ONCE:,.0f} times in a step; got {self.time_step}, too long for neuron "
+                f"{int(np.argmax(is_late))}: docs/theory.md, section 7.2"
+            )
+
+    def _begin(self, record: bool) -> stepped.Spikes:
+        if not record:
+            return NOTHING_RECORDED
+        capacity = self._spikes_per_call + self.network.n_neurons
+        return stepped.Spikes(*np.empty((3, capacity), dtype=np.int64))
+
+    def _call(
+        self, active: np.ndarray, position: int, stops: tuple[Any, ...], most: int, buffer: stepped.Spikes
+    ) -> tuple[int, int, int]:
+        return stepped.advance(
+            self.neurons, self._synapses, self._copies, active, position, stops, self._steps_per_call,
+            min(self._spikes_per_call, most + 1), buffer,
+        )  # fmt: skip
+
+    def _recorded(self, buffer: stepped.Spikes, n_entries: int) -> Spikes:
+        steps, neurons, messages = (column[:n_entries] for column in buffer)
+        if self.integers is not None:
+            return Spikes(steps * self.time_step, neurons.copy(), messages.copy())
+        return Spikes(np.repeat(steps, messages) * self.time_step, np.repeat(neurons, messages))
+
+    def _restart(self, copies: np.ndarray) -> None:
+        stepped.restart(self.neurons, self._copies, copies)
+
+    def _removed(self) -> np.ndarray:
+        neurons = self.neurons
+        if self.integers is not None:
+            # What messages say; a reset to zero takes more, and registers that are too narrow lose charge.
+            return neurons.removed * self.integers.unit
+        if isinstance(neurons, kinds.RealNeurons):
+            return neurons.removed
+        return neurons.removed + neurons.leaked + neurons.refused - neurons.noise
+
+    def _link(self) -> None:
+        name = "bias" if self.integers is None else "real_bias"
+        constant = [field for field in ("threshold", "values") if field in self.neurons._fields]
+        self.neurons = self.neurons._replace(
+            **{name: checks.read_only(self.soma_bias)},
+            **{field: checks.read_only(getattr(self.neurons, field)) for field in constant},
+        )
+        if type(self._synapses) in (stepped.DelayedRows, stepped.Synapses):
+            self._synapses = type(self._synapses)(*map(checks.read_only, self._synapses))
+        else:
+            self._synapses = self.network.weights.kernel_form()
+
+    def _take_pending(self, pending: np.ndarray) -> None:
+        """Put what is on its way where its steps find it: at the end of step s arrives slot s."""
+        ours = self._copies.pending
+        if pending.shape != ours.shape[1:]:
+            raise ValueError(
+                f"pending of state must have {ours.shape[1]} rows, one more than the longest delay; got "
+                f"{len(pending)}"
+            )
+        if self.integers is not None:
+            largest = LARGEST_INPUT / 2.0 ** max(self.integers.weights.exponent, 0)
+            if pending.dtype.kind != "i" or np.abs(pending.astype(np.float64)).max() > largest:
+                raise ValueError("pending of state must be made of integers up to 2^53 units of a current")
+        ours[:] = np.roll(pending, 1, axis=0)
+        self._copies.is_due[:] = ours.any(axis=2)
+
+
+def _synapses_of(
+    network: RunnableNetwork, given: Imperfections | None, integers: DigitalNetwork | None, time_step: float
+) -> tuple[Any, int]:
+    """Return how spikes are delivered, and the slots for what is on its way."""
+    if integers is None and given is None:
+        network.weights.prepare(np.arange(network.n_neurons))
+        return network.weights.kernel_form(), 0
+    if integers is not None:
+        starts, targets, weights = integers.starts, integers.targets, integers.weights.mantissas
+        delays = integers.delays
+    else:
+        rows = network.weights.tocsr()
+        starts, targets, weights = rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data
+        delays = np.zeros(network.n_neurons, dtype=np.int64)
+    kind: Any = stepped.DelayedRows
+    if given is not None:
+        kind, sources = stepped.Synapses, np.repeat(np.arange(network.n_neurons), np.diff(starts))
+        delays = delays[sources] + delay_steps(given, sources, targets, time_step)
+    record = kind(*map(checks.read_only, (starts, targets, weights, delays)))
+    return record, int(delays.max(initial=0)) + 1
+
+
+def _charge(clock: Clock) -> float:
+    """Return what a soma gets in a step of one unit of the synaptic current at its beginning."""
+    # With exact integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
+    is_euler = getattr(clock.neuron, "integration", "exact") == "euler"
+    return clock.time_step if is_euler else 1.0 - math.exp(-clock.time_step)
+
+
+def _variance(clock: Clock) -> float:
+    """Return the variance of unit white noise over a step; in real numbers it leaks meanwhile."""
+    leak = 0.0 if clock.imperfections is None or clock.is_digital else clock.imperfections.leak
+    return clock.time_step if leak == 0.0 else -math.expm1(-2.0 * leak * clock.time_step) / (2.0 * leak)
+
+
+def _arrival(leak: float, step: float) -> float:
+    """Return the integral of e^(-l (step - t)) e^-t over a step: (e^(-l step) - e^-step) / (1 - l)."""
+    difference = (1.0 - leak) * step
+    if difference == 0.0:
+        return step * math.exp(-step)
+    return step * math.exp(-step) * math.expm1(difference) / difference
+
+
+def _padded(n_neurons: int) -> int:
+    return math.ceil(n_neurons / kinds.GROUP) * kinds.GROUP
+
+
+def _workspace(firing_threshold: np.ndarray) -> np.ndarray:
+    """Return the workspace of a kernel, its rows aligned to cache lines."""
+    padded = _padded(len(firing_threshold))
+    memory = np.zeros(4 * padded + 8)
+    first = -memory.ctypes.data % 64 // 8
+    rows = memory[first : first + 4 * padded].reshape(4, padded)
+    rows[THRESHOLD] = np.inf
+    rows[THRESHOLD, : len(firing_threshold)] = firing_threshold
+    return rows
+
+
+def _rules_of(network: DigitalNetwork, given: Imperfections | None) -> kinds.Rules:
+    """Return how a step of integers is done."""
+    form = network.format
+    return kinds.Rules(
+        kept=2**form.decay_bits - network.decay,
+        leak=0 if given is None else _leak_of(network, given),
+        decay_bits=form.decay_bits,
+        decay_rounding=ROUNDINGS[form.decay_rounding],
+        exponent=network.weights.exponent,
+        input_rounding=ROUNDINGS[form.input_rounding],
+        least_potential=-(2 ** (form.potential_bits - 1)),
+        largest_potential=2 ** (form.potential_bits - 1) - 1,
+        potential_wraps=form.potential_overflow == "wrap",
+        least_current=-(2 ** (form.current_bits - 1)),
+        largest_current=2 ** (form.current_bits - 1) - 1,
+        current_wraps=form.current_overflow == "wrap",
+        largest_message=form.largest_message,
+        is_graded=form.graded,
+        message_shift=network.message_shift,
+        subtract=form.reset == "subtract",
+        least_drive=float(form.bias.smallest),
+        largest_drive=float(form.bias.largest),
+        drive_exponent=-1 if form.bias.exponent is None else form.bias.exponent,
+        drive_rounding=ROUNDINGS[form.bias.rounding],
+        lowest_drive=math.inf if form.lowest_drive is None else form.lowest_drive,
+    )
+
+
+def _leak_of(network: DigitalNetwork, given: Imperfections) -> int:
+    """Return what of 2^decay_bits units of a potential leaks in a step; leak and noise must fit integers."""
+    form, step = network.format, network.time_step
+    if given.leak > 0.0 and form.potential_bits + form.decay_bits > MOST_PRODUCT_BITS:
+        raise ValueError(
+            f"potential_bits and decay_bits must be at most {MOST_PRODUCT_BITS} together with a leak, or "
+            f"a product could overflow; got {form.potential_bits} and {form.decay_bits}"
+        )
+    leak = round(2**form.decay_bits * -math.expm1(-given.leak * step))
+    if given.leak > 0.0 and leak == 0:
+        raise ValueError(
+            f"leak must be so fast that a potential falls by at least half of 2^-{form.decay_bits} in a "
+            f"step; got {given.leak:g}: give the format more decay_bits"
+        )
+    noise = given.potential_noise
+    most = LARGEST_NORMAL * noise * math.sqrt(step) * float(network.firing_threshold.max())
+    if most > LARGEST_NOISE:
+        raise ValueError(
+            f"potential_noise must add at most 2^60 units to a potential in a step; got {noise:g}, which "
+            f"may add {most:.3g}"
+        )
+    return leak
