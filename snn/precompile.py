@@ -123,13 +123,10 @@ def tasks() -> Tasks:
         runs[name] = partial(simulate, network, 5.0, record_spikes=True)
         runs[f"{name}, on a clock"] = partial(simulate, network, 5.0, Clock(0.5))
     runs["a continued run"] = partial(simulate, network, 5.0, state=NetworkState.at_rest(n_neurons))
-    chip = {"imperfections": Imperfections()}
-    for name, clock in {
-        "integers": Clock(0.5, DigitalFormat()),
-        "imperfect neurons": Clock(0.5, **chip),
-        "imperfect neurons in integers": Clock(0.5, DigitalFormat(), **chip),
-    }.items():
-        runs[name] = partial(simulate, network, 5.0, clock)
+    chip, integers = Imperfections(), DigitalFormat()
+    runs["integers"] = partial(simulate, network, 5.0, Clock(0.5, integers))
+    runs["imperfect neurons"] = partial(simulate, network, 5.0, Clock(0.5, imperfections=chip))
+    runs["imperfect integers"] = partial(simulate, network, 5.0, Clock(0.5, integers, imperfections=chip))
     # Larger ones have an active set: one for each record of weights that kernels know.
     n_neurons = FEWEST_SCREENED
     inhibition = -0.01 * (1.0 - np.eye(n_neurons))

@@ -181,6 +181,7 @@ def _bench(core: Core, n_steps: int) -> str:
     run = simulate(network.network, n_steps * step, Clock(step, network), record_spikes=True)
     assert run.spikes is not None
     assert run.registers is not None
+    assert run.registers.spike_messages is not None
     steps = np.rint(run.spikes.times / step).astype(np.int64)
     bits, message_bits = core.neuron_bits, network.format.message_bits
     expected = [

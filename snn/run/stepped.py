@@ -110,7 +110,8 @@ class SteppedRun(Run):
 
     def _real_neurons(self, clock: Clock, faults: Any) -> Any:
         """Return the record of neurons in real numbers."""
-        neuron, given, step, shape = clock.neuron, clock.imperfections, self.time_step, self.soma_bias.shape
+        neuron: Any = clock.neuron
+        given, step, shape = clock.imperfections, self.time_step, self.soma_bias.shape
         decay, is_euler = math.exp(-step), neuron.integration == "euler"
         common = {
             "faults": faults,
@@ -127,7 +128,7 @@ class SteppedRun(Run):
                 arrival=_charge(clock),
                 trace=np.zeros(shape),
                 growth=np.ones(len(self.soma_bias)),
-                step_growth=math.exp(step),
+                step_growth=1.0 / decay if decay > 0.0 else math.inf,
                 workspace=_workspace(self.network.firing_threshold),
                 **common,
             )

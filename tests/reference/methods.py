@@ -30,7 +30,7 @@ def methods(*but, own_weights=None, **takes):
     """
     chosen = {**METHODS, "spiking_clock": Stages(how=Clock(0.0625))}
     digital = chosen["digital"]
-    chosen["digital"] = replace(digital, how=replace(digital.how, format=SIXTEEN_BITS))
+    chosen["digital"] = replace(digital, how=Clock(digital.how.time_step, SIXTEEN_BITS))
     return {
         name: method
         for name, method in chosen.items()

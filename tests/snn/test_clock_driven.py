@@ -191,11 +191,11 @@ def test_floors_of_figure_2():
     def error(run):
         return objective(run.spike_rate) / objective(optimum) - 1.0
 
-    def on_a_clock(time_step, **options):
-        return error(simulate(network, 1000.0, Clock(time_step), **options))
+    def on_a_clock(time_step, **rules):
+        return error(simulate(network, 1000.0, Clock(time_step, RealNeuron(**rules))))
 
     exact = error(simulate(network, 1000.0))
-    papers = RealNeuron(integration="euler", reset="zero")
+    papers = {"integration": "euler", "reset": "zero"}
     coarse, fine = on_a_clock(0.1, **papers), on_a_clock(0.01, **papers)
     assert 8e-3 / 3 < coarse < 8e-3 * 3
     assert 2e-4 / 3 < fine < 2e-4 * 3
