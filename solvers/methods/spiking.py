@@ -157,9 +157,9 @@ class Stages(SpikingMethod):
     how : Time, optional
         `Exact()`, event by event, by default; a `Clock` on which the network keeps charge, as a chip would,
         also with `Imperfections` (docs/imperfect_neurons.md), or in the integers of a `DigitalFormat`, by
-        default of `solve_digital` with steps of 1/4.  These take about as many spikes as exact time.  Where the atoms of
-        a code have a Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or more, a step is too long:
-        rates swing (docs/theory.md, section 7).
+        default of `solve_digital` with steps of 1/4.  These take about as many spikes as exact time.  Where
+        the atoms of a code have a Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or more, a step is
+        too long: rates swing (docs/theory.md, section 7).
 
     Notes
     -----
