@@ -95,8 +95,8 @@ class Supports:
         load_scipy_linalg()
         from scipy.sparse.linalg import splu
 
-        matrix = sparse.csr_array(self.problem.weighted.atoms.gram_rows(atoms))[:, atoms]
-        matrix = matrix + sparse.diags_array(self.problem.curvatures[atoms])
+        rows = self.problem.weighted.atoms.take(atoms)
+        matrix = rows @ rows.T + sparse.diags_array(self.problem.curvatures[atoms])
         try:
             return splu(sparse.csc_array(matrix)).solve(right)
         except RuntimeError:  # exactly singular

@@ -229,24 +229,21 @@ class ConvolutionalDictionary(Dictionary):
         """
         return self._sum_of(codes, self.kernel_rows)
 
-    def gram_rows(self, atoms: ArrayLike) -> sparse.csr_array:
-        """Return some rows of the Gram matrix, shape (len(atoms), n_atoms), with all that may be non-zero."""
-        atoms = np.asarray(atoms)
+    def take(self, atoms: np.ndarray) -> sparse.csr_array:
+        """Return some atoms as compressed rows, by their numbers, shape (n_chosen, n_features)."""
+        return self._rows_of(atoms, self.kernel_rows)
+
+    def _rows_of(self, atoms: np.ndarray, kernel_rows: np.ndarray) -> sparse.csr_array:
+        """Return some of the atoms that these kernels make."""
         position, kernel = np.divmod(atoms, self.n_kernels)
         row, column = np.divmod(position, self.grid_shape[1])
-        stencil = self.stencil
-        reach = np.array(stencil.shape[1:3]) // 2
-        # Row, column and kernel of every target, and which of them are within the grid.
-        rows = row[:, np.newaxis] + np.arange(-reach[0], reach[0] + 1)
-        columns = column[:, np.newaxis] + np.arange(-reach[1], reach[1] + 1)
-        inside = ((rows >= 0) & (rows < self.grid_shape[0]))[:, :, np.newaxis] & (
-            (columns >= 0) & (columns < self.grid_shape[1])
-        )[:, np.newaxis, :]
-        first = self.n_kernels * (rows[:, :, np.newaxis] * self.grid_shape[1] + columns[:, np.newaxis, :])
-        targets = first[inside][:, np.newaxis] + np.arange(self.n_kernels)
-        starts = np.concatenate([[0], np.cumsum(self.n_kernels * inside.sum(axis=(1, 2)))])
-        values = stencil[kernel][inside]
-        return sparse.csr_array((values.ravel(), targets.ravel(), starts), (len(atoms), self.shape[0]))
+        height, width = self.kernel_planes.shape[1:]
+        n_columns, (down, right) = self.plane_shape[1], self.plane_strides
+        pixels = (n_columns * np.arange(height)[:, np.newaxis] + np.arange(width)).ravel()
+        columns = (n_columns * down * row + right * column)[:, np.newaxis] + pixels
+        starts = len(pixels) * np.arange(len(atoms) + 1)
+        shape = len(atoms), self.shape[1]
+        return sparse.csr_array((kernel_rows[kernel].ravel(), columns.ravel(), starts), shape)
 
     @cached_property
     def stencil(self) -> np.ndarray:
@@ -319,7 +316,7 @@ class ConvolutionalDictionary(Dictionary):
 
     def toarray(self) -> np.ndarray:
         """Return the atoms in full, shape (n_atoms, n_features), for small images."""
-        return self.reconstruct(sparse.eye_array(self.shape[0], format="csr"))
+        return self.take(np.arange(self.shape[0])).toarray()
 
     def _placed(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
         """Return the pixels of an image under some rows and columns of the kernels, a view.
@@ -340,26 +337,22 @@ class ConvolutionalDictionary(Dictionary):
 
     def _sum_of(self, codes: np.ndarray | sparse.csr_array, kernel_rows: np.ndarray) -> np.ndarray:
         """Return codes @ dictionary of the atoms that these kernels make."""
-        images = np.zeros((codes.shape[0], *self.plane_shape))
+        images = np.zeros((codes.shape[0], self.shape[1]))
         for n, image in enumerate(images):
-            if not isinstance(codes, np.ndarray):
+            if isinstance(codes, np.ndarray):
+                atoms = np.flatnonzero(codes[n])
+                values = codes[n, atoms]
+            else:
                 entries = slice(codes.indptr[n], codes.indptr[n + 1])
                 atoms, values = codes.indices[entries], codes.data[entries]
+            if DENSE_PART * len(atoms) > codes.shape[1]:
+                code = np.zeros(codes.shape[1])
+                code[atoms] = values
+                patches = kernel_rows.T @ code.reshape(self.n_positions, -1).T
+                self._add_overlapping(patches, image.reshape(self.plane_shape))
             else:
-                code = codes[n]
-                active = code != 0.0
-                if DENSE_PART * np.count_nonzero(active) > len(code):
-                    self._add_overlapping(kernel_rows.T @ code.reshape(self.n_positions, -1).T, image)
-                    continue
-                atoms = np.flatnonzero(active)
-                values = code[atoms]
-            starts = np.searchsorted(atoms, self.n_kernels * np.arange(self.n_positions + 1))
-            by_position = sparse.csr_array(
-                (values, atoms % self.n_kernels, starts), (self.n_positions, self.n_kernels)
-            )
-            patches = by_position @ kernel_rows
-            self._add_overlapping(np.ascontiguousarray(patches.T), image)
-        return images.reshape(len(images), -1)
+                image += self._rows_of(atoms, kernel_rows).T @ values
+        return images
 
     def _add_overlapping(self, patches: np.ndarray, image: np.ndarray) -> None:
         """Add patches, shape (values of a kernel, n_positions), to an image, each at its place."""

@@ -35,7 +35,7 @@ class Dictionary(Value, Described, ABC):
     if TYPE_CHECKING:  # of a `MatrixDictionary` alone
         matrix: Any
 
-        def take(self, atoms: np.ndarray) -> np.ndarray: ...  # noqa: D102
+        def gram_rows(self, atoms: np.ndarray) -> np.ndarray: ...  # noqa: D102
 
     @property
     @abstractmethod
@@ -94,8 +94,8 @@ class Dictionary(Value, Described, ABC):
         """Return codes @ D, shape (n_signals, n_features)."""
 
     @abstractmethod
-    def gram_rows(self, atoms: np.ndarray) -> np.ndarray | sparse.csr_array:
-        """Return some rows of the Gram matrix D @ D.T, shape (len(atoms), n_atoms)."""
+    def take(self, atoms: np.ndarray) -> Any:
+        """Return some atoms by their numbers, shape (n_chosen, n_features): an array, or compressed rows."""
 
     @abstractmethod
     def normal_product(

@@ -235,7 +235,7 @@ class LassoModel(Value, Described):
         """G = D @ D.T, or D diag(w) D^T with weights of all signals, shape (n_atoms, n_atoms).
 
         It is computed once, and is without the penalty's curvatures.  A convolutional dictionary has none:
-        its `gram_rows` and `stencil` say the same.
+        its `stencil` says the same.
         """
         model = self.weighted
         gram = model._gram
@@ -483,11 +483,9 @@ class LassoProblem(LassoModel):
         It is infinite where the signal pulls an atom without penalty.  Correlations that are not known are
         computed for as many signals at a time as the memory limit allows, and not kept.
         """
-        penalty, step = self.penalty, max(self.memory_limit // (16 * self.n_atoms), 1)
-        if self.has_correlations:
-            return penalty.maximum(penalty.reach(self.correlations))
-        if step >= self.n_signals:
-            return penalty.maximum(penalty.reach(self._correlations()))
+        step = max(self.memory_limit // (16 * self.n_atoms), 1)
+        if self.has_correlations or step >= self.n_signals:
+            return self.penalty.maximum(self.correlations if self.has_correlations else self._correlations())
         parts = (self.subset(slice(first, first + step)) for first in range(0, self.n_signals, step))
         return np.concatenate([part.zero_code_multiples() for part in parts])
 

@@ -149,12 +149,9 @@ class ElasticNet(Value):
         if not self.is_flat:
             out /= 1.0 + self.l2
 
-    def maximum(self, reach: np.ndarray) -> np.ndarray:
-        """Return the smallest factor of this penalty at which each code is zero, shape (n_signals,).
-
-        It is infinite where an atom without an l1 weight has some reach.  Shapes: reach (n_signals, n_atoms).
-        """
-        return largest_ratio(reach, self.l1)
+    def maximum(self, correlations: np.ndarray) -> np.ndarray:
+        """Return the smallest factor of this penalty at which each code is zero, shape (n_signals,)."""
+        return largest_ratio(self.reach(correlations), self.l1)
 
     def dual_multiple(
         self, reach: np.ndarray, along_signal: np.ndarray, squared_residual: np.ndarray

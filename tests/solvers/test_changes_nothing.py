@@ -258,6 +258,7 @@ def test_forms_of_a_dictionary_have_the_products_of_its_array(this):
         close(problem.reconstruct(form), codes @ this.atoms)
     if not this.kind[2].startswith("own"):
         rows = rng.integers(0, len(this.atoms), 3)
+        close(sparse.csr_array(problem.atoms.take(rows)).toarray(), this.atoms[rows])
         if this.kind[0] not in CONVOLUTIONAL:
             close(problem.weighted.atoms.gram_rows(rows), (this.atoms[rows] * this.weights[0]) @ this.atoms.T)
     reach = weighted @ this.atoms.T
