@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
+from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.phases import Phase, run_phases
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import Synapses
@@ -96,11 +96,11 @@ class Batch:
             duration=settings.duration,
             initial_potential=settings.initial_potential,
             how=settings.how,
-            graded=settings.inputs == "graded",
+            graded=settings.is_graded(known),
             n_threads=n_threads,
             first=start,
         )
-        return Observed.of(first, second, inputs, known, synapses.thresholds, settings)
+        return Observed.of(first, second, inputs, known, synapses, settings)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -120,8 +120,13 @@ class Observed:
     reconstruction_gradient : ndarray, shape (n_rows, n_inputs)
         ``g_D = b_kappa - b_0 ~= kappa (B a_kappa - x)`` (9), with b the average currents or the rates of the
         input neurons; 0 for unknown inputs, which take their b_kappa for b_0.
-    lateral_part, feedforward_part, own_part : ndarray
-        The parts of g_H that coding neurons receive by H, receive by F, and observe of themselves (None: 0).
+    lateral_gradient : ndarray, shape (n_rows, n_atoms)
+        g_H, what each coding neuron observes of its mismatch::
+
+            g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa   (10)
+
+        with e = u - Theta a, the difference of a neuron's average current and what its spikes took.  Read
+        from currents it is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, equal to the right-hand side.
     """
 
     n_spikes: np.ndarray
@@ -129,9 +134,7 @@ class Observed:
     fired: np.ndarray
     codes: np.ndarray
     reconstruction_gradient: np.ndarray
-    lateral_part: np.ndarray
-    feedforward_part: np.ndarray
-    own_part: np.ndarray | None
+    lateral_gradient: np.ndarray
 
     @classmethod
     def of(
@@ -140,11 +143,11 @@ class Observed:
         second: Phase,
         inputs: np.ndarray,
         known: np.ndarray | None,
-        thresholds: np.ndarray,
+        synapses: Synapses,
         settings: LearningSettings,
     ) -> Observed:
         """Return what is read from two phases of these inputs, as the settings say."""
-        kappa = settings.kappa
+        kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
         reads_currents = settings.readout == "current"
         before, after = (
             phase.input_current if reads_currents else phase.input_rate for phase in (first, second)
@@ -154,52 +157,37 @@ class Observed:
             codes = second.coding_trace
             if settings.positive_code:
                 codes = np.maximum(codes, 0.0)  # below zero they are rounding
-            lateral_part, own_part = kappa * codes, None
-            feedforward_part = (1.0 - kappa) * sent - after
         else:
             codes = second.coding_rate
-            excess = [phase.coding_current - thresholds * phase.coding_rate for phase in (first, second)]
-            own_part = (1.0 - kappa) * excess[0] - excess[1]
-            lateral_part = (1.0 - kappa) * (first.coding_rate - codes)
+        # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
+        gradient = np.zeros(codes.shape)
+        if settings.is_graded(known):
+            # F B is known, as H - (H - kappa F B).
+            assert synapses.closed_rows is not None
+            updates.add_combinations(gradient, (kappa - 1.0) * codes, 1.0, h)
+            updates.add_combinations(gradient, 1.0 * codes, 1.0, synapses.closed_rows)
+        elif reads_currents:
+            updates.add_combinations(gradient, kappa * codes, 1.0, h)
+            updates.add_combinations(gradient, (1.0 - kappa) * sent - after, 1.0, f)
+        else:
+            excess = [
+                phase.coding_current - synapses.thresholds * phase.coding_rate for phase in (first, second)
+            ]
+            gradient += (1.0 - kappa) * excess[0] - excess[1]
+            updates.add_combinations(gradient, (1.0 - kappa) * (first.coding_rate - codes), 1.0, h)
             # The two phases predict different values of unknown inputs.
-            feedforward_part = (1.0 - kappa) * (sent - before)
+            updates.add_combinations(gradient, (1.0 - kappa) * (sent - before), 1.0, f)
         return cls(
             n_spikes=first.n_spikes + second.n_spikes,
             signal_norm=np.linalg.norm(inputs, axis=1),
             fired=second.coding_rate != 0.0,
             codes=codes,
             reconstruction_gradient=after - sent,
-            lateral_part=lateral_part,
-            feedforward_part=feedforward_part,
-            own_part=own_part,
+            lateral_gradient=gradient,
         )
 
     @classmethod
     def joined(cls, parts: Sequence[Observed]) -> Observed:
         """Return the observations of all rows together, from those of consecutive parts."""
-        joined: dict[str, Any] = {}
-        for field in fields(cls):
-            arrays = [getattr(part, field.name) for part in parts]
-            joined[field.name] = None if arrays[0] is None else np.concatenate(arrays)
-        return cls(**joined)
-
-    def lateral_gradient(self, synapses: Synapses) -> np.ndarray:
-        """Return g_H, what each coding neuron observes of its mismatch, shape (n_rows, n_atoms).
-
-        By weights that have not changed since the run::
-
-            g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa   (10)
-
-        with e = u - Theta a, the difference of a neuron's average current and what its spikes took.  Read
-        from currents it is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, equal to the right-hand side.
-
-        Parameters
-        ----------
-        synapses : Synapses
-            F and H; a neuron uses its own row.
-        """
-        gradient = self.lateral_part @ synapses.lateral_rows
-        gradient += self.feedforward_part @ synapses.feedforward_rows
-        if self.own_part is not None:
-            gradient += self.own_part
-        return gradient
+        names = (field.name for field in fields(cls))
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})

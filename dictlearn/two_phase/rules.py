@@ -218,7 +218,7 @@ class UsageSteps(Value, Rule):
         settings, n, energy = batch.settings, batch.n_signals, batch.energy
         kappa, least, readout = settings.kappa, settings.signs.least_weight, settings.readout
         codes, g_d = observed.codes[:n], observed.reconstruction_gradient[:n]
-        g_h, rho = observed.lateral_gradient(synapses), observed_penalty(synapses, g_d, kappa=kappa)
+        g_h, rho = observed.lateral_gradient, observed_penalty(synapses, g_d, kappa=kappa)
         used, sizes = (codes * codes).sum(axis=0) / energy, np.abs(codes)
         memory["usage"] += used
         together = sizes.sum(axis=1) @ sizes / energy
@@ -241,8 +241,9 @@ class UsageSteps(Value, Rule):
             change_by_source(synapses.lateral_rows, weighted, -rho, keep=keep)
             rho = observed_penalty(synapses, g_d, kappa=kappa)
             change_by_target(synapses.lateral_rows, weighted, -rho, keep=keep)
-            predicted = observed.codes @ synapses.feedback_rows
-            g_h = kappa * (observed.codes @ synapses.lateral_rows - predicted @ synapses.feedforward_rows)
+            predicted = _passed_on(observed.codes, synapses.feedback_rows)
+            received = _passed_on(observed.codes, synapses.lateral_rows)
+            g_h = kappa * (received - predicted @ synapses.feedforward_rows)
         gain = LATERAL_GAINS[readout] if self.lateral_gain is None else self.lateral_gain
         project_lateral(synapses, observed.codes, g_h, kappa=kappa, gain=gain)
         if follows and settings.weight_format is None:
@@ -315,7 +316,7 @@ class PaperSteps(Value, Rule):
         settings, n, energy = batch.settings, batch.n_signals, batch.energy
         kappa, least = settings.kappa, settings.signs.least_weight
         codes, g_d = observed.codes[:n], observed.reconstruction_gradient[:n]
-        g_h = observed.lateral_gradient(synapses)
+        g_h = observed.lateral_gradient
         step = self.step / (1.0 + batch.n_samples / self.halving) / energy
         if self.decay is None:
             # The mean of all signals so far, until they are enough to forget the early ones.
@@ -456,6 +457,13 @@ def project_lateral(
     rows[active] = np.maximum(rows[active] - change, least)
 
 
+def _passed_on(codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return ``codes @ rows`` of codes nearly all of whose entries are zero."""
+    total = np.zeros((len(codes), rows.shape[1]))
+    updates.add_combinations(total, 1.0 * codes, 1.0, rows)
+    return total
+
+
 def _ridge_solve(products: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return ``(products + epsilon I)^-1 values``."""
     load_scipy_linalg()  # only learning with projections needs it
@@ -472,6 +480,6 @@ def _mismatch(codes: np.ndarray, g_h: np.ndarray, synapses: Synapses, kappa: flo
 
     It is the sum of |g_H| over the rows, over that of ``kappa |H a|``.
     """
-    received = kappa * np.abs(codes @ synapses.lateral_rows).sum(axis=0)
+    received = kappa * np.abs(_passed_on(codes, synapses.lateral_rows)).sum(axis=0)
     share = np.divide(np.abs(g_h).sum(axis=0), received, out=np.zeros_like(received), where=received > 0.0)
     return np.minimum(share, 1.0)

@@ -155,6 +155,10 @@ class LearningSettings(Value):
         """Which numbers must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
+    def is_graded(self, mask: np.ndarray | None) -> bool:
+        """Return whether inputs of a batch are graded: its mask must be None, since weights would differ."""
+        return self.inputs == "graded" and mask is None
+
     def penalties(self, n_atoms: int) -> np.ndarray:
         """Return lambda1 of each atom, shape (n_atoms,).
 
