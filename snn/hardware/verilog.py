@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from amaranth.back import verilog
@@ -178,10 +179,7 @@ def _separate(text: str) -> tuple[str, dict[str, str]]:
 def _bench(core: Core, n_steps: int) -> str:
     network = core.layout.network
     step = network.time_step
-    run = simulate(network.network, n_steps * step, Clock(step, network), record_spikes=True)
-    assert run.spikes is not None
-    assert run.registers is not None
-    assert run.registers.spike_messages is not None
+    run: Any = simulate(network.network, n_steps * step, Clock(step, network), record_spikes=True)
     steps = np.rint(run.spikes.times / step).astype(np.int64)
     bits, message_bits = core.neuron_bits, network.format.message_bits
     expected = [
@@ -218,7 +216,7 @@ def _header(core: Core) -> str:
     for name, value in vars(form).items():
         if isinstance(value, str):  # such as RESET_SUBTRACT
             constants[f"{name}_{value}".upper()] = 1
-        elif isinstance(value, int) and name != "delay":
+        elif isinstance(value, int) and name not in ("delay", "threshold", "seed"):
             constants[name.upper()] = int(value)
     for action in Action:
         constants[f"ACTION_{action.name}"] = action.value

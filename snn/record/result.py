@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.locks import cached_property
+from snn.base.value import Value
 from snn.digital.registers import Registers
 from snn.network import NetworkState, SpikingNetwork
 from snn.record.operations import OperationCounts
@@ -19,7 +19,7 @@ from snn.record.stimulus import Stimulus
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SimulationResult(Drawn):
+class SimulationResult(Value, Drawn):
     """Result of `simulate`.
 
     Attributes
@@ -64,10 +64,6 @@ class SimulationResult(Drawn):
     _shown: ClassVar = (
         "duration", "n_spikes", "spike_counts", "spike_rate", "n_steps", "stimulus", "registers",
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        for name in ("spike_counts", "average_soma_current", "window_moments"):
-            object.__setattr__(self, name, checks.read_only(getattr(self, name)))
 
     @property
     def spike_rate(self) -> np.ndarray:
@@ -115,12 +111,13 @@ class SimulationResult(Drawn):
         Deliveries of input spikes are synaptic operations too; a weight of integers that is rounded to zero
         is none.
         """
-        n_inputs = 0 if self.stimulus is None else self.stimulus.n_deliveries()
         n_neurons, n_spikes = self.network.n_neurons, self.n_spikes
         if self.registers is None:
-            deliveries = int(self.network.weights.n_deliveries(self.spike_counts)) + n_inputs
+            deliveries = int(self.network.weights.n_deliveries(self.spike_counts))
         else:
-            deliveries = int(self.spike_counts @ self.registers.network.out_degree) + n_inputs
+            deliveries = int(self.spike_counts @ self.registers.network.out_degree)
+        if self.stimulus is not None:
+            deliveries += self.stimulus.n_deliveries()
         common = {"n_neurons": n_neurons, "spikes": n_spikes, "synaptic_operations": deliveries}
         if self.n_steps is None:
             return OperationCounts.of_exact_run(**common, duration=self.duration)
@@ -136,25 +133,18 @@ class RunawayError(RuntimeError):
         The run up to the last spike.
     """
 
-    def __init__(self, message: str, result: Any) -> None:
-        super().__init__(message)
+    def __init__(self, result: SimulationResult, max_spikes: int, by_drive: float) -> None:
+        super().__init__(result, max_spikes, by_drive)
         self.result = result
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # By default exceptions are pickled with their message alone, without the result.
-        return type(self), (self.args[0], self.result)
-
-
-def runaway_error(result: Any, max_spikes: int, by_drive: float) -> RunawayError:
-    """Return the error of a run that stopped because it had too many spikes."""
-    busiest = np.argsort(-result.spike_counts, kind="stable")[:3]
-    named = ", ".join(
-        f"{int(i)} ({int(result.spike_counts[i]):,} spikes)" for i in busiest if result.spike_counts[i]
-    )
-    return RunawayError(
-        f"the network emitted more than max_spikes = {max_spikes:,} spikes within {result.duration:.6g} time "
-        f"constants; most active are neurons {named}: lateral excitation outruns the firing thresholds, or "
-        f"max_spikes is too small for this run, in which the drive alone would cause up to {by_drive:.3g} "
-        "spikes",
-        result,
-    )
+    def __str__(self) -> str:
+        result, max_spikes, by_drive = self.args
+        counts = result.spike_counts
+        busiest = [i for i in np.argsort(-counts, kind="stable")[:3].tolist() if counts[i]]
+        named = ", ".join(f"{i} ({counts[i]:,} spikes)" for i in busiest)
+        return (
+            f"the network emitted more than max_spikes = {max_spikes:,} spikes within {result.duration:.6g} "
+            f"time constants; most active are neurons {named}: lateral excitation outruns the firing "
+            "thresholds, or max_spikes is too small for this run, in which the drive alone would cause up to "
+            f"{by_drive:.3g} spikes"
+        )

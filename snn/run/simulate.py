@@ -10,7 +10,7 @@ import numpy as np
 from snn._kernels import run_state
 from snn.base import checks
 from snn.network import NetworkState, SpikingNetwork, starting_state
-from snn.record.result import SimulationResult, runaway_error
+from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain, window_moments
 from snn.record.stimulus import Stimulus, excitation, largest_magnitudes, require_fitting
 from snn.run.exact import Exact
@@ -170,7 +170,7 @@ def advanced(
         registers=run.registers(spikes.messages if record_spikes else None),
     )
     if run.n_emitted > max_spikes:
-        raise runaway_error(result, max_spikes, by_drive)
+        raise RunawayError(result, max_spikes, by_drive)
     run.require_valid()
     return result
 
