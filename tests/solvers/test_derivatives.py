@@ -63,7 +63,6 @@ def require_independent(drawn):
     drawn=problems(
         dictionary=[kind for kind in DICTIONARIES if kind not in (*CONVOLUTIONAL, "zero atoms")],
         signals=("noise", "mixture", "sparse", "scaled"),
-        positive=(False, True),
         limited=False,
     )
 )
@@ -129,7 +128,6 @@ def test_gradients_are_the_formula_on_the_support(drawn):
     drawn=problems(
         dictionary=("random", "coherent", "sparse", "integers"),
         signals=("noise", "mixture"),
-        positive=(False, True),
         limited=False,
     ),
     name=st.sampled_from(GRADIENTS),
