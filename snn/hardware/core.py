@@ -80,12 +80,10 @@ def fitted(number: Any, bits: int, overflow: str) -> tuple[Any, Any, Any]:
 
 
 def orders(layout: CoreLayout) -> data.StructLayout:
-    """Return what lanes are told in a cycle.
-
-    ``update``: do a step of the neuron of ``group``, whose input is in ``slot``.  ``deliver``: multiply the
-    weight of ``word`` by ``factor``, and add it to the input of the neuron of ``target`` in ``target_slot``;
-    ``target`` comes a cycle later.  ``value`` is what is loaded to ``group``.
-    """
+    """Return the orders to all lanes in a cycle."""
+    # `update`: do a step of the neuron of `group`, whose input is in `slot`.  `deliver`: multiply the weight
+    # of `word` by `factor`, and add it to the input of the neuron of `target` in `target_slot`; `target`
+    # comes a cycle later.  `value` is loaded to `group`.
     form = layout.format
     group, slot = range(max(layout.n_groups, 2)), range(layout.n_slots)
     return data.StructLayout(
@@ -104,22 +102,13 @@ def orders(layout: CoreLayout) -> data.StructLayout:
 
 
 class Lane(wiring.Component):
-    """One neuron of each group: its registers, the weights that lead to it, and its step.
-
-    Attributes
-    ----------
-    order : In
-        What all lanes are to do: see `orders`.
-    load : In
-        Which memories of this lane take ``order.value``.
-    message, narrow : Out
-        What an updated neuron sends, 0 if it does not fire, and which registers were too narrow; `latency`
-        cycles after the order.
-    """
+    """One neuron of each group: its registers, the weights that lead to it, and its step."""
 
     def __init__(self, layout: CoreLayout, index: int) -> None:
         self.layout, self.index = layout, index
         form = layout.format
+        # `load` says which memories of this lane take the value of the order.  The message, 0 of a neuron
+        # that does not fire, comes `latency` cycles after the order.
         super().__init__(
             {
                 "order": In(orders(layout)),
