@@ -73,7 +73,7 @@ def one_optimum_for_three(of):
 def denoised(of):
     noisy, learned = (
         float(next(line for line in of.splitlines() if line.startswith(name)).split(" dB")[0].split()[-1])
-        for name in ("(noisy)", "learned by spikes, +")
+        for name in ("(noisy)", "learned by spikes")
     )
     assert learned > noisy + 4.0
 
