@@ -25,7 +25,6 @@ from dictlearn.images.patches import (
 from dictlearn.images.preprocessing import join_channels, normalise, remove_mean, split_channels, whiten
 from dictlearn.precompile import warm_up
 from dictlearn.two_phase import rules
-from dictlearn.two_phase.exchange import two_phase_to_nir
 from dictlearn.two_phase.fit import (
     continue_learning,
     learn_dictionary,
@@ -86,7 +85,6 @@ __all__ = [
     "remove_mean",
     "rules",
     "split_channels",
-    "two_phase_to_nir",
     "warm_up",
     "whiten",
 ]

@@ -6,7 +6,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from examples._baselines import learn_by_gradient_descent, learn_with_scikit_lea
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
 from examples._data import held_out, patch_signals, random_network
 from examples._results import write_results
+from snn import NetworkState, SpikeTrain, simulate
 
 # To learn from, drawn once and shown again if more samples are wanted.
 N_PATCHES = 100_000
@@ -435,6 +436,34 @@ def _draw_weights(ax, learners: dict[str, TwoPhaseLearner]) -> None:
     ax.legend(frameon=False, fontsize=7, ncols=2, loc="lower right")
 
 
+def _spikes(
+    network: TwoPhaseNetwork, signal: np.ndarray, penalty: float, settings: LearningSettings
+) -> SpikeTrain:
+    """Return the spikes of both phases of a network of positive numbers."""
+    without, with_feedback = (
+        network.spiking_network(signal, penalty=penalty, gamma=gamma) for gamma in (0.0, settings.kappa)
+    )
+    state = NetworkState(
+        membrane_potential=settings.initial_potential * without.firing_threshold,
+        synaptic_current=np.zeros(without.n_neurons),
+    )
+    first = simulate(without, settings.duration, state=state, record_spikes=True)
+    # Feedback acts on the filtered spikes, so that it acts at once.
+    sent = np.exp(first.spikes.times - settings.duration)
+    filtered = np.bincount(first.spikes.neurons, weights=sent, minlength=without.n_neurons)
+    current = first.state.synaptic_current.copy()
+    current[: network.n_inputs] += settings.kappa * network.feedback @ filtered[network.n_inputs :]
+    state = replace(first.state, synaptic_current=current)
+    second = simulate(with_feedback, settings.duration, state=state, record_spikes=True)
+    return SpikeTrain(
+        times=np.concatenate([first.spikes.times, second.spikes.times]),
+        neurons=np.concatenate([first.spikes.neurons, second.spikes.neurons]),
+        n_neurons=without.n_neurons,
+        start=0.0,
+        stop=second.state.time,
+    )
+
+
 def _draw_rasters(
     task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwork, arguments: argparse.Namespace
 ) -> None:
@@ -445,13 +474,7 @@ def _draw_rasters(
     history = learner.history
     moments = (("before learning", beginning), (f"after {learner.n_samples:,} samples", learner.network))
     for ax, (when, network) in zip(axes, moments, strict=True):
-        spikes = network.spikes(
-            signal,
-            penalty=settings.penalty * learner.scale,
-            kappa=settings.kappa,
-            duration=settings.duration,
-            initial_potential=settings.initial_potential,
-        )
+        spikes = _spikes(network, signal, settings.penalty * learner.scale, settings)
         spikes.plot(ax=ax)
         ax.axvline(settings.duration, color=RED, linewidth=0.8, label="feedback is switched on")
         # A row for each neuron that fired.

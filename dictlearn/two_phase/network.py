@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.atoms import checked_atoms
 from dictlearn.signals import checked_signals
-from dictlearn.two_phase.layers import Layers, Population, Signs, difference
-from dictlearn.two_phase.phases import Phase, forget_debt, run_phases, thread_count
+from dictlearn.two_phase.layers import Layers, Signs
+from dictlearn.two_phase.phases import Phase, run_phases, thread_count
 from dictlearn.two_phase.settings import INPUTS, checked_phases, share
 from dictlearn.two_phase.synapses import Synapses, checked_format
-from snn import Exact, NetworkState, SpikeTrain, SpikingNetwork, simulate
+from snn import Exact, SpikingNetwork
 from snn.base import checks
-from snn.base.describe import Described, memory, number, value_range
+from snn.base.describe import Described
+from snn.base.value import Value
 from snn.digital import FixedPoint
 from snn.run.run import Time
+
+if TYPE_CHECKING:
+    import nir
 
 EXACT = Exact()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TwoPhaseNetwork(Described):
+class TwoPhaseNetwork(Value, Described):
     """A spiking network with feedback, which codes signals and observes the gradient of its weights.
 
     M input neurons (threshold 1) drive N coding neurons (thresholds diag H), which inhibit each other
@@ -66,6 +69,8 @@ class TwoPhaseNetwork(Described):
     Lin and Tang (2018), arXiv:1805.08952, section 3 and equation 8.
     """
 
+    _shown: ClassVar = ("n_inputs", "n_atoms", "lateral", "positive_code")
+
     feedforward: np.ndarray
     feedback: np.ndarray
     lateral: np.ndarray
@@ -85,8 +90,8 @@ class TwoPhaseNetwork(Described):
             positive_signals: bool = True,
         ) -> None: ...
 
-    def __post_init__(self) -> None:
-        signs = self.signs
+    def _check(self) -> None:
+        least, values = self.signs.least_weight, vars(self)
         given = checks.real_array(
             "feedforward", self.feedforward, shape=(None, None), meaning="(n_atoms, n_inputs)"
         )
@@ -96,18 +101,16 @@ class TwoPhaseNetwork(Described):
             ("feedback", (n_inputs, n_atoms), "(n_inputs, n_atoms)"),
             ("lateral", (n_atoms, n_atoms), "(n_atoms, n_atoms)"),
         ):
-            matrix = checks.real_array(name, getattr(self, name), shape=shape, meaning=meaning)
-            if matrix.min() < signs.least_weight:
+            values[name] = checks.real_array(name, values[name], shape=shape, meaning=meaning)
+            if values[name].min() < least:
                 raise ValueError(
-                    f"{name} must not be negative; got {matrix.min()} (positive_atoms=False allows it)"
+                    f"{name} must not be negative; got {values[name].min()} (positive_atoms=False allows it)"
                 )
-            object.__setattr__(self, name, checks.read_only(matrix))
         thresholds = np.diagonal(self.lateral)
         if thresholds.min() <= 0.0:
-            atom = int(np.argmin(thresholds))
             raise ValueError(
-                f"lateral must have a positive diagonal, the thresholds; got {thresholds[atom]} "
-                f"at [{atom}, {atom}]"
+                f"lateral must have a positive diagonal, the thresholds; got {thresholds.min()} for atom "
+                f"{int(np.argmin(thresholds))}"
             )
 
     @classmethod
@@ -158,14 +161,6 @@ class TwoPhaseNetwork(Described):
         synapses = self.synapses()
         synapses.round(checked_format(weight_format, self.signs), np.random.default_rng(rng))
         return TwoPhaseNetwork.of_synapses(synapses)
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            "input neurons": _in_pairs(self.n_inputs, self.layers.inputs),
-            "coding neurons": _in_pairs(self.n_atoms, self.layers.coding),
-            "memory": memory(sum(matrix.nbytes for matrix in self._matrices)),
-            "thresholds": value_range(np.diagonal(self.lateral)),
-        }
 
     @property
     def n_inputs(self) -> int:
@@ -255,7 +250,7 @@ class TwoPhaseNetwork(Described):
         inputs: str = "spiking",
         n_jobs: int | None = None,
     ) -> tuple[Phase, Phase]:
-        """Run each signal at gamma = 0, then, all states kept, at gamma = kappa.
+        """Run each signal at gamma = 0, then, all states kept, at gamma = kappa; return both phases.
 
         Parameters
         ----------
@@ -263,31 +258,15 @@ class TwoPhaseNetwork(Described):
             x; not negative, unless signals may be.
         penalty : float or array_like, shape (n_atoms,)
             lambda1, positive; of all atoms or of each.
-        kappa : float, default 0.7
-            Strength of the feedback in the second phase, in (0, 1).
-        duration : float, default 20.0
-            Length of each phase, in synaptic time constants.
+        kappa, duration, initial_potential, time_step, integration, inputs
+            As for `LearningSettings`.  Potentials begin at 0 by default: then a neuron with rate r loses half
+            a spike, on average, in the first phase; at 0.5 that bias is gone.
         reweighting : array_like, shape (n_atoms,), optional
             s, the weights of the penalty, not negative; by default 1.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
             True where a signal is known, by default everywhere.  Elsewhere it is not looked at.
-        initial_potential : float, default 0.0
-            Where potentials start, as a share of the thresholds, in [0, 1).  At 0 a neuron with rate
-            r loses half a spike, on average, in the first phase and none in the second; at 0.5 that bias
-            is gone.
-        time_step : float, optional
-            Run on a clock of this step, and not from event to event.
-        integration : {"exact", "euler"}, default "exact"
-            How the steps of a clock are done; see `snn.RealNeuron`.  "exact" keeps charge.  "euler"
-            resets potentials to zero too, the papers' setting.
-        inputs : {"spiking", "graded"}, default "spiking"
-            How input neurons send; see `LearningSettings`.
         n_jobs : int, optional
             Number of threads; the result does not depend on it.
-
-        Returns
-        -------
-        without_feedback, with_feedback : Phase
 
         Raises
         ------
@@ -307,68 +286,6 @@ class TwoPhaseNetwork(Described):
             task, (0.0, kappa), duration, initial_potential, n_jobs=n_jobs, how=how, graded=graded
         )
         return first, second
-
-    def spikes(
-        self,
-        signal: ArrayLike,
-        *,
-        penalty: float | ArrayLike,
-        kappa: float = 0.7,
-        duration: float = 20.0,
-        reweighting: ArrayLike | None = None,
-        mask: ArrayLike | None = None,
-        initial_potential: float = 0.0,
-    ) -> SpikeTrain:
-        """Return all spikes of `run` on one signal, inputs first; the feedback comes on at `duration`.
-
-        Parameters
-        ----------
-        signal : array_like, shape (n_inputs,)
-            x.
-        penalty, kappa, duration, reweighting, initial_potential
-            As for `run`.
-        mask : array_like of bool, shape (n_inputs,), optional
-            True where x is known.
-        """
-        kappa, duration, initial_potential, *_ = checked_phases(kappa, duration, initial_potential)
-        without, with_feedback = (
-            self.spiking_network(signal, penalty=penalty, reweighting=reweighting, mask=mask, gamma=gamma)
-            for gamma in (0.0, kappa)
-        )
-        state = NetworkState(
-            membrane_potential=initial_potential * without.firing_threshold,
-            synaptic_current=np.zeros(without.n_neurons),
-        )
-        first = simulate(without, duration, state=state, record_spikes=True)
-        # As in `run_phases`: feedback acts on the filtered spikes, so that it acts at once.
-        assert first.spikes is not None
-        filtered = np.bincount(
-            first.spikes.neurons,
-            weights=np.exp(first.spikes.times - duration),
-            minlength=without.n_neurons,
-        )
-        current, layers = first.state.synaptic_current.copy(), self.layers
-        change = kappa if mask is None else kappa * np.ravel(mask)
-        received = change * (self.feedback @ difference(layers.coding, filtered[np.newaxis])[0])
-        for inputs in layers.inputs:
-            current[inputs.neurons] += inputs.sign * received
-        potential = first.state.membrane_potential.copy()
-        if len(layers.inputs) == 2:
-            forget_debt(potential[np.newaxis], layers)
-        state = NetworkState(
-            membrane_potential=potential,
-            synaptic_current=current,
-            time=first.state.time,
-        )
-        second = simulate(with_feedback, duration, state=state, record_spikes=True)
-        assert second.spikes is not None
-        return SpikeTrain(
-            times=np.concatenate([first.spikes.times, second.spikes.times]),
-            neurons=np.concatenate([first.spikes.neurons, second.spikes.neurons]),
-            n_neurons=without.n_neurons,
-            start=0.0,
-            stop=second.state.time,
-        )
 
     def code(
         self,
@@ -453,10 +370,47 @@ class TwoPhaseNetwork(Described):
             n_threads=thread_count(n_jobs),
         )
 
+    def to_nir(
+        self,
+        *,
+        penalty: float,
+        gamma: float,
+        reweighting: ArrayLike | None = None,
+        time_constant: float = 1.0,
+    ) -> nir.NIRGraph:
+        """Return the network in one of its phases as a NIR graph whose input is the signal.
+
+        Two populations, "input_neurons" and "coding_neurons", each with synapses of its own::
+
+            Input(x) -> Affine((1 - gamma) I, 0) -> input_neurons -> LI -> Affine(F, 0) -> coding_neurons
+            coding_neurons -> LI -> Affine(-(H - diag H), 0) -> coding_neurons
+            coding_neurons -> LI -> Affine(gamma B, 0) -> input_neurons
+
+        and the bias -(1 - gamma) lambda1 s of the coding neurons.  At gamma = 0 the last line is left out.
+        In a population of pairs the neurons with the sign of the signal come first.  Each phase is a graph,
+        since NIR cannot say that gamma changes; potentials start at zero.
+        ``snn.exchange.from_nir(graph, signal=x, order=["input_neurons", "coding_neurons"])`` reads it back.
+
+        Parameters
+        ----------
+        penalty, gamma, reweighting
+            As for `spiking_network`.
+        time_constant : float, default 1.0
+            The synaptic time constant in the graph's unit of time.
+        """
+        from snn.exchange import to_nir  # here, because nothing else needs it
+
+        layers, x = self.layers, np.zeros(self.n_inputs)
+        network = self.spiking_network(x, penalty=penalty, gamma=gamma, reweighting=reweighting)
+        nothing = np.zeros((self.n_inputs, self.n_atoms))
+        n_first = layers.n_input_neurons
+        return to_nir(
+            network,
+            input_weights=(1.0 - gamma) * layers.drives(np.eye(self.n_inputs), nothing).T,
+            populations={"input_neurons": n_first, "coding_neurons": layers.n_neurons - n_first},
+            time_constant=time_constant,
+        )
+
     @property
     def _matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return self.feedforward, self.feedback, self.lateral
-
-
-def _in_pairs(size: int, populations: Sequence[Population]) -> str:
-    return f"{number(size)} pairs" if len(populations) == 2 else number(size)

@@ -17,7 +17,6 @@ from dictlearn import (
     learn_dictionary,
     new_learner,
     random_dictionary,
-    two_phase_to_nir,
 )
 from snn.digital import FixedPoint
 from tests.dictlearn.refused import each_refused
@@ -53,8 +52,8 @@ def learner(network=NETWORK, settings=SETTINGS, scale=1.0, **options):
     return TwoPhaseLearner(network, settings, scale=scale, **options)
 
 
-def nir(network=NETWORK, **options):
-    return two_phase_to_nir(network, **{"penalty": 0.1, "gamma": 0.5, **options})
+def nir(**options):
+    return NETWORK.to_nir(**{"penalty": 0.1, "gamma": 0.5, **options})
 
 
 FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=-13)]
@@ -96,14 +95,12 @@ FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=
     (run, ValueError, {"signals": [np.ones((1, 2)), -GOOD, HOLES], "penalty": [0.0, [0.1, 0.0]], "kappa": [1.0, 0.0], "duration": [0.0], "initial_potential": [1.0, -0.1]}),
     (run, ValueError, {"reweighting": [[1.0], [1.0, -1.0]], "time_step": [0.3, 0.0], "integration": ["rk4"]}),
     (run, TypeError, {"mask": [[1, 0, 1]]}),
-    (lambda: NETWORK.spikes(np.ones(3), penalty=0.1, kappa=0.0), ValueError, "kappa must"),
     (lambda: NETWORK.code(GOOD, penalty=0.1, mask=GOOD[:1] > 0), ValueError, "mask must have"),
     (lambda: NETWORK.code(GOOD, penalty=0.1, gamma=1.0), ValueError, "gamma must"),
     (lambda: NETWORK.code(GOOD, penalty=0.1, duration=-1.0), ValueError, "duration must"),
     (lambda: NETWORK.spiking_network(np.ones(3), penalty=0.1, gamma=1.5), ValueError, "gamma must lie"),
     (lambda: NETWORK.spiking_network(GOOD, penalty=0.1, gamma=0.5), ValueError, "signal must be one"),
     (nir, ValueError, {"gamma": [1.0], "penalty": [-0.1], "reweighting": [[1.0]], "time_constant": [0.0]}),
-    (nir, TypeError, {"network": ["network"]}),
     (settings, ValueError, {"penalty": [[0.1, 0.0], [0.1, np.nan], [], [[0.1]]], "kappa": [1.0, 0.0], "readout": ["counts"], "inputs": ["analog"], "integration": ["rk4"], "weight_format": FORMATS}),
     (lambda: settings(inputs="graded", readout="rate"), ValueError, "readout must be 'current' where inputs are graded"),
     (lambda: run(inputs="graded", mask=[True, False, True]), ValueError, "mask must be None"),
