@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -83,30 +83,25 @@ class OperationCounts(Drawn):
             object.__setattr__(self, name, checks.read_only(array) if array.ndim else array.item())
 
     @classmethod
-    def of_exact_run(
-        cls, *, n_neurons: int, spikes: Count, synaptic_operations: Count, duration: float | np.ndarray
+    def of_run(
+        cls,
+        *,
+        n_neurons: int,
+        spikes: Count,
+        synaptic_operations: Count,
+        duration: float | np.ndarray,
+        n_steps: Count | None = None,
     ) -> OperationCounts:
-        """Return the counts of exact runs of a network with this number of neurons."""
-        return cls(
-            spikes=spikes,
-            synaptic_operations=synaptic_operations,
-            membrane_updates=spikes + synaptic_operations,
-            neuron_time=n_neurons * duration,
-            synapse_time=n_neurons * n_neurons * duration,
-        )
-
-    @classmethod
-    def of_clock(
-        cls, *, n_neurons: int, spikes: Count, synaptic_operations: Count, n_steps: Count
-    ) -> OperationCounts:
-        """Return the counts of runs on a clock of a network with this number of neurons."""
-        return cls(
-            spikes=spikes,
-            synaptic_operations=synaptic_operations,
-            membrane_updates=n_neurons * n_steps,
-            neuron_updates=n_neurons * n_steps,
-            dense_synaptic_operations=n_neurons * n_neurons * n_steps,
-        )
+        """Return the counts of runs of a network, exact ones or of this number of steps of a clock."""
+        n_weights = n_neurons * n_neurons
+        counts: dict[str, Any]
+        if n_steps is None:
+            counts = {"neuron_time": n_neurons * duration, "synapse_time": n_weights * duration}
+            updates = spikes + synaptic_operations
+        else:
+            updates = n_neurons * n_steps
+            counts = {"neuron_updates": updates, "dense_synaptic_operations": n_weights * n_steps}
+        return cls(spikes=spikes, synaptic_operations=synaptic_operations, membrane_updates=updates, **counts)
 
     def __add__(self, other: OperationCounts) -> OperationCounts:
         if not isinstance(other, OperationCounts):

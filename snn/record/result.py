@@ -111,17 +111,19 @@ class SimulationResult(Value, Drawn):
         Deliveries of input spikes are synaptic operations too; a weight of integers that is rounded to zero
         is none.
         """
-        n_neurons, n_spikes = self.network.n_neurons, self.n_spikes
         if self.registers is None:
             deliveries = int(self.network.weights.n_deliveries(self.spike_counts))
         else:
             deliveries = int(self.spike_counts @ self.registers.network.out_degree)
         if self.stimulus is not None:
             deliveries += self.stimulus.n_deliveries()
-        common = {"n_neurons": n_neurons, "spikes": n_spikes, "synaptic_operations": deliveries}
-        if self.n_steps is None:
-            return OperationCounts.of_exact_run(**common, duration=self.duration)
-        return OperationCounts.of_clock(**common, n_steps=self.n_steps)
+        return OperationCounts.of_run(
+            n_neurons=self.network.n_neurons,
+            spikes=self.n_spikes,
+            synaptic_operations=deliveries,
+            duration=self.duration,
+            n_steps=self.n_steps,
+        )
 
 
 class RunawayError(RuntimeError):

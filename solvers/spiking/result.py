@@ -61,14 +61,14 @@ class SpikingCodingResult(SparseCodingResult):
 
     def _network_operations(self) -> dict[str, OperationCounts]:
         counts = self.sparse_spike_counts
-        common: dict[str, Any] = {
-            "n_neurons": counts.shape[1],
-            "spikes": self.n_steps,
-            "synaptic_operations": _synaptic_operations(self.problem, counts, self.info.get("network")),
-        }
-        if self.n_clock_steps is None:
-            return {NETWORK: OperationCounts.of_exact_run(**common, duration=self.duration)}
-        return {NETWORK: OperationCounts.of_clock(**common, n_steps=self.n_clock_steps)}
+        run = OperationCounts.of_run(
+            n_neurons=counts.shape[1],
+            spikes=self.n_steps,
+            synaptic_operations=_synaptic_operations(self.problem, counts, self.info.get("network")),
+            duration=self.duration,
+            n_steps=self.n_clock_steps,
+        )
+        return {NETWORK: run}
 
     def _facts(self) -> dict[str, str]:
         return {

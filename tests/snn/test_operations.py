@@ -40,7 +40,7 @@ def test_hand_counts_of_the_golden_network_on_a_clock():
 
 
 def test_part_of_a_step_is_a_step_and_rounding_is_none():
-    counts = OperationCounts.of_exact_run(n_neurons=3, spikes=1, synaptic_operations=2, duration=0.3)
+    counts = OperationCounts.of_run(n_neurons=3, spikes=1, synaptic_operations=2, duration=0.3)
     assert counts.on_clock(0.1).neuron_updates == 9  # 0.3 / 0.1 is a little less than 3, 0.9 / 0.1 is 9
     assert counts.on_clock(0.25).neuron_updates == 4  # 0.9 of neuron time
     assert counts.on_clock(1.0).neuron_updates == 1
@@ -67,7 +67,7 @@ def test_every_form_of_weights_against_its_dense_matrix(name):
 
 def test_counts_of_several_runs_are_arrays_and_have_a_total():
     deliveries = golden_network().weights.n_deliveries(np.array([[1, 0, 2], [0, 0, 0]]))
-    counts = OperationCounts.of_exact_run(
+    counts = OperationCounts.of_run(
         n_neurons=3, spikes=np.array([3, 0]), synaptic_operations=deliveries, duration=np.array([2.0, 0.5])
     )
     np.testing.assert_array_equal(counts.synaptic_operations, [6, 0])
