@@ -68,7 +68,7 @@ def subtract(target, factor, source):
 
 @inlined
 def copy(target, source):
-    """Copy a vector."""
+    """Copy the first entries of a vector."""
     for i in range(target.shape[0]):
         target[i] = source[i]
 

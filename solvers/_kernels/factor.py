@@ -75,21 +75,19 @@ def new_working_set(capacity):
 @inner
 def copy_members(new, work, n_members, size):
     """Copy members of W, of which S has `size`, to another working set."""
+    copy(new.atoms[:n_members], work.atoms)
+    copy(new.correlation[:n_members], work.correlation)
+    copy(new.l1_weight[:n_members], work.l1_weight)
+    copy(new.inverse_norm[:n_members], work.inverse_norm)
+    copy(new.positive[:n_members], work.positive)
+    copy(new.active[:size], work.active)
+    copy(new.sign[:size], work.sign)
+    copy(new.image[:size], work.image)
+    copy(new.value[:size], work.value)
     for k in range(n_members):
-        new.atoms[k] = work.atoms[k]
-        new.correlation[k] = work.correlation[k]
-        new.l1_weight[k] = work.l1_weight[k]
-        new.inverse_norm[k] = work.inverse_norm[k]
-        new.positive[k] = work.positive[k]
-        for i in range(n_members):
-            new.gram[k, i] = work.gram[k, i]
+        copy(new.gram[k, :n_members], work.gram[k])
     for k in range(size):
-        new.active[k] = work.active[k]
-        new.sign[k] = work.sign[k]
-        new.image[k] = work.image[k]
-        new.value[k] = work.value[k]
-        for i in range(size):
-            new.factor[k, i] = work.factor[k, i]
+        copy(new.factor[k, :size], work.factor[k])
     new.n_multiply_adds[0] = work.n_multiply_adds[0]
 
 

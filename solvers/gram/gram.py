@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from snn import DenseRows, StencilWeights
 from snn.base import checks
 from snn.base.describe import memory
 from snn.base.locks import cached_property
+from snn.base.value import Value
 from snn.weights.protocol import Weights
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import Terms
@@ -79,19 +80,7 @@ def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
     return problem.n_signals > min(most_signals, FEWEST_SHARING - 1) or problem.is_prepared
 
 
-def with_shared_conversion(problem: LassoProblem, n_penalties: int) -> LassoProblem:
-    """Return the problem of which many will be made with other penalties, one after the other.
-
-    Where the Gram matrix is too large, they share the atoms in single precision, even of a single signal.
-    """
-    if n_penalties >= FEWEST_SHARING:
-        problem = problem.prepared()
-    if shares_products(problem):
-        problem.once(UnitAtoms, whatever_penalty=True)
-    return problem
-
-
-class Gram:
+class Gram(Value):
     """Products of atoms for the active-set method and for a network; curvatures are part of the diagonal."""
 
     def __init__(self, model: LassoModel) -> None:
@@ -99,7 +88,7 @@ class Gram:
         self._squared_norms = model.squared_norms
         # The thresholds of neurons.  An atom of norm zero has the largest ||d_i||^2 instead: its neuron has
         # a negative drive and no weights, and never fires.
-        self.diagonal = model.atoms.positive_squared_norms + model.curvatures
+        self.diagonal = checks.read_only(model.atoms.positive_squared_norms + model.curvatures)
         # Neurons of a network are in groups of so many positive ones, followed by their negative ones.
         self.group_length = model.n_atoms
         # Of entries that were computed on demand for a network of one signal.
@@ -136,11 +125,6 @@ class FullGram(Gram):
         super().__init__(model)
         # The matrix is computed before workers share it.
         self._gram = model.gram
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy forgets that they are read-only, for which kernels are compiled.
-        frozen = {name: checks.read_only(state[name]) for name in ("_gram", "_squared_norms")}
-        vars(self).update(state, **frozen)
 
     @cached_property
     def _inhibition(self) -> DenseRows:

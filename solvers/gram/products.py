@@ -130,9 +130,8 @@ def codes_of_many(
     members = Members(problem, CAPACITY_OF_MANY)
     searches = []
     for signal in signals:
-        search = ListedSearch(members, signal, max_rounds)
-        search.start_listed(start, signal)
-        searches.append(search)
+        searches.append(ListedSearch(members, signal, max_rounds))
+        searches[-1].start(start, signal)
     factors = problem.atoms.norms / problem.l1_weights
     figures = {name: np.empty(len(searches)) for name in ("objective", "duality_gap", "kkt_violation")}
     n_plain = PLAIN if not len(start.values) else 1
@@ -173,14 +172,8 @@ class ListedSearch(Search):
         super().__init__(members, number, 0.0, max_rounds)
         self._tolerance = ROUNDING * float(norms_of(self.signal[np.newaxis])[0])
         self.n_listed = LISTED  # atoms that the next product has to list beside the support
-        self._is_settled = True
         # A signal of zeros has a code of zeros.
         self.is_done = self.ended = self._tolerance == 0.0
-
-    def start_listed(self, start: CompressedRows, number: int) -> None:
-        """Solve the problem of the atoms that a start names."""
-        self.start(start, number)
-        self._is_settled = not self.n_members
 
     def advance(self, largest: Largest, k: int) -> bool:
         """Go on with the atoms that the residual pulls most; return True if there was nothing left to do."""
@@ -197,7 +190,7 @@ class ListedSearch(Search):
             self.is_done = self.ended = bool(largest.others[k] + error < 1.0)
             self.n_listed *= 4
             return self.is_done
-        rows, self._is_settled = self.rows_of(listed), False
+        rows = self.rows_of(listed)
         self.begin(self.atoms, np.sign(self.code))
         while len(joining):
             self.join(listed[joining], rows[joining])
@@ -211,12 +204,10 @@ class ListedSearch(Search):
 
     def settle(self) -> None:
         """Solve the equations of the support once more, with its atoms in order."""
-        if self._is_settled:
-            return
-        self._is_settled = True
-        order = np.argsort(self.atoms)
-        self.begin(self.atoms[order], np.sign(self.code[order]))
-        self.refine(self.solve())
+        if len(self.atoms):
+            order = np.argsort(self.atoms)
+            self.begin(self.atoms[order], np.sign(self.code[order]))
+            self.refine(self.solve())
 
     def _violating(self, atoms: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the places of those of some atoms outside of the support that violate most."""

@@ -15,10 +15,11 @@ from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.describe import Drawn
 from snn.base.locks import cached_property
 from snn.base.value import Value
-from solvers.gram.gram import shares_products, with_shared_conversion
+from solvers.gram.gram import FEWEST_SHARING, shares_products
 from solvers.methods.method import Method
 from solvers.methods.registry import named_method
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.matrix import UnitAtoms
 from solvers.problem.messages import warn_if_ill_posed
 from solvers.results.operations import DRIVE, OperationLedger, added
 from solvers.results.result import SparseCodingResult, Status, convergence_warning
@@ -148,9 +149,13 @@ def path(
     is_cut = mask is not None and mask.ndim == 1 and mask.dtype == np.bool_ and problem.atoms.is_matrix
     if is_cut:
         problem = problem.ordinary()
-    problem = with_shared_conversion(problem, n_multiples if multiples is None else np.size(multiples))
-    if not shares_products(problem) and problem.fits(8 * problem.n_signals * problem.n_atoms):
-        _ = problem.correlations  # once for all penalties
+    if (n_multiples if multiples is None else np.size(multiples)) >= FEWEST_SHARING:
+        problem = problem.prepared()
+    # What is computed once for all penalties: atoms in single precision, or correlations.
+    if shares_products(problem):
+        problem.once(UnitAtoms, whatever_penalty=True)
+    elif problem.fits(8 * problem.n_signals * problem.n_atoms):
+        _ = problem.correlations
     if multiples is None:
         multiples = _default_multiples(problem, n_multiples, smallest)
     else:
