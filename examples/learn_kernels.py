@@ -35,7 +35,7 @@ from dictlearn import (
     prepare_image,
     random_patches,
 )
-from dictlearn.images.kernels import batches_of_crops, random_kernels
+from dictlearn.images.kernels import Crops, random_kernels
 from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, ORANGE, PURPLE, SKY, figure, parser, save, signal_to_noise, table
 from examples._data import grey_photograph, photograph_as_it_comes
@@ -87,10 +87,8 @@ def task(n_kernels: int, n_crops: int, n_held_out: int) -> Task:
 
 
 def some_crops(details: list[np.ndarray], n_crops: int) -> np.ndarray:
-    batches = batches_of_crops(
-        details, (CROP_SIDE, CROP_SIDE), (KERNEL_SIDE, KERNEL_SIDE), 1, batch_size=1, seed=0, number=0
-    )
-    crops = np.concatenate([batch.of(details) for batch in batches[:n_crops]])
+    every = Crops(details, (CROP_SIDE, CROP_SIDE), (KERNEL_SIDE, KERNEL_SIDE), 1, 1, 0)
+    crops = np.concatenate([every.cut(batch) for batch in every.batches(0)[:n_crops]])
     if len(crops) < n_crops:
         raise SystemExit(f"the photographs have {len(crops)} crops; got {n_crops}")
     return crops

@@ -17,13 +17,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dictlearn.images.frame import CodedImage, Frame, PreparedImage, background_of, frame_of, prepare_image
-from dictlearn.images.kernels import (
-    KernelLearner,
-    KernelSettings,
-    batches_of_crops,
-    learn_kernels,
-    random_kernels,
-)
+from dictlearn.images.kernels import Crops, KernelLearner, KernelSettings, learn_kernels, random_kernels
 from dictlearn.resumable import Course
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
@@ -177,11 +171,10 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         )
         settings = self._settings()
         frame, details = self._details(X)
-        crops = self._crops(frame, details)
         learner, seed = self._first_learner(frame, details, settings)
-        task = {"n_passes": n_passes, "n_jobs": self.n_jobs, "seed": seed, **crops}
+        crops = self._crops(frame, details, seed)
         try:
-            learn_kernels(learner, details, course=course, **task)
+            learn_kernels(learner, crops, n_passes=n_passes, n_jobs=self.n_jobs, course=course)
         finally:
             # After Ctrl-C too: what was learned from whole batches.
             if learner.n_batches > 0:
@@ -199,7 +192,6 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         """
         settings = self._settings()
         frame, details = self._details(X)
-        crops = self._crops(frame, details)
         is_first = not hasattr(self, "learner_")
         if is_first:
             learner, seed = self._first_learner(frame, details, settings)
@@ -209,9 +201,9 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             self._require_same(learner, frame, settings)
             learner.settings = settings
         # The first pass of another seed: its crops differ from those before.
-        geometry = {"kernel_size": learner.kernel_size, "stride": self.stride, **crops}
-        for batch in batches_of_crops(details, **geometry, seed=seed + n_passes, number=0):
-            learner.learn(batch.of(details), n_jobs=self.n_jobs)
+        crops = self._crops(frame, details, seed + n_passes)
+        for batch in crops.batches(0):
+            learner.learn(crops.cut(batch), n_jobs=self.n_jobs)
         if is_first:
             self._keep_form(frame, details, seed)
         self._keep(learner, n_passes + 1)
@@ -343,8 +335,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             )
         return self.solver or solve_active_set
 
-    def _crops(self, frame: Frame, details: list[np.ndarray]) -> dict[str, Any]:
-        """Return the size of crops and batches, checked."""
+    def _crops(self, frame: Frame, details: list[np.ndarray], seed: int) -> Crops:
+        """Return how images are cut into crops, checked."""
         kernel_size = frame.size("kernel_size", self.kernel_size)
         if self.crop_size is None:
             pixels, kernels = SIGNAL_CROP if frame.is_signal else IMAGE_CROP
@@ -360,7 +352,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
                 "they had no neighbours: pass some times kernel_size, or None",
                 UserWarning,
             )
-        return {"crop_size": crop_size, "batch_size": self.batch_size}
+        return Crops(details, crop_size, kernel_size, self.stride, self.batch_size, seed)
 
     def _details(self, X: list[np.ndarray] | ArrayLike) -> tuple[Frame, list[np.ndarray]]:
         """Return the frame of images, and the images without their backgrounds."""

@@ -38,6 +38,8 @@ CANDIDATES = 20
 # Between two kernels of a random start.
 LARGEST_COSINE = 0.999
 NOTHING_BESIDE = Course()
+# The shape of crops, and of each crop its image and its upper left corner.
+Batch = tuple[tuple[int, int], list[tuple[int, int, int]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,38 +324,70 @@ def random_kernels(
     return kernels.reshape(n_kernels, *patches.shape[1:])
 
 
+class Crops(NamedTuple):
+    """Images, and how they are cut into batches of crops, pass after pass."""
+
+    images: list[np.ndarray]
+    size: tuple[int, int]
+    kernel_size: tuple[int, int]
+    stride: int
+    batch_size: int
+    seed: int
+
+    def batches(self, number: int) -> list[Batch]:
+        """Return which crops make the batches of one pass, in a random order."""
+        # An image gives as many crops as cover its area, from places that are all equally likely; so every
+        # pass has as many batches.
+        rng = np.random.default_rng([self.seed, number])
+        corners: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+        for n, image in enumerate(self.images):
+            shape = self.shape_of(image.shape)
+            count = max(1, round(image.shape[0] * image.shape[1] / (shape[0] * shape[1])))
+            tops = rng.integers(image.shape[0] - shape[0] + 1, size=count)
+            lefts = rng.integers(image.shape[1] - shape[1] + 1, size=count)
+            corners.setdefault(shape, []).extend((n, *corner) for corner in zip(tops, lefts, strict=True))
+        batches = []
+        for shape, places in corners.items():
+            order = rng.permutation(len(places))
+            for first in range(0, len(order), self.batch_size):
+                batches.append((shape, [places[k] for k in order[first : first + self.batch_size]]))
+        return [batches[k] for k in rng.permutation(len(batches))]
+
+    def cut(self, batch: Batch) -> np.ndarray:
+        """Return the crops of a batch, shape (n_crops, rows, columns[, channels])."""
+        (rows, columns), places = batch
+        return np.stack([self.images[n][top : top + rows, left : left + columns] for n, top, left in places])
+
+    def shape_of(self, image_shape: tuple[int, ...]) -> tuple[int, int]:
+        """Return (rows, columns) of the crops of an image: the largest that the grid of kernels covers."""
+        largest = (min(image_shape[0], self.size[0]), min(image_shape[1], self.size[1]))
+        return valid_shape(largest, self.kernel_size, self.stride, pad=False)
+
+
 def learn_kernels(
     learner: KernelLearner,
-    details: list[np.ndarray],
+    crops: Crops,
     *,
     n_passes: int,
-    crop_size: tuple[int, int],
-    batch_size: int,
-    seed: int,
     n_jobs: int | None = None,
     course: Course = NOTHING_BESIDE,
 ) -> None:
     """Let a learner learn from passes through images, from where it or its checkpoint is."""
-    geometry = (details, crop_size, learner.kernel_size, learner.settings.stride)
-    passes = [
-        batch
-        for number in range(n_passes)
-        for batch in batches_of_crops(*geometry, batch_size=batch_size, seed=seed, number=number)
-    ]
+    passes = [batch for number in range(n_passes) for batch in crops.batches(number)]
 
     def learn(batch: Batch) -> float:
-        learner.learn(batch.of(details), n_jobs=n_jobs)
+        learner.learn(crops.cut(batch), n_jobs=n_jobs)
         history = learner.history
         return history["objective"][-1] / max(history["energy"][-1], np.finfo(float).tiny)
 
     def identity() -> dict[str, Any]:
         return {
-            "images": digest(details),
-            "sizes of images": [detail.shape for detail in details],
+            "images": digest(crops.images),
+            "sizes of images": [image.shape for image in crops.images],
             "settings": asdict(learner.settings),
             "kernels' shape": learner.kernels.shape,
-            "crop_size": crop_size,
-            "batch_size": batch_size,
+            "crop_size": crops.size,
+            "batch_size": crops.batch_size,
             "start": digest([learner.kernels]) if learner.n_batches == 0 else None,
         }
 
@@ -362,58 +396,7 @@ def learn_kernels(
         learn,
         lambda _: passes[learner.n_batches :],
         end=len(passes),
-        seed=seed,
+        seed=crops.seed,
         course=course,
         identity=identity,
     )
-
-
-class Batch(NamedTuple):
-    """Crops of one shape: (rows, columns), and of each crop its image and its upper left corner."""
-
-    shape: tuple[int, int]
-    places: list[tuple[int, int, int]]
-
-    def of(self, images: list[np.ndarray]) -> np.ndarray:
-        """Return the crops, shape (n_crops, rows, columns[, channels])."""
-        rows, columns = self.shape
-        return np.stack([images[n][top : top + rows, left : left + columns] for n, top, left in self.places])
-
-
-def batches_of_crops(
-    images: list[np.ndarray],
-    crop_size: tuple[int, int],
-    kernel_size: tuple[int, int],
-    stride: int,
-    *,
-    batch_size: int,
-    seed: int,
-    number: int,
-) -> list[Batch]:
-    """Return which crops of images make the batches of one pass, in a random order."""
-    # An image gives as many crops as cover its area, from places that are all equally likely; so every pass
-    # has as many batches.
-    rng = np.random.default_rng([seed, number])
-    corners: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-    for n, image in enumerate(images):
-        shape = crop_shape(image.shape, crop_size, kernel_size, stride)
-        count = max(1, round(image.shape[0] * image.shape[1] / (shape[0] * shape[1])))
-        tops = rng.integers(image.shape[0] - shape[0] + 1, size=count)
-        lefts = rng.integers(image.shape[1] - shape[1] + 1, size=count)
-        corners.setdefault(shape, []).extend((n, *corner) for corner in zip(tops, lefts, strict=True))
-    batches = []
-    for shape, places in corners.items():
-        order = rng.permutation(len(places))
-        batches += [
-            Batch(shape, [places[k] for k in order[first : first + batch_size]])
-            for first in range(0, len(order), batch_size)
-        ]
-    return [batches[k] for k in rng.permutation(len(batches))]
-
-
-def crop_shape(
-    image_shape: tuple[int, ...], crop_size: tuple[int, int], kernel_size: tuple[int, int], stride: int
-) -> tuple[int, int]:
-    """Return (rows, columns) of the largest crops of an image up to a size that the grid covers."""
-    largest = (min(image_shape[0], crop_size[0]), min(image_shape[1], crop_size[1]))
-    return valid_shape(largest, kernel_size, stride, pad=False)

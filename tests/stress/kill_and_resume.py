@@ -29,7 +29,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dictlearn import KernelLearner, KernelSettings, LearningSettings, TwoPhaseLearner, learn_dictionary
-from dictlearn.images.kernels import learn_kernels, random_kernels
+from dictlearn.images.kernels import Crops, learn_kernels, random_kernels
 from dictlearn.resumable import Course
 from tests.dictlearn.two_phase.learners import planted, state
 
@@ -53,8 +53,8 @@ def learn_from_images(path, n_samples, n_threads):
     images = [image - image.mean() for image in images]
     settings = KernelSettings(penalty=0.5, tol=0.05, replace_dead=True)
     learner = KernelLearner(random_kernels(images, 5, (5, 5), rng), settings)
-    task = {"n_passes": 2, "crop_size": (16, 16), "batch_size": 2, "seed": 0, "n_jobs": n_threads}
-    learn_kernels(learner, images, course=Course(checkpoint=path), **task)
+    crops = Crops(images, (16, 16), (5, 5), 1, 2, 0)
+    learn_kernels(learner, crops, n_passes=2, n_jobs=n_threads, course=Course(checkpoint=path))
 
 
 def kernel_state(learner):

@@ -11,7 +11,7 @@ from joblib import parallel_config
 from scipy import sparse
 
 from dictlearn import KernelLearner, KernelSettings
-from dictlearn.images.kernels import batches_of_crops, crop_shape, learn_kernels, random_kernels
+from dictlearn.images.kernels import Crops, learn_kernels, random_kernels
 from dictlearn.images.statistics import KernelStatistics, improve_kernels, minimised
 from dictlearn.resumable import Course
 from solvers import ConvolutionalDictionary
@@ -170,11 +170,11 @@ def test_planted_kernels_are_found():
 
 def test_bits_depend_neither_on_workers_nor_on_a_stop(tmp_path):
     images, path = list(planted(n_images=6, shape=(14, 13))[0]), tmp_path / "kernels.npz"
-    task = {"n_passes": 2, "crop_size": (12, 12), "batch_size": 3, "seed": 5}
 
-    def learned(learner=None, images=images, **options):
+    def learned(learner=None, images=images, seed=5, **options):
         learner = started(images, replace_dead=True) if learner is None else learner
-        learn_kernels(learner, images, **{**task, **options})
+        crops = Crops(images, (12, 12), (5, 5), 1, 3, seed)
+        learn_kernels(learner, crops, **{"n_passes": 2, **options})
         return learner
 
     def assert_same(one, other):
@@ -223,11 +223,9 @@ def test_dead_kernels_are_said_and_replaced():
 def test_crops_cover_images_of_any_size():
     rng = np.random.default_rng(0)
     images = [rng.random((30, 47)), rng.random((9, 12)), rng.random((8, 30))]
-
-    def places(number):
-        return batches_of_crops(images, (16, 16), (8, 8), 4, batch_size=2, seed=1, number=number)
-
-    batches = [batch.of(images) for batch in places(0)]
+    crops = Crops(images, (16, 16), (8, 8), 4, 2, 1)
+    places = crops.batches
+    batches = [crops.cut(batch) for batch in places(0)]
     assert {batch.shape[1:] for batch in batches} == {(16, 16), (8, 12), (8, 16)}
     assert sum(len(batch) for batch in batches) == round(30 * 47 / 256) + 1 + 2
     assert max(len(batch) for batch in batches) == 2
@@ -236,7 +234,7 @@ def test_crops_cover_images_of_any_size():
             np.testing.assert_array_equal(crop, images[n][top : top + shape[0], left : left + shape[1]])
     assert len(places(1)) == len(batches)
     assert places(1) != places(0)
-    assert crop_shape((100, 100, 3), (64, 30), (8, 8), 3) == (62, 29)
+    assert Crops([], (64, 30), (8, 8), 3, 1, 0).shape_of((100, 100, 3)) == (62, 29)
 
 
 IMAGES = planted(n_images=2)[0]
