@@ -17,7 +17,7 @@ from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.value import Value, checked
 from snn.network import NetworkState, SpikingNetwork, starting_state
-from snn.record.spikes import SpikeTrain, require_record
+from snn.record.spikes import SpikeTrain, checked_times, require_record
 from snn.record.stimulus import CURRENT, Stimulus, require_fitting
 
 LARGEST_MISMATCH = 1e-6
@@ -85,7 +85,8 @@ class Record(Value, Drawn):
         times : array_like, shape (n_times,)
             Not decreasing, within the record.
         """
-        times, bias = self._checked(times), self.network.soma_bias
+        times = checked_times(times, self.spikes.start, self.spikes.stop)
+        bias = self.network.soma_bias
         drive = bias if self.stimulus is None else self.stimulus.drive_at(times, bias)
         initial = np.exp(self.spikes.start - times)[:, np.newaxis] * self.state.synaptic_current
         return drive + initial + self._received(times, _decayed)
@@ -100,7 +101,7 @@ class Record(Value, Drawn):
         times
             As for `current`.
         """
-        times = self._checked(times)
+        times = checked_times(times, self.spikes.start, self.spikes.stop)
         removed = self.network.firing_threshold * self.spikes.cumulative_counts(times)
         return self.state.membrane_potential + self._charge(times) - removed
 
@@ -112,13 +113,9 @@ class Record(Value, Drawn):
         times
             As for `current`, after the start of the record.
         """
-        times = self._checked(times)
-        elapsed = (times - self.spikes.start)[:, np.newaxis]
-        if (elapsed <= 0.0).any():
-            raise ValueError(
-                f"times must lie after the start of the record, {self.spikes.start}; got {times[0]}"
-            )
-        return self._charge(times) / elapsed
+        start, stop = self.spikes.start, self.spikes.stop
+        times = checked_times(times, start, stop, after_start=True)
+        return self._charge(times) / (times - start)[:, np.newaxis]
 
     def explain(self, k: int) -> SpikeExplanation:
         """Return why a recorded spike was fired.
@@ -201,15 +198,6 @@ class Record(Value, Drawn):
         if self.stimulus is None or self._inputs is None:
             return received
         return received + kernel(self._inputs, times) @ self.stimulus.weights
-
-    def _checked(self, times: ArrayLike) -> np.ndarray:
-        times = checks.real_array("times", times, shape=(None,), meaning="one row of the trace each")
-        start, stop = self.spikes.start, self.spikes.stop
-        if (np.diff(times) < 0.0).any() or times[0] < start or times[-1] > stop:
-            raise ValueError(
-                f"times must not decrease and lie in [{start}, {stop}]; got {times[0]} to {times[-1]}"
-            )
-        return times
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

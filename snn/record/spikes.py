@@ -142,11 +142,7 @@ class SpikeTrain(Value, Drawn):
             Where all intervals begin; by default where the record does.
         """
         start, _ = self._interval(start, None)
-        times = checks.real_array("times", times, shape=(None,), meaning="ends of the intervals")
-        if (np.diff(times) < 0.0).any() or times[0] <= start or times[-1] > self.stop:
-            raise ValueError(
-                f"times must not decrease and lie in ({start}, {self.stop}]; got {times[0]} to {times[-1]}"
-            )
+        times = checked_times(times, start, self.stop, after_start=True)
         # A spike at the very start of the record belongs to it.
         counts = self.cumulative_counts(times, start=None if start == self.start else start)
         return counts / (times - start)[:, np.newaxis]
@@ -189,6 +185,18 @@ def require_record(name: str, spikes: Any) -> SpikeTrain:
     elif hasattr(spikes, "spikes"):
         hint = ": pass run.spikes"
     return checks.instance_of(name, spikes, SpikeTrain, hint=hint)
+
+
+def checked_times(
+    times: ArrayLike, start: float = -np.inf, stop: float = np.inf, *, after_start: bool = False
+) -> np.ndarray:
+    """Return times that do not decrease and lie in [start, stop], or in (start, stop]."""
+    times = checks.real_array("times", times, shape=(None,), meaning="one after the other")
+    is_before = times[0] <= start if after_start else times[0] < start
+    if is_before or times[-1] > stop or (np.diff(times) < 0.0).any():
+        interval = f"{'(' if after_start else '['}{start}, {stop}]"
+        raise ValueError(f"times must not decrease and lie in {interval}; got {times[0]} to {times[-1]}")
+    return times
 
 
 def window_moments(times: np.ndarray, neurons: np.ndarray, n_neurons: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, checked
 from snn.network import SpikingNetwork
-from snn.record.spikes import SpikeTrain, require_record
+from snn.record.spikes import SpikeTrain, checked_times, require_record
 from snn.weights.sparse import checked_rows
 
 CURRENT, DRIVE = "current", "drive"
@@ -170,7 +170,8 @@ class Stimulus(Value, Described):
         soma_bias : array_like, shape (n_neurons,)
             The drive before all changes.
         """
-        times, bias = self._checked(times, soma_bias)
+        times = checked_times(times)
+        bias = checks.real_array("soma_bias", soma_bias, shape=(self.n_neurons,))
         if self.drive is not None and self.drive_times is not None:
             rows = np.concatenate([bias[np.newaxis], self.drive])
             return rows[np.searchsorted(self.drive_times, times, side="right")]
@@ -186,7 +187,8 @@ class Stimulus(Value, Described):
         times, soma_bias
             As for `drive_at`.
         """
-        times, bias = self._checked(times, soma_bias)
+        times = checked_times(times)
+        bias = checks.real_array("soma_bias", soma_bias, shape=(self.n_neurons,))
         elapsed = (times - times[0])[:, np.newaxis]
         charge = elapsed * self.drive_at(times[:1], bias)
         if self.drive is not None and self.drive_times is not None:
@@ -208,12 +210,6 @@ class Stimulus(Value, Described):
             return 0
         targets = np.bincount((self.weights != 0).nonzero()[0], minlength=self.spikes.n_neurons)
         return int(self.spikes.counts() @ targets)
-
-    def _checked(self, times: ArrayLike, soma_bias: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        times = checks.real_array("times", times, shape=(None,))
-        if (np.diff(times) < 0.0).any():
-            raise ValueError("times must not decrease")
-        return times, checks.real_array("soma_bias", soma_bias, shape=(self.n_neurons,))
 
 
 def require_fitting(stimulus: Stimulus, network: SpikingNetwork) -> None:
