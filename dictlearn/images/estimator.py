@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dictlearn.images.frame import CodedImage, Frame, PreparedImage, background_of, frame_of, prepare_image
+from dictlearn.images.frame import CodedImage, Frame, PreparedImage, background_of, frame_of, prepared_plane
 from dictlearn.images.kernels import Crops, KernelLearner, KernelSettings, learn_kernels, random_kernels
 from dictlearn.resumable import Course
 from snn.base import checks
@@ -367,28 +367,22 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     def _blank(self) -> PreparedImage:
         """Return an image of zeros of the size that `fit` saw."""
         assert self.image_shape_ is not None
-        return self._prepare(np.zeros(self.image_shape_ + self._frame.channels))
+        row = (1,) if self._frame.is_signal else ()
+        return self._prepare(np.zeros(row + self.image_shape_ + self._frame.channels))
 
-    def _prepare(self, image: np.ndarray) -> PreparedImage:
-        kernel_size = self.learner_.kernel_size
-        return prepare_image(
-            image,
-            kernel_size[1] if self._frame.is_signal else kernel_size,
-            stride=self.learner_.settings.stride,
-            margin=self.margin,
-            background=self.background,
-            n_channels=self._frame.n_channels,
-        )
+    def _prepare(self, plane: np.ndarray) -> PreparedImage:
+        """Return an image prepared for the kernels that were learned."""
+        size, stride = self.learner_.kernel_size, self.learner_.settings.stride
+        return prepared_plane(plane, self._frame, size, stride, self.margin, self.background)
 
     def _prepared(self, X: list[np.ndarray] | ArrayLike) -> list[PreparedImage]:
-        """Return images prepared for the kernels that were learned."""
         frame, planes = frame_of(X, self._frame.n_channels)
         if frame != self._frame:
             raise ValueError(
                 f"images must be as those that kernels were learned from ({self._frame}); got {frame}: for "
                 "one image pass [image]"
             )
-        return [self._prepare(frame.without_row(plane)) for plane in planes]
+        return [self._prepare(plane) for plane in planes]
 
     def _first_learner(
         self, frame: Frame, details: list[np.ndarray], settings: KernelSettings

@@ -236,17 +236,28 @@ def prepare_image(
     n_channels : int, optional
         Length of the last axis, as for `as_pixels`.
     """
-    pixels = as_pixels(image, n_channels=n_channels)
-    frame = Frame(is_signal(image, n_channels), n_channels, pixels.shape[2:])
-    kernel_size = frame.size("kernel_size", kernel_size)
+    plane = as_pixels(image, n_channels=n_channels)
+    frame = Frame(is_signal(image, n_channels), n_channels, plane.shape[2:])
+    return prepared_plane(plane, frame, frame.size("kernel_size", kernel_size), stride, margin, background)
+
+
+def prepared_plane(
+    plane: np.ndarray,
+    frame: Frame,
+    kernel_size: tuple[int, int],
+    stride: int,
+    margin: int,
+    background: str | float,
+) -> PreparedImage:
+    """Return an image of this form, prepared; see `prepare_image`."""
     stride = checks.positive_integer("stride", stride)
     margin = checks.non_negative_integer("margin", margin)
-    require_room(pixels.shape[:2], kernel_size)
-    below = background_of(pixels, background, kernel_size)
-    rows, columns = pixels.shape[:2]
+    require_room(plane.shape[:2], kernel_size)
+    below = background_of(plane, background, kernel_size)
+    rows, columns = plane.shape[:2]
     least = (rows if frame.is_signal else rows + 2 * margin, columns + 2 * margin)
-    pads = _padding(pixels.shape, valid_shape(least, kernel_size, stride, pad=True))
-    detail = np.pad(pixels - below, pads + [(0, 0)] * (pixels.ndim - 2), mode="symmetric")
+    pads = _padding(plane.shape, valid_shape(least, kernel_size, stride, pad=True))
+    detail = np.pad(plane - below, pads + [(0, 0)] * (plane.ndim - 2), mode="symmetric")
     return PreparedImage(detail=detail, background=below, kernel_size=kernel_size, stride=stride, frame=frame)
 
 
