@@ -33,12 +33,12 @@ class ClusterSamples(Samples):
     `learn_dictionary`, `new_learner` and `continue_learning` take them.  For each batch the network is sent
     to the workers once.  They read the samples and run the network on them, `rows_per_task` at a time; what
     the neurons observed comes back in the order of the samples, and the weights change where learning was
-    called.  The bits are those of the same array in memory, for any number of workers, whichever die.
+    called.  The bits are as from the same array in memory, for any number of workers, whichever die.
 
     Parameters
     ----------
     client : distributed.Client
-        Of the cluster.
+        The client of the cluster.
     path : path-like
         A .npy file of an array of shape (n_signals, n_inputs), of any real type.  It must be at this path
         here and on all workers, and stay the same.
@@ -112,7 +112,7 @@ class NpyFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(
-                f"path must be that of a .npy file; got {type(path).__name__}: an array in memory is for "
+                f"path must name a .npy file; got {type(path).__name__}: an array in memory is for "
                 "learn_dictionary"
             )
         self.path = os.path.abspath(os.fspath(path))
@@ -121,14 +121,16 @@ class NpyFile:
         except FileNotFoundError:
             raise
         except (OSError, ValueError) as error:
-            raise ValueError(f"path must be that of a .npy file; got {self.path!r} ({error})") from None
+            raise ValueError(f"path must name a .npy file; got {self.path!r} ({error})") from None
         if not isinstance(array, np.ndarray) or array.ndim != 2 or not array.size:
             raise ValueError(
-                f"path must be that of a 2-D array, (n_signals, n_inputs); got {self.path!r} with shape "
-                f"{getattr(array, 'shape', None)}"
+                f"path must name a file with a 2-D array, (n_signals, n_inputs); got {self.path!r} with "
+                f"shape {getattr(array, 'shape', None)}"
             )
         if array.dtype.kind not in "biuf":
-            raise TypeError(f"path must be that of real numbers; got {self.path!r} with dtype {array.dtype}")
+            raise TypeError(
+                f"path must name a file of real numbers; got {self.path!r} with dtype {array.dtype}"
+            )
         self.shape, self.dtype = array.shape, array.dtype
 
     def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
@@ -142,7 +144,7 @@ class NpyFile:
             ) from None
         if (array.shape, array.dtype) != (self.shape, self.dtype):
             raise ValueError(
-                f"path must be that of the same file on all workers; {self.path!r} on {platform.node()} has "
+                f"path must name the same file on all workers; {self.path!r} on {platform.node()} has "
                 f"shape {array.shape} and dtype {array.dtype}"
             )
         return np.asarray(array[rows])

@@ -46,7 +46,7 @@ OF_SETTINGS = (
     "kappa", "duration", "time_step", "amplitude", "readout", "inputs", "weight_format", "rule", "batch_size",
     "replacement",
 )  # fmt: skip
-# Names of scikit-learn for those of `new_learner`.
+# Arguments of `new_learner`, by the names that scikit-learn has for them.
 NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
 
 
@@ -56,8 +56,8 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     `fit` minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals s of
     ``1/2 ||s - a D||^2 + alpha ||a||_1``, by `learn_dictionary`; `transform` finds the codes of the
-    dictionary that was learned, exactly.  Signals, atoms and codes may have either sign, as those of
-    scikit-learn's `DictionaryLearning`.
+    dictionary that was learned, exactly.  Signals, atoms and codes may have either sign, as in scikit-learn's
+    `DictionaryLearning`.  `X` has a signal in each row, shape (n_signals, n_features).
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     checkpoint, checkpoint_every, callback, progress
         As for `continue_learning`, for `fit` alone.
     missing_values : float, optional
-        Stands for a missing entry of the signals, `np.nan` for example: the objectives of learning and of
-        coding are then those of the known entries.  By default none is missing, and NaN is an error.
+        Stands for a missing entry of the signals, `np.nan` for example: only known entries count in the
+        objectives of learning and of coding.  By default none is missing, and NaN is an error.
     random_state : int or RandomState, optional
         For the start and the order of the samples.
     n_jobs : int, optional
@@ -167,7 +167,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Raises
         ------
         RunawayFeedbackError
-            If the network runs away.  As after Ctrl-C, the attributes are those of the last whole batch.
+            If the network runs away.  As after Ctrl-C, the attributes are as after the last whole batch.
 
         Warns
         -----
@@ -214,7 +214,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 raise ValueError(f"{name} must not change after the first call: call fit to start anew")
         if settings.signs.positive_signals and signals.min() < 0.0:
             raise ValueError(
-                "X must not be negative, as that of the first call was not (positive_dict=True and "
+                "X must not be negative, as it was not in the first call (positive_dict=True and "
                 f"positive_code=True); got {signals.min()}: call fit to start anew"
             )
         with checks.called(**NAMES):
@@ -315,7 +315,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @property
     def _is_split(self) -> bool:
-        # `split_channels` may have changed since, or be that of a fit that failed.
+        # `split_channels` may have changed since, or belong to a fit that failed.
         return self.learner_.n_inputs != self._n_features_learned
 
     @property
@@ -403,7 +403,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             return solve(problem, METHODS["active_set_from_spikes"], tol=self.tol, n_jobs=self.n_jobs)
 
     def _check_coding(self, n_atoms: int) -> None:
-        """Raise TypeError or ValueError where coding in so many atoms would."""
+        """Raise TypeError or ValueError where coding in this number of atoms would."""
         checks.flag("positive_code", self.positive_code)
         checks.positive_number("tol", self.tol)
         checks.worker_count("n_jobs", self.n_jobs)

@@ -43,7 +43,7 @@ class DictionaryScore(Described):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class AtomMatch(Value, Drawn):
-    """How well given atoms are found in a dictionary; a cosine of 1 is the same direction.
+    """Cosines between given atoms and those found in a dictionary; 1 is the same direction.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ def match_atoms(dictionary: ArrayLike, other: ArrayLike) -> AtomMatch:
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features)
-        Of any norms; an atom that is zero has the cosine 0 with every other.
+        Atoms of any norm; one that is zero has the cosine 0 with every other.
     other : array_like, shape (n_others, n_features)
         The atoms to find; none may be zero.
     """

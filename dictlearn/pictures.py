@@ -204,7 +204,7 @@ def learning(
 
 @plot.register
 def cosines(match: AtomMatch, *, ax: Axes | None = None) -> Axes:
-    """Draw the cosines of given atoms with those of a dictionary, in falling order."""
+    """Draw the cosines of given atoms with the atoms of a dictionary, in falling order."""
     best, assigned = match.best_cosine, match.assigned_cosine
     ax = axes_of(ax)
     places = np.arange(1, len(best) + 1)

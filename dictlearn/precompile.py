@@ -31,7 +31,7 @@ def tasks() -> precompile.Tasks:
     """Return the tasks that call all kernels of `dictlearn`."""
     signals = np.random.default_rng(0).standard_normal((4, 6))
     runs = {}
-    # Parts of an array with one row are contiguous, those of larger ones are not: two types to Numba.
+    # Parts of an array with one row are contiguous, parts of larger ones are not: two types to Numba.
     kinds: tuple[Rule, ...] = (UsageSteps(), PaperSteps())
     ways = [("spiking", readout) for readout in READOUTS] + [("graded", "current")]
     for rule, (inputs, readout), batch_size, time_step in product(kinds, ways, (1, 4), (None, 0.25)):

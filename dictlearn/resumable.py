@@ -23,7 +23,7 @@ Batch = TypeVar("Batch")
 
 
 class History:
-    """How learning went: a table with a name for each column.
+    """A table of figures of learning, with a name for each column.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Resumable(Saved, Drawn):
 
 @dataclass(frozen=True, kw_only=True)
 class Course(Value):
-    """What happens beside learning, checked: see `dictlearn.continue_learning`."""
+    """Options of progress, callbacks and checkpoints, checked: see `dictlearn.continue_learning`."""
 
     progress: bool = checked(checks.flag, default=False)
     callback: Callable[[Any], bool | None] | None = None

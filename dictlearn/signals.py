@@ -14,7 +14,8 @@ from solvers.problem.signals import feature_weights
 
 # A single signal of fewer may well have most of the energy.
 SIGNALS_TO_COMPARE = 10
-# A mean of so many signals with more of the energy makes all atoms alike: digits have .69, photographs .74.
+# With at least this number of signals, a mean with more than this share of their energy makes all atoms
+# alike: digits have .69, photographs .74.
 SIGNALS_WITH_MEAN, LARGEST_SHARE_OF_MEAN = 200, 0.85
 # Objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150

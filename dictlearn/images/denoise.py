@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,8 +24,8 @@ from snn.base.value import Value
 from solvers import METHODS, LassoProblem, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
-# Values of codes held together: 8 MB, and a few times that for what finds them.
-CODES_PER_TILE = 2**20
+# Values of codes held together: 8 MB, and some times as much for the solver.
+CODES_AT_ONCE = 2**20
 # Standard deviation of what rounding to integers adds: no noise in an image of integers is smaller.
 ROUNDING = 1.0 / math.sqrt(12.0)
 
@@ -144,15 +143,15 @@ def denoise(
     rows, columns = windows.shape[:2]
     n_nonzeros = 0
     gap = 0.0
-    side = max(1, math.isqrt(CODES_PER_TILE // n_atoms))
+    n_some = max(1, CODES_AT_ONCE // (n_atoms * columns))
     with tqdm(total=rows * columns, desc="denoising", unit="patch", disable=not progress) as bar:
-        for row, column in product(range(0, rows, side), range(0, columns, side)):
-            tile = slice(row, row + side), slice(column, column + side)
-            patches, means = remove_mean(noisy[tile].reshape(-1, n_pixels))
+        for row in range(0, rows, n_some):
+            some = slice(row, row + n_some)
+            patches, means = remove_mean(noisy[some].reshape(-1, n_pixels))
             problem = LassoProblem(dictionary, patches, penalty, gram=gram)
             with without_warnings(IllPosedWarning):  # a part of an image may have no detail
                 result = solve(problem, METHODS["active_set_from_spikes"], tol=1e-3, n_jobs=n_jobs)
-            add_patches(windows[tile], _projections(patches, dictionary, result.codes) + means)
+            add_patches(windows[some], _projections(patches, dictionary, result.codes) + means)
             n_nonzeros += int(result.support_size.sum())
             gap = max(gap, float(result.relative_gap.max()))
             bar.update(len(patches))
@@ -181,7 +180,7 @@ def _projections(patches: np.ndarray, atoms: np.ndarray, codes: np.ndarray) -> n
     n_nonzeros = np.count_nonzero(codes, axis=1)
     for n in np.unique(n_nonzeros[n_nonzeros > 0]):
         alike = np.flatnonzero(n_nonzeros == n)
-        for which in np.array_split(alike, math.ceil(len(alike) * n * patches.shape[1] / CODES_PER_TILE)):
+        for which in np.array_split(alike, math.ceil(len(alike) * n * patches.shape[1] / CODES_AT_ONCE)):
             supports = np.nonzero(codes[which])[1].reshape(len(which), n)
             columns = atoms[supports].transpose(0, 2, 1)
             basis, triangle = np.linalg.qr(columns)

@@ -78,7 +78,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     replace_dead : bool, default False
         Whether kernels that no code of 32 crops has are replaced by the patches that codes leave most of.
     solver : callable, optional
-        What `transform` codes with: a function of a `LassoProblem` and ``tol``, such as `solve_spiking`; by
+        The solver of `transform`: a function of a `LassoProblem` and ``tol``, such as `solve_spiking`; by
         default `solve_active_set`.
     transform_tol : float, default 1e-6
         Its tolerance.
@@ -252,8 +252,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         X : list of array_like, shape (1, n_atoms) each, or array_like, shape (n_images, n_atoms)
             Codes, dense or sparse, as `transform` returns them.
         images : list of images or signals, or array_like, optional
-            What was transformed: its sizes and backgrounds.  Without it the images have the size of those
-            that `fit` saw, if that was one size, and no background.
+            The images that were transformed, for sizes and backgrounds.  Without them images have no
+            background, and the size that `fit` saw, if it was one.
 
         Returns
         -------
@@ -283,7 +283,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             dictionary = one.dictionary(self.components_)
             if row.shape[1] != dictionary.shape[0]:
                 raise ValueError(
-                    f"X[{k}] must have {dictionary.shape[0]} coefficients, those of an image of "
+                    f"X[{k}] must have {dictionary.shape[0]} coefficients, as an image of "
                     f"{size(one.background.shape[:2])}; got {row.shape[1]}"
                 )
             restored.append(one.restore(dictionary.reconstruct(row)))

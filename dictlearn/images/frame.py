@@ -191,7 +191,7 @@ class PreparedImage(Value, Drawn):
 
         Parameters
         ----------
-        signal : array_like, shape (1, n_features), (n_features,) or that of `detail`
+        signal : array_like, shape (1, n_features), (n_features,) or the shape of `detail`
             As from `LassoProblem.reconstruct`.
         """
         shapes = (self.signal.shape, self.signal.shape[1:], self.detail.shape)

@@ -23,7 +23,7 @@ from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, 
 from solvers.problem.convolution import valid_shape
 from solvers.problem.messages import zeros_expected
 
-# A kernel is dead if the last so many images have no coefficient of it.
+# A kernel is dead if this number of images, the last ones, have no coefficient of it.
 DEAD_AFTER = 32
 HISTORY = ("n_samples", "objective", "energy", "gap", "n_nonzeros", "n_spikes")
 # The sums that kernels are learned from are squares of values of images.
@@ -44,7 +44,7 @@ Batch = tuple[tuple[int, int], list[tuple[int, int, int]]]
 
 @dataclass(frozen=True, kw_only=True)
 class KernelSettings(Value):
-    """How kernels are learned.
+    """Settings of learning kernels.
 
     Attributes
     ----------
@@ -78,12 +78,12 @@ class KernelLearner(Resumable):
     kernels : array_like, shape (n_kernels, height, width) or (n_kernels, height, width, n_channels)
         To start from, brought to norm one; none of them zero.
     settings : KernelSettings
-        How to learn.
+        Penalty, stride and the like.
 
     Attributes
     ----------
     settings : KernelSettings
-        How to learn; may be replaced between batches, by others of the same stride.
+        As given; may be replaced between batches, by others of the same stride.
     n_samples, n_batches : int
         Images and batches learned from.
     n_replaced : int
@@ -130,8 +130,8 @@ class KernelLearner(Resumable):
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """Of each batch: images so far; means of objective, 1/2 ||image||^2, gap as a share of it,
-        coefficients and spikes of an image, with the kernels before the batch."""
+        """Figures by batch, with the kernels before it: images so far; means of objective, 1/2 ||image||^2,
+        gap as a share of it, coefficients and spikes of an image."""
         return self._history.columns()
 
     def learn(self, images: ArrayLike, *, n_jobs: int | None = None) -> SpikingCodingResult:
@@ -243,7 +243,7 @@ class KernelLearner(Resumable):
             target[:] = entries[name]
         learner.last_used[:] = entries["last_used"]
         vars(learner).update(zip(COUNTERS, entries["counters"].tolist(), strict=True))
-        # Not those of norm one, which differ in their last bits.
+        # As saved: kernels that are scaled to norm one again differ in their last bits.
         learner._kernels = kernels.reshape(learner._kernels.shape)
         learner._history.rows = history
         if not (

@@ -62,7 +62,7 @@ def random_patches(
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; of signals, the length of a window.
     n_patches : int
-        How many to draw.
+        Number of patches.
     rng : int or Generator, optional
         For the places and their order.
     least_contrast : float, default 0

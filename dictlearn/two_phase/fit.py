@@ -241,7 +241,7 @@ def new_learner(
     penalty : float or array_like, shape (n_atoms,), optional
         lambda1, positive, of all atoms or of each.  Needed unless `settings` is given.
     settings : LearningSettings, optional
-        How to run and teach the network; by default as its documentation says.
+        Settings of the network and of learning; by default those of `LearningSettings` with this penalty.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
         A dictionary, brought to unit norms, or a network, with the signs of the settings.  By default
         `random_dictionary`.
@@ -294,7 +294,7 @@ def random_dictionary(
 
 
 def checked_settings(settings: LearningSettings | None, penalty: Any) -> LearningSettings:
-    """Return the settings, or those of a penalty alone."""
+    """Return the settings that are given, or the default ones with a penalty."""
     if settings is None:
         if penalty is None:
             raise TypeError("penalty must be given, or settings that have one")

@@ -146,13 +146,13 @@ def of_first(populations: Sequence[Population], values: np.ndarray) -> np.ndarra
 
 
 def difference(populations: Sequence[Population], values: np.ndarray) -> np.ndarray:
-    """Return the values of the first population, less those of the second if there is one."""
+    """Return the values of the first population, less the values of the second if there is one."""
     first, *second = (values[:, population.neurons] for population in populations)
     return first - second[0] if second else first
 
 
 def total(populations: Sequence[Population], values: np.ndarray) -> np.ndarray:
-    """Return the values of the first population, plus those of the second if there is one."""
+    """Return the values of the first population, plus the values of the second if there is one."""
     first, *second = (values[..., population.neurons] for population in populations)
     return first + second[0] if second else first
 

@@ -42,7 +42,7 @@ class TwoPhaseNetwork(Value, Described):
     with sigma the filtered spikes of each layer.  At gamma = 0, with F = B^T = D^T and H = D^T D (the
     papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO
     code of x; with any gamma in [0, 1) a consistent network, H = F B, has the same code.  Where x is unknown
-    an input neuron carries the network's own prediction, and the code is that of the known inputs alone
+    an input neuron carries the network's own prediction, and only the known inputs decide the code
     (docs/dictionary_learning.md, section 6).
 
     Numbers of either sign have pairs of neurons, whose second one receives and sends everything with the

@@ -1,7 +1,7 @@
 """The weights of the two-phase network as it runs and learns, and how they are rounded to few bits.
 
 With an exponent of None in a format, weights between the layers lie below 1, and lateral weights and
-thresholds below 2: learning keeps atoms at unit norm.  A given exponent is that of all of them.
+thresholds below 2: learning keeps atoms at unit norm.  A given exponent is for all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Synapses:
     Attributes
     ----------
     signs : Signs
-        What is not negative.
+        Which numbers are not negative.
     feedforward_rows, feedback_rows, lateral_rows : ndarray
         One row for each source, as spikes need them: F^T, B^T and H^T, shapes (n_inputs, n_atoms), (n_atoms,
         n_inputs) and (n_atoms, n_atoms).

@@ -144,7 +144,7 @@ def saved(folder, values):
         (lambda x, folder: saved(folder, x * np.inf), ValueError, "finite"),
         (lambda x, folder: saved(folder, 0 * x), ValueError, "signals must not all be zero"),
         (lambda x, folder: saved(folder, x * 1j), TypeError, "real numbers"),
-        (lambda x, folder: ROOT / "README.md", ValueError, "path must be that of a .npy file"),
+        (lambda x, folder: ROOT / "README.md", ValueError, "path must name a .npy file"),
         (lambda x, folder: folder / "b.npy", FileNotFoundError, "b.npy"),
         (lambda x, folder: x, TypeError, "learn_dictionary"),
     ],

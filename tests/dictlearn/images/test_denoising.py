@@ -115,7 +115,7 @@ def test_neither_tiles_nor_workers_nor_types_change_the_image(noisy, monkeypatch
     np.testing.assert_array_equal(
         denoise(mapped, np.asfortranarray(dictionary), **options).image, whole.image
     )
-    monkeypatch.setattr(denoising, "CODES_PER_TILE", 25 * 11**2)
+    monkeypatch.setattr(denoising, "CODES_AT_ONCE", 25 * 62 * 4)
     tiled = denoise(image, dictionary, n_jobs=2, **options)
     # Codes are the same to the last bit; sums of overlapping patches are in another order.
     np.testing.assert_allclose(tiled.image, whole.image, atol=20 * np.finfo(float).eps)
