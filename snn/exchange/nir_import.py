@@ -17,7 +17,7 @@ from snn.base.extras import require
 from snn.exchange.nir_export import to_event_data
 from snn.network import SpikingNetwork
 from snn.record.spikes import SpikeTrain, require_record
-from snn.weights import Block, Segments, StencilWeights
+from snn.weights import StencilWeights
 
 if TYPE_CHECKING:
     import nir
@@ -141,8 +141,12 @@ def from_nir(
         # The channels of a grid come first in NIR, and last here.
         neurons = neurons.transpose(2, 0, 1) if len(shape) == 3 else neurons.reshape(shape)
         populations[name] = checks.read_only(neurons)
+    soma_bias, firing_threshold = np.empty((2, first))
+    for name, neurons in populations.items():
+        soma_bias[neurons.ravel()] = time_constant * _drive(name, known, before, signals)
+        firing_threshold[neurons] = known[name].leading
     return ImportedNetwork(
-        network=_network(populations, known, before, signals, time_constant),
+        network=SpikingNetwork(_weights(populations, known, before), soma_bias, firing_threshold),
         populations=populations,
         time_constant=time_constant,
         ignored=tuple(n for n in nodes if n not in known and _kind_of(nodes[n]) not in ("Input", "Output")),
@@ -293,61 +297,54 @@ def _signals(inputs: dict[str, tuple[int, ...]], signal: Any) -> dict[str, np.nd
     return signals
 
 
-def _network(
-    populations: dict[str, np.ndarray],
-    known: dict[str, _Node],
-    before: dict[str, list[str]],
-    signals: dict[str, np.ndarray],
-    time_constant: float,
-) -> SpikingNetwork:
-    """Return the network; its weights have a form that is as near to the graph as possible."""
-    n_neurons = sum(neurons.size for neurons in populations.values())
-    soma_bias, firing_threshold = np.zeros(n_neurons), np.empty(n_neurons)
-    blocks, convolutions = [], []
-    for target, neurons in populations.items():
-        drive, of_targets = np.zeros(neurons.size), known[target].factor.ravel()
-        for name in before[target]:
-            linear = known[name]
-            drive += linear.factor
-            for node in before[name]:
-                if node in signals:
-                    drive += linear.times(signals[node])
-                elif known[node].kind == "Input" and linear.leading.any():
-                    raise ValueError(
-                        f"signal must be given: node {target!r} depends on the input {node!r}; for none pass "
-                        "zeros"
-                    )
-            for source, synapse in ((source, node) for node in before[name] for source in before[node]):
-                of_sources = known[synapse].factor.ravel()
-                if linear.kind == "Conv2d":
-                    convolutions.append((name, (of_targets == 1.0).all() and (of_sources == 1.0).all()))
-                    continue
-                weight = of_targets[:, np.newaxis] * linear.leading * of_sources
-                if source == target and weight.diagonal().any():
-                    raise ValueError(
-                        f"node {source!r} must not reach its own neurons, only others; got weights from "
-                        f"elements {np.flatnonzero(weight.diagonal())} to themselves"
-                    )
-                # Elements of a node have the order of its array, and neurons another one on a grid.
-                rows, columns = (np.argsort(populations[end].ravel()) for end in (source, target))
-                values = weight.T[rows][:, columns]
-                blocks.append(Block(int(populations[source].min()), int(neurons.min()), values))
-        soma_bias[neurons.ravel()] = time_constant * (of_targets * drive)
-        firing_threshold[neurons] = known[target].leading
-    weights: Any
-    if convolutions:
-        (name, is_plain), *others = convolutions
-        if len(populations) > 1 or others or blocks or not is_plain:
+def _drive(
+    target: str, known: dict[str, _Node], before: dict[str, list[str]], signals: dict[str, np.ndarray]
+) -> np.ndarray:
+    """Return the constant drive of the elements of an IF node."""
+    drive = np.zeros(known[target].leading.size)
+    for name in before[target]:
+        drive += known[name].factor
+        for source in before[name]:
+            if source in signals:
+                drive += known[name].times(signals[source])
+            elif known[source].kind == "Input" and known[name].leading.any():
+                raise ValueError(
+                    f"signal must be given: node {target!r} depends on the input {source!r}; for none pass "
+                    "zeros"
+                )
+    return known[target].factor.ravel() * drive
+
+
+def _weights(
+    populations: dict[str, np.ndarray], known: dict[str, _Node], before: dict[str, list[str]]
+) -> np.ndarray | StencilWeights:
+    """Return the weights, [source, target], as an array, or of a grid where a Conv2d has them."""
+    paths = [
+        (source, known[synapse].factor.ravel(), name, known[target].factor.ravel(), target)
+        for target in populations
+        for name in before[target]
+        for synapse in before[name]
+        for source in before[synapse]
+    ]
+    for source, of_sources, name, of_targets, target in paths:
+        if known[name].kind == "Conv2d":
+            is_scaled = (of_targets != 1.0).any() or (of_sources != 1.0).any()
+            if len(populations) > 1 or len(paths) > 1 or is_scaled:
+                raise ValueError(
+                    f"node {name!r} must be the only way between the neurons of a graph, from one IF node to "
+                    f"itself with resistances of one, since it is a Conv2d; got {source!r} to {target!r}"
+                )
+            return _stencil(name, known[name])
+    weights = np.zeros((sum(neurons.size for neurons in populations.values()),) * 2)
+    for source, of_sources, name, of_targets, target in paths:
+        between = of_targets[:, np.newaxis] * known[name].leading * of_sources
+        if source == target and between.diagonal().any():
             raise ValueError(
-                f"node {name!r} must be the only way between the neurons of a graph, from one IF node to "
-                f"itself with resistances of one, since it is a Conv2d; got IF nodes {list(populations)}"
+                f"node {source!r} must not reach its own neurons, only others; got weights from elements "
+                f"{np.flatnonzero(between.diagonal())} to themselves"
             )
-        weights = _stencil(name, known[name])
-    elif len(populations) > 1:
-        weights = Segments.of_blocks(n_neurons, blocks)
-    else:
-        weights = sum((block.values for block in blocks), np.zeros((n_neurons, n_neurons)))
-    return SpikingNetwork(weights, soma_bias, firing_threshold)
+        weights[np.ix_(populations[source].ravel(), populations[target].ravel())] += between.T
+    return weights
 
 
 def _stencil(name: str, node: _Node) -> StencilWeights:
