@@ -267,16 +267,14 @@ def _refined_run(
 ) -> tuple[tuple[Stage, ...], list[tuple[float, np.ndarray]]]:
     """Return the stages of `solve_spiking`, and the time of each of its looks with its best code then."""
     network = _solver_network(problem)
-    recorded = _RecordedCodes(
-        problem, network, tol=tol, max_duration=max_duration, refine=refine, record_spikes=True
-    )
+    recorded = _RecordedCodes(problem, network, tol=tol, max_duration=max_duration, refine=refine)
     best = BestCodes(problem, tol)
     best.keep(recorded.search(best))
     stages: list[Stage] = []
     looks: list[tuple[float, np.ndarray]] = []
     start = 0.0
-    for stage in range(1, recorded.looks[-1].stage + 1 if recorded.looks else 1):
-        own = [look for look in recorded.looks if look.stage == stage]
+    for stage in range(1, recorded.seen[-1].stage + 1 if recorded.seen else 1):
+        own = [look for look in recorded.seen if look.stage == stage]
         times = np.concatenate([look.spikes.times for look in own])
         neurons = np.concatenate([look.spikes.neurons for look in own])
         spikes = _in_result_order(times, neurons, own[-1].time, network)
@@ -307,15 +305,21 @@ class _RecordedCodes(RefinedCodes):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.begin()
-        self.looks: list[_Look] = []
+        self.seen: list[_Look] = []
 
-    def advance(self, *, max_spikes: int | None = None) -> None:
-        codes = self.origin[0].copy(), self.offset[0].copy()
-        stage = int(self.n_stages[0]), *codes, float(self.scale[0])
-        super().advance(max_spikes=max_spikes)
-        time = float(self.look_times[0])
-        self.looks.append(_Look(*stage, time, self.last_spikes, self.codes[0].copy()))
+    def advance(self, **options: Any) -> None:
+        if not self.looks["n_stages"][0]:
+            super().advance(once=True)
+        while len(self.active):
+            look, stage = self.looks[0].copy(), self.stage
+            codes = stage.origin[0].copy(), stage.offset[0].copy()
+            spikes = self.run.advance(self.looks["stop"], active=self.active, record=True)
+            super().advance(once=True)
+            self.seen.append(
+                _Look(
+                    int(look["n_stages"]), *codes, look["scale"], look["stop"], spikes, self.codes[0].copy()
+                )
+            )
 
 
 def _in_result_order(

@@ -155,6 +155,8 @@ class Looking(NamedTuple):
     pace: Pace
     max_duration: float
     refine: bool
+    once: bool
+    """Whether copies stop after a look."""
     looks: np.ndarray
     """`LOOK` of each signal."""
     codes: StageCodes
@@ -481,7 +483,9 @@ def look_and_go_on(looking, neurons, states, k):
     if look.status == STAGE_ENDED:
         restart_copy(neurons, states, k)
     drop_negligible_of(looking.drives.current[k])
-    return look.status != DONE, (look.n_multiply_adds - n_before) // looking.work.code.shape[0]
+    return look.status != DONE and not looking.once, (
+        look.n_multiply_adds - n_before
+    ) // looking.work.code.shape[0]
 
 
 @uncounted

@@ -23,10 +23,9 @@ from solvers.results.codes import BestCodes, Codes, Found, code_of_kernel, one_r
 from solvers.results.operations import GRAM, METHOD, POLISH, READ_OUT
 from solvers.spiking.network import LassoNetwork
 from solvers.spiking.result import SpikingCodingResult
-from solvers.spiking.runs import BatchRun
+from solvers.spiking.runs import BatchRun, finish
 from solvers.spiking.stages import EXACT_TIME, IdleCodes, RefinedCodes
 from solvers.workers.blas import one_blas_thread
-from solvers.workers.spread import batch_slices
 
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
 # 1.41 times too long.
@@ -116,19 +115,6 @@ class SpikingMethod(Method):
             how = replace(how, neuron=replace(how.neuron, lowest_drive=lowest))
         return Prepared(network, how.prepare(network))
 
-    def batches(self, problem: LassoProblem, prepared: Prepared, n_workers: int) -> list[slice]:
-        """Return as many signals as have their neurons in memory close by."""
-        return batch_slices(problem.n_signals, prepared.network.n_neurons, n_workers)
-
-    def _finish(self, best: BestCodes, networks: RefinedCodes | BatchRun) -> None:
-        """Write the activity of the networks of a batch."""
-        best.steps = networks.run.spike_counts.sum(axis=1)
-        best.info |= networks.figures()
-        if isinstance(networks, RefinedCodes):
-            best.count(READ_OUT, slice(None), networks.n_multiply_adds)
-        if not self.in_integers:
-            best.count(GRAM, slice(None), networks.network.gram.n_multiply_adds)
-
 
 @dataclass(frozen=True)
 class Stages(SpikingMethod):
@@ -201,7 +187,6 @@ class Stages(SpikingMethod):
             start=first,
         )
         yield from refined.search(best)
-        self._finish(best, refined)
 
     @one_blas_thread()
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
@@ -225,7 +210,7 @@ class Stages(SpikingMethod):
         n_spikes = refined.run.spike_counts.sum(axis=1)
         found = code_of_kernel(problem, atoms, values, figures, n_spikes)
         found.work = {
-            READ_OUT: refined.n_multiply_adds.copy(),
+            READ_OUT: refined.looks["n_multiply_adds"].copy(),
             GRAM: np.array([refined.network.gram.n_multiply_adds]),
         }
         found.info = refined.figures(one_row(refined.network.n_neurons, neurons, counts))
@@ -269,7 +254,7 @@ class OneRun(SpikingMethod):
             signals = best.active[~batch.run.is_lost[best.active]]
             if not len(signals) or time >= self.max_duration:
                 break
-        self._finish(best, batch)
+        finish(best, batch)
         if not self.in_integers:
             best.info["average_currents"] = batch.average_currents()
 
@@ -371,6 +356,6 @@ class ActiveSetFromSpikes(SpikingMethod):
             goes_on = np.isin(signals, best.active) & ~has_ended & ~batch.run.is_lost[signals]
             signals = signals[goes_on] if time < min(self.max_duration, LAST_POLISH_TIME) else signals[:0]
             time = min(POLISH_GROWTH * time, self.max_duration)
-        self._finish(best, batch)
+        finish(best, batch)
         best.info.pop("stopped")
         best.info["average_currents"] = currents

@@ -11,7 +11,8 @@ from snn.record.spikes import smooth_rate_of_moments
 from snn.run.run import Run, Time
 from snn.run.stepped import SteppedRun
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import as_sparse
+from solvers.results.codes import BestCodes, as_sparse
+from solvers.results.operations import GRAM
 from solvers.spiking.network import LassoNetwork
 
 
@@ -85,6 +86,14 @@ class BatchRun:
         currents = as_sparse(self.network.signed(charges))
         currents.data *= (self.scale / self.run.time).repeat(np.diff(currents.indptr))
         return currents
+
+
+def finish(best: BestCodes, networks: Any) -> None:
+    """Write the activity of the networks of a batch, a `BatchRun` or `RefinedCodes`, to its best codes."""
+    best.steps = networks.run.spike_counts.sum(axis=1)
+    best.info |= networks.figures()
+    if networks.run.integers is None:
+        best.count(GRAM, slice(None), networks.network.gram.n_multiply_adds)
 
 
 def figures_of(

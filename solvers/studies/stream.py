@@ -17,7 +17,7 @@ from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.penalty import ElasticNet
 from solvers.problem.signals import feature_weights
 from solvers.results.codes import BestCodes, compressed_rows
-from solvers.results.operations import READ_OUT, START
+from solvers.results.operations import START
 from solvers.spiking.network import LassoNetwork
 from solvers.spiking.result import SpikingCodingResult
 from solvers.spiking.stages import RefinedCodes
@@ -173,8 +173,6 @@ class SparseCodingStream(Described):
         self._codes = [codes.values, *self._codes][:MEMORY]
         self.n_frames += 1
         self.frame = checks.read_only(signals_now.copy())
-        codes.work[READ_OUT] = refined.n_multiply_adds.copy()
-        codes.steps, codes.info = refined.run.spike_counts.sum(axis=1), refined.figures()
         late = 0.0 if max_seconds is None else time.perf_counter() - begin - max_seconds
         carried = {"start_duality_gap": start_gap, "is_carried": is_carried, "seconds_late": max(late, 0.0)}
         codes.info |= carried
