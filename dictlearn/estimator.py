@@ -142,7 +142,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     time_step: float | Literal["auto"] | None = "auto"
     amplitude: float = 5.0
     readout: str = "current"
-    inputs: str = "spiking"
+    inputs: str = "auto"
     weight_format: FixedPoint | None = None
     rule: Rule | None = None
     replacement: bool = True

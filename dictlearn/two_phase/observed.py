@@ -71,21 +71,46 @@ class Batch:
 
         `signals` and `mask` are those of the rows.
         """
-        if mask is not None and mask.all():
-            mask = None  # the same bits, by fewer neurons
         rows = np.arange(self.n_rows)[start:stop]
         n_some, probes = len(signals), rows[len(signals) :] - self.n_signals
         inputs = np.zeros((len(rows), synapses.n_inputs))
+        known = np.ones(inputs.shape, dtype=bool)
         coding = np.tile(-self.penalty * self.reweighting, (len(rows), 1))
-        known = None
         with np.errstate(over="ignore"):  # `run_phases` refuses what is too large
             if mask is None:
                 inputs[:n_some] = self.scale * signals
             else:
                 inputs[:n_some] = self.scale * np.where(mask, signals, 0.0)
-                known = np.ones(inputs.shape, dtype=bool)
                 known[:n_some] = mask
         coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
+        # Weights would differ by sample: inputs of rows with unknown ones fire.
+        is_graded = known.all(axis=1) & (self.settings.inputs == "graded")
+        if is_graded.all():
+            return self._observed(synapses, inputs, None, coding, rows, n_threads)
+        found, order = [], []
+        for kind in (True, False):
+            if len(some := np.flatnonzero(is_graded == kind)):
+                of_some = None if known[some].all() else known[some]
+                found.append(
+                    self._observed(
+                        synapses, inputs[some], of_some, coding[some], rows[some], n_threads, graded=kind
+                    )
+                )
+                order.append(some)
+        return Observed.joined(found, np.argsort(np.concatenate(order)))
+
+    def _observed(
+        self,
+        synapses: Synapses,
+        inputs: np.ndarray,
+        known: np.ndarray | None,
+        coding: np.ndarray,
+        rows: np.ndarray,
+        n_threads: int,
+        *,
+        graded: bool = True,
+    ) -> Observed:
+        """Return what neurons observe of rows whose inputs are all graded, or all fire."""
         settings = self.settings
         first, second = run_phases(
             synapses,
@@ -96,11 +121,11 @@ class Batch:
             duration=settings.duration,
             initial_potential=settings.initial_potential,
             how=settings.how,
-            graded=settings.is_graded(known),
+            graded=graded,
             n_threads=n_threads,
-            first=start,
+            rows=rows,
         )
-        return Observed.of(first, second, inputs, known, synapses, settings)
+        return Observed.of(first, second, inputs, known, synapses, settings, graded=graded)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -145,6 +170,8 @@ class Observed:
         known: np.ndarray | None,
         synapses: Synapses,
         settings: LearningSettings,
+        *,
+        graded: bool = False,
     ) -> Observed:
         """Return what is read from two phases of these inputs, as the settings say."""
         kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
@@ -161,7 +188,7 @@ class Observed:
             codes = second.coding_rate
         # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
         gradient = np.zeros(codes.shape)
-        if settings.is_graded(known):
+        if graded:
             # F B is known, as H - (H - kappa F B).
             assert synapses.closed_rows is not None
             updates.add_combinations(gradient, (kappa - 1.0) * codes, 1.0, h)
@@ -187,7 +214,7 @@ class Observed:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[Observed]) -> Observed:
-        """Return the observations of all rows together, from those of consecutive parts."""
+    def joined(cls, parts: Sequence[Observed], order: np.ndarray | slice = slice(None)) -> Observed:
+        """Return the observations of all rows together, from those of parts, in this order of theirs."""
         names = (field.name for field in fields(cls))
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names})

@@ -112,14 +112,14 @@ def run_phases(
     how: Time[Any],
     graded: bool = False,
     n_threads: int = 1,
-    first: int = 0,
+    rows: np.ndarray | None = None,
 ) -> list[Phase]:
     """Run copies of the network through phases of equal duration, all states kept in between.
 
     The signals drive the inputs and `coding` drives the coding neurons, both at gamma = 0; a row each.
     Where inputs are graded only coding neurons run, and `Synapses.close` has been called with the last gamma.
     """
-    allowed = _spikes_allowed(synapses, signals, coding, duration, first)
+    allowed = _spikes_allowed(synapses, signals, coding, duration, rows)
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None, graded)
     drives = layers.drives(signals, coding)
     laterals = [synapses.lateral_rows for _ in gammas]
@@ -331,7 +331,7 @@ def forget_debt(membrane_potential: np.ndarray, layers: Layers) -> None:
 
 
 def _spikes_allowed(
-    synapses: Synapses, signals: np.ndarray, coding: np.ndarray, duration: float, first: int
+    synapses: Synapses, signals: np.ndarray, coding: np.ndarray, duration: float, rows: np.ndarray | None
 ) -> np.ndarray:
     """Return how many spikes each signal may have in a phase; raise ValueError if one is far too large."""
     with np.errstate(over="ignore"):
@@ -344,9 +344,10 @@ def _spikes_allowed(
     if too_many.any():
         # Name the first such signal: the error is the same when a batch is run in parts.
         signal = int(np.argmax(too_many))
+        number = signal if rows is None else rows[signal]
         raise ValueError(
             f"signals must be small enough for at most {MOST_SPIKES_EXPECTED:,.0f} spikes of one signal in a "
-            f"phase; got one that would cause about {expected[signal]:.2g}, signal {first + signal} of this "
+            f"phase; got one that would cause about {expected[signal]:.2g}, signal {number} of this "
             "batch: divide the signals, or start learning anew with them, which sets their scale"
         )
     return SPIKES_ALLOWED * expected + LEAST_SPIKES_ALLOWED

@@ -50,7 +50,9 @@ FIRST_MOVEMENT = 0.01
 # Defaults of kappa, duration and time_step; the last for atoms of either sign.
 STRONG_FEEDBACK: dict[str, float] = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32}
 WEAK_FEEDBACK: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 32}
-WEAK_FEEDBACK_OF_SIGNED: dict[str, float] = {"kappa": 0.1, "duration": 10.0, "time_step": 1 / 16}
+WEAK_FEEDBACK_OF_SIGNED: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 16}
+# Spikes of input pairs carry more noise than graded inputs.
+LONG_PHASES: dict[str, float] = {**WEAK_FEEDBACK_OF_SIGNED, "duration": 10.0}
 KINDS: dict[str, type[Rule]] = {}
 
 
@@ -64,8 +66,8 @@ class Rule:
 
     Attributes
     ----------
-    batch_size : int
-        Signals that see the same weights, by default.
+    batch_size, inputs : int and str
+        Signals that see the same weights, and how inputs send, where settings have "auto".
     remembers : mapping of str to Entry
         The arrays that are kept from batch to batch.  ``Entry("f", ("atoms", "inputs"), 0.0)`` is an array of
         floats, shape (n_atoms, n_inputs), that are at least 0.  They are zero at first; an optional one is
@@ -73,17 +75,20 @@ class Rule:
     """
 
     batch_size: ClassVar[int] = 32
+    inputs: ClassVar[str] = "graded"
     remembers: ClassVar[Mapping[str, Entry]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         KINDS[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
-    def defaults(self, readout: str, signs: Signs) -> dict[str, float]:
+    def defaults(self, readout: str, inputs: str, signs: Signs) -> dict[str, float]:
         """Return kappa, duration and time_step where settings have "auto"."""
         if readout == "rate":
             return STRONG_FEEDBACK
-        return WEAK_FEEDBACK if signs.positive_atoms else WEAK_FEEDBACK_OF_SIGNED
+        if signs.positive_atoms:
+            return WEAK_FEEDBACK
+        return WEAK_FEEDBACK_OF_SIGNED if inputs == "graded" else LONG_PHASES
 
     def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
         """Return s, the weight of each neuron's penalty, from its threshold and the samples it was silent."""
@@ -293,6 +298,7 @@ class PaperSteps(Value, Rule):
     """
 
     batch_size: ClassVar[int] = 1
+    inputs: ClassVar[str] = "spiking"
     remembers: ClassVar[Mapping[str, Entry]] = {"mean_cost": Entry("f", (), 0.0)}  # of lambda1 |a|
 
     step: float = checked(checks.positive_number, default=0.5)
@@ -301,7 +307,7 @@ class PaperSteps(Value, Rule):
     lateral_ratio: float = checked(checks.positive_number, default=15.0)
     reweighting: bool = checked(checks.flag, default=True)
 
-    def defaults(self, readout: str, signs: Signs) -> dict[str, float]:
+    def defaults(self, readout: str, inputs: str, signs: Signs) -> dict[str, float]:
         """Return the strong feedback of the paper."""
         return STRONG_FEEDBACK
 

@@ -34,9 +34,9 @@ def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
 class LearningSettings(Value):
     """How the two-phase network is run and taught.
 
-    `kappa`, `duration`, `time_step` and `batch_size` are "auto" by default and become numbers, which
+    `kappa`, `duration`, `time_step`, `inputs` and `batch_size` are "auto" by default and become values, which
     `dataclasses.replace` keeps.  Where `UsageSteps` learn from currents the first three are 0.1, 5 and
-    1 / 32, and for atoms of either sign 0.1, 10 and 1 / 16; otherwise 0.7, 5 and 1 / 32.
+    1 / 32, for atoms of either sign 1 / 16, with inputs that fire phases of 10; otherwise 0.7, 5 and 1 / 32.
 
     Parameters
     ----------
@@ -54,10 +54,11 @@ class LearningSettings(Value):
         What gradients and codes are read from.  "rate", the paper's, uses spike rates, with an error of one
         spike in a phase.  "current" uses average soma currents: the same limits, and the gradients are exact
         for the code that the phase with feedback passed on.
-    inputs : {"spiking", "graded"}, default "spiking"
-        How input neurons send.  "spiking" is the paper's network.  "graded" inputs pass their currents on at
-        every instant and fire nothing: gradients are exact as before, without the noise of counting, and a
-        sample takes a fraction of the spikes.  All inputs must be known, and currents be read.
+    inputs : {"auto", "graded", "spiking"}, default "auto"
+        How input neurons send.  "graded" inputs pass their currents on at every instant and fire nothing:
+        gradients are exact as before, without the noise of counting, and a sample takes a fraction of the
+        spikes.  "spiking" is the paper's network.  By default, but for `PaperSteps`, they are graded where currents are read;
+        samples with unknown inputs have inputs that fire, whatever this says.
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).
     time_step : float, None or "auto", default "auto"
@@ -90,7 +91,7 @@ class LearningSettings(Value):
     duration: float = AUTO
     amplitude: float = checked(checks.positive_number, default=5.0)
     readout: str = checked(checks.one_of, READOUTS, default="current")
-    inputs: str = checked(checks.one_of, INPUTS, default="spiking")
+    inputs: str = checked(checks.one_of, (AUTO, *INPUTS), default=AUTO)
     initial_potential: float = 0.5
     time_step: float | None = AUTO
     integration: str = "exact"
@@ -103,9 +104,14 @@ class LearningSettings(Value):
     weight_format: FixedPoint | None = None
 
     def _check(self) -> None:
+        if self.inputs == AUTO:
+            vars(self)["inputs"] = self.rule.inputs if self.readout == "current" else "spiking"
         if self.inputs == "graded" and self.readout == "rate":
             raise ValueError("readout must be 'current' where inputs are graded: such inputs have no rates")
-        defaults = {**self.rule.defaults(self.readout, self.signs), "batch_size": self.rule.batch_size}
+        defaults = {
+            **self.rule.defaults(self.readout, self.inputs, self.signs),
+            "batch_size": self.rule.batch_size,
+        }
         for name, number in defaults.items():
             value = getattr(self, name)
             if isinstance(value, str):
@@ -154,10 +160,6 @@ class LearningSettings(Value):
     def signs(self) -> Signs:
         """Which numbers must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
-
-    def is_graded(self, mask: np.ndarray | None) -> bool:
-        """Return whether inputs of a batch are graded: its mask must be None, since weights would differ."""
-        return self.inputs == "graded" and mask is None
 
     def penalties(self, n_atoms: int) -> np.ndarray:
         """Return lambda1 of each atom, shape (n_atoms,).

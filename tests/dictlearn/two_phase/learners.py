@@ -202,7 +202,7 @@ def tasks(draw):
     for n_signals in draw(st.lists(st.sampled_from([1, 5, 16]), min_size=1, max_size=3)):
         signals = planted(n_atoms + 3, n_inputs, n_signals, signs, seed=rng.integers(999))[1]
         signals[rng.uniform(size=n_signals) < 0.1] = 0.0
-        mask = rng.uniform(size=signals.shape) < 0.7 if draw(st.booleans()) and not graded else None
+        mask = rng.uniform(size=signals.shape) < 0.7 if draw(st.booleans()) else None
         batches.append((signals, mask))
     return settings, network, settings.amplitude, batches
 

@@ -49,13 +49,16 @@ class ByHand:
 
         # What neurons observe, of signals and of probes.
         run = {"kappa": kappa, "duration": settings.duration, "initial_potential": settings.initial_potential}
-        clock = {name: getattr(settings, name) for name in ("time_step", "integration", "inputs")}
-        phases = network.run(signals, penalty=penalty, reweighting=weights, mask=mask, **run, **clock)
+        clock = {name: getattr(settings, name) for name in ("time_step", "integration")}
         names = ("n_spikes", "input_rate", "coding_rate", "input_current", "coding_current", "coding_trace")
-        rows = [
-            [{name: getattr(phase, name)[k] for name in names} for phase in phases] for k in range(n_signals)
-        ]
-        probed = []
+        rows, probed = [], []
+        for k in range(n_signals):
+            whole = known[k].all()  # inputs of others fire
+            options = {"inputs": settings.inputs} if whole else {"mask": mask[[k]]}
+            phases = network.run(
+                signals[[k]], penalty=penalty, reweighting=weights, **options, **run, **clock
+            )
+            rows.append([{name: getattr(phase, name)[0] for name in names} for phase in phases])
         if is_usage:
             n_probes = math.floor(steps.probes * (n_before + n_signals)) - math.floor(steps.probes * n_before)
             probed = sorted(range(n_atoms), key=lambda atom: learner.last_compared[atom])[:n_probes]
@@ -260,7 +263,9 @@ def test_the_history_has_the_means_of_each_thousand_samples(signs):
     """Signals of nothing have no disturbance; other means are over all."""
     signs = SIGNS[signs]
     rule = UsageSteps(lateral_gain=0.6)  # of batches so large that the projection solves for the atoms
-    settings = LearningSettings(penalty=0.05, duration=2.0, time_step=None, kappa=0.3, rule=rule, **signs)
+    settings = LearningSettings(
+        penalty=0.05, duration=2.0, time_step=None, kappa=0.3, inputs="spiking", rule=rule, **signs
+    )
     learner = TwoPhaseLearner(network_of(signs, 5, 6, 0.02), settings, scale=4.0)
     by_hand = ByHand(learner)
     for number in range(7):

@@ -40,8 +40,8 @@ WAYS = {
     "large batches": {"batch_size": 64},
     "paper": {"rule": PaperSteps(step=0.05), "batch_size": 4},
     "penalties": {"penalty": PENALTIES},
-    "graded": {"inputs": "graded"},
-    "graded events, signed": {"inputs": "graded", "time_step": None, **SIGNS["signed atoms and codes"]},
+    "spiking": {"inputs": "spiking"},
+    "spiking events, signed": {"inputs": "spiking", "time_step": None, **SIGNS["signed atoms and codes"]},
     "few bits": {"weight_format": STOCHASTIC},
     **{name: signs for name, signs in SIGNS.items() if signs},
     "signed counts": {"positive_atoms": False, "readout": "rate"},
@@ -54,7 +54,8 @@ each_way = pytest.mark.parametrize("way", WAYS)
 
 
 def settings_of(way):
-    return replace(USAGE, **{"kappa": "auto", "duration": "auto", "time_step": "auto", **WAYS[way]})
+    chosen = dict.fromkeys(("kappa", "duration", "time_step", "inputs"), "auto")
+    return replace(USAGE, **{**chosen, **WAYS[way]})
 
 
 def signs_of(settings):
@@ -154,10 +155,6 @@ def test_what_is_the_same_changes_no_bit(way):
     alike = replace(settings, penalty=0.05)
     one, several = (learn(signals, 64, each) for each in (alike, replace(alike, penalty=[0.05] * 8)))
     np.testing.assert_array_equal(several.dictionary, one.dictionary)
-    if settings.inputs == "graded":
-        with pytest.raises(ValueError, match="mask must be None where inputs are graded"):
-            learn(signals, 64, settings, mask=mask)
-        return
     expected = learn(signals, 64, settings, mask=mask)
     for value, n_jobs in ((np.nan, 1), (1e308, 3)):
         filled = np.where(mask, signals, value)

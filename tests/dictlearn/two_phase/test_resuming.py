@@ -84,7 +84,6 @@ def test_a_run_that_stopped_anywhere_goes_on_bit_for_bit(
     tmp_path_factory, way, masked, replaced, n_batches, n_jobs, how
 ):
     settings, signals = settings_of(way), data_of(way)[1][:90]
-    masked = masked and settings.inputs == "spiking"
     mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7 if masked else None
     options = {"mask": mask, "n_samples": 200}
     kept = {"settings": replace(settings, replacement=replaced)}

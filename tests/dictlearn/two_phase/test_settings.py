@@ -164,9 +164,10 @@ def test_numbers_at_the_edge_are_allowed():
     [
         ({}, (0.1, 5.0, 1 / 32)),
         ({"positive_code": False}, (0.1, 5.0, 1 / 32)),
-        ({"positive_atoms": False}, (0.1, 10.0, 1 / 16)),
-        ({"positive_atoms": False, "positive_code": False}, (0.1, 10.0, 1 / 16)),
-        ({"positive_atoms": False, "kappa": 0.3, "time_step": None}, (0.3, 10.0, None)),
+        ({"positive_atoms": False}, (0.1, 5.0, 1 / 16)),
+        ({"positive_atoms": False, "positive_code": False}, (0.1, 5.0, 1 / 16)),
+        ({"positive_atoms": False, "inputs": "spiking"}, (0.1, 10.0, 1 / 16)),
+        ({"positive_atoms": False, "kappa": 0.3, "time_step": None}, (0.3, 5.0, None)),
         ({"positive_atoms": False, "readout": "rate"}, (0.7, 5.0, 1 / 32)),
         ({"positive_atoms": False, "rule": PaperSteps()}, (0.7, 5.0, 1 / 32)),
         ({"readout": "rate"}, (0.7, 5.0, 1 / 32)),
