@@ -84,22 +84,14 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         Its tolerance.
     dict_init : array_like, shape of `components_`, optional
         Kernels to start from; by default patches of the images.
-    checkpoint : path-like, optional
-        Where `fit` saves the learner, and where it continues from if the file exists: with the same images,
-        start and settings, and no fewer passes.
-    checkpoint_every : int, default 50
-        In batches.
-    callback : callable, optional
-        `fit` calls it with the `KernelLearner` after each batch, and stops if it returns True.
-    progress : bool, default False
-        Whether `fit` shows a progress bar.
+    checkpoint, checkpoint_every, callback, progress
+        As for `continue_learning`, for `fit` alone and counted in batches; a callback is called after each.
     random_state : int or RandomState, optional
         For the start and the crops.  With a `checkpoint`, a number.
     n_jobs : int, optional
         Workers that code crops; results do not depend on it.
     n_channels : int, optional
-        Channels of images (height, width, n_channels) or signals (length, n_channels), whatever they are; by
-        default images are grey or colour, and signals have one.
+        Length of the last axis of images and signals, if it is no colours; see `as_pixels`.
 
     Attributes
     ----------

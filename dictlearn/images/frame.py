@@ -69,7 +69,10 @@ def frame_of(images: Any, n_channels: int | None = None) -> tuple[Frame, list[np
             )
     if not len(images):
         raise ValueError("images must not be empty; got none")
-    planes = [as_pixels(image, n_channels=n_channels, name=f"images[{k}]") for k, image in enumerate(images)]
+    planes = []
+    for k, image in enumerate(images):
+        with checks.called(image=f"images[{k}]"):
+            planes.append(as_pixels(image, n_channels=n_channels))
     forms = {
         (is_signal(image, n_channels), plane.shape[2:]) for image, plane in zip(images, planes, strict=True)
     }
@@ -87,7 +90,7 @@ def is_signal(image: ArrayLike, n_channels: int | None) -> bool:
     return np.ndim(image) == (1 if n_channels is None else 2)
 
 
-def as_pixels(image: ArrayLike, *, n_channels: int | None = None, name: str = "image") -> np.ndarray:
+def as_pixels(image: ArrayLike, *, n_channels: int | None = None) -> np.ndarray:
     """Return an image as floats, and a signal of one dimension as an image of one row.
 
     Integers of 8 and 16 bits in an image are divided by the largest of their type, 255 and 65,535; True is 1
@@ -100,8 +103,6 @@ def as_pixels(image: ArrayLike, *, n_channels: int | None = None, name: str = "i
     n_channels : int, optional
         Length of the last axis, whatever its channels are: the image is (height, width, n_channels), or a
         signal (length, n_channels).
-    name : str, default "image"
-        Its name in messages.
 
     Returns
     -------
@@ -111,26 +112,26 @@ def as_pixels(image: ArrayLike, *, n_channels: int | None = None, name: str = "i
     pixels = np.asarray(image)
     if is_signal(pixels, n_channels):
         shape = (None,) if n_channels is None else (None, n_channels)
-        return checks.real_array(name, image, shape=shape, meaning="(length[, n_channels])")[np.newaxis]
+        return checks.real_array("image", image, shape=shape, meaning="(length[, n_channels])")[np.newaxis]
     is_brightness = pixels.dtype.type in BRIGHTNESS
     if pixels.dtype.kind in "iu" and not is_brightness:
         raise TypeError(
-            f"{name} must have dtype uint8, uint16, bool or float; got {pixels.dtype}: divide it by the "
-            "value of white"
+            f"image must have dtype uint8, uint16, bool or float; got {pixels.dtype}: divide it by the value "
+            "of white"
         )
     if pixels.ndim not in (2, 3) or (n_channels is not None and pixels.shape[2:] != (n_channels,)):
         channels = "[, channels]" if n_channels is None else f", {n_channels}"
         raise ValueError(
-            f"{name} must have shape (height, width{channels}), or be a signal; got shape {pixels.shape}"
+            f"image must have shape (height, width{channels}), or be a signal; got shape {pixels.shape}"
         )
     if n_channels is None and pixels.shape[2:] not in ((), (1,), (3,)):
         raise ValueError(
-            f"{name} must have 1 or 3 channels, last; got shape {pixels.shape}: drop an alpha channel by "
+            f"image must have 1 or 3 channels, last; got shape {pixels.shape}: drop an alpha channel by "
             "image[..., :-1], move channels to the end by np.moveaxis(image, 0, -1), or for channels that "
             f"are no colours pass n_channels={pixels.shape[2]}"
         )
     white = float(np.iinfo(pixels.dtype).max) if is_brightness else 1.0
-    return checks.real_array(name, image, shape=(None,) * pixels.ndim) / white
+    return checks.real_array("image", image, shape=(None,) * pixels.ndim) / white
 
 
 def as_size(name: str, value: Any, *, is_signal: bool = False) -> tuple[int, int]:
