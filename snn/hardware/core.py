@@ -61,6 +61,14 @@ def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
     return value
 
 
+def memory_of(module: Module, name: str, shape: Any, depth: int, values: Any = ()) -> Memory:
+    """Return a memory of a module."""
+    # Yosys takes no memory without an address.
+    memory = Memory(shape=shape, depth=max(depth, 2), init=list(values))
+    module.submodules[name] = memory
+    return memory
+
+
 def quotient(number: Any, shift: int, rounding: str) -> Any:
     """Return number / 2^shift, rounded."""
     if shift == 0 or rounding == "floor":
@@ -128,13 +136,13 @@ class Lane(wiring.Component):
         """Return the gates."""
         self.m = m = Module()
         layout, form, order = self.layout, self.layout.format, self.order
-        own_drive = layout.of_lane(layout.drive, self.index)
         n_groups, n_places = layout.n_groups, layout.n_slots << len(order.group)
-        potentials = self._memory("potentials", signed(form.potential_bits), n_groups)
-        currents = self._memory("currents", signed(form.current_bits), n_groups)
-        drives = self._memory("drives", signed(form.potential_bits), n_groups, own_drive)
-        pending = self._memory("pending", layout.pending_range, n_places)
-        weights = self._memory("weights", layout.weight_range, len(layout.words), layout.words[:, self.index])
+        own_drive, words = layout.of_lane(layout.drive, self.index), layout.words[:, self.index].tolist()
+        potentials = memory_of(m, "potentials", signed(form.potential_bits), n_groups)
+        currents = memory_of(m, "currents", signed(form.current_bits), n_groups)
+        drives = memory_of(m, "drives", signed(form.potential_bits), n_groups, own_drive)
+        pending = memory_of(m, "pending", layout.pending_range, n_places)
+        weights = memory_of(m, "weights", layout.weight_range, len(words), words)
         v, u, b, x, w = (memory.read_port() for memory in (potentials, currents, drives, pending, weights))
         place, target_place = Cat(order.group, order.slot), Cat(order.target, order.target_slot)
         m.d.comb += [port.addr.eq(order.group) for port in (v, u, b)]
@@ -194,12 +202,6 @@ class Lane(wiring.Component):
             m.d.comb += [port.addr.eq(last_target), port.data.eq(x.data + brought), port.en.eq(1)]
         return m
 
-    def _memory(self, name: str, shape: Any, depth: int, values: Any = ()) -> Memory:
-        # Yosys takes no memory without an address.
-        memory = Memory(shape=shape, depth=max(depth, 2), init=[int(value) for value in values])
-        self.m.submodules[name] = memory
-        return memory
-
     def _delayed(self, value: Any, cycles: int = 1) -> Any:
         return delayed(self.m, value, cycles)
 
@@ -210,7 +212,7 @@ class Lane(wiring.Component):
         if (thresholds == largest).all():
             yield from repeat(Const(largest))
         own = self.layout.of_lane(thresholds, self.index, filler=largest)
-        port = self._memory("thresholds", range(largest + 1), len(own), own).read_port()
+        port = memory_of(self.m, "thresholds", range(largest + 1), len(own), own).read_port()
         self.m.d.comb += port.addr.eq(self.order.group)
         yield (threshold := self._delayed(port.data, cycle - 1))
         while True:
@@ -323,13 +325,8 @@ class Core(wiring.Component):
         factor = Signal.like(order.factor)
         row = data.StructLayout({"begin": len(end), "end": len(end), "delay": len(target_slot)})
         bounds = zip(layout.rows[:-1], layout.rows[1:], layout.network.delays, strict=True)
-        rows = Memory(
-            shape=row,
-            depth=max(layout.network.n_neurons, 2),
-            init=[{"begin": int(a), "end": int(b), "delay": int(d)} for a, b, d in bounds],
-        )
-        m.submodules.rows = rows
-        read_row = rows.read_port()
+        rows = [{"begin": int(a), "end": int(b), "delay": int(d)} for a, b, d in bounds]
+        read_row = memory_of(m, "rows", row, len(rows), rows).read_port()
         m.d.comb += [
             read_row.addr.eq(spike.neuron),
             order.word.eq(position),
@@ -337,9 +334,8 @@ class Core(wiring.Component):
             order.target_slot.eq(target_slot),
         ]
         if layout.compressed:
-            groups = Memory(shape=len(target), depth=max(n_words, 2), init=layout.word_groups.tolist())
-            m.submodules.word_groups = groups
-            read_group = groups.read_port()
+            word_groups = layout.word_groups.tolist()
+            read_group = memory_of(m, "word_groups", len(target), n_words, word_groups).read_port()
             m.d.comb += [read_group.addr.eq(position), order.target.eq(read_group.data)]
         else:
             m.d.comb += order.target.eq(delayed(m, target))

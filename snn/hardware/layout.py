@@ -120,8 +120,8 @@ class CoreLayout(Value, Described):
         most = self.format.largest_message
         return range(int(sums.min()) * most, int(sums.max()) * most + 1)
 
-    def of_lane(self, values: np.ndarray, lane: int, filler: int = 0) -> np.ndarray:
+    def of_lane(self, values: np.ndarray, lane: int, filler: int = 0) -> list[int]:
         """Return the numbers of the neurons of a lane, with a filler where the last group is not full."""
         padded = np.full(self.n_groups * self.lanes, filler, dtype=np.int64)
         padded[: len(values)] = values
-        return padded[lane :: self.lanes]
+        return padded[lane :: self.lanes].tolist()
