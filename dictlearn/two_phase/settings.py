@@ -57,8 +57,8 @@ class LearningSettings(Value):
     inputs : {"auto", "graded", "spiking"}, default "auto"
         How input neurons send.  "graded" inputs pass their currents on at every instant and fire nothing:
         gradients are exact as before, without the noise of counting, and a sample takes a fraction of the
-        spikes.  "spiking" is the paper's network.  By default, but for `PaperSteps`, they are graded where currents are read;
-        samples with unknown inputs have inputs that fire, whatever this says.
+        spikes.  "spiking" is the paper's network.  By default inputs are graded where currents are read, but
+        for `PaperSteps`.  Those of samples with unknown ones fire, whatever this says.
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).
     time_step : float, None or "auto", default "auto"
