@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from functools import partial
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -16,8 +15,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from snn.analog import AnalogResult
 from snn.base import checks
@@ -32,8 +29,7 @@ __all__ = ["rates_against_time"]
 TIME_LABEL = "time (synaptic time constants)"
 # Lines with a colour and a name; all others are grey, with one name for all.
 N_NAMED = 6
-GREY = "0.75"
-# Neurons that all have a label of their own.
+# Neurons that have a label each; some of more neurons have one.
 N_LABELLED = 20
 
 
@@ -52,35 +48,24 @@ def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes
     height = min(18.0, max(0.8 * row_height, 0.5))
     ax.scatter(spikes.times[shown], rows[shown], marker="|", s=height**2, linewidths=0.8, color="C0")
     _label_time(ax, spikes)
-    ax.set(
-        ylim=(len(chosen) - 0.5, -0.5),
-        ylabel="neuron",
-        title=f"{counted(int(shown.sum()), 'spike')} of {counted(len(chosen), 'neuron')}",
-    )
-    _name_positions(ax.yaxis, chosen)
+    _label_neurons(ax.yaxis, chosen)
+    title = f"{counted(int(shown.sum()), 'spike')} of {counted(len(chosen), 'neuron')}"
+    ax.set(ylim=(len(chosen) - 0.5, -0.5), ylabel="neuron", title=title)
     return ax
 
 
 @plot.register
 def charges(explanation: SpikeExplanation, *, n_sources: int = 10, ax: Axes | None = None) -> Axes:
     """Draw the charges that brought a neuron to its threshold, a bar each."""
-    parts = explanation.parts(checks.positive_integer("n_sources", n_sources))
+    names, amounts = zip(*explanation.parts(n_sources), strict=True)
     ax = axes_of(ax)
-    names, amounts = [name for name, _ in parts], np.array([charge for _, charge in parts])
     ends = np.cumsum(amounts)
     ax.barh(names, amounts, left=ends - amounts, color=["C0" if a >= 0.0 else "C3" for a in amounts])
-    threshold = ax.axvline(
-        explanation.firing_threshold, color="black", linestyle="--", linewidth=0.8, label="threshold"
-    )
+    ax.axvline(explanation.firing_threshold, color="black", linestyle="--", linewidth=0.8)
     ax.invert_yaxis()
     ax.set(
-        xlabel="charge since the last reset (units of potential)",
+        xlabel="charge since the last reset, to the threshold (dashed)",
         title=f"neuron {explanation.neuron}, spike at {explanation.time:.6g}",
-    )
-    ax.legend(
-        handles=[Patch(color="C0", label="excites"), Patch(color="C3", label="inhibits"), threshold],
-        fontsize="small",
-        loc="best",
     )
     return ax
 
@@ -92,15 +77,15 @@ def run(result: SimulationResult, *, neurons: Sequence[int] | None = None, ax: A
         return raster(result.spikes, neurons=neurons, ax=ax)
     chosen = _chosen(neurons, len(result.spike_counts))
     ax = axes_of(ax)
-    rates = result.spike_rate[chosen]
-    fired = np.flatnonzero(rates)
-    stems(ax, fired, np.where(np.isfinite(rates[fired]), rates[fired], 0.0), len(chosen))
-    _name_positions(ax.xaxis, chosen)
+    rates = np.nan_to_num(result.spike_rate[chosen], posinf=0.0)
+    fired = np.flatnonzero(result.spike_counts[chosen])
+    stems(ax, fired, rates[fired], len(chosen))
+    _label_neurons(ax.xaxis, chosen)
+    spikes = counted(int(result.spike_counts[chosen].sum()), "spike")
     ax.set(
         xlabel="neuron",
         ylabel="spike rate (per time constant)",
-        title=f"{counted(int(result.spike_counts[chosen].sum()), 'spike')} of "
-        f"{counted(len(chosen), 'neuron')} in {result.duration:.4g} time constants",
+        title=f"{spikes} of {counted(len(chosen), 'neuron')} in {result.duration:.4g} time constants",
     )
     return ax
 
@@ -108,23 +93,16 @@ def run(result: SimulationResult, *, neurons: Sequence[int] | None = None, ax: A
 @plot.register
 def activities(result: AnalogResult, *, ax: Axes | None = None) -> Axes:
     """Draw the activities of an analog flow against time; neurons that are never active are left out."""
-    times = require_increasing("times", result.times)
     ax = axes_of(ax)
     used = np.flatnonzero(result.activities.any(axis=0))
     used = used[np.argsort(-np.abs(result.activities[-1, used]), kind="stable")]
-    named_lines(
-        ax,
-        times,
-        [result.activities[:, neuron] for neuron in used],
-        [f"neuron {neuron}" for neuron in used],
-        others="other neurons",
-    )
+    named_lines(ax, result.times, result.activities, used, "neuron")
     base_line(ax)
+    active, n_neurons = np.count_nonzero(result.activities[-1]), result.activities.shape[1]
     ax.set(
         xlabel="time (time constants of the flow)",
         ylabel="activity",
-        title=f"{np.count_nonzero(result.activities[-1]):,} of "
-        f"{counted(result.activities.shape[1], 'neuron')} active at the end",
+        title=f"{active:,} of {counted(n_neurons, 'neuron')} active at the end",
     )
     if len(used):
         ax.legend(fontsize="small", loc="best")
@@ -144,14 +122,9 @@ def operations(counts: OperationCounts, *, ax: Axes | None = None) -> Axes:
 
 @plot.register
 def potentials(
-    record: Record,
-    *,
-    neurons: Sequence[int] | None = None,
-    n_times: int = 1000,
-    ax: Axes | None = None,
+    record: Record, *, neurons: Sequence[int] | None = None, n_times: int = 1000, ax: Axes | None = None
 ) -> Axes:
     """Draw the exact membrane potentials of chosen neurons (default: the three with most spikes)."""
-    checks.instance_of("record", record, Record, hint=": pass run.record")
     spikes = record.spikes
     if neurons is None:
         neurons = np.argsort(-spikes.counts(), kind="stable")[:3].tolist()
@@ -163,11 +136,10 @@ def potentials(
         # At each spike of its own: the threshold just before it, the reset just after.
         own = spikes.of(neuron)
         times = np.unique(np.concatenate([grid, own]))
-        values = record.potential(times)[:, neuron]
         after = np.searchsorted(times, own)
-        times = np.insert(times, after, own)
+        values = record.potential(times)[:, neuron]
         values = np.insert(values, after, record.network.firing_threshold[neuron])
-        ax.plot(times, values, label=f"neuron {neuron}", linewidth=1.0)
+        ax.plot(np.insert(times, after, own), values, label=f"neuron {neuron}", linewidth=1.0)
     _label_time(ax, spikes)
     ax.set(ylabel="membrane potential", title="membrane potentials")
     ax.legend(loc="best", fontsize="small")
@@ -204,31 +176,19 @@ def rates_against_time(
     n_times = checks.positive_integer("n_times", n_times)
     if limits is not None:
         limits = checks.real_array("limits", limits, shape=(spikes.n_neurons,), meaning="one limit a neuron")
-    if spikes.stop <= spikes.start:
-        raise ValueError(
-            f"spikes must be of an interval of time; got one from {spikes.start} to {spikes.stop}"
-        )
-    ax = axes_of(ax)
     times = np.linspace(spikes.start, spikes.stop, n_times + 1)[1:]
     curves = spikes.rate_curve(times)
     if len(chosen) > N_NAMED:
         chosen = chosen[np.argsort(-curves[-1, chosen], kind="stable")]
-    lines = named_lines(
-        ax,
-        times,
-        [curves[:, neuron] for neuron in chosen],
-        [f"neuron {neuron}" for neuron in chosen],
-        others="other neurons",
-        linewidth=1.0,
-    )
-    handles = ax.get_legend_handles_labels()[0]
+    ax = axes_of(ax)
+    lines = named_lines(ax, times, curves, chosen, "neuron", linewidth=1.0)
     if limits is not None:
         for neuron, line in zip(chosen, lines, strict=True):
-            ax.axhline(limits[neuron], color=line.get_color(), linestyle="--", linewidth=0.8)
-        handles.append(Line2D([], [], color="0.4", linestyle="--", linewidth=0.8, label="limits"))
+            label = "limits" if neuron == chosen[-1] else None
+            ax.axhline(limits[neuron], color=line.get_color(), linestyle="--", linewidth=0.8, label=label)
     _label_time(ax, spikes)
     ax.set_ylabel("spike rate (per time constant)")
-    ax.legend(handles=handles, loc="best", fontsize="small")
+    ax.legend(loc="best", fontsize="small")
     return ax
 
 
@@ -237,46 +197,24 @@ def axes_of(ax: Axes | None) -> Axes:
     return plt.figure(layout="constrained").subplots() if ax is None else checks.instance_of("ax", ax, Axes)
 
 
-def require_increasing(name: str, values: np.ndarray) -> np.ndarray:
-    """Return a vector of numbers, or raise ValueError if they do not increase: a line would go back."""
-    values = checks.real_array(name, values, shape=(None,), meaning="one after the other")
-    wrong = np.flatnonzero(np.diff(values) <= 0.0)
-    if len(wrong):
-        first = wrong[0]
-        raise ValueError(
-            f"{name} must increase from each to the next; got {values[first]:g} before "
-            f"{values[first + 1]:g}: sort them, together with what belongs to them"
-        )
-    return values
-
-
 def named_lines(
-    ax: Axes,
-    x: np.ndarray,
-    columns: Sequence[np.ndarray],
-    names: Sequence[str],
-    *,
-    others: str,
-    **kwargs: Any,
+    ax: Axes, x: np.ndarray, columns: np.ndarray, shown: np.ndarray, noun: str, **kwargs: Any
 ) -> list[Line2D]:
-    """Draw lines: the first few in the colours of the axes, with a name each; the others are grey."""
+    """Draw some columns as lines: the first few in the colours of the axes, with names; others in grey."""
     lines = []
-    for rank, (column, name) in enumerate(zip(columns, names, strict=True)):
-        if rank < N_NAMED:
-            style: dict[str, Any] = {"label": name}
-        else:
-            style = {"color": GREY, "linewidth": 0.8, "zorder": 1}
-            if rank == N_NAMED:
-                style["label"] = others
-        lines += ax.plot(x, column, **{**style, **kwargs})
+    for rank, index in enumerate(shown):
+        style: dict[str, Any] = {"label": f"{noun} {index}"}
+        if rank >= N_NAMED:
+            label = f"other {noun}s" if rank == N_NAMED else None
+            style = {"label": label, "color": "0.75", "linewidth": 0.8, "zorder": 1}
+        lines += ax.plot(x, columns[:, index], **{**style, **kwargs})
     return lines
 
 
-def stems(ax: Axes, positions: np.ndarray, values: np.ndarray, n_positions: int, **kwargs: Any) -> None:
+def stems(ax: Axes, positions: np.ndarray, values: np.ndarray, n_positions: int) -> None:
     """Draw a line with a dot from zero to each value; positions without one stay empty."""
-    colour = kwargs.pop("color", "C0")
-    ax.vlines(positions, 0.0, values, color=colour, linewidth=1.0)
-    ax.scatter(positions, values, s=14.0, color=colour, **kwargs)
+    ax.vlines(positions, 0.0, values, color="C0", linewidth=1.0)
+    ax.scatter(positions, values, s=14.0, color="C0")
     base_line(ax)
     ax.set_xlim(-0.5 - 0.02 * n_positions, n_positions - 0.5 + 0.02 * n_positions)
 
@@ -286,7 +224,7 @@ def base_line(ax: Axes) -> None:
     ax.axhline(0.0, color="0.4", linewidth=0.8, zorder=0)
 
 
-def count_bars(ax: Axes, groups: Mapping[str, Mapping[str, float]], *, log: bool = True) -> None:
+def count_bars(ax: Axes, groups: Mapping[str, Mapping[str, float]]) -> None:
     """Draw bars from left to right, each with its number; rows of zeros are left out."""
     rows = [row for row in next(iter(groups.values())) if any(counts[row] > 0 for counts in groups.values())]
     height = 0.8 / len(groups)
@@ -297,13 +235,9 @@ def count_bars(ax: Axes, groups: Mapping[str, Mapping[str, float]], *, log: bool
         bars = ax.barh(places, list(shown.values()), height=height, color=f"C{k}", label=name)
         ax.bar_label(bars, [number(count) for count in shown.values()], padding=2, fontsize="small")
     ax.set_yticks(range(len(rows)), labels=rows)
-    # With room for the names of the colours.
+    # With room for the names of the colours, and for the number of the longest bar.
     ax.set_ylim(max(len(rows), 1) - 0.5, -0.5 if len(groups) == 1 else -1.2)
-    if log:
-        # With room for the number of the longest bar.
-        ax.set(xscale="log", xlim=(1.0, 10.0 * max(largest, 1.0) ** 1.5))
-    else:
-        ax.set_xlim(0.0, 1.3 * largest)
+    ax.set(xscale="log", xlim=(1.0, 10.0 * max(largest, 1.0) ** 1.5))
     if len(groups) > 1:
         ax.legend(fontsize="small", loc="upper right", ncols=len(groups))
 
@@ -315,19 +249,10 @@ def _label_time(ax: Axes, spikes: SpikeTrain) -> None:
     ax.set_xlabel(TIME_LABEL)
 
 
-def _name_positions(axis: Axis, chosen: np.ndarray) -> None:
+def _label_neurons(axis: Axis, chosen: np.ndarray) -> None:
     """Label positions 0, 1, ... with the neurons drawn there: each of a few, some of many."""
-    if len(chosen) <= N_LABELLED:
-        axis.set_ticks(range(len(chosen)), labels=[str(neuron) for neuron in chosen])
-        return
-    axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
-    # Not a function inside this one: figures can be pickled.
-    axis.set_major_formatter(FuncFormatter(partial(_neuron_at, chosen)))
-
-
-def _neuron_at(chosen: np.ndarray, position: float, _: int | None = None) -> str:
-    row = round(position)
-    return str(chosen[row]) if row == position and 0 <= row < len(chosen) else ""
+    some = np.unique(np.linspace(0, len(chosen) - 1, min(len(chosen), N_LABELLED)).round().astype(int))
+    axis.set_ticks(some, labels=chosen[some])
 
 
 def _chosen(neurons: Sequence[int] | None, n_neurons: int) -> np.ndarray:

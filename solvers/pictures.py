@@ -12,13 +12,7 @@ from matplotlib.axes import Axes
 
 from snn.base import checks
 from snn.base.describe import counted, plot
-from snn.pictures import (
-    axes_of,
-    base_line,
-    count_bars,
-    named_lines,
-    stems,
-)
+from snn.pictures import axes_of, base_line, count_bars, named_lines, stems
 from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status
 from solvers.studies.compare import Comparison
@@ -80,14 +74,7 @@ def code_path(
     largest = np.abs(codes).max(axis=0)
     used = np.flatnonzero(largest > 0.0)
     used = used[np.argsort(-largest[used], kind="stable")]
-    named_lines(
-        ax,
-        penalties,
-        [codes[:, atom] for atom in used],
-        [f"atom {atom}" for atom in used],
-        others="other atoms",
-        **line_kwargs,
-    )
+    named_lines(ax, penalties, codes, used, "atom", **line_kwargs)
     if penalty is not None and penalties.min() <= penalty <= penalties.max():
         ax.axvline(penalty, color="0.4", linestyle=":", label=f"{name} = {penalty:.3g}")
     base_line(ax)
