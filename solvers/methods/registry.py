@@ -24,8 +24,8 @@ from solvers.methods.spiking import (
 )
 from solvers.problem.lasso import LassoProblem
 from solvers.results.result import SparseCodingResult, Start
+from solvers.spiking.network import EXACT_TIME
 from solvers.spiking.result import SpikingCodingResult
-from solvers.spiking.stages import EXACT_TIME
 
 ALL: tuple[Method, ...] = (
     Stages(),

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from solvers.methods.method import NOT_NEGATIVE, ONLY, REFUSED, Method, Takes
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import BestCodes, Codes, Found, code_of_kernel, one_row, rows_of
 from solvers.results.operations import GRAM, METHOD, POLISH, READ_OUT
-from solvers.spiking.network import LassoNetwork
+from solvers.spiking.network import EXACT_TIME, LassoNetwork
 from solvers.spiking.result import SpikingCodingResult
 from solvers.spiking.runs import BatchRun, finish
-from solvers.spiking.stages import EXACT_TIME, IdleCodes, RefinedCodes
+from solvers.spiking.stages import IdleCodes, RefinedCodes
 from solvers.workers.blas import one_blas_thread
 
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
@@ -46,14 +46,6 @@ LOWEST_DRIVE = 4.0
 QUARTER_STEPS = Clock(0.25, DigitalFormat())
 BURSTS = "because one spike caused millions: scale the atoms to one norm, and their penalties with them"
 RAN_AWAY = "because they ran away: use a shorter time_step, or, in integers, more weight bits"
-
-
-class Prepared(NamedTuple):
-    """The network of all signals, and how it runs."""
-
-    network: LassoNetwork
-    how: Any
-    """A `Time`; of integers with their network."""
 
 
 @dataclass(frozen=True)
@@ -107,13 +99,13 @@ class SpikingMethod(Method):
         why = BURSTS if self.how.time_step is None else RAN_AWAY
         return f"{limit} (the networks of {int(stopped.sum())} were stopped before, {why})"
 
-    def prepare(self, problem: LassoProblem) -> Prepared:
+    def prepare(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network of all signals; weights of integers are rounded once."""
-        network, how = LassoNetwork.of(problem, on_demand=not self.in_integers), self.how
+        how = self.how
         if isinstance(how, Clock) and isinstance(how.neuron, DigitalFormat):
             lowest = how.neuron.lowest_drive or LOWEST_DRIVE
             how = replace(how, neuron=replace(how.neuron, lowest_drive=lowest))
-        return Prepared(network, how.prepare(network))
+        return LassoNetwork.of(problem, on_demand=not self.in_integers, how=how)
 
 
 @dataclass(frozen=True)
@@ -171,16 +163,15 @@ class Stages(SpikingMethod):
     integers: ClassVar[bool | None] = None
     refine: ClassVar[bool] = True
 
-    def search(self, best: BestCodes, prepared: Prepared) -> Iterator[Found]:
+    def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
         """Yield the best codes read out."""
-        problem, network, first = best.problem, prepared.network.of_batch(best.problem), None
+        problem, network, first = best.problem, prepared.of_batch(best.problem), None
         if best.start is not None:
             best.fall_back()
             first = best.values.toarray()
         refined = RefinedCodes(
             problem,
             network,
-            how=prepared.how,
             tol=best.tol,
             max_duration=self.max_duration,
             refine=self.refine,
@@ -241,10 +232,10 @@ class OneRun(SpikingMethod):
     def reader(self, batch: BatchRun) -> Callable[[np.ndarray], np.ndarray]:
         """Return a function that reads the codes of some signals out of their networks as they are now."""
 
-    def search(self, best: BestCodes, prepared: Prepared) -> Iterator[Found]:
+    def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
         """Yield codes read out of the network as time goes on."""
-        network, signals = prepared.network.of_batch(best.problem), best.active
-        batch = BatchRun(best.problem, network, prepared.how, **self.run_options)
+        network, signals = prepared.of_batch(best.problem), best.active
+        batch = BatchRun(best.problem, network, **self.run_options)
         read, least = self.reader(batch), self.how.time_step or 0.0
         for check in count():
             time = max(FIRST_CHECK * 2.0 ** (check / CHECKS_PER_DOUBLING), least)
@@ -331,10 +322,10 @@ class ActiveSetFromSpikes(SpikingMethod):
         """Return the precision."""
         return "the precision of the active-set method"
 
-    def search(self, best: BestCodes, prepared: Prepared) -> Iterator[Found]:
+    def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
         """Run until the support is nearly right, and yield the codes of the active-set method from there."""
-        problem, network = best.problem, prepared.network.of_batch(best.problem)
-        batch = BatchRun(problem, network, prepared.how, head_start=HEAD_START)
+        problem, network = best.problem, prepared.of_batch(best.problem)
+        batch = BatchRun(problem, network, head_start=HEAD_START)
         before = batch.charge()
         best.count(READ_OUT, best.active, 0)
         signals, time = best.active, min(POLISH_TIME, self.max_duration)

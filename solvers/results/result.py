@@ -109,21 +109,16 @@ class SparseCodingResult(Drawn):
         return self._certificate.kkt_violation
 
     @property
-    def energies(self) -> np.ndarray:
-        """1/2 ||signal||^2, the unit of `tol`; of the known features, with their weights."""
-        return self.problem.energies
-
-    @property
     def relative_gap(self) -> np.ndarray:
         """`duality_gap` in the unit of `tol`, shape (n_signals,): of 1/2 ||signal||^2; 0 where both are 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.duality_gap == 0.0, 0.0, self.duality_gap / self.energies)
+            return np.where(self.duality_gap == 0.0, 0.0, self.duality_gap / self.problem.energies)
 
     @cached_property
     def status(self) -> np.ndarray:
         """The `Status` of each signal, shape (n_signals,)."""
         # A gap that is not a number misses `tol`, too.
-        reached = self.duality_gap <= self.tol * self.energies
+        reached = self.duality_gap <= self.tol * self.problem.energies
         return checks.read_only(np.where(reached, int(Status.CONVERGED), int(Status.LIMIT_REACHED)))
 
     @property
@@ -154,18 +149,13 @@ class SparseCodingResult(Drawn):
         """
         return self.certified.info
 
-    @property
-    def multiply_adds(self) -> Mapping[str, np.ndarray]:
-        """Multiply-adds by part of `operations`, the drive apart, arrays of shape (n_signals,)."""
-        return self.certified.work
-
     @cached_property
     def operations(self) -> OperationLedger:
         """The operations of each signal, part by part."""
         drive = {DRIVE: [drive_work(self.problem)] * self.problem.n_signals}
         parts = {
             name: OperationCounts(multiply_adds=np.asarray(counts))
-            for name, counts in {**drive, **self.multiply_adds}.items()
+            for name, counts in {**drive, **self.certified.work}.items()
         }
         return OperationLedger(parts | self._network_operations(), bound=self.bound)
 
@@ -241,7 +231,7 @@ class SparseCodingResult(Drawn):
     def _facts(self) -> dict[str, str]:
         n_signals, n_atoms = self.sparse_codes.shape
         n_converged = int(np.count_nonzero(self.status == Status.CONVERGED))
-        total = sum(int(np.sum(counts)) for counts in self.multiply_adds.values())
+        total = sum(int(np.sum(counts)) for counts in self.certified.work.values())
         total += n_signals * drive_work(self.problem)
         return {
             "method": self.method,

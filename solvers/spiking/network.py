@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from snn import SpikingNetwork
 from snn.base import checks
+from snn.run.exact import Exact
+from snn.run.run import Run, Time
 from solvers._kernels.refinement import BARRED
 from solvers.gram.gram import Gram, SharedProducts, gram_of
 from solvers.problem.lasso import LassoProblem, with_shared_mask
+
+EXACT_TIME = Exact()
 
 
 def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0) -> SpikingNetwork:
@@ -53,9 +59,9 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 
 
 class LassoNetwork:
-    """The network of all signals of a problem, without their drives."""
+    """The network of all signals of a problem, without their drives, and the time in which it runs."""
 
-    def __init__(self, gram: Gram, positive: np.ndarray) -> None:
+    def __init__(self, gram: Gram, positive: np.ndarray, how: Time[Any] = EXACT_TIME) -> None:
         self.gram, self._positive = gram, positive
         is_positive, n_atoms = bool(positive.all()), len(positive)
         self.weights = gram.weights(positive=is_positive)
@@ -68,17 +74,26 @@ class LassoNetwork:
         self.neurons = np.full((2, n_atoms), -1)
         self.neurons.ravel()[: self.n_neurons] = self.in_result_order
         self.firing_threshold = self.in_network_order(np.tile(gram.diagonal, self.n_neurons // n_atoms))
+        # Weights of integers are rounded here, once.
+        self.how = how.prepare(self)
 
     @classmethod
-    def of(cls, problem: LassoProblem, *, on_demand: bool = False) -> LassoNetwork:
+    def of(
+        cls, problem: LassoProblem, *, on_demand: bool = False, how: Time[Any] = EXACT_TIME
+    ) -> LassoNetwork:
         """Return the network of a problem whose signals have no weights of their own."""
-        return cls(gram_of(problem, on_demand=on_demand), problem.positive)
+        return cls(gram_of(problem, on_demand=on_demand), problem.positive, how)
 
     def of_batch(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network for a batch of signals, which alone shares rows computed on demand."""
         if not isinstance(self.gram, SharedProducts):
             return self
-        return LassoNetwork(self.gram.of_batch(problem), self._positive)
+        return LassoNetwork(self.gram.of_batch(problem), self._positive, self.how)
+
+    def start(self, drives: np.ndarray, *, window_moments: bool) -> Run:
+        """Start a run with a copy of the network for each row of drives; copies may be given up."""
+        run: Run = self.how.start(self, drives, window_moments=window_moments, gives_up=True)
+        return run
 
     def driven(self, problem: LassoProblem, signal: int, *, scale: float) -> SpikingNetwork:
         """Return the network with the drive of one signal: `lasso_network`."""

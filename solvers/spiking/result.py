@@ -9,7 +9,6 @@ from scipy import sparse
 
 from snn import OperationCounts
 from snn.base import checks
-from snn.base.describe import value_range
 from snn.base.locks import cached_property
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
 from solvers.results.operations import NETWORK
@@ -69,12 +68,6 @@ class SpikingCodingResult(SparseCodingResult):
             n_steps=self.n_clock_steps,
         )
         return {NETWORK: run}
-
-    def _facts(self) -> dict[str, str]:
-        return {
-            **super()._facts(),
-            "duration": f"{value_range(self.duration)} synaptic time constants",
-        }
 
 
 def _synaptic_operations(

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from snn.record.spikes import smooth_rate_of_moments
-from snn.run.run import Run, Time
+from snn.run.run import Run
 from snn.run.stepped import SteppedRun
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import BestCodes, as_sparse
@@ -23,7 +23,6 @@ class BatchRun:
         self,
         problem: LassoProblem,
         network: LassoNetwork,
-        how: Time[Any],
         *,
         rate: float = 1.0,
         head_start: float = 0.0,
@@ -35,7 +34,7 @@ class BatchRun:
         largest = (drives / network.firing_threshold).max(axis=1)
         self.scale = np.where(largest > 0.0, largest, 1.0) / rate
         drives /= self.scale[:, np.newaxis]
-        self.run: Run = how.start(network, drives, window_moments=window_moments, gives_up=True)
+        self.run = network.start(drives, window_moments=window_moments)
         if head_start > 0.0:
             self.run.membrane_potential[:] = head_start * network.firing_threshold
             self.run.restart(np.arange(problem.n_signals))

@@ -11,8 +11,7 @@ from scipy import sparse
 
 from snn._kernels.run_state import new_records
 from snn.base import checks
-from snn.run.exact import Exact, ExactRun
-from snn.run.run import Run, Time
+from snn.run.exact import ExactRun
 from solvers._kernels.refinement import (
     DONE,
     FEW_SPIKES,
@@ -36,7 +35,6 @@ from solvers.spiking.runs import figures_of, finish
 
 # Aim slightly below the wanted gap, so that rounding cannot undo it.
 SAFELY = 1.0 - 1e-9
-EXACT_TIME = Exact()
 
 
 class RefinedCodes:
@@ -54,7 +52,6 @@ class RefinedCodes:
         problem: LassoProblem,
         network: LassoNetwork,
         *,
-        how: Time[Any] = EXACT_TIME,
         tol: float,
         max_duration: float,
         refine: bool = True,
@@ -62,7 +59,8 @@ class RefinedCodes:
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
         self.network, self._inhibition = network, network.gram.weights(positive=True)
-        self._pace = FEW_SPIKES if how.time_step is None or how.is_digital else FEW_STEPS
+        in_few_spikes = network.how.time_step is None or network.how.is_digital
+        self._pace = FEW_SPIKES if in_few_spikes else FEW_STEPS
         # What is known of each signal, and its codes, the best one among them.
         self.looks = new_records(n_signals, LOOK)
         self.stage = StageCodes(*np.zeros((5, n_signals, n_atoms)))
@@ -72,7 +70,7 @@ class RefinedCodes:
             network.gram.store(np.flatnonzero(start.any(axis=0)))
         self._work = Work(*np.empty((4, n_atoms)))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
-        self.run: Run = how.start(network, self._soma_bias, window_moments=True, gives_up=True)
+        self.run = network.start(self._soma_bias, window_moments=True)
         self._drives = Drives(self._soma_bias, self.run.membrane_potential, self.run.synaptic_current)
         self._set(problem, tol, max_duration, refine)
 

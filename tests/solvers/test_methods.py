@@ -52,7 +52,7 @@ def test_one_warning_of_missed_tolerances(method):
             array[0] = 1
     assert len(caught) == 1
     assert caught[0].filename == __file__
-    missed = result.duality_gap > 1e-22 * result.energies
+    missed = result.duality_gap > 1e-22 * result.problem.energies
     np.testing.assert_array_equal(result.status == Status.LIMIT_REACHED, missed)
 
 

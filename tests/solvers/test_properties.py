@@ -58,13 +58,14 @@ def require_true(this, result, *, distances=False):
     assert result.sparse_codes.has_canonical_format
     assert result.sparse_codes.data.all()
     np.testing.assert_array_equal(result.support_size, (codes != 0.0).sum(axis=1))
-    np.testing.assert_allclose(result.energies, this.energies, rtol=1e-13)
+    np.testing.assert_allclose(result.problem.energies, this.energies, rtol=1e-13)
     np.testing.assert_array_equal(
-        result.status == Status.CONVERGED, result.duality_gap <= tol * result.energies
+        result.status == Status.CONVERGED, result.duality_gap <= tol * result.problem.energies
     )
     assert result.converged == (result.status == Status.CONVERGED).all()
-    ratio = result.duality_gap[result.energies > 0.0] / result.energies[result.energies > 0.0]
-    np.testing.assert_array_equal(result.relative_gap[result.energies > 0.0], ratio)
+    is_signal = result.problem.energies > 0.0
+    ratio = result.duality_gap[is_signal] / result.problem.energies[is_signal]
+    np.testing.assert_array_equal(result.relative_gap[is_signal], ratio)
     for signal, code in enumerate(codes):
         require_true_figures(this, signal, code, *(getattr(result, name)[signal] for name in FIGURES))
         if distances:
@@ -238,7 +239,7 @@ def test_without_a_penalty_codes_are_least_squares(name, positive, seed):
     tol = max(method.finest_tol, 1e-9)
     result = method(problem, tol=tol)
     assert result.converged
-    for signal, found, energy in zip(signals, result.objective, result.energies, strict=True):
+    for signal, found, energy in zip(signals, result.objective, result.problem.energies, strict=True):
         least = nnls(dictionary.T, signal)[1] ** 2 / 2 if positive else lsq_linear(dictionary.T, signal).cost
         assert -1e-12 * energy <= found - least <= tol * energy
 

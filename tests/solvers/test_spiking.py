@@ -43,8 +43,8 @@ def quietly(method, problem, **options):
 def require_same(first, second, k=slice(None), fields=FIELDS):
     for name in fields:
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name)[k], err_msg=name)
-    for part, counts in first.multiply_adds.items():
-        np.testing.assert_array_equal(counts, second.multiply_adds[part][k], err_msg=part)
+    for part, counts in first.certified.work.items():
+        np.testing.assert_array_equal(counts, second.certified.work[part][k], err_msg=part)
 
 
 def planted(*, positive=False):
