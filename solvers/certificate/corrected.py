@@ -96,10 +96,7 @@ def least_eigenvalue(atoms: np.ndarray) -> float:
 
 
 def signal_of_dependent_atoms(problem: LassoProblem) -> int | None:
-    """Return a signal for which atoms whose codes are free are not linearly independent, or None.
-
-    They must be so, as the weights of features leave them, far enough to prove it.
-    """
+    """Return a signal for which `is_free` atoms are not, far enough to prove it, linearly independent."""
     if not problem.penalty.is_free.any():
         return None
     if not problem.has_own_weights:

@@ -156,13 +156,13 @@ class LassoModel(Value, Described):
             require_weighted_norms(atoms, self.shared_weights)
 
     def _facts(self) -> dict[str, str]:
-        penalty, positive, weights = value_range(self.l1_weights), self.positive, self.feature_weights
-        if self.curvatures.any():
-            penalty += f", quadratic {value_range(self.curvatures)}"
-        signs = "not negative" if self.is_positive else "of any sign"
+        weights, facts = self.feature_weights, self.atoms._facts()
+        facts["penalty"] = value_range(self.l1_weights)
+        if not self.penalty.is_flat:
+            facts["penalty"] += f", quadratic {value_range(self.curvatures)}"
+        facts["codes"] = "not negative" if self.is_positive else "of any sign"
         if self.penalty.has_mixed_signs:
-            signs = f"not negative for {np.count_nonzero(positive):,} of {self.n_atoms:,} atoms"
-        facts = {**self.atoms._facts(), "penalty": penalty, "codes": signs}
+            facts["codes"] = f"not negative for {np.count_nonzero(self.positive):,} atoms"
         if weights is not None:
             known = f"{100.0 * np.count_nonzero(weights) / weights.size:.3g} % of features known"
             whose = "one for all signals" if weights.ndim == 1 else "one for each signal"
