@@ -39,8 +39,8 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.
     alpha : float, array_like of shape (n_atoms,), or ElasticNet
         The penalty, positive.
-    positive : bool, default False
-        Whether codes must not be negative.
+    positive : bool or array_like of bool, shape (n_atoms,), default False
+        Whether codes must not be negative; for all atoms, or for each.
     method : str or Method, default "active_set_from_spikes"
         The name of a method in `solvers.METHODS`, or a method with options of its own.  By default an
         active-set method corrects what a short run of the network finds; "spiking" is spikes alone.
@@ -87,7 +87,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         dictionary: ArrayLike,
         *,
         alpha: float | ArrayLike | ElasticNet,
-        positive: bool = False,
+        positive: bool | ArrayLike = False,
         method: str | Method = "active_set_from_spikes",
         tol: float | None = None,
         missing_values: float | None = None,

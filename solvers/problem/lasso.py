@@ -566,11 +566,11 @@ def _nothing_made() -> dict[str, Any]:
 
 def _checked_penalty(penalty: Any, atoms: Dictionary, positive: np.ndarray) -> ElasticNet:
     checked = penalty_of(penalty, atoms.squared_norms, positive)
-    if not atoms.is_matrix and (checked.has_zeros or checked.has_mixed_signs):
-        name, got = "penalty", f"0 for atom {int(np.argmin(checked.l1))}: pass a small one"
-        if checked.has_mixed_signs:
-            name, got = "positive", "True for some atoms: pass one bool for all"
-        raise ValueError(f"{name} must suit a {type(atoms).__name__}; got {got}")
+    if not atoms.is_matrix and checked.has_zeros:
+        raise ValueError(
+            f"penalty must be positive for a {type(atoms).__name__}; got 0 for atom "
+            f"{int(np.argmin(checked.l1))}: pass a small one"
+        )
     return checked
 
 

@@ -78,7 +78,7 @@ class SparseCodingStream(Described):
         dictionary: ArrayLike | ConvolutionalDictionary,
         penalty: float | ArrayLike | ElasticNet,
         *,
-        positive: bool = False,
+        positive: bool | ArrayLike = False,
         gram: ArrayLike | None = None,
         mask: ArrayLike | None = None,
     ) -> None:

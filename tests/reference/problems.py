@@ -185,7 +185,7 @@ def case(dictionary, signals, weights, penalty, positive, limited, about, seed) 
     rng = np.random.default_rng([seed, about])
     form, atoms = _atoms(rng, dictionary, about)
     if positive == "mixed":
-        positive = True if dictionary in CONVOLUTIONAL else np.arange(len(atoms)) % 2 == seed % 2
+        positive = np.arange(len(atoms)) % 2 == seed % 2
     n_signals = int(rng.integers(1, 5))
     if signals == "zero among them":
         n_signals += 1
