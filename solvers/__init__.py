@@ -31,7 +31,7 @@ from solvers.problem.penalty import ElasticNet
 from solvers.results.operations import OperationLedger
 from solvers.results.result import SparseCodingResult, Status, certify
 from solvers.spiking.network import lasso_network
-from solvers.spiking.result import SpikingCodingResult
+from solvers.spiking.runs import SpikingCodingResult
 from solvers.studies.compare import Comparison, compare
 from solvers.studies.held_out import held_out_score
 from solvers.studies.path import PathResult, path

@@ -81,8 +81,10 @@ class Fista(Method):
         return f"max_iter={self.max_iter} iterations"
 
     def prepare(self, problem: LassoProblem) -> GradientStep | None:
-        """Return the step of all signals; None where each has its own."""
-        return None if _has_own_step(problem) else gradient_step(problem)
+        """Return the step of all signals; None where each has its own L, since its weights are no mask."""
+        weights = problem.feature_weights
+        has_own_step = weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
+        return None if has_own_step else gradient_step(problem)
 
     def batches(self, problem: LassoProblem, prepared: GradientStep | None, n_workers: int) -> list[slice]:
         """Return blocks of signals, whose size does not depend on the workers."""
@@ -113,12 +115,6 @@ class Fista(Method):
             for _ in range(n_more if len(signals) else 0):
                 iterates.advance()
             iteration += n_more
-
-
-def _has_own_step(problem: LassoProblem) -> bool:
-    """Return whether each signal has its own L: where its weights are no mask."""
-    weights = problem.feature_weights
-    return weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
 
 
 class GradientStep(NamedTuple):

@@ -25,7 +25,7 @@ from solvers.methods.spiking import (
 from solvers.problem.lasso import LassoProblem
 from solvers.results.result import SparseCodingResult, Start
 from solvers.spiking.network import EXACT_TIME
-from solvers.spiking.result import SpikingCodingResult
+from solvers.spiking.runs import SpikingCodingResult
 
 ALL: tuple[Method, ...] = (
     Stages(),

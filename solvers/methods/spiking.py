@@ -22,8 +22,7 @@ from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import BestCodes, Codes, Found, code_of_kernel, one_row, rows_of
 from solvers.results.operations import GRAM, METHOD, POLISH, READ_OUT
 from solvers.spiking.network import EXACT_TIME, LassoNetwork
-from solvers.spiking.result import SpikingCodingResult
-from solvers.spiking.runs import BatchRun, finish
+from solvers.spiking.runs import BatchRun, SpikingCodingResult, finish
 from solvers.spiking.stages import IdleCodes, RefinedCodes
 from solvers.workers.blas import one_blas_thread
 

@@ -18,8 +18,6 @@ from solvers.problem.lasso import LassoProblem
 from solvers.results.operations import CERTIFICATE, certificate_work
 from solvers.workers.progress import is_shown, report, share_of_decades
 
-# The largest of the 32-bit indices of sparse matrices.
-LARGEST_INDEX = np.iinfo(np.int32).max
 FIGURES = tuple(figure.name for figure in fields(Optimality))
 SMALLEST = np.finfo(np.float64).tiny
 
@@ -226,8 +224,6 @@ def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
     """Return the entries of each row that are not zero, in order."""
     if isinstance(rows, sparse.csr_array):
         return rows
-    if rows.size > LARGEST_INDEX:
-        return sparse.csr_array(rows)
     pointers = np.empty(len(rows) + 1, dtype=np.int32)
     values, columns = nonzero_entries(checks.read_only(np.ascontiguousarray(rows)), pointers)
     return compressed_rows(rows.shape, CompressedRows(pointers, columns, values))

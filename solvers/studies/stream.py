@@ -19,7 +19,7 @@ from solvers.problem.signals import feature_weights
 from solvers.results.codes import BestCodes, compressed_rows
 from solvers.results.operations import START
 from solvers.spiking.network import LassoNetwork
-from solvers.spiking.result import SpikingCodingResult
+from solvers.spiking.runs import SpikingCodingResult
 from solvers.spiking.stages import RefinedCodes
 
 # Codes of so many frames before are mixed: measured by `python -m tests.benchmarks stream`.
