@@ -73,21 +73,13 @@ class KernelStatistics:
             by_kernel = sparse.csr_array((codes.data[entries], (kernel, row_of_entry)), shape)
             self.correlations += (by_kernel @ patches).reshape(self.correlations.shape)
 
-    def product(self, kernels: np.ndarray) -> np.ndarray:
-        """Return A d, shape (n_kernels, height * width, n_channels)."""
-        total = np.zeros(kernels.shape)
-        for kernel in range(len(kernels)):
-            self.add_change(total, kernel, kernels[kernel])
-        return total
-
-    def add_change(self, product: np.ndarray, kernel: int, change: np.ndarray) -> None:
-        """Add to A d, in place, what a change of one kernel does."""
-        n_kernels = len(product)
-        outside = np.zeros((1, change.shape[1]))
-        shifted = np.concatenate([change, outside])[self._shifts]
-        # A[l, i, j, k] is A[k, -i, -j, l].
-        weights = self.lags[kernel, ::-1, ::-1].reshape(-1, n_kernels)
-        product += (weights.T @ shifted.reshape(len(weights), -1)).reshape(product.shape)
+    def product(self, kernel: int, kernels: np.ndarray) -> np.ndarray:
+        """Return (A d) of one kernel, shape (height * width, n_channels)."""
+        n_kernels, n_pixels, n_channels = kernels.shape
+        by_lag = self.lags[kernel].reshape(-1, n_kernels) @ kernels.reshape(n_kernels, -1)
+        shifted = np.zeros((len(by_lag), n_pixels + 1, n_channels))  # pixels outside are the last one
+        shifted[:, :-1] = by_lag.reshape(-1, n_pixels, n_channels)
+        return shifted[np.arange(len(by_lag))[:, np.newaxis], self._shifts].sum(axis=0)
 
     def own_block(self, kernel: int) -> np.ndarray:
         """Return the part of A between the pixels of one kernel, the same for each channel."""
@@ -137,18 +129,13 @@ def _shifts(kernel_size: tuple[int, int], reach: tuple[int, int], stride: int) -
 
 def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps: int) -> None:
     """Minimise the data term over one used kernel of norm at most one after the other, each exactly."""
-    usage = statistics.usage
-    product = statistics.product(kernels)
-    for _ in range(n_sweeps):
-        for kernel in np.flatnonzero(usage > 0.0).tolist():
-            block = statistics.own_block(kernel)
-            old = kernels[kernel]
-            wanted = statistics.correlations[kernel] - product[kernel] + block @ old
-            if not wanted.any():
-                continue
-            new = minimised(block, wanted)
-            statistics.add_change(product, kernel, new - old)
-            kernels[kernel] = new
+    used = np.flatnonzero(statistics.usage > 0.0).tolist()
+    for kernel in n_sweeps * used:
+        block = statistics.own_block(kernel)
+        others = statistics.product(kernel, kernels) - block @ kernels[kernel]
+        wanted = statistics.correlations[kernel] - others
+        if wanted.any():
+            kernels[kernel] = minimised(block, wanted)
 
 
 def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -42,8 +42,12 @@ def as_pixels_of(kernels, dictionary):
     return kernels.reshape(dictionary.n_kernels, -1, dictionary.n_channels)
 
 
+def product_of(statistics, pixels):
+    return np.stack([statistics.product(kernel, pixels) for kernel in range(len(pixels))])
+
+
 def data_term(statistics, signals, pixels):
-    quadratic = 0.5 * np.vdot(pixels, statistics.product(pixels))
+    quadratic = 0.5 * np.vdot(pixels, product_of(statistics, pixels))
     return 0.5 * np.vdot(signals, signals) + quadratic - np.vdot(pixels, statistics.correlations)
 
 
@@ -55,7 +59,7 @@ def test_statistics_are_the_normal_equations(geometry):
     pixels = as_pixels_of(kernels, dictionary)
     residual = signals.ravel() - matrix @ kernels.ravel()
     assert data_term(statistics, signals, pixels) == pytest.approx(0.5 * residual @ residual, rel=1e-12)
-    gradient = statistics.product(pixels) - statistics.correlations
+    gradient = product_of(statistics, pixels) - statistics.correlations
     # Sums of some hundred products of normal numbers.
     np.testing.assert_allclose(gradient.ravel(), -matrix.T @ residual, rtol=0, atol=1e-10)
     if dictionary.kernels.ndim == 3:
@@ -73,7 +77,7 @@ def test_statistics_are_the_normal_equations(geometry):
     np.testing.assert_allclose(apart.correlations, statistics.correlations, rtol=0, atol=1e-12)
     before = copy.deepcopy(statistics)
     statistics.forget(0.25)
-    np.testing.assert_array_equal(statistics.product(pixels), 0.25 * before.product(pixels))
+    np.testing.assert_array_equal(product_of(statistics, pixels), 0.25 * product_of(before, pixels))
     np.testing.assert_array_equal(statistics.correlations, 0.25 * before.correlations)
     statistics.clear(1)
     assert statistics.usage[1] == 0.0 <= before.usage[1]
