@@ -218,7 +218,8 @@ class TwoPhaseLearner(Resumable):
         except RunawayFeedbackError as error:
             raise RunawayFeedbackError(
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch: "
-                "subtract the mean of signals with an offset, or try smaller steps"
+                "subtract the mean of signals with an offset, learn from event to event (time_step=None), or "
+                "try smaller steps"
             ) from None
         new = copy.copy(self)
         new.synapses = self._spare or copy.deepcopy(self.synapses)

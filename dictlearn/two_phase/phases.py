@@ -119,7 +119,12 @@ def run_phases(
     The signals drive the inputs and `coding` drives the coding neurons, both at gamma = 0; a row each.
     Where inputs are graded only coding neurons run, and `Synapses.close` has been called with the last gamma.
     """
-    allowed = _spikes_allowed(synapses, signals, coding, duration, rows)
+    excitation = np.zeros(coding.shape)
+    # Sums in the order of the inputs: a row does not depend on how many there are, as BLAS's do.
+    with np.errstate(over="ignore"):
+        limited = np.clip(signals, -LARGEST_DRIVE, LARGEST_DRIVE)
+        updates.add_combinations(excitation, limited, 1.0, synapses.feedforward_rows)
+    allowed = _spikes_allowed(synapses, limited, coding, excitation, duration, rows)
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None, graded)
     drives = layers.drives(signals, coding)
     laterals = [synapses.lateral_rows for _ in gammas]
@@ -132,9 +137,6 @@ def run_phases(
         assert synapses.closed_rows is not None
         laterals[-1] = synapses.closed_rows
         _require_thresholds(synapses.closed_rows)
-        excitation = np.zeros(coding.shape)
-        # Sums in the order of the inputs: a row does not depend on how many there are, as BLAS's do.
-        updates.add_combinations(excitation, np.array(signals), 1.0, synapses.feedforward_rows)
         for population in layers.coding:
             drives[:, population.neurons] += population.sign * excitation
     if mask is not None:
@@ -152,7 +154,7 @@ def run_phases(
     def run_piece(rows: np.ndarray) -> _Piece:
         """Run some signals through all phases, or until one runs away."""
         observed: list[tuple[np.ndarray, ...]] = []
-        before = gammas[0]
+        before, filtered = gammas[0], np.zeros((len(rows), layers.n_neurons))
         state: NetworkState | Run = NetworkState(
             membrane_potential=initial_potential * networks[0].firing_threshold,
             synaptic_current=np.zeros(layers.n_neurons),
@@ -160,17 +162,16 @@ def run_phases(
         for phase, (network, gamma) in enumerate(zip(networks, gammas, strict=True)):
             if phase > 0 and len(layers.inputs) == 2:
                 forget_debt(state.membrane_potential, layers)
+            # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
             if isinstance(state, Run) and graded and gamma != before:
-                _close_loop(state, layers, laterals[0], laterals[-1], network.firing_threshold)
+                _close_loop(state, filtered, layers, laterals[0], laterals[-1], network.firing_threshold)
             run = how.start(network, (1.0 - gamma) * drives[rows], state, filter_spikes=True)
             if gamma != before:
-                # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
-                filtered = np.ascontiguousarray(difference(layers.coding, run.filtered_spikes))
+                passed = np.ascontiguousarray(difference(layers.coding, filtered))
                 for inputs in layers.inputs:
                     current, factor = run.synaptic_current[:, inputs.neurons], inputs.sign * (gamma - before)
-                    updates.add_combinations(current, filtered, factor, synapses.feedback_rows)
+                    updates.add_combinations(current, passed, factor, synapses.feedback_rows)
                 before = gamma
-            trace = np.copy(run.filtered_spikes)
 
             def is_over(run: Run = run) -> bool:
                 if stop.is_set():
@@ -183,9 +184,10 @@ def run_phases(
             runaways = np.flatnonzero(counts.sum(axis=1) > allowed[rows])
             if len(runaways):
                 return _Piece(observed, (phase, int(rows[runaways[0]])), counts[runaways[0]])
-            traces = run.gain * (counts + (trace - run.filtered_spikes)) / duration
+            after = np.copy(run.filtered_spikes)
+            traces = run.gain * (counts + (filtered - after)) / duration
             observed.append((counts, run.charge / duration, traces))
-            state = run
+            state, filtered = run, after
         return _Piece(observed)
 
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
@@ -226,7 +228,12 @@ def _require_thresholds(closed_rows: np.ndarray) -> None:
 
 
 def _close_loop(
-    run: Run, layers: Layers, lateral: np.ndarray, closed: np.ndarray, thresholds: np.ndarray
+    run: Run,
+    filtered: np.ndarray,
+    layers: Layers,
+    lateral: np.ndarray,
+    closed: np.ndarray,
+    thresholds: np.ndarray,
 ) -> None:
     """Let feedback act at once on the filtered spikes of a run without it, in place.
 
@@ -234,13 +241,13 @@ def _close_loop(
     at once, and not with the time constant of synapses: so potentials fall by what is returned, but for what
     was under way.
     """
-    filtered = np.ascontiguousarray(difference(layers.coding, run.filtered_spikes))
-    received = np.zeros(filtered.shape)
-    updates.add_combinations(received, filtered, 1.0, lateral)
-    updates.add_combinations(received, filtered, -1.0, closed)
+    passed = np.ascontiguousarray(difference(layers.coding, filtered))
+    received = np.zeros(passed.shape)
+    updates.add_combinations(received, passed, 1.0, lateral)
+    updates.add_combinations(received, passed, -1.0, closed)
     returned = np.diagonal(lateral) - np.diagonal(closed)
     for coding in layers.coding:
-        own = run.filtered_spikes[:, coding.neurons]
+        own = filtered[:, coding.neurons]
         run.synaptic_current[:, coding.neurons] += coding.sign * received - returned * own
         run.membrane_potential[:, coding.neurons] += returned * (own - 1.0)
     np.minimum(run.membrane_potential, thresholds, out=run.membrane_potential)
@@ -331,14 +338,18 @@ def forget_debt(membrane_potential: np.ndarray, layers: Layers) -> None:
 
 
 def _spikes_allowed(
-    synapses: Synapses, signals: np.ndarray, coding: np.ndarray, duration: float, rows: np.ndarray | None
+    synapses: Synapses,
+    signals: np.ndarray,
+    coding: np.ndarray,
+    excitation: np.ndarray,
+    duration: float,
+    rows: np.ndarray | None,
 ) -> np.ndarray:
     """Return how many spikes each signal may have in a phase; raise ValueError if one is far too large."""
     with np.errstate(over="ignore"):
-        signals = np.clip(signals, -LARGEST_DRIVE, LARGEST_DRIVE)
         # Coding neurons without inhibition; they matter where atoms are small.
-        excitation = np.clip(coding, 0.0, LARGEST_DRIVE) + np.abs(signals @ synapses.feedforward_rows)
-        by_coding = (excitation / synapses.thresholds).max(axis=1)
+        driven = np.clip(coding, 0.0, LARGEST_DRIVE) + np.abs(excitation)
+        by_coding = (driven / synapses.thresholds).max(axis=1)
         expected = (np.abs(signals).sum(axis=1) + by_coding) * duration
     too_many = ~(expected <= MOST_SPIKES_EXPECTED)
     if too_many.any():
