@@ -171,12 +171,10 @@ class KernelCache(FunctionCache):
         folders = {HERE, *Path(function.__code__.co_filename).parents}
         sources = [_digest_of_files(folder) for folder in sorted(folders) if folder.name == HERE.name]
         locator = self._impl.locator
-        self._cache_file = _Files(
-            Path(self.cache_path),
-            # Without the number of its first line, so that a kernel that has moved replaces itself.
-            self._impl.filename_base.replace(f"-{locator.get_disambiguator()}", "", 1),
-            _digest([*sources, locator.get_source_stamp()]),
-        )
+        # Without the number of its first line, so that a kernel that has moved replaces itself.
+        base = self._impl.filename_base.replace(f"-{locator.get_disambiguator()}", "", 1)
+        stamp = _digest([*sources, locator.get_source_stamp()])
+        self._cache_file = _Files(Path(self.cache_path), base, stamp)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         with contextlib.suppress(OSError):
@@ -186,50 +184,38 @@ class KernelCache(FunctionCache):
 class _Files:
     """The files of one kernel: what `numba.core.caching.IndexDataCacheFile` does, without an index."""
 
-    def __init__(self, folder: Path, base: str, sources: str) -> None:
-        self._folder = folder
-        self._base = base
-        self._sources = sources
+    def __init__(self, folder: Path, base: str, stamp: str) -> None:
+        self._folder, self._base, self._stamp = folder, base, stamp
 
     def load(self, key: tuple) -> Any:
+        path = self._path(key)
         try:
-            content = self._path(key).read_bytes()
+            content = path.read_bytes()
         except OSError:
             return None
-        digest, record = content[:32], content[32:]
-        if hashlib.sha256(record).digest() != digest:
-            return None
-        stored_key, data = pickle.loads(record)
-        return data if stored_key == key else None
+        checksum, record = content[:32], content[32:]
+        return pickle.loads(record) if _checksum(path, record) == checksum else None
 
     def save(self, key: tuple, data: Any) -> None:
-        record = dumps((key, data))
-        path = self._path(key)
-        of_same_types = f"{path.name.rpartition('-')[0]}-"
+        record, path = dumps(data), self._path(key)
         part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.tmp")
         try:
-            part.write_bytes(hashlib.sha256(record).digest() + record)
+            part.write_bytes(_checksum(path, record) + record)
             os.replace(part, path)
         finally:
             _remove(part)
-        for old in self._all():
-            is_of_these_sources = old.name.startswith(f"{self._base}.{self._sources}-")
-            if not is_of_these_sources or (old.name.startswith(of_same_types) and old != path):
-                _remove(old)
+        for old in set(self._folder.glob(f"{self._base}.*.nbc")) - set(self._folder.glob(self._name("*"))):
+            _remove(old)
 
-    def flush(self) -> None:
-        for path in self._all():
-            _remove(path)
+    def _name(self, types: str) -> str:
+        return f"{self._base}.{self._stamp}-{types}.nbc"
 
     def _path(self, key: tuple) -> Path:
+        # What a record does (`implements`) is in the folder that defines it.
+        records = [_digest_of_files(folder) for folder in sorted(_folders_of_records(key[0]))]
         # With NUMBA_BOUNDSCHECK=1, or compiled the plain way, a kernel is another one.
-        types = _digest((numba.__version__, numba.config.BOUNDSCHECK, IS_LINKED, key))
-        # What a record does (`implements`) is in the file that defines it.
-        records = _digest([_digest_of_files(folder) for folder in sorted(_folders_of_records(key[0]))])
-        return self._folder / f"{self._base}.{self._sources}-{types}-{records}.nbc"
-
-    def _all(self) -> list[Path]:
-        return list(self._folder.glob(f"{self._base}.*.nbc"))
+        way = numba.__version__, numba.config.BOUNDSCHECK, IS_LINKED
+        return self._folder / self._name(_digest((key, way, records)))
 
 
 def _folders_of_records(types: Iterable[Any]) -> set[Path]:
@@ -248,6 +234,10 @@ def _remove(path: Path) -> None:
     # Somebody else may have, or have it open where that forbids it.
     with contextlib.suppress(OSError):
         path.unlink()
+
+
+def _checksum(path: Path, record: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + record).digest()
 
 
 def _digest(values: object) -> str:
