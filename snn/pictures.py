@@ -147,12 +147,7 @@ def potentials(
 
 
 def rates_against_time(
-    spikes: SpikeTrain,
-    *,
-    neurons: Sequence[int] | None = None,
-    limits: np.ndarray | None = None,
-    n_times: int = 500,
-    ax: Axes | None = None,
+    spikes: SpikeTrain, *, limits: np.ndarray | None = None, n_times: int = 500, ax: Axes | None = None
 ) -> Axes:
     """Draw spike rates since the start of the record against time, and return the axes.
 
@@ -162,8 +157,6 @@ def rates_against_time(
     ----------
     spikes : SpikeTrain
         The recorded spikes.
-    neurons : sequence of int, optional
-        Which neurons; by default all.
     limits : ndarray, shape (n_neurons,), optional
         The rates that the neurons should approach; drawn dashed.
     n_times : int, default 500
@@ -172,19 +165,19 @@ def rates_against_time(
         Where to draw; by default a figure of its own.
     """
     require_record("spikes", spikes)
-    chosen = _chosen(neurons, spikes.n_neurons)
     n_times = checks.positive_integer("n_times", n_times)
     if limits is not None:
         limits = checks.real_array("limits", limits, shape=(spikes.n_neurons,), meaning="one limit a neuron")
     times = np.linspace(spikes.start, spikes.stop, n_times + 1)[1:]
     curves = spikes.rate_curve(times)
-    if len(chosen) > N_NAMED:
-        chosen = chosen[np.argsort(-curves[-1, chosen], kind="stable")]
+    shown = np.arange(spikes.n_neurons)
+    if len(shown) > N_NAMED:
+        shown = np.argsort(-curves[-1], kind="stable")
     ax = axes_of(ax)
-    lines = named_lines(ax, times, curves, chosen, "neuron", linewidth=1.0)
+    lines = named_lines(ax, times, curves, shown, "neuron", linewidth=1.0)
     if limits is not None:
-        for neuron, line in zip(chosen, lines, strict=True):
-            label = "limits" if neuron == chosen[-1] else None
+        for neuron, line in zip(shown, lines, strict=True):
+            label = "limits" if line is lines[-1] else None
             ax.axhline(limits[neuron], color=line.get_color(), linestyle="--", linewidth=0.8, label=label)
     _label_time(ax, spikes)
     ax.set_ylabel("spike rate (per time constant)")
