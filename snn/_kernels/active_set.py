@@ -20,9 +20,10 @@ import numpy as np
 from snn._kernels import delivery
 from snn._kernels.candidates import ARRIVING, Windows, add_to_range, find_candidates
 from snn._kernels.compiling import implements, inner, merged
-from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, Log, run
+from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.neuron import Group
 from snn._kernels.rows import TOGETHER
+from snn._kernels.run_state import Spikes
 from snn._kernels.screening import (
     COST_OF_NEURON,
     COST_OF_SPIKE,
@@ -113,7 +114,7 @@ class ScreeningWork(NamedTuple):
     bias: np.ndarray
     threshold: np.ndarray
     windows: Windows
-    log: Log
+    log: Spikes
     active: Active
     is_active: np.ndarray
     sources: Sources
@@ -211,11 +212,8 @@ def deliver(form, source, moment, length, group, windows, n_candidates):
 
 @inner
 def choose(group, drift, interval, margin, n_sums, is_active):
-    """Mark neurons that may come near their thresholds within the interval; return how many.
-
-    Neurons of a sign pair are marked together: what `delivery.add_sources` adds to the partner of a source is
-    not its weight.
-    """
+    """Mark neurons that may come near their thresholds within the interval; return how many."""
+    # Those of a sign pair together: what `delivery.add_sources` adds to a source's partner is not its weight.
     n_neurons = group.threshold.shape[0]
     rise = -math.expm1(-interval)
     bulge = bulge_of(rise, interval)
@@ -236,8 +234,7 @@ def choose(group, drift, interval, margin, n_sums, is_active):
 
 @inner
 def plan(group, drift, state, remaining, settings, work):
-    """Choose the interval that costs least, and its active set; return 0 where it is best to integrate
-    all."""
+    """Choose the interval that costs least, and its active set; return 0 to integrate all."""
     n_neurons = group.threshold.shape[0]
     rate = state.rate
     if rate == 0.0:
@@ -287,11 +284,9 @@ def copy_out(group, is_active, active):
 
 @inner
 def integrate_active(form, group, drift, state, interval, settings, work):
-    """Run the active set, then screen the others; return (time that passed, spikes, windows).
-
-    Returns -1 for the time, and nothing has changed, when too many would have to be active, the interval was
-    run too often, or no time would pass.
-    """
+    """Run the active set, then screen the others; return (time that passed, spikes, windows)."""
+    # The time is -1, and nothing has changed, when too many would have to be active, the interval was run too
+    # often, or no time would pass.
     active, sources, screened, log = work.active, work.sources, work.screened, work.log
     n_neurons = group.threshold.shape[0]
     next_interval = interval
@@ -329,7 +324,6 @@ def integrate_active(form, group, drift, state, interval, settings, work):
             form, group, work.is_active, elapsed, sources, n_sources, settings, screened
         )
         state.margin = max(margin, MARGIN_KEPT * state.margin)
-        state.n_violators += n_violators
         if n_violators == 0:
             break
         again = n_new * COST_OF_SPIKE + COST_OF_NEURON * n_neurons
@@ -340,7 +334,6 @@ def integrate_active(form, group, drift, state, interval, settings, work):
         )  # fmt: skip
         if n_more == 0:
             break
-        state.n_repeated += 1
         next_interval = 0.5 * interval
     state.interval = next_interval
     state.window = window
@@ -369,13 +362,7 @@ def integrate_some(work, form, group, drift, state, remaining, settings):
         elapsed, n_new, n_windows = integrate_active(form, group, drift, state, interval, settings, work)
         if elapsed >= 0.0:
             return elapsed, n_new, n_windows
-    return integrate_all(form, group, drift, state, remaining, settings, work)
-
-
-@inner
-def integrate_all(form, group, drift, state, remaining, settings, work):
-    """Integrate all neurons in place, and note what the choice of an active set needs; return as
-    `integrate`."""
+    # Note what the choice of an active set needs: mean soma currents, and how many neurons fired.
     before, log, marks = work.screened.potential, work.log, work.windows.exact_at
     n_neurons = group.threshold.shape[0]
     for i in range(n_neurons):
@@ -385,7 +372,6 @@ def integrate_all(form, group, drift, state, remaining, settings, work):
     )
     if elapsed == 0.0:
         return elapsed, n_new, n_windows
-    # Mean soma currents, and how many neurons fired.
     for i in range(n_neurons):
         drift[i] = (group.potential[i] - before[i]) / elapsed
     n_sources = 0

@@ -71,3 +71,10 @@ def add_sources(form, start, size, sources, n_sources, sums):
             sums[TOTAL, i] += total * weight
             sums[TRACE, i] += trace * weight
             sums[DEVIATION, i] += deviation * abs(weight)
+
+
+@implements(delivery.add_weights, CompressedRows)
+def add_weights(form, current, neuron, count):
+    for entry in range(form.starts[neuron], form.starts[neuron + 1]):
+        current[form.targets[entry]] += count * form.weights[entry]
+    return form.starts[neuron + 1] - form.starts[neuron]

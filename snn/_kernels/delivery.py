@@ -1,24 +1,35 @@
-"""What a spike adds, for each form of weights: the only place in which event loops look at weights.
+"""What a spike adds, for each form of weights: the only place in which kernels look at weights.
 
 Which implementation of an operation runs is resolved when a kernel is compiled, by the type of the record
 (`forms`); what an operation says here serves forms that do not differ.  A form of weights needs
 
+    add_weights         all weights of a source, added to the currents
     deliver             one spike, to neurons in a window
-    gather              the weights of a source to the members of an active set
     weight_between      one weight
     add_sources         the spikes of an interval, summed up source by source, to a range of targets
-    cost_in_place       nanoseconds that a spike costs while all neurons are integrated
-    cost_of_source      nanoseconds that a source costs for the neurons that are screened
 
 all of them in one module: `rows`, `segments`, `compressed_rows`.  `active_set` adds a form of its own, rows
-gathered from any other, which needs the first alone.
+gathered from any other, which needs `deliver` alone; a grid, which has a loop of its own, `add_weights`.
 """
 
 from snn._kernels.candidates import renew_bounds
-from snn._kernels.compiling import resolved_by_record
+from snn._kernels.compiling import inner, resolved_by_record
 
 TOTAL, TRACE, DEVIATION, LAST = 0, 1, 2, 3
 """Rows of the sums of `screening.Sources`."""
+
+
+@inner
+def add_scaled(current, weights, factor):
+    """Add a multiple of some weights to the currents."""
+    for i in range(weights.shape[0]):
+        current[i] += factor * weights[i]
+
+
+@resolved_by_record
+def add_weights(form, current, neuron, count):
+    """Add `count` spikes of one source, any real number, to the currents; return the number of weights."""
+    # The current of the source itself may change too.
 
 
 @resolved_by_record
@@ -40,15 +51,15 @@ def renew(form, n_candidates, moment, instant, windows):
 
 
 @resolved_by_record
+def weight_between(form, source, target):
+    """Return the weight from a source to another neuron."""
+
+
+@resolved_by_record
 def gather(form, source, members, n_members, rows, offset):
     """Copy the weights from `source` to the members, its own zero, to `rows` from `offset` on."""
     for k in range(n_members):
         rows[offset + k] = weight_between(form, source, members[k])
-
-
-@resolved_by_record
-def weight_between(form, source, target):
-    """Return the weight from a source to another neuron."""
 
 
 @resolved_by_record

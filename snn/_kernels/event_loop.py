@@ -5,9 +5,6 @@ network as for its active set.
 """
 
 import math
-from typing import NamedTuple
-
-import numpy as np
 
 from snn._kernels.candidates import (
     close_window,
@@ -31,13 +28,6 @@ LONGEST_WINDOW = 16.0
 """In synaptic time constants, where neurons could fire."""
 
 
-class Log(NamedTuple):
-    """The spikes of an interval."""
-
-    times: np.ndarray
-    neurons: np.ndarray
-
-
 @inlined
 def next_window(window, length, is_crowded, n_fired, n_wanted):
     """Return how long the next window is to be: such that it has about the wanted number of spikes."""
@@ -50,14 +40,10 @@ def next_window(window, length, is_crowded, n_fired, n_wanted):
 
 @inner
 def run(form, group, interval, window, most_events, n_wanted, windows, log):
-    """Integrate a group of neurons for `interval`; return (time that passed, window, spikes, windows,
-    missing).
-
-    Windows are made to have `n_wanted` spikes each, and end after an instant that brings twice as many.
-    Returns before the end of the interval, between two windows, after `most_events` spikes or as many
-    windows, and before the first spike whose row of weights is not there: `missing` is its neuron, otherwise
-    -1.
-    """
+    """Integrate a group for `interval`; return (time that passed, window, spikes, windows, missing)."""
+    # Windows are made to have `n_wanted` spikes each, and end after an instant that brings twice as many.
+    # Returns early, between two windows, after `most_events` spikes or as many windows, and before the first
+    # spike whose row of weights is not there: `missing` is its neuron, otherwise -1.
     for k in range(windows.exact_at.shape[0]):
         windows.exact_at[k] = 0
     windows.n_touched[0] = 0

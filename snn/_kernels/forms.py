@@ -77,6 +77,3 @@ class Stencil(NamedTuple):
     n_channels: int
     reach_rows: int
     reach_columns: int
-
-
-FORMS = (Rows, Segments, CompressedRows, Stencil)

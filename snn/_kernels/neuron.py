@@ -142,12 +142,6 @@ def tie_tolerance(threshold, potential, bias, current, time, slope):
 
 
 @inlined
-def filter_spike(trace, last_spike, now):
-    """Return a neuron's filtered spikes right after a spike; `trace` is that right after the last one."""
-    return trace * math.exp(last_spike - now) + 1.0
-
-
-@inlined
 def add_to_moments(moments, k, neuron, now, weight):
     """Add the time of spikes, counted by their weight, to the moments of a neuron
     (`snn.record.spikes.smooth_rate_of_moments`)."""
@@ -155,12 +149,6 @@ def add_to_moments(moments, k, neuron, now, weight):
     moments[k, neuron, 0] += square
     moments[k, neuron, 1] += square * now
     moments[k, neuron, 2] += square * (now * now)
-
-
-@inlined
-def charge(threshold, n_spikes, potential_then, potential):
-    """Return the integral of the soma current, what spikes took and what is left (theory.md, equation 4)."""
-    return threshold * n_spikes + (potential - potential_then)
 
 
 @partial(inner, fastmath={"contract"})

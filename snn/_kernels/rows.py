@@ -5,14 +5,14 @@ import numpy as np
 from snn._kernels import delivery
 from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates
 from snn._kernels.compiling import implements, inlined
-from snn._kernels.delivery import DEVIATION, TOTAL, TRACE
+from snn._kernels.delivery import DEVIATION, TOTAL, TRACE, add_scaled
 from snn._kernels.forms import Rows
 
 SUMS_IN_CACHE = 1120
 """Targets whose sums stay in the first-level cache.  No power of two, since a processor takes a read for one
 of what it has just written, and waits, if they are 4,096 bytes apart."""
-TOGETHER = 4
-"""Sources are added in fours, and while there are as many, in two of these at once."""
+TOGETHER = 8
+"""Sources that are added at once."""
 
 
 @inlined
@@ -99,68 +99,51 @@ def prepare_sources(form, active, sources, n_sources):
 
 
 @inlined
-def _sum_of_four(factors, s, w_0, w_1, w_2, w_3):
-    return (factors[s] * w_0 + factors[s + 1] * w_1) + (factors[s + 2] * w_2 + factors[s + 3] * w_3)
-
-
-@inlined
-def _add_four(values, start, size, sources, s, sums):
-    """Add four sources, from s on, to the sums of targets."""
-    trace = sources.sums[TRACE]
-    total = sources.sums[TOTAL]
-    deviation = sources.sums[DEVIATION]
-    row_0 = sources.rows[s] + start
-    row_1 = sources.rows[s + 1] + start
-    row_2 = sources.rows[s + 2] + start
-    row_3 = sources.rows[s + 3] + start
-    for k in range(size):
-        w_0 = values[np.uint64(row_0 + k)]
-        w_1 = values[np.uint64(row_1 + k)]
-        w_2 = values[np.uint64(row_2 + k)]
-        w_3 = values[np.uint64(row_3 + k)]
-        i = np.uint64(k)
-        sums[TOTAL, i] += _sum_of_four(total, s, w_0, w_1, w_2, w_3)
-        sums[TRACE, i] += _sum_of_four(trace, s, w_0, w_1, w_2, w_3)
-        sums[DEVIATION, i] += _sum_of_four(deviation, s, abs(w_0), abs(w_1), abs(w_2), abs(w_3))
-
-
-@inlined
-def _add_eight(values, start, size, sources, s, sums):
-    """As `_add_four`, with half as many readings of the sums."""
-    trace = sources.sums[TRACE]
-    total = sources.sums[TOTAL]
-    deviation = sources.sums[DEVIATION]
-    row_0 = sources.rows[s] + start
-    row_1 = sources.rows[s + 1] + start
-    row_2 = sources.rows[s + 2] + start
-    row_3 = sources.rows[s + 3] + start
-    row_4 = sources.rows[s + 4] + start
-    row_5 = sources.rows[s + 5] + start
-    row_6 = sources.rows[s + 6] + start
-    row_7 = sources.rows[s + 7] + start
-    for k in range(size):
-        w_0 = values[np.uint64(row_0 + k)]
-        w_1 = values[np.uint64(row_1 + k)]
-        w_2 = values[np.uint64(row_2 + k)]
-        w_3 = values[np.uint64(row_3 + k)]
-        w_4 = values[np.uint64(row_4 + k)]
-        w_5 = values[np.uint64(row_5 + k)]
-        w_6 = values[np.uint64(row_6 + k)]
-        w_7 = values[np.uint64(row_7 + k)]
-        i = np.uint64(k)
-        first = _sum_of_four(total, s, w_0, w_1, w_2, w_3)
-        sums[TOTAL, i] += first + _sum_of_four(total, s + 4, w_4, w_5, w_6, w_7)
-        first = _sum_of_four(trace, s, w_0, w_1, w_2, w_3)
-        sums[TRACE, i] += first + _sum_of_four(trace, s + 4, w_4, w_5, w_6, w_7)
-        first = _sum_of_four(deviation, s, abs(w_0), abs(w_1), abs(w_2), abs(w_3))
-        sums[DEVIATION, i] += first + _sum_of_four(deviation, s + 4, abs(w_4), abs(w_5), abs(w_6), abs(w_7))
+def _sum_of_eight(factors, s, w):
+    first = (factors[s] * w[0] + factors[s + 1] * w[1]) + (factors[s + 2] * w[2] + factors[s + 3] * w[3])
+    last = (factors[s + 4] * w[4] + factors[s + 5] * w[5]) + (factors[s + 6] * w[6] + factors[s + 7] * w[7])
+    return first + last
 
 
 @implements(delivery.add_sources, Rows)
 def add_sources(form, start, size, sources, n_sources, sums):
-    n_added = 0
-    while n_sources - n_added >= 2 * TOGETHER:
-        _add_eight(form.values, start, size, sources, n_added, sums)
-        n_added += 2 * TOGETHER
-    if n_added < n_sources:
-        _add_four(form.values, start, size, sources, n_added, sums)
+    values, rows = form.values, sources.rows
+    total, trace, deviation = sources.sums[TOTAL], sources.sums[TRACE], sources.sums[DEVIATION]
+    for s in range(0, n_sources, TOGETHER):
+        first = (
+            start + rows[s], start + rows[s + 1], start + rows[s + 2], start + rows[s + 3],
+            start + rows[s + 4], start + rows[s + 5], start + rows[s + 6], start + rows[s + 7],
+        )  # fmt: skip
+        for k in range(size):
+            w = (
+                values[np.uint64(first[0] + k)], values[np.uint64(first[1] + k)],
+                values[np.uint64(first[2] + k)], values[np.uint64(first[3] + k)],
+                values[np.uint64(first[4] + k)], values[np.uint64(first[5] + k)],
+                values[np.uint64(first[6] + k)], values[np.uint64(first[7] + k)],
+            )  # fmt: skip
+            i = np.uint64(k)
+            sums[TOTAL, i] += _sum_of_eight(total, s, w)
+            sums[TRACE, i] += _sum_of_eight(trace, s, w)
+            sizes = (
+                abs(w[0]), abs(w[1]), abs(w[2]), abs(w[3]), abs(w[4]), abs(w[5]), abs(w[6]), abs(w[7]),
+            )  # fmt: skip
+            sums[DEVIATION, i] += _sum_of_eight(deviation, s, sizes)
+
+
+@implements(delivery.add_weights, Rows)
+def add_weights(form, current, neuron, count):
+    n_rows = form.row_of.shape[0]
+    is_positive = neuron < n_rows
+    row = neuron if is_positive else neuron - n_rows
+    first = form.row_of[row] * n_rows
+    values = form.values[first : first + n_rows]
+    if form.cross.shape[0] == 0:
+        add_scaled(current[:n_rows], values, count * form.factor)
+        return n_rows
+    factor = count * (form.factor if is_positive else -form.factor)
+    opposite = row + n_rows if is_positive else row
+    opposite_current = current[opposite] + count * form.cross[row]
+    add_scaled(current[:n_rows], values, factor)
+    add_scaled(current[n_rows : 2 * n_rows], values, -factor)
+    current[opposite] = opposite_current
+    return 2 * n_rows

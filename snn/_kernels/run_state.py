@@ -3,13 +3,14 @@
 Time is a sum of millions of small intervals, so its rounding error is carried along (two-sum).
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numba import config
 
 from snn._kernels.compiling import compiled, inlined, inner, resolved_by_record
-from snn._kernels.neuron import add_to_moments, charge, filter_spike
+from snn._kernels.neuron import add_to_moments
 
 PAUSED = 0
 """The budget of work is spent; call again with the same arrays."""
@@ -18,7 +19,7 @@ REACHED = 1
 MISSING_ROW = 2
 """A row of the weights is needed that was not computed; store it, and call again."""
 BURST = 3
-"""A network has fired more often than it may: `note_burst`."""
+"""A network has fired more often than it may."""
 
 SHORTEST_WINDOW = 1e-290
 """Windows are doubled and halved, and must never be zero."""
@@ -38,10 +39,8 @@ RUN_STATE = np.dtype(
         ("margin", np.float64),
         ("rate", np.float64),
         ("n_sources", np.int64),
-        # What was done: time that passed with screening, neurons whose bound failed, intervals run again.
+        # Time that passed with screening.
         ("screened_time", np.float64),
-        ("n_violators", np.int64),
-        ("n_repeated", np.int64),
         # The source whose row of weights is missing, -1 for none.
         ("missing", np.int64),
         # Spikes that were more than so many in a unit of time, and the most that may be; by its own spikes
@@ -88,7 +87,7 @@ class Neurons(NamedTuple):
 
 
 class Spikes(NamedTuple):
-    """Recorded spikes, in arrays of size zero where none are."""
+    """Spikes of an interval, or recorded, in arrays of size zero where none are."""
 
     times: np.ndarray
     neurons: np.ndarray
@@ -100,18 +99,13 @@ def note_spike(neurons, k, neuron, now, spikes, n_recorded):
     neurons.spike_counts[k, neuron] += 1
     if neurons.trace.shape[1] > 0:
         trace, last = neurons.trace[k, neuron], neurons.last_spike[k, neuron]
-        neurons.trace[k, neuron] = filter_spike(trace, last, now)
+        neurons.trace[k, neuron] = trace * math.exp(last - now) + 1.0
         neurons.last_spike[k, neuron] = now
     if neurons.moments.shape[1] > 0:
         add_to_moments(neurons.moments, k, neuron, now, 1.0)
     if spikes.times.shape[0] > 0:
         spikes.times[n_recorded] = now
         spikes.neurons[n_recorded] = neuron
-
-
-@inlined
-def remaining_time(state, stop_time):
-    return (stop_time - state.time) - state.time_error
 
 
 @inlined
@@ -126,13 +120,6 @@ def advance_time(state, interval, stop_time, is_at_stop):
     total = time + addend
     state.time_error = addend - (total - time) if time >= addend else time - (total - addend)
     state.time = total
-
-
-@inlined
-def note_burst(state, n_spikes, elapsed):
-    """Add the spikes of an interval to the burst, which decays; return whether it is too large."""
-    state.burst = max(state.burst + n_spikes - state.burst_rate * elapsed, 0.0)
-    return state.burst > state.largest_burst
 
 
 @inlined
@@ -173,18 +160,11 @@ def restart(neurons, states, copies):
 
 
 @inner
-def drop_negligible_of(current):
+def drop_negligible(current):
     """Set currents of one copy that hardly count to zero."""
     for i in range(current.shape[0]):
         if abs(current[i]) < NEGLIGIBLE_CURRENT:
             current[i] = 0.0
-
-
-@compiled
-def drop_negligible(current):
-    """As `drop_negligible_of`, of all copies."""
-    for k in range(current.shape[0]):
-        drop_negligible_of(current[k])
 
 
 @compiled
@@ -210,8 +190,8 @@ def in_range(potential, current, threshold, largest_ratio):
 
 @compiled
 def average_current(threshold, spike_counts, potential_then, potential, elapsed):
-    """Return the mean soma current of a run (docs/theory.md, equation 4)."""
+    """Return the mean soma current: what spikes took and what is left (docs/theory.md, equation 4)."""
     average = np.empty(threshold.shape[0])
     for i in range(threshold.shape[0]):
-        average[i] = charge(threshold[i], spike_counts[i], potential_then[i], potential[i]) / elapsed
+        average[i] = (threshold[i] * spike_counts[i] + (potential[i] - potential_then[i])) / elapsed
     return average

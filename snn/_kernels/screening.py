@@ -58,14 +58,9 @@ class Screened(NamedTuple):
 
 @inner
 def summarise(log, n_events, interval, slots, n_slots, sources):
-    """Sum up the spikes of each source at the end of the interval: its trace, its total F, its deviation.
-
-    Between two of its spikes a source with trace s leaves its chord, of slope F / T, upwards by at most
-
-        s - r - r log(s / r)  <=  (s - r)^2 / (s + r)        r = F / T;
-
-    downwards it is farthest at a spike.
-    """
+    """Sum up the spikes of each source at the end of the interval: its trace, its total F, its deviation."""
+    # Between two of its spikes a source with trace s leaves its chord, of slope r = F / T, upwards by at most
+    # s - r - r log(s / r)  <=  (s - r)^2 / (s + r); downwards it is farthest at a spike.
     trace = sources.sums[TRACE]
     total = sources.sums[TOTAL]
     deviation = sources.sums[DEVIATION]
@@ -108,11 +103,8 @@ def bulge_of(rise, interval):
 
 @inner
 def screen(form, group, is_active, interval, sources, n_sources, settings, screened):
-    """Bring all neurons to the end of the interval; mark those not proven to have been silent, the violators.
-
-    Returns (how many, the largest of all deviations from chords).  What comes out for members of the active
-    set is ignored.
-    """
+    """Bring all neurons to the end of the interval; return (violators, largest deviation from a chord)."""
+    # Violators, which are not proven to have been silent, are marked.  Members of the active set are ignored.
     sums, bits = screened.sums, as_integers(screened.sums)
     n_neurons, n_sums = group.threshold.shape[0], settings.n_sums
     rise = -math.expm1(-interval)
@@ -161,8 +153,7 @@ def screen(form, group, is_active, interval, sources, n_sources, settings, scree
 
 @inner
 def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
-    """Follow a screened neuron through the spikes of the interval; return whether it reaches its
-    threshold."""
+    """Follow a screened neuron through the spikes of the interval; return whether it fires."""
     from_slot = sources.sums[LAST]
     for slot in range(n_slots):
         from_slot[slot] = delivery.weight_between(form, active.members[sources.members[slot]], i)
@@ -193,10 +184,8 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
 def find_firing(
     form, group, interval, is_active, active, sources, screened, log, n_events, n_slots, cost, n_sums
 ):
-    """Make members of the active set of the violators that fire, or of all if they are many; return how many.
-
-    cost : nanoseconds to run the interval again.
-    """
+    """Make members of the active set of the violators that fire, or of all if that costs less; return how
+    many."""
     n_neurons = group.threshold.shape[0]
     n_violators = 0
     for i in range(n_neurons):

@@ -5,7 +5,7 @@ import numpy as np
 from snn._kernels import delivery
 from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates
 from snn._kernels.compiling import implements
-from snn._kernels.delivery import DEVIATION, TOTAL, TRACE
+from snn._kernels.delivery import DEVIATION, TOTAL, TRACE, add_scaled
 from snn._kernels.forms import Segments
 
 
@@ -54,3 +54,17 @@ def add_sources(form, start, size, sources, n_sources, sums):
                 sums[TOTAL, i] += total * weight
                 sums[TRACE, i] += trace * weight
                 sums[DEVIATION, i] += deviation * abs(weight)
+
+
+@implements(delivery.add_weights, Segments)
+def add_weights(form, current, neuron, count):
+    n_weights = 0
+    for segment in range(form.starts[neuron], form.starts[neuron + 1]):
+        target, length, offset = form.targets[segment], form.lengths[segment], form.offsets[segment]
+        add_scaled(
+            current[target : target + length],
+            form.values[offset : offset + length],
+            count * form.factors[segment],
+        )
+        n_weights += length
+    return n_weights

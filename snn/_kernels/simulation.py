@@ -22,9 +22,8 @@ from snn._kernels.run_state import (
     REACHED,
     advance_time,
     begin,
-    note_burst,
+    drop_negligible,
     note_spike,
-    remaining_time,
 )
 from snn._kernels.stops import go_on, stop_of
 from snn._kernels.workspace import Settings, integrate, work_of
@@ -74,8 +73,7 @@ def _settings_of(kind, n_neurons, n_sums, targets_per_source, screening):
 
 
 def single_step(settings):
-    """Return settings with which a run pauses after the next spike, and those of the same instant; `in_place`
-    returns its memory."""
+    """Return settings with which a run pauses after the spikes of one instant; `in_place` is its memory."""
     return settings._replace(room=0, events_in_place=1, n_wanted=WANTED_IN_STEP)
 
 
@@ -98,7 +96,7 @@ def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budg
     while True:
         if budget <= 0:
             return PAUSED, n_events, budget
-        remaining = remaining_time(state, stop_time)
+        remaining = (stop_time - state.time) - state.time_error
         if remaining <= 0.0:
             return REACHED, n_events, budget
         elapsed, n_new, n_windows = integrate(work, form, group, drift, state, remaining, settings)
@@ -114,7 +112,8 @@ def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budg
             n_events += 1
         budget -= n_new + n_windows
         advance_time(state, elapsed, stop_time, elapsed == remaining)
-        if note_burst(state, n_new, elapsed):
+        state.burst = max(state.burst + n_new - state.burst_rate * elapsed, 0.0)
+        if state.burst > state.largest_burst:
             return BURST, n_events, budget
         if state.missing >= 0:
             return MISSING_ROW, n_events, budget
@@ -122,23 +121,9 @@ def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budg
 
 @uncounted
 def advance(form, neurons, states, settings, memory, active, first, stops, budget, spikes):
-    """Advance the copies active[first:] until they stay; return (status, where in `active` to go on, spikes).
-
-    Parameters
-    ----------
-    form : one of the records of `forms`
-    neurons : run_state.Neurons
-    states : array of run_state.RUN_STATE, shape (n_copies,)
-    settings : workspace.Settings
-    memory : what `new_memory` returned
-    active : array of int
-    first : int
-    stops : stops.StopTimes, or another record that has `stop_of` and `go_on`
-    budget : int
-        Spikes, windows and work at stops, in spikes, after which the run pauses, between two intervals.
-    spikes : run_state.Spikes
-        Of size zero, or with room for `workspace.overshoot` more than the budget.
-    """
+    """Advance the copies active[first:] until they stay; return (status, where to go on, spikes)."""
+    # The run pauses, between two intervals, when spikes, windows and the work at stops exceed the budget;
+    # `spikes` is of size zero, or has room for `workspace.overshoot` more than that.
     n_neurons = neurons.threshold.shape[0]
     work = work_of(memory, n_neurons)
     # Copies that may be written, as those of an active set may: functions are compiled for one of both.
@@ -153,6 +138,7 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
                 work.bias[i] = neurons.bias[k, i]
             if states[k].window == 0.0:
                 begin(work.bias, work.threshold, states[k])
+                drop_negligible(neurons.current[k])
             group = Group(work.bias, work.threshold, neurons.potential[k], neurons.current[k])
             status, n_events, budget = advance_one(
                 form, neurons, k, group, neurons.drift[k], states[k], settings, stop_of(stops, k), budget,
@@ -160,6 +146,7 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
             )  # fmt: skip
             if status != REACHED:
                 return status, position, n_events
+            drop_negligible(neurons.current[k])
             is_going, n_done = go_on(stops, neurons, states, k)
             budget -= n_done
     return REACHED, active.shape[0], n_events

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import implements, inner, resolved_by_record, uncounted
-from snn._kernels.currents import add_weights
+from snn._kernels.delivery import add_weights
 from snn._kernels.neuron import add_to_moments
 from snn._kernels.run_state import restart_copy
 from snn._kernels.stops import go_on, stop_of

@@ -6,7 +6,8 @@ import numpy as np
 
 from snn._kernels.candidates import CANDIDATE_ROWS, Windows
 from snn._kernels.compiling import compiled, merged, resolved_by_record
-from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, Log, run
+from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
+from snn._kernels.run_state import Spikes
 
 LARGE = 2**19
 """Numbers from which on an array is large to NumPy, 4 MB."""
@@ -54,7 +55,7 @@ class Work(NamedTuple):
     bias: np.ndarray
     threshold: np.ndarray
     windows: Windows
-    log: Log
+    log: Spikes
 
 
 def new_memory(n_neurons, settings):
@@ -98,7 +99,7 @@ def cut_up(memory, n):
             touched=integers[4 * n : 5 * n],
             n_touched=integers[5 * n : 5 * n + 1],
         ),
-        log=Log(times=floats[4 * n :], neurons=integers[5 * n + 1 :]),
+        log=Spikes(times=floats[4 * n :], neurons=integers[5 * n + 1 :]),
     )
 
 

@@ -186,8 +186,6 @@ class ExactRun(Run):
         return bool(((self._neurons.bias[0] <= 0.0) & (highest < self._neurons.threshold)).all())
 
     def _begin(self, record: bool) -> run_state.Spikes:
-        # Not at each call of the kernel: then pausing would change bits.
-        run_state.drop_negligible(self.synaptic_current)
         self._settings = simulation.single_step(self._usual) if self._is_stepping else self._usual
         self._n_waiting = 0
         if not record:

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import implements, inlined, inner, uncounted
-from snn._kernels.currents import add_weights
-from snn._kernels.delivery import row_is_there
-from snn._kernels.run_state import drop_negligible_of, restart_copy
+from snn._kernels.delivery import add_weights, row_is_there
+from snn._kernels.run_state import restart_copy
 from snn._kernels.stops import go_on, is_lost, stop_of
 from solvers._kernels.dots import minimised
 
@@ -482,7 +481,6 @@ def look_and_go_on(looking, neurons, states, k):
         look_at_one(looking, k)
     if look.status == STAGE_ENDED:
         restart_copy(neurons, states, k)
-    drop_negligible_of(looking.drives.current[k])
     return look.status != DONE and not looking.once, (
         look.n_multiply_adds - n_before
     ) // looking.work.code.shape[0]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import inlined
-from snn._kernels.event_loop import Log
+from snn._kernels.run_state import Spikes
 from snn._kernels.workspace import new_floats, overshoot
 
 MOST_LOGGED = 16
@@ -15,8 +15,8 @@ MOST_LOGGED = 16
 # Candidates of a position are stored in groups of eight lanes, which the processor computes together.  A
 # field of a candidate is at this offset in its group.  Empty lanes never cross.
 LANES = 8
-CROSSING, OWN_W, OWN_P, SCALE, SCALED_BIAS, CHANNEL, STATUS, WEIGHT = range(0, 8 * LANES, LANES)
-GROUP = 8 * LANES
+CROSSING, OWN_W, OWN_P, SCALE, SCALED_BIAS, CHANNEL, STATUS = range(0, 7 * LANES, LANES)
+GROUP = 7 * LANES
 # The status of a candidate: its crossing is a lower bound, exact, or not known yet; or the lane is empty.
 BOUND, EXACT, NEW, EMPTY = 0.0, 1.0, 2.0, 3.0
 
@@ -47,22 +47,18 @@ class Grid(NamedTuple):
     times: np.ndarray
     """The earliest time of each position, and of blocks of positions, also as integers, in the same order."""
     time_bits: np.ndarray
+    block_times: np.ndarray
     block_bits: np.ndarray
     block_size: int
     logged_offsets: np.ndarray
     logged_growths: np.ndarray
     candidates: np.ndarray
     candidate_bits: np.ndarray
-    reached: np.ndarray
-    """Positions that a spike reaches, and where in `values` its weights to them are."""
-    reached_offsets: np.ndarray
     tied_neurons: np.ndarray
     tied_candidates: np.ndarray
-    limit: np.ndarray
-    limit_bits: np.ndarray
     bias: np.ndarray
     threshold: np.ndarray
-    log: Log
+    log: Spikes
 
 
 def new_grid(stencil, n_neurons, settings):
@@ -71,12 +67,10 @@ def new_grid(stencil, n_neurons, settings):
     n_channels = stencil.n_channels
     n_positions = stencil.n_rows * stencil.n_columns
     block_size = max(8, math.ceil(math.sqrt(n_positions)))
-    times = new_floats(n_positions)
+    times, block_times = new_floats(n_positions), new_floats((n_positions + block_size - 1) // block_size)
     excess = new_floats(n_neurons)
     # Room for each neuron, most of it never touched: the k-th groups of all positions are neighbours.
     candidates = new_floats((n_channels + LANES - 1) // LANES * n_positions * GROUP)
-    limit = new_floats(1)
-    n_reached = (2 * stencil.reach_rows + 1) * (2 * stencil.reach_columns + 1)
     return Grid(
         values=stencil.values,
         largest_value=stencil.largest_value,
@@ -97,21 +91,18 @@ def new_grid(stencil, n_neurons, settings):
         n_logged=_new_integers(n_positions),
         times=times,
         time_bits=times.view(np.int64),
-        block_bits=_new_integers((n_positions + block_size - 1) // block_size),
+        block_times=block_times,
+        block_bits=block_times.view(np.int64),
         block_size=block_size,
         logged_offsets=_new_integers(n_positions * MOST_LOGGED),
         logged_growths=new_floats(n_positions * MOST_LOGGED),
         candidates=candidates,
         candidate_bits=candidates.view(np.int64),
-        reached=_new_integers(n_reached),
-        reached_offsets=_new_integers(n_reached),
         tied_neurons=_new_integers(n_neurons),
         tied_candidates=_new_integers(n_neurons),
-        limit=limit,
-        limit_bits=limit.view(np.int64),
         bias=new_floats(n_neurons),
         threshold=new_floats(n_neurons),
-        log=Log(new_floats(n_log), _new_integers(n_log)),
+        log=Spikes(new_floats(n_log), _new_integers(n_log)),
     )
 
 
@@ -185,22 +176,20 @@ def earliest_candidate(q, grid):
 
 
 @inlined
-def _count_until(limit_bits, first, last, bits):
-    count = 0
+def _count_until(limit, first, last, times):
+    count = np.int64(0)
     for k in range(first, last):
-        count += 1 if bits[np.uint64(k)] <= limit_bits else 0
+        count += np.int64(1) if times[np.uint64(k)] <= limit else np.int64(0)
     return count
 
 
 @inlined
 def is_contested(q, limit, grid):
     """Return whether a neuron other than the first candidate of position q could fire until the limit."""
-    grid.limit[0] = limit
-    bits = grid.limit_bits[0]
-    if _count_until(bits, 0, grid.block_bits.shape[0], grid.block_bits) > 1:
+    if _count_until(limit, 0, grid.block_times.shape[0], grid.block_times) > 1:
         return True
     first = q // grid.block_size * grid.block_size
-    if _count_until(bits, first, min(first + grid.block_size, grid.n_positions), grid.time_bits) > 1:
+    if _count_until(limit, first, min(first + grid.block_size, grid.n_positions), grid.times) > 1:
         return True
     count = 1 if grid.end[q] <= limit else 0
     for k in range(grid.n_candidates[q]):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from snn._kernels import delivery
 from snn._kernels.compiling import implements, inlined, inner
 from snn._kernels.convolution.grid import (
     CHANNEL,
@@ -28,13 +29,20 @@ from snn._kernels.convolution.windows import (
     adapt_window,
     add_log,
     add_to_excess,
-    fetch_weights,
     form_candidates,
     open_window,
-    open_window_apart,
     touch_candidates,
 )
-from snn._kernels.neuron import LONGEST_TIE, coast, crossing_time, quiet_time_of, tie_tolerance
+from snn._kernels.delivery import add_scaled
+from snn._kernels.forms import Stencil
+from snn._kernels.neuron import (
+    LONGEST_TIE,
+    coast,
+    crossing_time,
+    earliest_crossing,
+    quiet_time_of,
+    tie_tolerance,
+)
 from snn._kernels.workspace import integrate, work_of
 
 LONGEST_EPOCH = 128.0
@@ -53,26 +61,15 @@ def open_epoch(neurons, grid):
     # The first windows last, when they are opened, twice as long as no neuron can fire without further
     # spikes, so that few neurons are candidates.
     for q in range(grid.n_positions):
-        for k in range(grid.n_channels):
-            i = np.uint64(q * grid.n_channels + k)
+        length = 0.5 * LONGEST_WINDOW
+        for i in range(q * grid.n_channels, (q + 1) * grid.n_channels):
             v, p, threshold = neurons.potential[i], neurons.current[i], neurons.threshold[i]
             w = v + p
             # A neuron at its threshold is still there when p is taken away again.
             is_lost = (v >= threshold) & (w - p < threshold)
             neurons.potential[i] = w + (2.0**-52 * abs(w) if is_lost else 0.0)
-            gap = threshold - v
-            gap = gap if gap > 0.25 * threshold else 0.25 * threshold
-            slope = neurons.bias[i] + (p if p > 0.0 else 0.0)
-            time = gap / slope
-            # Until windows are opened there is room for times in place of the bounds.
-            grid.excess[i] = time if slope > 0.0 else LONGEST_WINDOW
-        grid.limit[0] = 0.5 * LONGEST_WINDOW
-        shortest = grid.limit_bits[0]
-        for i in range(q * grid.n_channels, (q + 1) * grid.n_channels):
-            bits = grid.excess_bits[np.uint64(i)]
-            shortest = bits if bits < shortest else shortest
-        grid.limit_bits[0] = shortest
-        grid.length[q] = max(grid.limit[0], SHORTEST_WINDOW)
+            length = min(length, earliest_crossing(max(threshold - v, 0.25 * threshold), neurons.bias[i], p))
+        grid.length[q] = max(length, SHORTEST_WINDOW)
         grid.end[q] = 0.0
         grid.times[q] = 0.0
         grid.n_spikes[q] = grid.n_touched[q] = 0
@@ -139,7 +136,7 @@ def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
             continue
         if grid.end[q] <= limit:
             # Beyond the end of its window a neuron may cross and tie.
-            open_window_apart(q, now, math.exp(-now), neurons, grid)
+            open_window(q, now, math.exp(-now), neurons, grid)
         for k in range(grid.n_candidates[q]):
             c = candidate_at(k, q, grid)
             if grid.candidates[c + CROSSING] <= limit and grid.candidates[c + STATUS] != EXACT:
@@ -192,51 +189,34 @@ def find_tied(limit, now, last_spike, last_fade, neurons, grid):
 
 
 @inlined
-def _log_spike(position, channel, now, growth, fade, neurons, grid):
-    """Add a spike to the logs of all positions it reaches; note these, and return their number."""
-    # Fetch the weights for all positions before any of them is updated and waits for memory.
-    row = position // grid.n_columns
-    column = position - row * grid.n_columns
-    stencil_rows, stencil_columns = 2 * grid.reach_rows + 1, 2 * grid.reach_columns + 1
+def _deliver(neuron, now, growth, fade, neurons, grid):
+    """Deliver one spike to all positions it reaches, and add it to their logs."""
+    own = neuron // grid.n_channels
+    channel = neuron - own * grid.n_channels
+    row = own // grid.n_columns
+    column = own - row * grid.n_columns
     first_column = max(0, column - grid.reach_columns)
     last_column = min(grid.n_columns, column + grid.reach_columns + 1)
-    n_reached = 0
     for other_row in range(max(0, row - grid.reach_rows), min(grid.n_rows, row + grid.reach_rows + 1)):
-        offset = (channel * stencil_rows + other_row - row + grid.reach_rows) * stencil_columns
-        offset = (offset + first_column - column + grid.reach_columns) * grid.n_channels
-        for q in range(other_row * grid.n_columns + first_column, other_row * grid.n_columns + last_column):
+        first = other_row * grid.n_columns + first_column
+        last = other_row * grid.n_columns + last_column
+        line = channel * (2 * grid.reach_rows + 1) + other_row - row + grid.reach_rows
+        line = line * (2 * grid.reach_columns + 1) + first_column - column + grid.reach_columns
+        for q in range(first, last):
+            offset = (line + q - first) * grid.n_channels
             if grid.n_logged[q] == MOST_LOGGED:
-                open_window_apart(q, now, fade, neurons, grid)
+                open_window(q, now, fade, neurons, grid)
             m = q * MOST_LOGGED + grid.n_logged[q]
             grid.logged_offsets[m] = offset
             grid.logged_growths[m] = growth
             grid.n_logged[q] += 1
-            fetch_weights(q, offset, grid)
-            grid.reached[n_reached] = q
-            grid.reached_offsets[n_reached] = offset
-            n_reached += 1
-            offset += grid.n_channels
-    return n_reached
-
-
-@inlined
-def _deliver(neuron, now, growth, fade, neurons, grid):
-    """Deliver one spike to all positions it reaches."""
-    own = neuron // grid.n_channels
-    channel = neuron - own * grid.n_channels
-    n_reached = _log_spike(own, channel, now, growth, fade, neurons, grid)
-    for n in range(n_reached):
-        q = grid.reached[n]
-        grid.n_spikes[q] += 1
-        grid.n_touched[q] += grid.n_candidates[q]
-        touch_candidates(q, channel if q == own else -1, growth, now, fade, grid)
-        if add_to_excess(q, grid.reached_offsets[n], growth, grid):
-            form_candidates(q, now, fade, neurons, grid)
-        note_earliest_of_position(q, grid)
-    block = -1
-    for n in range(n_reached):
-        if grid.reached[n] // grid.block_size != block:
-            block = grid.reached[n] // grid.block_size
+            grid.n_spikes[q] += 1
+            grid.n_touched[q] += grid.n_candidates[q]
+            touch_candidates(q, channel if q == own else -1, offset, growth, now, fade, grid)
+            if add_to_excess(q, offset, growth, grid):
+                form_candidates(q, now, fade, neurons, grid)
+            note_earliest_of_position(q, grid)
+        for block in range(first // grid.block_size, (last - 1) // grid.block_size + 1):
             note_earliest_of_block(block, grid)
 
 
@@ -312,7 +292,7 @@ def work_of_grid(grid, n_neurons):
 @implements(integrate, Grid)
 def integrate_epoch(grid, form, group, drift, state, remaining, settings):
     # In windows are counted passed positions and opened windows that take as long as a spike.
-    n_reached = grid.reached.shape[0]
+    n_reached = (2 * grid.reach_rows + 1) * (2 * grid.reach_columns + 1)
     n_passed = 1 + grid.n_positions // n_reached
     quiet = quiet_time_of(group, LONGEST_EPOCH)
     if quiet > LONGEST_EPOCH:
@@ -322,3 +302,25 @@ def integrate_epoch(grid, form, group, drift, state, remaining, settings):
     end = min(LONGEST_EPOCH, remaining)
     elapsed, n_new, n_windows = _run_epoch(end, settings.events_in_place, group, grid)
     return elapsed, n_new, n_passed + n_windows // n_reached
+
+
+@implements(delivery.add_weights, Stencil)
+def add_weights(form, current, neuron, count):
+    # Positions in a row of the grid, and their channels, are neighbours in both arrays.
+    position, channel = neuron // form.n_channels, neuron % form.n_channels
+    row, column = position // form.n_columns, position % form.n_columns
+    n_row_offsets, n_column_offsets = 2 * form.reach_rows + 1, 2 * form.reach_columns + 1
+    first_column = max(column - form.reach_columns, 0)
+    n_columns = min(column + form.reach_columns + 1, form.n_columns) - first_column
+    column_offset = first_column - (column - form.reach_columns)
+    n_weights = 0
+    for i in range(n_row_offsets):
+        target_row = row + i - form.reach_rows
+        if target_row < 0 or target_row >= form.n_rows:
+            continue
+        first = (target_row * form.n_columns + first_column) * form.n_channels
+        line = (channel * n_row_offsets + i) * n_column_offsets + column_offset
+        length, offset = n_columns * form.n_channels, line * form.n_channels
+        add_scaled(current[first : first + length], form.values[offset : offset + length], count)
+        n_weights += length
+    return n_weights

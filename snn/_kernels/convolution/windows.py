@@ -27,7 +27,6 @@ from snn._kernels.convolution.grid import (
     SCALE,
     SCALED_BIAS,
     STATUS,
-    WEIGHT,
     candidate_at,
     note_earliest_of_position,
 )
@@ -79,7 +78,7 @@ def add_log(q, neurons, grid):
     grid.n_candidates[q] = 0
 
 
-@inlined
+@inner
 def open_window(q, now, fade, neurons, grid):
     """End the window of a position, and begin another."""
     add_log(q, neurons, grid)
@@ -105,12 +104,6 @@ def open_window(q, now, fade, neurons, grid):
     if _one_is_not_negative(first, first + grid.n_channels, grid):
         form_candidates(q, now, fade, neurons, grid)
     note_earliest_of_position(q, grid)
-
-
-@inner
-def open_window_apart(q, now, fade, neurons, grid):
-    """As `open_window`, for the rare cases: it is long."""
-    open_window(q, now, fade, neurons, grid)
 
 
 @inlined
@@ -214,39 +207,26 @@ def form_candidates(q, now, fade, neurons, grid):
 @inlined
 def _clear_lanes(group, grid):
     """Let all lanes of a group be empty; their numbers do not matter, but that they are finite at first."""
+    for c in range(group, group + GROUP):
+        grid.candidates[np.uint64(c)] = 0.0
     for c in range(group, group + LANES):
         grid.candidates[np.uint64(c + CROSSING)] = math.inf
-        grid.candidates[np.uint64(c + OWN_W)] = 0.0
-        grid.candidates[np.uint64(c + OWN_P)] = 0.0
-        grid.candidates[np.uint64(c + SCALE)] = 1.0
-        grid.candidates[np.uint64(c + SCALED_BIAS)] = 0.0
-        grid.candidates[np.uint64(c + CHANNEL)] = 0.0
         grid.candidates[np.uint64(c + STATUS)] = EMPTY
 
 
 @inlined
-def fetch_weights(q, offset, grid):
-    """Note the weights of a spike to the candidates of a position."""
-    group = GROUP * q
-    for _ in range(0, grid.n_candidates[q], LANES):
-        for c in range(group, group + LANES):
-            channel = np.int64(grid.candidates[np.uint64(c + CHANNEL)])
-            grid.candidates[np.uint64(c + WEIGHT)] = grid.values[np.uint64(offset + channel)]
-        group += GROUP * grid.n_positions
-
-
-@inlined
-def touch_candidates(q, own_channel, growth, now, fade, grid):
+def touch_candidates(q, own_channel, offset, growth, now, fade, grid):
     """Deliver a spike to the candidates of a position; `own_channel` is the source's, or -1 elsewhere."""
     own = float(own_channel)
     group = GROUP * q
     for _ in range(0, grid.n_candidates[q], LANES):
         for c in range(group, group + LANES):
-            weight = grid.candidates[np.uint64(c + WEIGHT)]
+            channel = grid.candidates[np.uint64(c + CHANNEL)]
+            weight = grid.values[np.uint64(offset + np.int64(channel))]
             grid.candidates[np.uint64(c + OWN_W)] += weight
             grid.candidates[np.uint64(c + OWN_P)] += growth * weight
             # A crossing remains what it is where nothing is added.
-            unchanged = (weight == 0.0) & (grid.candidates[np.uint64(c + CHANNEL)] != own)
+            unchanged = (weight == 0.0) & (channel != own)
             status = grid.candidates[np.uint64(c + STATUS)]
             grid.candidates[np.uint64(c + STATUS)] = status if unchanged | (status == EMPTY) else NEW
         _bound_crossings(group, now, grid.end[q], fade, grid)
