@@ -15,9 +15,11 @@ from solvers._kernels.precision import (
     SMALLEST_NORM,
     UNIT_ROUNDOFF,
     gamma,
+    high_part,
     operations_of_sum,
 )
 from solvers.problem.dictionary import Dictionary
+from solvers.problem.matrix import in_full
 
 
 class Residuals(NamedTuple):
@@ -52,7 +54,9 @@ def residuals_of(
     n_terms = atoms.overlaps(codes)
 
     used, which = np.unique(codes.indices, return_inverse=True)
-    _, atom_exponent = np.frexp(atoms.largest_entries(used).take(which))
+    rows = atoms.matrix[used] if atoms.is_matrix else atoms.take(used)
+    largest = in_full(abs(rows).max(axis=1)).ravel()
+    _, atom_exponent = np.frexp(largest.take(which))
     _, exponent = np.frexp(codes.data)
     term_exponent = np.full(n_signals, np.iinfo(np.int32).min // 2)
     np.maximum.at(term_exponent, signal, exponent + atom_exponent)
@@ -61,7 +65,16 @@ def residuals_of(
     unit = (term_exponent + carry + 1 - EXACT_BITS).take(signal) - atom_exponent + KEPT_BITS
     high = np.ldexp(np.rint(np.ldexp(codes.data, -unit)), unit)
     low = codes.data - high
-    exact, rest = atoms.reconstruct_in_parts(codes, high, low)
+    high_rows = rows.copy()
+    if isinstance(rows, np.ndarray):
+        high_rows[:] = high_part(rows, largest[:, np.newaxis])
+    else:
+        high_rows.data = high_part(rows.data, largest.repeat(np.diff(rows.indptr)))
+    of_high, of_low = (
+        sparse.csr_array((part, which, codes.indptr), (n_signals, len(used))) for part in (high, low)
+    )
+    exact = in_full(of_high @ high_rows)
+    rest = in_full(of_low @ rows) + in_full(of_high @ (rows - high_rows))
     values = np.subtract(signals, exact, out=exact)
     values -= rest
     largest_weight: float | np.ndarray = 1.0

@@ -16,7 +16,6 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.describe import number, size
 from snn.base.locks import cached_property
-from solvers._kernels.precision import high_part
 from solvers.problem.dictionary import Dictionary, inverse_norms
 from solvers.problem.messages import checked_squared_norms
 
@@ -205,36 +204,30 @@ class ConvolutionalDictionary(Dictionary):
         ]
         return np.array(at_one_position) * n_positions
 
-    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
-        """Return ``max_j |d_ij|`` of some atoms, shape (len(atoms),)."""
-        return np.abs(self.kernel_rows).max(axis=1).take(atoms % self.n_kernels)
-
-    def reconstruct_in_parts(
-        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each."""
-        largest = self.largest_entries(np.arange(self.n_kernels))
-        kept = high_part(self.kernel_rows, largest[:, np.newaxis])
-        high, low = (
-            sparse.csr_array((part, codes.indices, codes.indptr), codes.shape) for part in (high, low)
-        )
-        rest = self._sum_of(low, self.kernel_rows)
-        rest += self._sum_of(high, self.kernel_rows - kept)
-        return self._sum_of(high, kept), rest
-
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
         """Return codes @ dictionary, shape (n_signals, n_features), of an array or of sorted compressed rows.
 
         The result for a code does not depend on those beside it.
         """
-        return self._sum_of(codes, self.kernel_rows)
+        images = np.zeros((codes.shape[0], self.shape[1]))
+        for n, image in enumerate(images):
+            if isinstance(codes, np.ndarray):
+                atoms = np.flatnonzero(codes[n])
+                values = codes[n, atoms]
+            else:
+                entries = slice(codes.indptr[n], codes.indptr[n + 1])
+                atoms, values = codes.indices[entries], codes.data[entries]
+            if DENSE_PART * len(atoms) > codes.shape[1]:
+                code = np.zeros(codes.shape[1])
+                code[atoms] = values
+                patches = self.kernel_rows.T @ code.reshape(self.n_positions, -1).T
+                self._add_overlapping(patches, image.reshape(self.plane_shape))
+            else:
+                image += self.take(atoms).T @ values
+        return images
 
     def take(self, atoms: np.ndarray) -> sparse.csr_array:
         """Return some atoms as compressed rows, by their numbers, shape (n_chosen, n_features)."""
-        return self._rows_of(atoms, self.kernel_rows)
-
-    def _rows_of(self, atoms: np.ndarray, kernel_rows: np.ndarray) -> sparse.csr_array:
-        """Return some of the atoms that these kernels make."""
         position, kernel = np.divmod(atoms, self.n_kernels)
         row, column = np.divmod(position, self.grid_shape[1])
         height, width = self.kernel_planes.shape[1:]
@@ -243,7 +236,7 @@ class ConvolutionalDictionary(Dictionary):
         columns = (n_columns * down * row + right * column)[:, np.newaxis] + pixels
         starts = len(pixels) * np.arange(len(atoms) + 1)
         shape = len(atoms), self.shape[1]
-        return sparse.csr_array((kernel_rows[kernel].ravel(), columns.ravel(), starts), shape)
+        return sparse.csr_array((self.kernel_rows[kernel].ravel(), columns.ravel(), starts), shape)
 
     @cached_property
     def stencil(self) -> np.ndarray:
@@ -334,25 +327,6 @@ class ConvolutionalDictionary(Dictionary):
             (n_rows, n_columns, *self.grid_shape),
             (down, right, row_stride * down, column_stride * right),
         )
-
-    def _sum_of(self, codes: np.ndarray | sparse.csr_array, kernel_rows: np.ndarray) -> np.ndarray:
-        """Return codes @ dictionary of the atoms that these kernels make."""
-        images = np.zeros((codes.shape[0], self.shape[1]))
-        for n, image in enumerate(images):
-            if isinstance(codes, np.ndarray):
-                atoms = np.flatnonzero(codes[n])
-                values = codes[n, atoms]
-            else:
-                entries = slice(codes.indptr[n], codes.indptr[n + 1])
-                atoms, values = codes.indices[entries], codes.data[entries]
-            if DENSE_PART * len(atoms) > codes.shape[1]:
-                code = np.zeros(codes.shape[1])
-                code[atoms] = values
-                patches = kernel_rows.T @ code.reshape(self.n_positions, -1).T
-                self._add_overlapping(patches, image.reshape(self.plane_shape))
-            else:
-                image += self._rows_of(atoms, kernel_rows).T @ values
-        return images
 
     def _add_overlapping(self, patches: np.ndarray, image: np.ndarray) -> None:
         """Add patches, shape (values of a kernel, n_positions), to an image, each at its place."""

@@ -78,18 +78,6 @@ class Dictionary(Value, Described, ABC):
         """Return how many atoms of each code cover one feature, or more, shape (n_signals,)."""
 
     @abstractmethod
-    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
-        """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
-
-    @abstractmethod
-    def reconstruct_in_parts(
-        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each."""
-        # `high` and `low` are the entries of the codes in two parts.  D is the sum of high(D), of `KEPT_BITS`
-        # bits beside the largest entry of each atom, and of low(D).
-
-    @abstractmethod
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
         """Return codes @ D, shape (n_signals, n_features)."""
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.describe import memory
 from snn.base.locks import cached_property
-from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM, high_part
+from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
 from solvers.problem.dictionary import Dictionary, inverse_norms
 from solvers.problem.messages import checked_squared_norms, compressed_rows, squared_norms_of
 
@@ -84,11 +84,11 @@ class MatrixDictionary(Dictionary):
 
     def take(self, atoms: np.ndarray) -> np.ndarray:
         """Return some atoms in full, by their numbers or a mask, shape (n_chosen, n_features)."""
-        return _in_full(self.matrix[atoms])
+        return in_full(self.matrix[atoms])
 
     def toarray(self) -> np.ndarray:
         """Return the atoms in full, shape (n_atoms, n_features); an array itself."""
-        return _in_full(self.matrix)
+        return in_full(self.matrix)
 
     def covered_norms(self, signals: np.ndarray) -> np.ndarray:
         """Return the norms of signals, shape (n_signals,): an atom may cover all features."""
@@ -144,40 +144,17 @@ class MatrixDictionary(Dictionary):
         # Row by row, as in `correlate`.
         return np.array([squares @ row for row in np.atleast_2d(weights).astype(np.float64)])
 
-    def largest_entries(self, atoms: np.ndarray) -> np.ndarray:
-        """Return max_j |d_ij| of some atoms, shape (len(atoms),)."""
-        return _largest_entries(self.matrix[atoms])
-
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
         """Return codes @ D, shape (n_signals, n_features); a sparse product adds up each row by itself."""
-        return _in_full(sparse.csr_array(codes) @ self.matrix)
-
-    def reconstruct_in_parts(
-        self, codes: sparse.csr_array, high: np.ndarray, low: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return high @ high(D), and low @ D + high @ low(D), shape (n_signals, n_features) each."""
-        # Only rows that are used are read.
-        used, columns = np.unique(codes.indices, return_inverse=True)
-        shape = codes.shape[0], len(used)
-        of_high, of_low = (sparse.csr_array((part, columns, codes.indptr), shape) for part in (high, low))
-        atoms = self.matrix[used]
-        largest = _largest_entries(atoms)
-        if self.rows is not None:
-            kept = high_part(atoms, largest[:, np.newaxis])
-        else:
-            kept = atoms.copy()
-            kept.data = high_part(atoms.data, largest.repeat(np.diff(atoms.indptr)))
-        rest = _in_full(of_low @ atoms)
-        rest += _in_full(of_high @ (atoms - kept))
-        return _in_full(of_high @ kept), rest
+        return in_full(sparse.csr_array(codes) @ self.matrix)
 
     def gram(self) -> np.ndarray:
         """Return G = D @ D.T, shape (n_atoms, n_atoms), as an array."""
-        return _in_full(self.matrix @ self.matrix.T)
+        return in_full(self.matrix @ self.matrix.T)
 
     def gram_rows(self, atoms: np.ndarray) -> np.ndarray:
         """Return some rows of the Gram matrix, shape (len(atoms), n_atoms)."""
-        return _in_full(self.matrix[atoms] @ self.matrix.T)
+        return in_full(self.matrix[atoms] @ self.matrix.T)
 
     def checked_gram(self, value: Any) -> np.ndarray:
         """Return the Gram matrix that a caller passed, if it is the matrix of these atoms."""
@@ -302,9 +279,6 @@ def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None
     return np.matmul(codes, matrix, out=out)
 
 
-def _in_full(matrix: np.ndarray | sparse.csr_array) -> np.ndarray:
+def in_full(matrix: np.ndarray | sparse.csr_array) -> np.ndarray:
+    """Return a matrix as an array; an array itself."""
     return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
-
-
-def _largest_entries(atoms: np.ndarray | sparse.csr_array) -> np.ndarray:
-    return _in_full(abs(atoms).max(axis=1)).ravel()
