@@ -184,7 +184,14 @@ class Stages(SpikingMethod):
         if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
             return None
         idle = problem.once(IdleCodes)
-        refined = idle.solve(problem, tol=tol, max_duration=self.max_duration, refine=self.refine)
+        options: dict[str, Any] = {"tol": tol, "max_duration": self.max_duration, "refine": self.refine}
+        try:
+            refined = idle.pop()
+        except IndexError:
+            refined = RefinedCodes(problem, LassoNetwork.of(problem), **options)
+        else:
+            refined.renew(problem, **options)
+        refined.advance()
         figures = np.empty((3, 1))
         atoms, values, neurons, counts = read_and_certify(
             problem.atoms.rows,
@@ -205,7 +212,7 @@ class Stages(SpikingMethod):
         }
         found.info = refined.figures(one_row(refined.network.n_neurons, neurons, counts))
         is_final = found.reach(problem, tol) or not refined.can_improve(ONLY).any()
-        idle.give_back(refined)
+        idle.append(refined)
         return found if is_final else None
 
 

@@ -42,10 +42,6 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
     scale : float, default 1.0
         The value of a code for one unit of spike rate; a smaller one causes more spikes.
 
-    Returns
-    -------
-    SpikingNetwork
-
     References
     ----------
     Tang, Lin and Davies (2017), arXiv:1705.05475, equations 5-7.

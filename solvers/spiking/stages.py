@@ -154,16 +154,10 @@ class RefinedCodes:
 
     def figures(self, counts: sparse.csr_array | None = None) -> dict[str, Any]:
         """Return the activity of the networks, the `info` of codes; `counts` are in the order of results."""
-        looks = self.looks
-        return figures_of(
-            self.run,
-            self.network,
-            counts,
-            n_stages=looks["n_stages"].copy(),
-            duration=looks["duration"].copy(),
-            # Where no neuron was driven, any would do.
-            scale=np.where(looks["scale"] > 0.0, looks["scale"], 1.0),
-        )
+        figures = {name: self.looks[name].copy() for name in ("n_stages", "duration", "scale")}
+        # Where no neuron was driven, any would do.
+        figures["scale"][figures["scale"] == 0.0] = 1.0
+        return figures_of(self.run, self.network, counts, **figures)
 
     def _looking(self, *, refine: bool | None = None, once: bool = False) -> Looking:
         """Return the record that kernels look by, with the weights as they are now."""
@@ -214,30 +208,15 @@ class RefinedCodes:
         self.active = signals[status != DONE]
 
 
-class IdleCodes:
+class IdleCodes(list[RefinedCodes]):
     """Networks of single signals of a model, each lent to one thread at a time: `LassoModel.once`.
 
     To make a network takes longer than to solve a small problem.
     """
 
     def __init__(self, model: LassoModel | None = None) -> None:
-        self._idle: list[RefinedCodes] = []
+        super().__init__()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Elsewhere networks are made anew, where they are needed.
         return IdleCodes, ()
-
-    def solve(self, problem: LassoProblem, **options: Any) -> RefinedCodes:
-        """Return the refined codes of a problem of one signal; give them back when they are read."""
-        try:
-            refined = self._idle.pop()
-        except IndexError:
-            refined = RefinedCodes(problem, LassoNetwork.of(problem), **options)
-        else:
-            refined.renew(problem, **options)
-        refined.advance()
-        return refined
-
-    def give_back(self, refined: RefinedCodes) -> None:
-        """Take back the codes that `solve` has returned."""
-        self._idle.append(refined)
