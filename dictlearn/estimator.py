@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -22,11 +22,9 @@ from dictlearn.two_phase.fit import continue_learning, new_learner
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
-from dictlearn.two_phase.rules import Rule
 from dictlearn.two_phase.settings import LearningSettings
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
-from snn.digital import FixedPoint
 from solvers import METHODS, LassoProblem, SpikingCodingResult, solve
 from solvers.estimator.input import (
     checked_codes,
@@ -41,11 +39,9 @@ from solvers.studies.held_out import held_out_score
 
 # Correlated with the atoms together: bounds the memory.
 SIGNALS_AT_ONCE = 4096
-# Parameters that are fields of `LearningSettings`.
-OF_SETTINGS = (
-    "kappa", "duration", "time_step", "amplitude", "readout", "inputs", "weight_format", "rule", "batch_size",
-    "replacement",
-)  # fmt: skip
+# Fields of `LearningSettings`, but for those that parameters of the estimator decide.
+OPTIONS = {field.name for field in fields(LearningSettings)}
+OPTIONS -= {"penalty", "batch_size", "positive_atoms", "positive_code", "positive_signals"}
 # Arguments of `new_learner`, by the names that scikit-learn has for them.
 NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
 
@@ -72,8 +68,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     split_channels : bool, default False
         Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`), and
         learned by atoms and codes that are not negative in these, as in the paper.
-    kappa, duration, time_step, amplitude, readout, inputs, weight_format, rule, batch_size, replacement
-        As for `LearningSettings`: how the network is run while it learns, and how it learns.
+    batch_size : int or "auto", default "auto"
+        Samples that see the same weights, as for `LearningSettings`.
+    settings : mapping of str to object, optional
+        Further options of `LearningSettings` by name, such as ``{"kappa": 0.2, "rule": PaperSteps()}``: the
+        way the network is run while it learns, and the way it learns.
     transform_alpha : float or array_like of shape (n_components,), optional
         The penalty of the codes of `transform`; by default `alpha`.
     positive_code : bool, default False
@@ -137,15 +136,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     max_iter: int = 10
     batch_size: int | Literal["auto"] = "auto"
     split_channels: bool = False
-    kappa: float | Literal["auto"] = "auto"
-    duration: float | Literal["auto"] = "auto"
-    time_step: float | Literal["auto"] | None = "auto"
-    amplitude: float = 5.0
-    readout: str = "current"
-    inputs: str = "auto"
-    weight_format: FixedPoint | None = None
-    rule: Rule | None = None
-    replacement: bool = True
+    settings: Mapping[str, Any] | None = None
     transform_alpha: float | ArrayLike | None = None
     positive_code: bool = False
     positive_dict: bool = False
@@ -336,17 +327,19 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _settings(self, *, positive_signals: bool) -> LearningSettings:
         """Return the settings of learning from signals, which may be negative or not."""
         is_split, positive_code = self._checked_split(), checks.flag("positive_code", self.positive_code)
-        same: dict[str, Any] = {name: getattr(self, name) for name in OF_SETTINGS}
-        if self.rule is None:
-            del same["rule"]
+        options = checks.instance_of("settings", {} if self.settings is None else self.settings, Mapping)
+        if not OPTIONS.issuperset(options):
+            raise ValueError(f"settings must have options among {sorted(OPTIONS)}; got {list(options)}")
         alpha: Any = self.alpha
+        batch_size: Any = self.batch_size
         with checks.called(**NAMES):
             return LearningSettings(
                 penalty=alpha,
+                batch_size=batch_size,
                 positive_atoms=is_split or self.positive_dict,
                 positive_code=is_split or positive_code,
                 positive_signals=positive_signals or not positive_code or not self.positive_dict,
-                **same,
+                **options,
             )
 
     def _known(self, array: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

@@ -31,6 +31,10 @@ from tests.dictlearn.refused import each_refused
 SPLIT = {"split_channels": True, "positive_code": True}
 SIGNED = {"positive_atoms": False, "positive_code": False}
 ALPHAS = np.linspace(0.05, 0.4, 8)
+ALL = {
+    "kappa": 0.5, "duration": 8.0, "time_step": None, "amplitude": 4.0, "readout": "rate",
+    "rule": UsageSteps(gain=3.0), "replacement": False, "weight_format": FixedPoint(bits=20),
+}  # fmt: skip
 # Parameters, and the settings that they stand for.
 VARIANTS = {
     "signed": ({}, SIGNED),
@@ -41,8 +45,8 @@ VARIANTS = {
     "split, signed codes": ({"split_channels": True}, {}),
     "penalties": ({"alpha": ALPHAS, **SPLIT}, {"penalty": ALPHAS}),
     "all": (
-        {"alpha": 0.2, "batch_size": 10, "kappa": 0.5, "duration": 8.0, "time_step": None, "amplitude": 4.0, "readout": "rate", "rule": UsageSteps(gain=3.0), "replacement": False, "n_jobs": 2, "weight_format": FixedPoint(bits=20)},
-        {"penalty": 0.2, "batch_size": 10, "kappa": 0.5, "duration": 8.0, "time_step": None, "amplitude": 4.0, "readout": "rate", "rule": UsageSteps(gain=3.0), "replacement": False, "weight_format": FixedPoint(bits=20), **SIGNED},
+        {"alpha": 0.2, "batch_size": 10, "settings": ALL, "n_jobs": 2},
+        {"penalty": 0.2, "batch_size": 10, **ALL, **SIGNED},
     ),
 }  # fmt: skip
 
@@ -197,9 +201,8 @@ def test_float32_signals_have_float32_atoms_and_codes(signals):
 def test_parameters_may_change_between_calls_or_are_refused(signals):
     learning = SpikingDictionaryLearning(8, random_state=0).partial_fit(signals[:16])
     scale = learning.learner_.scale
-    learning.set_params(alpha=0.2, amplitude=10.0, replacement=False, rule=UsageSteps(gain=2.0))
-    learning.partial_fit(signals[16:32])
     changed = {"amplitude": 10.0, "replacement": False, "rule": UsageSteps(gain=2.0)}
+    learning.set_params(alpha=0.2, settings=changed).partial_fit(signals[16:32])
     assert learning.learner_.settings == LearningSettings(penalty=0.2, **changed, **SIGNED)
     assert learning.learner_.scale == 2.0 * scale
     for changes, name in (
@@ -262,7 +265,8 @@ def test_a_penalty_above_all_correlations_warns(signals):
         most = (products if positive else np.abs(products)).max()
         for alpha, warned in ((0.99 * most, False), (1.01 * most, True)):
             other = SpikingDictionaryLearning(dict_init=dictionary, alpha=alpha, positive_code=positive)
-            other.set_params(max_iter=1, rule=PaperSteps(step=1e-12, decay=0.0, lateral_ratio=1e-9))
+            still = PaperSteps(step=1e-12, decay=0.0, lateral_ratio=1e-9)
+            other.set_params(max_iter=1, settings={"rule": still})
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 other.fit(signals)
@@ -279,11 +283,12 @@ def test_dead_atoms_are_reported_and_replaced(signals):
     start = np.pad(np.random.default_rng(1).standard_normal((8, 5)), ((0, 2), (0, 3)))
     start[-2:, -3:] = 1.0
     signals = np.pad(signals, ((0, 0), (0, 3)))
-    learning = SpikingDictionaryLearning(dict_init=start, max_iter=6, replacement=False, random_state=0)
+    given = {"dict_init": start, "max_iter": 6, "settings": {"replacement": False}}
+    learning = SpikingDictionaryLearning(**given, random_state=0)
     with pytest.warns(ConvergenceWarning, match="2 of 10 atoms are dead"):
         learning.fit(signals)
     assert learning.dead_atoms_.tolist() == [8, 9]
-    better = learning.set_params(replacement=True).fit(signals)
+    better = learning.set_params(settings=None).fit(signals)
     assert (better.dead_atoms_.size, better.learner_.n_replaced) == (0, 2)
 
 
@@ -307,6 +312,10 @@ def learned(fit="partial_fit", **parameters):
         assert not hasattr(learning, "learner_")
 
 
+def with_settings(**options):
+    of_both(settings=options)
+
+
 def of_both(**parameters):
     """`fit` refuses first, `partial_fit` likewise."""
     with pytest.raises((TypeError, ValueError)):
@@ -315,9 +324,11 @@ def of_both(**parameters):
 
 
 @each_refused(
-    (of_both, ValueError, {"alpha": [0.0, [0.1], [0.1, -0.1], 1e300], "n_components": [0], "batch_size": [0], "kappa": [1.0], "duration": [0.0], "amplitude": [-1.0], "readout": ["exact"], "n_jobs": [0]}),
+    (of_both, ValueError, {"alpha": [0.0, [0.1], [0.1, -0.1], 1e300], "n_components": [0], "batch_size": [0], "n_jobs": [0], "settings": [{"penalty": 0.1}, {"gain": 2.0}, {1: 2}]}),
+    (with_settings, ValueError, {"kappa": [1.0], "duration": [0.0], "amplitude": [-1.0], "readout": ["exact"]}),
+    (with_settings, TypeError, {"rule": [0.1], "weight_format": [6], "replacement": [1]}),
     (of_both, ValueError, {"dict_init": [np.ones((2, 4)), np.eye(2, 5) * [[1.0], [0.0]], NETWORK], "transform_alpha": [-1.0, [0.1, 0.1]], "tol": [-1.0]}),
-    (of_both, TypeError, {"alpha": ["small"], "missing_values": ["none"], "n_components": [2.0], "split_channels": ["yes"], "rule": [0.1], "weight_format": [6], "replacement": [1], "positive_code": ["x"], "positive_dict": [1]}),
+    (of_both, TypeError, {"alpha": ["small"], "missing_values": ["none"], "n_components": [2.0], "split_channels": ["yes"], "settings": [0.1, ["kappa"]], "positive_code": ["x"], "positive_dict": [1]}),
     (partial(learned, "fit"), ValueError, {"max_iter": [0], "checkpoint_every": [0]}),
     (partial(learned, "fit"), TypeError, {"checkpoint": [3], "callback": [3], "progress": [1]}),
     (lambda: of_both(dict_init=np.ones((2, 5)), n_components=3), ValueError, "dict_init has 2 atoms but n_components is 3"),

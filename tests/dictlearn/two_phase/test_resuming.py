@@ -198,7 +198,7 @@ import numpy as np
 from dictlearn import SpikingDictionaryLearning
 
 X = np.random.default_rng(0).standard_normal((64, 64))
-learning = SpikingDictionaryLearning(time_step=None, n_jobs=int(sys.argv[1]), random_state=0).partial_fit(X)
+learning = SpikingDictionaryLearning(settings={"time_step": None}, n_jobs=int(sys.argv[1]), random_state=0).partial_fit(X)
 try:
     ready()
     learning.partial_fit(3e3 * X)
