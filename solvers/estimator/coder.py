@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -26,6 +28,7 @@ from solvers.results.result import SparseCodingResult
 from solvers.studies.held_out import held_out_score
 
 
+@dataclass(eq=False, repr=False)
 class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Code signals in a fixed dictionary with a spiking network.
 
@@ -61,14 +64,8 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     Notes
     -----
-    Signals may be in compressed rows (CSR), and are then made dense for some of them at a time.
-
-    Atoms that `dictlearn` learned in two channels code signals in two channels.  Its `components_` are the
-    positive channel minus the negative one, and their codes of the signals themselves differ from those of
-    its `transform`.
-
-    Codes of float32 signals are float32: those of the result of `encode`, rounded.  All is computed in
-    float64, and the result of `encode` stays so; its certificates are of the codes before rounding.
+    `X` is an array or compressed rows, shape (n_signals, n_features).  All is computed in float64; codes of
+    float32 signals are rounded to float32, and the result of `encode` stays as it is.
 
     References
     ----------
@@ -82,74 +79,37 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     array([[ 1.5,  0. , -0.5]])
     """
 
-    def __init__(
-        self,
-        dictionary: ArrayLike,
-        *,
-        alpha: float | ArrayLike | ElasticNet,
-        positive: bool | ArrayLike = False,
-        method: str | Method = "active_set_from_spikes",
-        tol: float | None = None,
-        missing_values: float | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.dictionary = dictionary
-        self.alpha = alpha
-        self.positive = positive
-        self.method = method
-        self.tol = tol
-        self.missing_values = missing_values
-        self.n_jobs = n_jobs
+    dictionary: ArrayLike
+    _: KW_ONLY
+    alpha: float | ArrayLike | ElasticNet
+    positive: bool | ArrayLike = False
+    method: str | Method = "active_set_from_spikes"
+    tol: float | None = None
+    missing_values: float | None = None
+    n_jobs: int | None = None
 
     def fit(self, X: ArrayLike, y: None = None) -> SpikingSparseCoder:
-        """Check the parameters and that signals fit the dictionary; nothing is learned.
-
-        Parameters
-        ----------
-        X : array_like or compressed rows, shape (n_signals, n_features)
-        y : ignored
-        """
+        """Check the parameters and that signals fit the dictionary; nothing is learned."""
         self._check_run()
         with input_restored(self):
             self._problem(checked_input(self, X, reset=True, accept_sparse=True))
         return self
 
     def transform(self, X: ArrayLike, y: None = None) -> np.ndarray:
-        """Return the codes of signals, shape (n_signals, n_atoms); float32 for float32 signals.
-
-        Parameters
-        ----------
-        X : array_like or compressed rows, shape (n_signals, n_features)
-        y : ignored
-        """
+        """Return the codes of signals, shape (n_signals, n_atoms); float32 for float32 signals."""
         signals = checked_input(self, X, reset=False, accept_sparse=True)
         return self._encode(signals).codes.astype(signals.dtype)
 
     def encode(self, X: ArrayLike) -> SparseCodingResult:
-        """Return the codes of signals with their certificates, in float64: the result of the method.
-
-        Parameters
-        ----------
-        X : array_like or compressed rows, shape (n_signals, n_features)
-        """
+        """Return the codes of signals with their certificates, in float64: the result of the method."""
         return self._encode(checked_input(self, X, reset=False, accept_sparse=True))
 
     def problem(self, X: ArrayLike) -> LassoProblem:
-        """Return the problem of coding signals, for any solver, `path` or `compare`.
-
-        Parameters
-        ----------
-        X : array_like or compressed rows, shape (n_signals, n_features)
-        """
+        """Return the problem of coding signals, for any solver, `path` or `compare`."""
         return self._problem(checked_input(self, X, reset=False, accept_sparse=True))
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
-        """Return the signals of codes, codes @ dictionary; float32 for float32 codes.
-
-        Parameters
-        ----------
-        X : array_like, shape (n_signals, n_atoms)
-        """
+        """Return the signals of codes, codes @ dictionary; float32 for float32 codes."""
         atoms = dictionary_of(self.dictionary)
         codes = checked_codes(X, atoms.shape[0])
         return atoms.reconstruct(codes.astype(np.float64, copy=False)).astype(codes.dtype, copy=False)
@@ -161,13 +121,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         be compared between values of `alpha`, as `GridSearchCV` does.
 
         The codes are those of `solve_active_set`, which are optimal to rounding; beyond `tol`, or 1e-6, it
-        warns.  So a search over `tol` or `method` finds equal scores.
-
-        Parameters
-        ----------
-        X : array_like or compressed rows, shape (n_signals, n_features)
-        y : ignored
-        """
+        warns.  So a search over `tol` or `method` finds equal scores."""
         tol = ActiveSet.usual_tol if self.tol is None else self.tol
         return held_out_score(self.problem(X), tol=tol, n_jobs=self.n_jobs)
 
