@@ -13,6 +13,7 @@ from snn.base import checks
 from snn.base.describe import Described, counted, number
 from snn.base.value import Value
 from snn.run.run import Spikes
+from solvers._kernels.refinement import OFFSET, ORIGIN
 from solvers.certificate.optimality import measure
 from solvers.methods.method import solve
 from solvers.methods.registry import solve_active_set
@@ -312,7 +313,7 @@ class _RecordedCodes(RefinedCodes):
             super().advance(once=True)
         while len(self.active):
             look, stage = self.looks[0].copy(), self.stage
-            codes = stage.origin[0].copy(), stage.offset[0].copy()
+            codes = stage[ORIGIN, 0].copy(), stage[OFFSET, 0].copy()
             spikes = self.run.advance(self.looks["stop"], active=self.active, record=True)
             super().advance(once=True)
             self.seen.append(

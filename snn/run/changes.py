@@ -13,18 +13,16 @@ from snn.record.stimulus import CURRENT, DRIVE, Stimulus
 
 NO_NUMBERS, NO_DRIVES = checks.read_only(np.empty(0)), np.empty((0, 0))
 NO_INDICES = checks.read_only(np.empty(0, dtype=np.int64))
-NO_CHANGES = Stops(
-    times=np.empty(0),
-    instants=NO_NUMBERS,
-    position=np.empty(0, dtype=np.int64),
-    changes=checks.read_only(np.zeros((1, 2), dtype=np.int64)),
-    drives=checks.read_only(NO_DRIVES),
-    soma_bias=NO_DRIVES,
-    sources=NO_INDICES,
-    is_onto_drive=False,
-    starts=NO_INDICES,
-    targets=NO_INDICES,
-    weights=NO_NUMBERS,
+# The fields of `Stops` from `changes` on.
+UNCHANGED = (
+    checks.read_only(np.zeros((1, 2), dtype=np.int64)),
+    checks.read_only(NO_DRIVES),
+    NO_DRIVES,
+    NO_INDICES,
+    False,
+    NO_INDICES,
+    NO_INDICES,
+    NO_NUMBERS,
 )
 
 
@@ -33,7 +31,7 @@ def stops_of(run: Any, until: float | np.ndarray, stimulus: Stimulus | None, ori
     n_copies = len(run.soma_bias)
     times = np.empty(n_copies)
     times[:] = until
-    stops = NO_CHANGES._replace(times=times, position=np.zeros(n_copies, dtype=np.int64))
+    stops = Stops(times, NO_NUMBERS, np.zeros(n_copies, dtype=np.int64), *UNCHANGED)
     if stimulus is None:
         return stops
     drives, spikes = stimulus.drive_times, stimulus.spikes

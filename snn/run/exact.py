@@ -163,14 +163,9 @@ class ExactRun(Run):
             self._memory = simulation.new_memory(self._form, self.soma_bias.shape[1], self._usual)
 
     def renew(self) -> None:
-        """Start all copies anew from rest, with their drives as they are now, as in a run just made."""
+        """Forget all that copies did, before they start again, so that they run as those of a new run."""
         self.spike_counts.fill(0)
         self._is_lost.fill(False)
-        for array in (self.membrane_potential, self.synaptic_current, self._first_potential):
-            array.fill(0.0)
-        for array in (self.window_moments, self._neurons.trace, self._neurons.last_spike):
-            array.fill(0.0)
-        self._neurons.drift[:] = self.soma_bias
         self._states.view(np.uint8)[:] = self._first_states.view(np.uint8)
         self._first_counts, self.n_emitted = None, 0
 

@@ -81,21 +81,19 @@ LOOK = np.dtype(
 """The state of each signal."""
 
 
-class Pace(NamedTuple):
-    """The rate of neurons in a stage, and the end of stages."""
-
-    rate: float
-    """Rate of the busiest neuron in stages that start from a code, where all its neurons fire from the
-    beginning."""
-    enough: float
-    """A stage ends when the gap has fallen to this share of its value."""
-
-
-FEW_SPIKES = Pace(rate=0.3, enough=0.2)
-"""For exact time, where spikes cost, and for integers."""
-FEW_STEPS = Pace(rate=0.4, enough=0.15)
+FEW_SPIKES = 0.3, 0.2
+"""The rate of the busiest neuron in stages that start from a code, where all its neurons fire from the
+beginning, and the share of its value to which the gap falls in a stage: for exact time, where spikes cost,
+and for integers."""
+FEW_STEPS = 0.4, 0.15
 """For clocks of real numbers, where steps cost: an eighth fewer on patches, a quarter fewer where atoms are
 alike."""
+
+OFFSET, BEST, ORIGIN, BEFORE, MOVED = range(5)
+"""Codes of a stage: the part of the origin that its network does not code; the best so far; where the stage
+started; where the one before ended; the distances by which that moved the atoms that it started with."""
+CODE, CURRENTS, STEPPED, STEPPED_CURRENTS = range(4)
+"""Rows of memory."""
 
 
 class Problem(NamedTuple):
@@ -114,58 +112,33 @@ class Problem(NamedTuple):
     """Of each atom the positive neuron, and the negative one, -1 where no code may be negative."""
 
 
-class StageCodes(NamedTuple):
-    """The codes of a stage, a row for each signal."""
-
-    offset: np.ndarray
-    """The part of the origin that the network of this stage does not code."""
-    best: np.ndarray
-    origin: np.ndarray
-    """Where this stage started."""
-    before: np.ndarray
-    """Where the stage before ended."""
-    moved: np.ndarray
-    """Distances by which the stage before moved the atoms that it started with."""
-
-
-class Drives(NamedTuple):
-    """Drives and states at the start of a stage, a row for each signal."""
-
-    soma_bias: np.ndarray
-    potential: np.ndarray
-    current: np.ndarray
-
-
-class Work(NamedTuple):
-    """Memory of a number for each atom."""
-
-    code: np.ndarray
-    currents: np.ndarray
-    stepped: np.ndarray
-    stepped_currents: np.ndarray
-
-
 class Looking(NamedTuple):
     """Signals, their codes, and how they are looked at: also the stops of a run (`snn._kernels.stops`)."""
 
     form: tuple
     """The weights of the positive neurons alone, one for each atom."""
     problem: Problem
-    pace: Pace
+    rate: float
+    enough: float
+    """As `FEW_SPIKES`."""
     max_duration: float
     refine: bool
     once: bool
     """Whether copies stop after a look."""
     looks: np.ndarray
     """`LOOK` of each signal."""
-    codes: StageCodes
-    drives: Drives
-    """Written where a stage begins."""
+    codes: np.ndarray
+    """Shape (5, n_signals, n_atoms): OFFSET, BEST, ORIGIN, BEFORE, MOVED."""
+    soma_bias: np.ndarray
+    """Drives and states at the start of a stage, a row for each signal, written where a stage begins."""
+    potential: np.ndarray
+    current: np.ndarray
     moments: np.ndarray
     """Of the spike times since the stage began."""
     current_per_rate: float
     """Synaptic current at the beginning of a step, for one unit of the currents of constant rates."""
-    work: Work
+    memory: np.ndarray
+    """Shape (4, n_atoms)."""
 
 
 @inner
@@ -234,7 +207,7 @@ def _measure(looking, k, code, currents):
 
     Return its gap, or an estimate, infinite where rows of weights are missing.
     """
-    look, best = looking.looks[k], looking.codes.best[k]
+    look, best = looking.looks[k], looking.codes[BEST, k]
     is_known, n_multiply_adds = _caused_currents(looking.form, code, currents)
     look.n_multiply_adds += n_multiply_adds
     if not is_known:
@@ -323,7 +296,7 @@ def _move_on(codes, k, end, look, is_accelerated):
     The momentum is that of the accelerated gradient method.  It ends where the code turns back.  By momentum
     no atom changes its sign or enters the code.
     """
-    origin, before, moved = codes.origin[k], codes.before[k], codes.moved[k]
+    origin, before, moved = codes[ORIGIN, k], codes[BEFORE, k], codes[MOVED, k]
     along = 0.0
     for i in range(end.shape[0]):
         along += (origin[i] - end[i]) * (end[i] - before[i])
@@ -345,9 +318,9 @@ def _begin_stage(looking, k):
     """Set the offset of the next stage behind its origin, and the network that starts there; return whether
     one is driven."""
     form, problem, look = looking.form, looking.problem, looking.looks[k]
-    origin, offset, moved = looking.codes.origin[k], looking.codes.offset[k], looking.codes.moved[k]
-    currents, offset_currents = looking.work.currents, looking.work.stepped_currents
-    soma_bias, current = looking.drives.soma_bias[k], looking.drives.current[k]
+    origin, offset, moved = looking.codes[ORIGIN, k], looking.codes[OFFSET, k], looking.codes[MOVED, k]
+    currents, offset_currents = looking.memory[CURRENTS], looking.memory[STEPPED_CURRENTS]
+    soma_bias, current = looking.soma_bias[k], looking.current[k]
     look.n_multiply_adds += _caused_currents(form, origin, currents)[1]
     step = 0.0
     n_used = 0
@@ -367,7 +340,7 @@ def _begin_stage(looking, k):
         margin *= WIDER**look.n_failed
     _set_offset(origin, margin, moved, share, offset)
     look.n_multiply_adds += _caused_currents(form, offset, offset_currents)[1] + origin.shape[0]
-    rate = looking.pace.rate if n_used > 0 else RATE_PER_DRIVE
+    rate = looking.rate if n_used > 0 else RATE_PER_DRIVE
     look.scale = 0.0
     if not is_carried:
         look.scale = _drive_of(
@@ -382,7 +355,7 @@ def _begin_stage(looking, k):
         )
     if not look.scale > 0.0:
         return False
-    _set_potentials(problem, look.n_stages, soma_bias, current, looking.drives.potential[k])
+    _set_potentials(problem, look.n_stages, soma_bias, current, looking.potential[k])
     for i in range(current.shape[0]):
         current[i] *= looking.current_per_rate
     return True
@@ -392,9 +365,9 @@ def _begin_stage(looking, k):
 def _begin_at_best(looking, k):
     """Set up a stage that starts from the best code."""
     look, codes = looking.looks[k], looking.codes
-    for i in range(codes.best.shape[1]):
-        codes.origin[k, i] = codes.before[k, i] = codes.best[k, i]
-        codes.moved[k, i] = 0.0
+    for i in range(codes.shape[2]):
+        codes[ORIGIN, k, i] = codes[BEFORE, k, i] = codes[BEST, k, i]
+        codes[MOVED, k, i] = 0.0
     look.momentum = 1.0
     look.step = 0.0
     look.n_astray = 0
@@ -407,7 +380,7 @@ def begin(looking, k):
     """Measure the code that a signal starts from, and set up its first stage if that is not good enough."""
     look = looking.looks[k]
     look.gap = math.inf
-    _measure(looking, k, looking.codes.best[k], looking.work.currents)
+    _measure(looking, k, looking.codes[BEST, k], looking.memory[CURRENTS])
     look.status = DONE
     if look.gap > look.target and _begin_at_best(looking, k):
         look.status = STAGE_ENDED
@@ -416,21 +389,21 @@ def begin(looking, k):
 @inner
 def look_at_one(looking, k):
     """Look at the network of signal k at its time `stop`, and say how to go on."""
-    problem, work, look, moments = looking.problem, looking.work, looking.looks[k], looking.moments[k]
-    max_duration, best = looking.max_duration, looking.codes.best[k]
+    problem, memory, look, moments = looking.problem, looking.memory, looking.looks[k], looking.moments[k]
+    best, code, stepped = looking.codes[BEST, k], memory[CODE], memory[STEPPED]
     time = look.stop
-    _read_rates(moments, time, look.scale, problem, looking.codes.offset[k], work.code)
+    _read_rates(moments, time, look.scale, problem, looking.codes[OFFSET, k], code)
     look.n_multiply_adds += PRODUCTS_OF_RATE * moments.shape[0]
-    gap = _measure(looking, k, work.code, work.currents)
+    gap = _measure(looking, k, code, memory[CURRENTS])
     if look.gap > look.target:
         for i in range(best.shape[0]):
-            work.stepped[i] = _stepped(problem, k, i, work.currents)
-        _measure(looking, k, work.stepped, work.stepped_currents)
+            stepped[i] = _stepped(problem, k, i, memory[CURRENTS])
+        _measure(looking, k, stepped, memory[STEPPED_CURRENTS])
     # The last look is at this difference; the sum may round to less than the duration.
-    is_over = time >= max_duration - look.duration
+    is_over = time >= looking.max_duration - look.duration
     has_ended = look.gap <= look.target or is_over
     look.status = DONE if has_ended else GOES_ON
-    has_fallen = look.gap <= looking.pace.enough * look.gap_before
+    has_fallen = look.gap <= looking.enough * look.gap_before
     if not has_ended and looking.refine and (has_fallen or time >= look.limit):
         look.duration += time
         if look.n_stages == 1:
@@ -443,12 +416,12 @@ def look_at_one(looking, k):
         most = (ASTRAY if look.n_failed < LOST else ASTRAY_IF_LOST) * look.gap
         look.n_astray = 0 if gap <= most else look.n_astray + 1
         is_accelerated = look.n_astray == 0 and look.gap > FAST * look.gap_before
-        _move_on(looking.codes, k, work.code if is_accelerated else best, look, is_accelerated)
+        _move_on(looking.codes, k, code if is_accelerated else best, look, is_accelerated)
         look.status = STAGE_ENDED if _begin_stage(looking, k) else DONE
     elif has_ended:
-        look.duration = max_duration if is_over else look.duration + time
+        look.duration = looking.max_duration if is_over else look.duration + time
     else:
-        look.stop = min(time * LOOK_GROWTH, max_duration - look.duration)
+        look.stop = min(time * LOOK_GROWTH, looking.max_duration - look.duration)
         if looking.refine:
             look.stop = min(look.stop, look.limit)
 
@@ -481,9 +454,8 @@ def look_and_go_on(looking, neurons, states, k):
         look_at_one(looking, k)
     if look.status == STAGE_ENDED:
         restart_copy(neurons, states, k)
-    return look.status != DONE and not looking.once, (
-        look.n_multiply_adds - n_before
-    ) // looking.work.code.shape[0]
+    is_going = look.status != DONE and not looking.once
+    return is_going, (look.n_multiply_adds - n_before) // looking.memory.shape[1]
 
 
 @uncounted

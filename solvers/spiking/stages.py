@@ -13,17 +13,15 @@ from snn._kernels.run_state import new_records
 from snn.base import checks
 from snn.run.exact import ExactRun
 from solvers._kernels.refinement import (
+    BEST,
     DONE,
     FEW_SPIKES,
     FEW_STEPS,
     GOES_ON,
     LOOK,
     STAGE_ENDED,
-    Drives,
     Looking,
     Problem,
-    StageCodes,
-    Work,
     look_at,
     resume,
 )
@@ -63,15 +61,14 @@ class RefinedCodes:
         self._pace = FEW_SPIKES if in_few_spikes else FEW_STEPS
         # What is known of each signal, and its codes, the best one among them.
         self.looks = new_records(n_signals, LOOK)
-        self.stage = StageCodes(*np.zeros((5, n_signals, n_atoms)))
-        self.codes = self.stage.best
+        self.stage = np.zeros((5, n_signals, n_atoms))
+        self.codes = self.stage[BEST]
         if start is not None:
             self.codes[:] = start
             network.gram.store(np.flatnonzero(start.any(axis=0)))
-        self._work = Work(*np.empty((4, n_atoms)))
+        self._memory = np.empty((4, n_atoms))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
         self.run = network.start(self._soma_bias, window_moments=True)
-        self._drives = Drives(self._soma_bias, self.run.membrane_potential, self.run.synaptic_current)
         self._set(problem, tol, max_duration, refine)
 
     def renew(self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> None:
@@ -164,16 +161,18 @@ class RefinedCodes:
         return Looking(
             self._inhibition.kernel_form(),
             self._problem,
-            self._pace,
+            *self._pace,
             self._max_duration,
             self._refine if refine is None else refine,
             once,
             self.looks,
             self.stage,
-            self._drives,
+            self._soma_bias,
+            self.run.membrane_potential,
+            self.run.synaptic_current,
             self.run.window_moments,
             self.run.current_per_rate,
-            self._work,
+            self._memory,
         )
 
     def _end(self, signals: np.ndarray) -> None:
