@@ -97,7 +97,7 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
             raise TypeError(f"{name} must be an array of numbers or of text; got dtype {array.dtype}")
     # In memory first: an archive whose disk is full writes once more when it is collected.
     packed = io.BytesIO()
-    np.savez(packed, **arrays)
+    np.savez(packed, allow_pickle=False, **arrays)
     with zipfile.ZipFile(packed, "a") as archive:
         archive.comment = _digest(archive)
     try:

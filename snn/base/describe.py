@@ -88,7 +88,7 @@ def fact_of(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, (int, float, np.number)):
-        return number(value)
+        return number(value if isinstance(value, (int, float)) else value.item())
     if isinstance(value, np.ndarray):
         if value.dtype == np.bool_:
             return f"{np.count_nonzero(value):,} of {value.size:,}"

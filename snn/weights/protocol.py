@@ -43,7 +43,7 @@ class Weights(Value, Described, ABC):
     the same time.  Objects convert to arrays: ``numpy.asarray(weights)``.
     """
 
-    _shown: ClassVar = ("layout", "work_per_spike", "nbytes")
+    _shown: ClassVar[tuple[str, ...]] = ("layout", "work_per_spike", "nbytes")
 
     @property
     @abstractmethod

@@ -230,14 +230,21 @@ class CodeDerivatives(Described):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodeGradients(Described):
-    """Gradients of a loss; each is computed when it is asked for."""
+    """Gradients of a loss; each is computed when it is asked for.
+
+    Attributes
+    ----------
+    derivatives : CodeDerivatives
+        The derivatives of the codes.
+    adjoint : ndarray
+        ``q = K^-1 (dL/da)_S`` of the entries of the codes; zero where there is no derivative.
+    is_differentiable : ndarray of bool, shape (n_signals,)
+        Whether each code has a derivative; sums are over these signals.
+    """
 
     derivatives: CodeDerivatives
-    """The derivatives of the codes."""
     adjoint: np.ndarray
-    """``q = K^-1 (dL/da)_S`` of the entries of the codes; zero where there is no derivative."""
     is_differentiable: np.ndarray
-    """Whether each code has a derivative, shape (n_signals,); sums are over these signals."""
 
     @cached_property
     def signals(self) -> np.ndarray:
