@@ -133,9 +133,7 @@ class DigitalFormat(Value):
     seed: int = checked(checks.non_negative_integer, default=0)
 
     def _check(self) -> None:
-        if self.threshold is None:
-            vars(self)["threshold"] = 2 ** max(0, self.potential_bits - BITS_ABOVE_THRESHOLD)
-        elif self.threshold >= 2 ** (self.potential_bits - 1):
+        if self.threshold is not None and self.threshold >= 2 ** (self.potential_bits - 1):
             raise ValueError(
                 f"threshold must be less than 2^{self.potential_bits - 1}, where potentials of "
                 f"{self.potential_bits} bits end; got {self.threshold}"

@@ -15,7 +15,13 @@ from snn.base.describe import Described
 from snn.base.locks import cached_property
 from snn.base.value import Value
 from snn.digital.fixed_point import FixedPoint, FixedPointArray
-from snn.digital.format import MOST_DELAY, MOST_REGISTER_BITS, DigitalFormat, checked_step
+from snn.digital.format import (
+    BITS_ABOVE_THRESHOLD,
+    MOST_DELAY,
+    MOST_REGISTER_BITS,
+    DigitalFormat,
+    checked_step,
+)
 from snn.network import SpikingNetwork
 from snn.weights import SparseWeights
 
@@ -108,8 +114,7 @@ class DigitalNetwork(Value, Described):
         checks.instance_of("network", network, SpikingNetwork)
         checks.instance_of("format", format, DigitalFormat)
         time_step = checked_step(time_step)
-        threshold = format.threshold
-        assert threshold is not None
+        threshold = format.threshold or 2 ** max(0, format.potential_bits - BITS_ABOVE_THRESHOLD)
         delays = _checked_delays(delays, network.n_neurons, format)
         steps_of_decay = 2**format.decay_bits
         decay = round(steps_of_decay * -math.expm1(-time_step))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from solvers import METHODS, LassoProblem, penalty_max, solve, solve_spiking
-from solvers.methods import method, spiking
+from solvers.methods import method
 from tests.cluster import kill, worker_pids
 
 pytestmark = pytest.mark.thorough
@@ -65,7 +65,7 @@ def test_killed_workers_lose_nothing(cluster_client, problem, monkeypatch, n_kil
 
     expected = solve_spiking(problem)
     monkeypatch.setattr(method, "progress_bar", killing_bar)
-    monkeypatch.setattr(spiking, "batch_slices", lambda *_: [slice(k, k + 2) for k in range(0, 60, 2)])
+    monkeypatch.setattr(method, "batch_slices", lambda *_: [slice(k, k + 2) for k in range(0, 60, 2)])
     with joblib.parallel_config(backend="dask", client=cluster_client):
         result = solve_spiking(problem.subset(slice(None)))
     require_same_bits(result, expected)
