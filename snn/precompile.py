@@ -6,9 +6,9 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numba.core import event
@@ -49,69 +49,56 @@ def warm_up(*, progress: bool = True) -> None:
 def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None:
     """Run all tasks; if there is anything to compile, a second process runs them from the last on."""
     progress = checks.flag("progress", progress)
-    todo = _all_of(sources)
-    with NOTICE.silent(), _second_process(sources), tqdm(todo, disable=not progress, unit="task") as bar:
+    todo = [task for source in sources for task in source().items()]
+    second = _SecondProcess([source.__module__ for source in sources])
+    listening = event.install_listener("numba:compile", second)
+    with NOTICE.silent(), second, listening, tqdm(todo, disable=not progress, unit="task") as bar:
         for name, task in bar:
             bar.set_description(f"compiling: {name}")
             task()
 
 
-def _all_of(sources: Sequence[Callable[[], Tasks]]) -> list[tuple[str, Callable[[], object]]]:
-    return [item for source in sources for item in source().items()]
-
-
 class _SecondProcess(event.Listener):
-    """Starts a process that compiles too, when the first kernel is not on disk."""
+    """Compiles from the last task on, from the first kernel that is not on disk until the end of this one."""
 
-    def __init__(self, sources: Sequence[Callable[[], Tasks]]) -> None:
-        self._modules = [source.__module__ for source in sources]
+    _program = """
+import sys
+from importlib import import_module
+for tasks in reversed([import_module(name).tasks() for name in sys.argv[1:]]):
+    for task in reversed(tasks.values()):
+        task()
+"""
+
+    def __init__(self, modules: list[str]) -> None:
+        self._command = [sys.executable, "-c", self._program, *modules]
         self._process: subprocess.Popen[bytes] | None = None
+        # A frozen program is its own interpreter.
+        self._is_of_use = (
+            (os.cpu_count() or 1) > 1 and is_kept_on_disk() and not getattr(sys, "frozen", False)
+        )
+
+    def __enter__(self) -> None:
+        """Wait for the first kernel."""
 
     def on_start(self, compilation: event.Event) -> None:
-        """Start it, unless it runs."""
-        if self._process is None:
-            program = (
-                "import importlib, sys; sys.path[:] = sys.argv[1].split(chr(0x1F)); "
-                "from snn import precompile; "
-                "precompile.run_backwards([importlib.import_module(name) for name in sys.argv[2:]])"
-            )
-            path = "\x1f".join(entry for entry in sys.path if isinstance(entry, str))
-            command = [sys.executable, "-c", program, path, *self._modules]
-            # Without one, all is compiled here.
+        """Start it, once; without one, all is compiled here."""
+        if self._is_of_use:
+            self._is_of_use = False
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+            none = subprocess.DEVNULL
             with contextlib.suppress(OSError, ValueError):
                 self._process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+                    self._command, env=environment, stdin=none, stdout=none, stderr=none
                 )
 
     def on_end(self, compilation: event.Event) -> None:
         """Do nothing."""
 
-    def stop(self) -> None:
-        """End the process, which may be in the middle of a kernel: files on disk are whole or not there."""
+    def __exit__(self, *_: object) -> None:
+        """End it, perhaps in the middle of a kernel: files on disk are whole or not there."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-
-
-@contextlib.contextmanager
-def _second_process(sources: Sequence[Callable[[], Tasks]]) -> Iterator[None]:
-    """Let a second process compile, where there is a processor, an interpreter and a disk for it."""
-    is_of_use = is_kept_on_disk() and (os.cpu_count() or 1) > 1
-    if not is_of_use or not sys.executable or getattr(sys, "frozen", False):
-        yield
-        return
-    second = _SecondProcess(sources)
-    try:
-        with event.install_listener("numba:compile", second):
-            yield
-    finally:
-        second.stop()
-
-
-def run_backwards(modules: Sequence[Any]) -> None:
-    """Run the tasks of some modules, the last first: what the second process does."""
-    for _, task in reversed(_all_of([module.tasks for module in modules])):
-        task()
 
 
 def tasks() -> Tasks:
