@@ -2,9 +2,11 @@
 
 Left to itself, Numba optimises each function, makes machine code of it that Python may call, and optimises
 it again in each caller.  Here the code of an inner function is a `Part`.  A kernel, a `Whole`, collects its
-parts and theirs, and LLVM sees all of them at once.
+parts and theirs, and LLVM sees all of them at once.  Records of this project are passed by address, where
+Numba passes seven numbers for each of their arrays; and the address of an element is computed, where Numba
+copies all that describes an array first.
 
-Both are entered by the option ``pipeline_class``: functions of other packages are compiled as always.  Numba
+All is entered by the option ``pipeline_class``: functions of other packages are compiled as always.  Numba
 does not document what is overridden here, so `compiling` does without in releases that were not tested.
 """
 
@@ -13,11 +15,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from numba.core import codegen, compiler
+from llvmlite import ir as llvm
+from numba.core import cgutils, codegen, compiler, config, lowering, types
 from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
+from numba.core.datamodel import ArgPacker
 from numba.core.typed_passes import NativeLowering
+from numba.core.types.containers import BaseNamedTuple, BaseTuple
+from numba.np.arrayobj import load_item, store_item
 
-from snn._kernels import lowering
+from snn._kernels.compile_notice import OURS
 
 
 class Part(codegen.JITCodeLibrary):
@@ -55,16 +61,116 @@ def _with_parts(library: codegen.CodeLibrary, seen: set) -> Iterator[codegen.Cod
             yield from _with_parts(needed, seen)
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _LowerKernel(NativeLowering):
-    _name = "sparsespike_lower_kernel"
-    lowering_class = lowering.KernelLower
+class _Models:
+    """The models by which values are passed to functions; nobody else takes a record of this project."""
+
+    def __init__(self, models: Any) -> None:
+        self._models = models
+
+    def lookup(self, type_: types.Type) -> Any:
+        model = self._models.lookup(type_)
+        is_record = isinstance(type_, BaseNamedTuple) and type_.instance_class.__module__.startswith(OURS)
+        return _ByAddress(model.get_value_type()) if is_record else model
+
+
+class _ByAddress:
+    """The address of a record, in which nobody writes during the call."""
+
+    def __init__(self, type_: llvm.Type) -> None:
+        self._type = type_
+
+    def get_argument_type(self) -> llvm.Type:
+        return self._type.as_pointer()
+
+    def as_argument(self, builder: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
+        return getattr(value, "place", None) or cgutils.alloca_once_value(builder, value)
+
+    def from_argument(self, builder: llvm.IRBuilder, address: llvm.Argument) -> llvm.Value:
+        address.add_attribute("noalias")
+        value = builder.load(address)
+        value.place = address
+        return value
+
+
+class _Lower(lowering.Lower):
+    """Lowers kernels and inner functions."""
+
+    def extract_function_arguments(self) -> Any:
+        """Return the values of arguments."""
+        self._records: dict[str, llvm.Value] = {}
+        return super().extract_function_arguments()
+
+    def storevar(self, value: llvm.Value, name: str, argidx: int | None = None) -> None:
+        """Give a variable its value: a record that came as an argument stays where it is.
+
+        Where references are counted, Numba may delete an argument more than once, and has to find null then.
+        """
+        is_record = argidx is not None and hasattr(value, "place")
+        if is_record and not self.context.enable_nrt and name not in self._singly_assigned_vars:
+            self._records[name] = value
+        else:
+            super().storevar(value, name, argidx)
+
+    def loadvar(self, name: str) -> llvm.Value:
+        """Return the value of a variable."""
+        return self._records[name] if name in self._records else super().loadvar(name)
+
+    def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> llvm.Value:
+        """Return an element or a part of an array."""
+        array = self.typeof(value.name)
+        address = self._address_of(array, value, index)
+        if address is None:
+            return super().lower_getitem(resty, expr, value, index, signature)
+        item = load_item(self.context, self.builder, array, address)
+        return self.context.cast(self.builder, item, array.dtype, resty)
+
+    def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> llvm.Value:
+        """Write an element or a part of an array."""
+        array, given = self.typeof(target_var.name), self.typeof(value_var.name)
+        address = self._address_of(array, target_var, index_var) if _is_number(given) else None
+        if address is None:
+            return super().lower_setitem(target_var, index_var, value_var, signature)
+        item = self.context.cast(self.builder, self.loadvar(value_var.name), given, array.dtype)
+        store_item(self.context, self.builder, array, item, address)
+        return self.context.get_dummy_value()
+
+    def _address_of(self, array: types.Type, array_var: Any, index_var: Any) -> llvm.Value | None:
+        """Return the address of an element of a contiguous array; None if that is not what is asked for."""
+        index = self.typeof(index_var.name)
+        is_tuple = isinstance(index, BaseTuple)
+        kinds = index.types if is_tuple else (index,)
+        if (
+            config.BOUNDSCHECK
+            or not isinstance(array, types.Array)
+            or array.layout != "C"
+            or not _is_number(array.dtype)
+            or not len(kinds) == array.ndim > 0
+            or not all(isinstance(kind, types.Integer) for kind in kinds)
+        ):
+            return None
+        builder, context = self.builder, self.context
+        value, given = self.loadvar(array_var.name), self.loadvar(index_var.name)
+        field = context.data_model_manager[array].get_field_position
+        position = llvm.Constant(context.get_value_type(types.intp), 0)
+        for axis, kind in enumerate(kinds):
+            entry = builder.extract_value(given, axis) if is_tuple else given
+            entry = context.cast(builder, entry, kind, types.intp if kind.signed else types.uintp)
+            length = builder.extract_value(value, (field("shape"), axis))
+            if kind.signed and not (isinstance(entry, llvm.Constant) and entry.constant >= 0):
+                from_end = builder.add(length, entry)
+                entry = builder.select(builder.icmp_signed("<", entry, entry.type(0)), from_end, entry)
+            position = builder.add(builder.mul(position, length), entry) if axis else entry
+        return builder.gep(builder.extract_value(value, field("data")), [position])
+
+
+def _is_number(type_: types.Type) -> bool:
+    return isinstance(type_, types.Number | types.Boolean)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _LowerInner(NativeLowering):
-    _name = "sparsespike_lower_inner"
-    lowering_class = lowering.InnerLower
+class _LowerByAddress(NativeLowering):
+    _name = "sparsespike_lower"
+    lowering_class = _Lower
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -84,12 +190,14 @@ class _NameInner(LoweringPass):
         return False
 
 
-def _passes(state: Any, library: type, lower: type) -> PassManager:
+def _passes(state: Any, library: type) -> PassManager:
     """Return Numba's passes, with another library of code and another pass that lowers."""
-    lowering.pass_records_by_address(state.targetctx)
+    # Numba makes a context for each compilation.
+    models = _Models(state.targetctx.data_model_manager)
+    state.targetctx.get_arg_packer = lambda types_: ArgPacker(models, types_)
     state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
     passes = compiler.DefaultPassBuilder.define_nopython_pipeline(state)
-    passes.passes = [(lower if one is NativeLowering else one, text) for one, text in passes.passes]
+    passes.passes = [(_LowerByAddress if one is NativeLowering else one, text) for one, text in passes.passes]
     return passes
 
 
@@ -98,7 +206,7 @@ class KernelCompiler(compiler.Compiler):
 
     def define_pipelines(self) -> list[PassManager]:
         """Return the passes."""
-        passes = _passes(self.state, Whole, _LowerKernel)
+        passes = _passes(self.state, Whole)
         self.state.library.enable_object_caching()
         passes.finalize()
         return [passes]
@@ -110,7 +218,7 @@ class InnerCompiler(compiler.Compiler):
     def define_pipelines(self) -> list[PassManager]:
         """Return the passes, with one in place of making machine code."""
         self.state.flags.no_compile = True
-        passes = _passes(self.state, Part, _LowerInner)
-        passes.add_pass_after(_NameInner, _LowerInner)
+        passes = _passes(self.state, Part)
+        passes.add_pass_after(_NameInner, _LowerByAddress)
         passes.finalize()
         return [passes]
