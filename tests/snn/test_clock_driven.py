@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.linear_model import Lasso
 
@@ -87,7 +87,11 @@ def test_every_step_is_the_slow_twins(form, data, step, scale, integration, rese
     start, duration = 0.0 if state is None else state.time, n_steps * step
     onto = data.draw(st.sampled_from([None, "current", "drive"]))
     stimulus = onto and this._replace(state=state, duration=duration).stimulus(onto=onto)
-    result = simulate(network, duration, clock, state=state, stimulus=stimulus, record_spikes=True)
+    try:
+        result = simulate(network, duration, clock, state=state, stimulus=stimulus, record_spikes=True)
+    except ValueError as error:  # pairs of so many neurons may run away on a coarse clock
+        assume("time_step must be so short" not in str(error))
+        raise
     drives = np.stack([network.soma_bias, 0.5 * network.soma_bias])
     pieces = {} if data.draw(st.booleans()) else {"updates_per_call": 50}
     run = clock.start(network, drives, state, window_moments=True, **pieces)

@@ -178,6 +178,7 @@ def exact_distance(problem, codes):
 
 @pytest.mark.property
 @BOTH
+@pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
 @examples(10)
 @given(
     seed=st.integers(0, 2**20),
