@@ -334,7 +334,7 @@ def test_charge_balances_with_every_imperfection(integration, data, names, seed)
     assert run.spike_counts.sum() > 50
     assert "delays" in names or not waited
     for name, term in TERMS.items():
-        record = of.faults if hasattr(of.faults, term) else of
+        record = of if hasattr(of, term) else of.faults
         assert getattr(record, term).any() == (name in names), name
 
 
