@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from dictlearn.images.preprocessing import join_channels, split_channels
 from dictlearn.signals import warn_if_ill_scaled
@@ -36,6 +35,7 @@ from solvers.estimator.input import (
 from solvers.problem.messages import penalty_called
 from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
+from solvers.workers.blas import one_blas_thread
 
 # Correlated with the atoms together: bounds the memory.
 SIGNALS_AT_ONCE = 4096
@@ -213,7 +213,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self._check_coding(learner.n_atoms)
         learner.scale *= settings.amplitude / learner.settings.amplitude
         learner.settings = settings
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             for first in range(0, len(signals), settings.batch_size):
                 batch = slice(first, first + settings.batch_size)
                 known = None if mask is None else mask[batch]

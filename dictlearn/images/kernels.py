@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
-from threadpoolctl import threadpool_limits
 
 from dictlearn.atoms import require_positive_norms, scaled_by_power_of_two, unit_norm
 from dictlearn.images.statistics import KernelStatistics, improve_kernels
@@ -22,6 +21,7 @@ from snn.base.value import Value, checked
 from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.convolution import valid_shape
 from solvers.problem.messages import zeros_expected
+from solvers.workers.blas import one_blas_thread
 
 # A kernel is dead if this number of images, the last ones, have no coefficient of it.
 DEAD_AFTER = 32
@@ -151,7 +151,7 @@ class KernelLearner(Resumable):
         """
         new = copy.deepcopy(self)  # all at once takes the learner's place: Ctrl-C comes before or after
         # BLAS rounds differently with the number of its threads.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             result = new._learn(images, n_jobs)
         vars(self).update(vars(new))
         return result

@@ -9,7 +9,6 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
-from threadpoolctl import threadpool_limits
 
 from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.resumable import Course, batches_in_order, digest, learn_batches, seed_of_order
@@ -23,6 +22,7 @@ from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
+from solvers.workers.blas import one_blas_thread
 
 
 class CourseOptions(TypedDict, total=False):
@@ -194,7 +194,7 @@ def continue_learning(
         }
 
     # The products of a batch are small: with BLAS's own threads learning was six times slower.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         learn_batches(
             learner,
             learn,

@@ -85,38 +85,32 @@ class Batch:
         coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
         # Weights would differ by sample: inputs of rows with unknown ones fire.
         is_graded = known.all(axis=1) & (self.settings.inputs == "graded")
-        if is_graded.all():
-            return self._observed(synapses, inputs, None, coding, rows, n_threads)
-        found, order = [], []
-        for kind in (True, False):
-            if len(some := np.flatnonzero(is_graded == kind)):
-                of_some = None if known[some].all() else known[some]
-                found.append(
-                    self._observed(
-                        synapses, inputs[some], of_some, coding[some], rows[some], n_threads, graded=kind
-                    )
-                )
-                order.append(some)
-        return Observed.joined(found, np.argsort(np.concatenate(order)))
+        if is_graded.all() or not is_graded.any():
+            return self._observed(synapses, inputs, known, coding, rows, n_threads, bool(is_graded.all()))
+        groups = [np.flatnonzero(is_graded), np.flatnonzero(~is_graded)]
+        found = [
+            self._observed(synapses, inputs[some], known[some], coding[some], rows[some], n_threads, graded)
+            for some, graded in zip(groups, (True, False), strict=True)
+        ]
+        return Observed.joined(found, np.argsort(np.concatenate(groups)))
 
     def _observed(
         self,
         synapses: Synapses,
         inputs: np.ndarray,
-        known: np.ndarray | None,
+        known: np.ndarray,
         coding: np.ndarray,
         rows: np.ndarray,
         n_threads: int,
-        *,
-        graded: bool = True,
+        graded: bool,
     ) -> Observed:
         """Return what neurons observe of rows whose inputs are all graded, or all fire."""
-        settings = self.settings
+        settings, mask = self.settings, None if known.all() else known
         first, second = run_phases(
             synapses,
             inputs,
             coding,
-            mask=known,
+            mask=mask,
             gammas=(0.0, settings.kappa),
             duration=settings.duration,
             initial_potential=settings.initial_potential,
@@ -125,7 +119,7 @@ class Batch:
             n_threads=n_threads,
             rows=rows,
         )
-        return Observed.of(first, second, inputs, known, synapses, settings, graded=graded)
+        return Observed.of(first, second, inputs, mask, synapses, settings, graded=graded)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

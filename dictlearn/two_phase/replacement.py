@@ -14,16 +14,10 @@ ROUNDS = 3
 
 
 def similar_atom(lateral: np.ndarray, n_fired: np.ndarray, *, positive_code: bool) -> int | None:
-    """Return the atom used less of the two that are most similar, if they are too similar, or None.
-
-    Their cosine is the lateral weight over the thresholds.  It is too large if it is beyond the largest that
-    as many independent normal cosines with the spread of these would have::
-
-        limit = median + (quantile(1 - TAIL) - median) / NORMAL_TAIL sqrt(2 log n_pairs)
-
-    Codes of both signs make c and -c one; then cosines are around zero, and there are twice as many.
-    The spread is the one number here that no neuron has by itself.
-    """
+    """Return the atom used less of the two that are most similar, if they are too similar, or None."""
+    # Their cosine, the lateral weight over the thresholds, is too large beyond the largest of as many
+    # independent normal cosines with this spread.  Codes of both signs make c and -c one.  The spread is the
+    # one number here that no neuron has by itself.
     n_atoms = len(lateral)
     first, second = np.triu_indices(n_atoms, 1)
     if len(first) < LEAST_PAIRS:
@@ -42,10 +36,7 @@ def similar_atom(lateral: np.ndarray, n_fired: np.ndarray, *, positive_code: boo
 
 
 def patterns(missing: np.ndarray, *, positive_code: bool, least: float) -> np.ndarray:
-    """Return unit patterns that the samples of a batch miss most, the largest first, shape (n, n_inputs).
-
-    Each begins as what one sample misses, and becomes what the samples that miss it too miss together.
-    """
+    """Return a unit pattern for each sample, what it and those like it are missing, the largest first."""
     norms = np.linalg.norm(missing, axis=1)
     found = missing[np.argsort(-norms, kind="stable")]
     for _ in range(ROUNDS):

@@ -107,7 +107,7 @@ class LearningSettings(Value):
         if self.inputs == AUTO:
             vars(self)["inputs"] = self.rule.inputs if self.readout == "current" else "spiking"
         if self.inputs == "graded" and self.readout == "rate":
-            raise ValueError("readout must be 'current' where inputs are graded: such inputs have no rates")
+            raise ValueError("readout must be 'current' where inputs are graded: pass inputs='spiking'")
         defaults = {
             **self.rule.defaults(self.readout, self.inputs, self.signs),
             "batch_size": self.rule.batch_size,

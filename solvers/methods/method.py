@@ -142,7 +142,7 @@ METHODS: dict[str, Method] = {}
 
 It serves `compare`, `path`, `SpikingSparseCoder`, benchmarks and tests.  A name with "spiking" is a method of
 spikes alone.  A name with "active_set" is a method that ends with that classical one, wherever it starts.
-Not in it are the methods of integers without refinement, `DigitalOneWindow` and `DigitalRates`.
+Not in it is the method of integers without refinement, `DigitalOneWindow`.
 """
 
 
