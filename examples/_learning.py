@@ -473,12 +473,13 @@ def _draw_rasters(
     signal = learner.scale * task.held_out[0]
     history = learner.history
     moments = (("before learning", beginning), (f"after {learner.n_samples:,} samples", learner.network))
-    for ax, (when, network) in zip(axes, moments, strict=True):
-        spikes = _spikes(network, signal, settings.penalty * learner.scale, settings)
-        spikes.plot(ax=ax)
+    trains = [_spikes(network, signal, settings.penalty * learner.scale, settings) for _, network in moments]
+    # Both panels have the same rows: one for each neuron that fired in either.
+    fired = np.flatnonzero(sum(spikes.counts() for spikes in trains))
+    for ax, (when, network), spikes in zip(axes, moments, trains, strict=True):
+        spikes.plot(ax=ax, neurons=fired)
         ax.axvline(settings.duration, color=RED, linewidth=0.8, label="feedback is switched on")
-        # A row for each neuron that fired.
-        n_input_rows = np.count_nonzero(spikes.counts()[: network.n_inputs])
+        n_input_rows = np.count_nonzero(fired < network.n_inputs)
         ax.axhline(n_input_rows - 0.5, color=GREY, linewidth=0.8, label="inputs above, coding below")
         rates = [np.bincount(spikes.neurons[spikes.times <= settings.duration], minlength=spikes.n_neurons)]
         rates.append(np.bincount(spikes.neurons, minlength=spikes.n_neurons) - rates[0])
