@@ -26,8 +26,8 @@ from snn.run.imperfect import Imperfections
 from snn.run.simulate import simulate
 from snn.weights import Block, DenseRows, Segments, SparseWeights, examples
 
+# Small runs by name: together they call every kernel as users' runs do.
 Tasks: TypeAlias = Mapping[str, Callable[[], object]]
-"""Small runs by name: together they call every kernel as users' runs do."""
 
 
 def warm_up(*, progress: bool = True) -> None:

@@ -36,34 +36,28 @@ from snn._kernels.screening import (
 )
 from snn._kernels.workspace import Memory, cut_up, integrate, new_floats, overshoot, work_of
 
-MOST_MEMBERS = 4096
-"""Neurons of the largest active set: their weights take 128 MB at most."""
-FEWEST_SCREENED = 64
-"""All neurons of smaller networks are integrated."""
-LARGEST_PART = 2
-"""As they are where more than half would be active."""
-MOST_RUNS = 5
-"""Times that an interval is run before it is given up: a cascade may add one neuron in each."""
+MOST_MEMBERS = 4096  # neurons of the largest active set: their weights take 128 MB at most
+FEWEST_SCREENED = 64  # all neurons of smaller networks are integrated
+LARGEST_PART = 2  # all are, too, where more than half would be active
+MOST_RUNS = 5  # times that an interval is run before it is given up: a cascade may add one neuron in each
+# Spikes wanted in a window; of few neurons, so many over their number, since all are candidates anyway.
 LEAST_WANTED, CANDIDATES_WANTED = 8, 384
-"""Spikes wanted in a window; of few neurons, so many over their number, since all are candidates anyway."""
 
 # Nanoseconds, roughly, by which intervals are planned (as in `screening`): a weight gathered; a spike, for
 # each member of the active set.
 COST_OF_GATHERING, COST_OF_MEMBER = 1.5, 0.3
+# An interval is at most so many times the last one, or that part of all the time before it.
 MOST_GROWTH, SHARE_OF_PAST = 2.0, 0.5
-"""An interval is at most so many times the last one, or that part of all the time before it."""
+# It may be that part of it where no more than this part of the neurons is active: where many are near their
+# thresholds drifts still change, and long intervals end in violators.
 MOST_SHARE_OF_PAST, SETTLED_PART = 2.0, 1 / 32
-"""It may be that part of it where no more than this part of the neurons is active: where many are near their
-thresholds drifts still change, and long intervals end in violators."""
-LENGTHS_COMPARED = 4
-"""Lengths that an interval is chosen from."""
+LENGTHS_COMPARED = 4  # lengths that an interval is chosen from
+# What is left of the margin after an interval that does not confirm it: a short one shows little of what a
+# long one will.
 MARGIN_KEPT = 0.9
-"""What is left of the margin after an interval that does not confirm it: a short one shows little of what a
-long one will."""
-SHARE_OF_UPDATES = 0.05
-"""Share of the time of an interval for work that does not grow with its spikes."""
+SHARE_OF_UPDATES = 0.05  # share of the time of an interval for work that does not grow with its spikes
+# Room for the spikes of an interval; what is planned is half of it at most.
 EVENTS_PER_NEURON, LEAST_EVENTS, MOST_EVENTS = 8, 1024, 65_536
-"""Room for the spikes of an interval; what is planned is half of it at most."""
 
 
 def most_members(n_neurons):
@@ -79,19 +73,15 @@ def most_events(n_neurons):
 class Active(NamedTuple):
     """The members of the active set, copied out."""
 
-    members: np.ndarray
-    """Their indices, in order."""
-    own: np.ndarray
-    """Rows OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE; a column for each."""
-    slots: np.ndarray
-    """Which of the gathered rows holds the weights of each, -1 for none."""
+    members: np.ndarray  # their indices, in order
+    own: np.ndarray  # rows OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE; a column for each
+    slots: np.ndarray  # which of the gathered rows holds the weights of each, -1 for none
     rows: np.ndarray
-    n_slots: np.ndarray
-    """Number of gathered rows, one number."""
+    n_slots: np.ndarray  # number of gathered rows, one number
 
 
+# Rows of `Active.own`, the last to remember the potential before.
 OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE = 0, 1, 2, 3, 4
-"""Rows of `Active.own`, the last to remember the potential before."""
 OWN_ROWS = 5
 
 

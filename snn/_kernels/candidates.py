@@ -36,8 +36,7 @@ from snn._kernels.neuron import (
 BIAS, THRESHOLD, END_POTENTIAL, CURRENT, ARRIVING = 0, 1, 2, 3, 4
 CANDIDATE_ROWS = 5
 
-INFINITE = int(np.array(np.inf).view(np.int64))
-"""The bits of inf."""
+INFINITE = int(np.array(np.inf).view(np.int64))  # the bits of inf
 
 
 class Windows(NamedTuple):
@@ -45,33 +44,25 @@ class Windows(NamedTuple):
 
     excess: np.ndarray
     may_fire: np.ndarray
-    neurons: np.ndarray
-    """Of each candidate, its neuron."""
-    column_of: np.ndarray
-    """Of each neuron that is a candidate, its column."""
+    neurons: np.ndarray  # of each candidate, its neuron
+    column_of: np.ndarray  # of each neuron that is a candidate, its column
     candidates: np.ndarray
     crossing: np.ndarray
-    exact_at: np.ndarray
-    """The number of the instant for which a crossing is exact."""
+    exact_at: np.ndarray  # the number of the instant for which a crossing is exact
     tied: np.ndarray
+    # Columns of candidates that the spikes of an instant reach, where only these are renewed.
     touched: np.ndarray
-    """Columns of candidates that the spikes of an instant reach, where only these are renewed."""
-    n_touched: np.ndarray
-    """How many, one number."""
+    n_touched: np.ndarray  # how many, one number
 
 
 class Moment(NamedTuple):
     """An instant of a window."""
 
     now: float
-    growth: float
-    """e^now."""
-    fade: float
-    """e^-now."""
-    rest: float
-    """e^-now - e^-T."""
-    to_end: float
-    """1 - e^-(T - now): what a unit of weight adds to y."""
+    growth: float  # e^now
+    fade: float  # e^-now
+    rest: float  # e^-now - e^-T
+    to_end: float  # 1 - e^-(T - now): what a unit of weight adds to y
 
 
 @inlined
@@ -203,10 +194,9 @@ def renew_bounds(n_candidates, moment, to_end, growth, windows):
         renew_bound(np.uint64(column), moment, to_end, growth, windows)
 
 
+# Of more, crossings that could be first are refined together: `python -m tests.benchmarks correlated`.
 MANY_CANDIDATES = 64
-"""Of more, crossings that could be first are refined together: `python -m tests.benchmarks correlated`."""
-PENDING = -1
-"""In place of the instant for which a crossing is exact: the candidate is listed in `touched`."""
+PENDING = -1  # in place of the instant for which a crossing is exact: the candidate is listed in `touched`
 
 
 @inlined

@@ -25,8 +25,8 @@ from numba.extending import overload, register_jitable
 
 from snn._kernels.compile_notice import NOTICE, PLAINLY
 
+# Releases of Numba with which inner functions are linked into kernels; others compile the plain way.
 TESTED_RELEASES = ("0.68",)
-"""Releases of Numba with which inner functions are linked into kernels; others compile the plain way."""
 IS_WANTED = os.environ.get("SPARSESPIKE_LINKING") != "0"
 IS_LINKED = IS_WANTED and numba.__version__.rpartition(".")[0] in TESTED_RELEASES
 if not IS_LINKED:

@@ -15,8 +15,7 @@ gathered from any other, which needs `deliver` alone; a grid, which has a loop o
 from snn._kernels.candidates import renew_bounds
 from snn._kernels.compiling import inner, resolved_by_record
 
-TOTAL, TRACE, DEVIATION, LAST = 0, 1, 2, 3
-"""Rows of the sums of `screening.Sources`."""
+TOTAL, TRACE, DEVIATION, LAST = 0, 1, 2, 3  # rows of the sums of `screening.Sources`
 
 
 @inner

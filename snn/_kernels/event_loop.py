@@ -22,10 +22,8 @@ from snn._kernels.delivery import deliver, renew, row_is_there
 from snn._kernels.neuron import coast, quiet_time_of
 from snn._kernels.run_state import SHORTEST_WINDOW
 
-MOST_EVENTS_PER_WINDOW = 512
-"""Spikes in one window, apart from those of its last instant."""
-LONGEST_WINDOW = 16.0
-"""In synaptic time constants, where neurons could fire."""
+MOST_EVENTS_PER_WINDOW = 512  # spikes in one window, apart from those of its last instant
+LONGEST_WINDOW = 16.0  # in synaptic time constants, where neurons could fire
 
 
 @inlined

@@ -18,14 +18,11 @@ class Rows(NamedTuple):
     negative, and the two neurons of one row have ``cross[r]``.
     """
 
-    values: np.ndarray
-    """float64: stored rows, one after the other."""
+    values: np.ndarray  # float64: stored rows, one after the other
+    # int64, shape (n_rows,): where each row is stored; -1 for a row that is not computed yet.
     row_of: np.ndarray
-    """int64, shape (n_rows,): where each row is stored; -1 for a row that is not computed yet."""
-    factor: float
-    """Multiplies all values."""
-    cross: np.ndarray
-    """float64, shape (n_rows,) with sign pairs, (0,) without."""
+    factor: float  # multiplies all values
+    cross: np.ndarray  # float64, shape (n_rows,) with sign pairs, (0,) without
 
 
 class Segments(NamedTuple):
@@ -35,29 +32,20 @@ class Segments(NamedTuple):
     0 <= i < lengths[s].  Segments may share values.  No segment contains its own source.
     """
 
-    starts: np.ndarray
-    """int64, shape (n_neurons + 1,)."""
-    targets: np.ndarray
-    """int64, shape (n_segments,): the first target of each."""
-    lengths: np.ndarray
-    """int64, shape (n_segments,)."""
-    offsets: np.ndarray
-    """int64, shape (n_segments,): where the weights of each begin in `values`."""
-    factors: np.ndarray
-    """float64, shape (n_segments,)."""
-    values: np.ndarray
-    """float64."""
+    starts: np.ndarray  # int64, shape (n_neurons + 1,)
+    targets: np.ndarray  # int64, shape (n_segments,): the first target of each
+    lengths: np.ndarray  # int64, shape (n_segments,)
+    offsets: np.ndarray  # int64, shape (n_segments,): where the weights of each begin in `values`
+    factors: np.ndarray  # float64, shape (n_segments,)
+    values: np.ndarray  # float64
 
 
 class CompressedRows(NamedTuple):
     """Single targets: source j adds weights[e] to targets[e], for starts[j] <= e < starts[j + 1]."""
 
-    starts: np.ndarray
-    """int64, shape (n_neurons + 1,)."""
-    targets: np.ndarray
-    """int64, shape (n_weights,)."""
-    weights: np.ndarray
-    """float64, shape (n_weights,)."""
+    starts: np.ndarray  # int64, shape (n_neurons + 1,)
+    targets: np.ndarray  # int64, shape (n_weights,)
+    weights: np.ndarray  # float64, shape (n_weights,)
 
 
 class Stencil(NamedTuple):
@@ -68,10 +56,8 @@ class Stencil(NamedTuple):
     where that position is on the grid.  Neurons are numbered by (row, column, channel).
     """
 
-    values: np.ndarray
-    """float64: [source channel, row offset, column offset, target channel], flat."""
-    largest_value: float
-    """The largest absolute value."""
+    values: np.ndarray  # float64: [source channel, row offset, column offset, target channel], flat
+    largest_value: float  # the largest absolute value
     n_rows: int
     n_columns: int
     n_channels: int

@@ -28,18 +28,16 @@ import numpy as np
 
 from snn._kernels.compiling import inlined, inner
 
+# Share of the numbers a bound is made of by which it may look too low and still be examined exactly.
 SLACK = 1e-9
-"""Share of the numbers a bound is made of by which it may look too low and still be examined exactly."""
-FAR = 2.0**12
-"""Numbers of more thresholds have a slack of their own."""
+FAR = 2.0**12  # numbers of more thresholds have a slack of their own
+# Share of the numbers a crossing is made of within which another one is the same instant: 2^10 roundings.
 TIE = 2.0**-42
-"""Share of the numbers a crossing is made of within which another one is the same instant: 2^10 roundings."""
-LONGEST_TIE = 2.0**-30
-"""A neuron that rises very slowly does not tie with all others."""
+LONGEST_TIE = 2.0**-30  # a neuron that rises very slowly does not tie with all others
+# Share of a quiet time that is passed at once: far less than all, for rounding, yet nearly all.
 SHORTER = 1.0 - 2.0**-20
-"""Share of a quiet time that is passed at once: far less than all, for rounding, yet nearly all."""
+# Share of |c| + |h| that the slope of a potential counts as at least where ties are concerned.
 FLATTEST = 2.0**-10
-"""Share of |c| + |h| that the slope of a potential counts as at least where ties are concerned."""
 
 
 class Group(NamedTuple):
@@ -48,8 +46,7 @@ class Group(NamedTuple):
     bias: np.ndarray
     threshold: np.ndarray
     potential: np.ndarray
-    current: np.ndarray
-    """Within a window, p."""
+    current: np.ndarray  # within a window, p
 
 
 @inlined

@@ -26,19 +26,14 @@ from snn._kernels.stepped import (
 )
 from snn._kernels.stops import add_spikes, is_lost, take_drive, take_spikes
 
-GROUP = 32
-"""The workspace is filled up to a multiple of this number with neurons that never fire."""
-ONE_NEURON = 2**32
-"""What a neuron that fires adds to a sum, besides its index."""
-MOST_AT_ONCE = 1024.0
-"""Spikes of one neuron in one step; charge beyond that is left for the next step."""
-MOST_GROWTH = 1e50
-"""Traces are rescaled before e^t goes out of range."""
+GROUP = 32  # the workspace is filled up to a multiple of this number with neurons that never fire
+ONE_NEURON = 2**32  # what a neuron that fires adds to a sum, besides its index
+MOST_AT_ONCE = 1024.0  # spikes of one neuron in one step; charge beyond that is left for the next step
+MOST_GROWTH = 1e50  # traces are rescaled before e^t goes out of range
 
-TRUNCATE, FLOOR, NEAREST = 0, 1, 2
-"""How integers and their quotients are rounded."""
+TRUNCATE, FLOOR, NEAREST = 0, 1, 2  # how integers and their quotients are rounded
+# Columns of the counts of registers that were too narrow.
 LOW_POTENTIAL, HIGH_POTENTIAL, NARROW_CURRENT, NARROW_MESSAGE = 0, 1, 2, 3
-"""Columns of the counts of registers that were too narrow."""
 
 
 class NoFaults(NamedTuple):
@@ -51,16 +46,12 @@ class Faults(NamedTuple):
     """Imperfections of neurons in real numbers and in integers alike."""
 
     refractory_steps: int
-    noise: float
-    """Standard deviation of what noise adds to a potential in a step, in thresholds."""
-    lost: float
-    """Probability that a spike reaches no target."""
+    noise: float  # standard deviation of what noise adds to a potential in a step, in thresholds
+    lost: float  # probability that a spike reaches no target
     key: int
-    waiting: np.ndarray
-    """Steps until a neuron integrates again."""
+    waiting: np.ndarray  # steps until a neuron integrates again
     n_lost: np.ndarray
-    normals: np.ndarray
-    """Memory of a number for each neuron."""
+    normals: np.ndarray  # memory of a number for each neuron
 
 
 class RealNeurons(NamedTuple):
@@ -78,20 +69,15 @@ class RealNeurons(NamedTuple):
     time_step: float
     arrival: float
     decay: float
-    subtract: bool
-    """Whether a spike takes the threshold from the potential, or all of it."""
+    subtract: bool  # whether a spike takes the threshold from the potential, or all of it
     bias: np.ndarray
     potential: np.ndarray
     current: np.ndarray
-    removed: np.ndarray
-    """What resets took from the potential."""
-    trace: np.ndarray
-    """Filtered spikes times `growth`: a spike changes one entry."""
-    growth: np.ndarray
-    """Shape (n_copies,): a step multiplies it by e^dt."""
+    removed: np.ndarray  # what resets took from the potential
+    trace: np.ndarray  # filtered spikes times `growth`: a spike changes one entry
+    growth: np.ndarray  # shape (n_copies,): a step multiplies it by e^dt
     step_growth: float
-    workspace: np.ndarray
-    """Shape (4, n_neurons filled up)."""
+    workspace: np.ndarray  # shape (4, n_neurons filled up)
 
 
 class ImperfectRealNeurons(NamedTuple):
@@ -125,15 +111,11 @@ class ImperfectRealNeurons(NamedTuple):
 class Rules(NamedTuple):
     """The integers of a format."""
 
-    kept: int
-    """2^k - delta."""
-    leak: int
-    """In 2^-k of a potential."""
-    decay_bits: int
-    """k."""
+    kept: int  # 2^k - delta
+    leak: int  # in 2^-k of a potential
+    decay_bits: int  # k
     decay_rounding: int
-    exponent: int
-    """Of the weights."""
+    exponent: int  # of the weights
     input_rounding: int
     least_potential: int
     largest_potential: int
@@ -145,14 +127,11 @@ class Rules(NamedTuple):
     is_graded: bool
     message_shift: int
     subtract: bool
-    least_drive: float
-    """Mantissas of the drive, whole numbers."""
+    least_drive: float  # mantissas of the drive, whole numbers
     largest_drive: float
-    drive_exponent: int
-    """Of all drives, -1 if each has its own."""
+    drive_exponent: int  # of all drives, -1 if each has its own
     drive_rounding: int
-    lowest_drive: float
-    """In units of the largest drive: more negative ones are raised to minus this."""
+    lowest_drive: float  # in units of the largest drive: more negative ones are raised to minus this
 
 
 class DigitalNeurons(NamedTuple):
@@ -169,24 +148,19 @@ class DigitalNeurons(NamedTuple):
     faults: tuple
     rules: Rules
     threshold: np.ndarray
-    values: np.ndarray
-    """Spikes that one unit of a message stands for: for the moments alone."""
+    values: np.ndarray  # spikes that one unit of a message stands for: for the moments alone
     bias: np.ndarray
     potential: np.ndarray
     current: np.ndarray
     messages: np.ndarray
-    removed: np.ndarray
-    """What messages say, in units of the potential."""
-    overflows: np.ndarray
-    """Shape (n_copies, n_neurons, 4): steps in which a register was too narrow."""
-    n_clipped: np.ndarray
-    """Shape (n_copies,): entries of drives that did not fit."""
+    removed: np.ndarray  # what messages say, in units of the potential
+    overflows: np.ndarray  # shape (n_copies, n_neurons, 4): steps in which a register was too narrow
+    n_clipped: np.ndarray  # shape (n_copies,): entries of drives that did not fit
+    # Drives, potentials and currents in the units of the real network.
     real_bias: np.ndarray
-    """Drives, potentials and currents in the units of the real network."""
     real_potential: np.ndarray
     real_current: np.ndarray
-    drive_unit: float
-    """In a step a drive adds so many units to a potential."""
+    drive_unit: float  # in a step a drive adds so many units to a potential
     unit: float
     current_unit: float
 

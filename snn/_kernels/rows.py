@@ -8,11 +8,10 @@ from snn._kernels.compiling import implements, inlined
 from snn._kernels.delivery import DEVIATION, TOTAL, TRACE, add_scaled
 from snn._kernels.forms import Rows
 
+# Targets whose sums stay in the first-level cache. No power of two, since a processor takes a read for one of
+# what it has just written, and waits, if they are 4,096 bytes apart.
 SUMS_IN_CACHE = 1120
-"""Targets whose sums stay in the first-level cache.  No power of two, since a processor takes a read for one
-of what it has just written, and waits, if they are 4,096 bytes apart."""
-TOGETHER = 8
-"""Sources that are added at once."""
+TOGETHER = 8  # sources that are added at once
 
 
 @inlined

@@ -12,21 +12,17 @@ from numba import config
 from snn._kernels.compiling import compiled, inlined, inner, resolved_by_record
 from snn._kernels.neuron import add_to_moments
 
-PAUSED = 0
-"""The budget of work is spent; call again with the same arrays."""
-REACHED = 1
-"""Every network asked for is at the stop time."""
-MISSING_ROW = 2
-"""A row of the weights is needed that was not computed; store it, and call again."""
-BURST = 3
-"""A network has fired more often than it may."""
+PAUSED = 0  # the budget of work is spent; call again with the same arrays
+REACHED = 1  # every network asked for is at the stop time
+MISSING_ROW = 2  # a row of the weights is needed that was not computed; store it, and call again
+BURST = 3  # a network has fired more often than it may
 
-SHORTEST_WINDOW = 1e-290
-"""Windows are doubled and halved, and must never be zero."""
+SHORTEST_WINDOW = 1e-290  # windows are doubled and halved, and must never be zero
 
+# Currents below this are subnormal numbers, which slow the processor down.
 NEGLIGIBLE_CURRENT = np.finfo(np.float64).tiny
-"""Currents below this are subnormal numbers, which slow the processor down."""
 
+# One network of a run.
 RUN_STATE = np.dtype(
     [
         ("time", np.float64),
@@ -51,7 +47,6 @@ RUN_STATE = np.dtype(
     ],
     align=True,
 )
-"""One network of a run."""
 
 
 def new_states(n_copies: int) -> np.ndarray:
@@ -75,15 +70,13 @@ class Neurons(NamedTuple):
     threshold: np.ndarray
     potential: np.ndarray
     current: np.ndarray
-    drift: np.ndarray
-    """The mean soma current over the last interval, by which active sets are chosen."""
+    drift: np.ndarray  # the mean soma current over the last interval, by which active sets are chosen
     spike_counts: np.ndarray
-    trace: np.ndarray
-    """Filtered spikes of each neuron right after its last spike, or of size zero."""
+    trace: np.ndarray  # filtered spikes of each neuron right after its last spike, or of size zero
     last_spike: np.ndarray
+    # Of the times of each neuron's spikes, the sums of t^2, t^3 and t^4 (`neuron.add_to_moments`), shape
+    # (n_copies, n_neurons, 3); or of size zero.
     moments: np.ndarray
-    """Of the times of each neuron's spikes, the sums of t^2, t^3 and t^4 (`neuron.add_to_moments`), shape
-    (n_copies, n_neurons, 3); or of size zero."""
 
 
 class Spikes(NamedTuple):

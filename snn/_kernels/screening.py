@@ -34,16 +34,11 @@ COST_OF_SPIKE, COST_OF_NEURON, COST_OF_LOOKING_UP, COST_OF_REPLAYING = 150.0, 4.
 class Sources(NamedTuple):
     """Those of the active set that fired in the interval, a slot each."""
 
-    members: np.ndarray
-    """Their places in the active set."""
-    rows: np.ndarray
-    """Where their weights are, as `delivery.prepare_sources` notes it."""
-    sums: np.ndarray
-    """Rows TOTAL, TRACE, DEVIATION, and LAST, which serves as scratch."""
-    totals: np.ndarray
-    """F of the source before each spike of the interval."""
-    traces: np.ndarray
-    """Trace of the source after each spike."""
+    members: np.ndarray  # their places in the active set
+    rows: np.ndarray  # where their weights are, as `delivery.prepare_sources` notes it
+    sums: np.ndarray  # rows TOTAL, TRACE, DEVIATION, and LAST, which serves as scratch
+    totals: np.ndarray  # F of the source before each spike of the interval
+    traces: np.ndarray  # trace of the source after each spike
 
 
 class Screened(NamedTuple):
@@ -52,8 +47,7 @@ class Screened(NamedTuple):
     potential: np.ndarray
     current: np.ndarray
     is_violator: np.ndarray
-    sums: np.ndarray
-    """Rows TOTAL, TRACE, DEVIATION of the targets worked on together."""
+    sums: np.ndarray  # rows TOTAL, TRACE, DEVIATION of the targets worked on together
 
 
 @inner

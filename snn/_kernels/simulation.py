@@ -28,19 +28,19 @@ from snn._kernels.run_state import (
 from snn._kernels.stops import go_on, stop_of
 from snn._kernels.workspace import Settings, integrate, work_of
 
+# Spikes of an interval in which all neurons are integrated: few, where many neurons drop out soon; more,
+# where weights are sparse, one for so many neurons, since planning costs as much as some spikes.
 DENSE_IN_PLACE, SPARSE_IN_PLACE, NEURONS_PER_SPARSE = 32, 128, 16
-"""Spikes of an interval in which all neurons are integrated: few, where many neurons drop out soon; more,
-where weights are sparse, one for so many neurons, since planning costs as much as some spikes."""
+# Spikes wanted in a window: opening and closing one costs the more the more neurons there are.
 LEAST_WANTED, NEURONS_PER_WANTED = 8, 200
-"""Spikes wanted in a window: opening and closing one costs the more the more neurons there are."""
+# The same where a run pauses after a spike: less than one; more than half, so that empty windows grow.
 WANTED_IN_STEP = 0.75
-"""The same where a run pauses after a spike: less than one; more than half, so that empty windows grow."""
 
+# Nanoseconds by which intervals are planned (`python -m tests.benchmarks simulate` says what comes of it): of
+# a spike, for each target while all neurons are integrated; of a source, for each sum over sources.
 COSTS = {Rows: (0.3, 0.4), Segments: (0.3, 0.4), CompressedRows: (3.0, 3.0), Stencil: (0.3, 0.4)}
-"""Nanoseconds by which intervals are planned (`python -m tests.benchmarks simulate` says what comes of it):
-of a spike, for each target while all neurons are integrated; of a source, for each sum over sources."""
+# The same, besides, of scattered targets: of a window, for each neuron; of a spike, for each of a window.
 COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
-"""The same, besides, of scattered targets: of a window, for each neuron; of a spike, for each of a window."""
 
 
 def settings_of(form, n_neurons, targets_per_source, *, screening):

@@ -16,27 +16,22 @@ from snn._kernels.neuron import add_to_moments
 from snn._kernels.run_state import restart_copy
 from snn._kernels.stops import go_on, stop_of
 
+# Rows of the workspace of `neurons.RealNeurons`; RISE is what the bias adds to a potential in a step.
 POTENTIAL, CURRENT, RISE, THRESHOLD = 0, 1, 2, 3
-"""Rows of the workspace of `neurons.RealNeurons`; RISE is what the bias adds to a potential in a step."""
 
 
 class Copies(NamedTuple):
     """What is kept of the copies of a network, whatever its neurons: a row for each copy."""
 
     time_step: float
-    steps: np.ndarray
-    """Shape (n_copies,): steps since the start."""
-    steps_before: np.ndarray
-    """Shape (n_copies,): those before the start; random numbers depend on the sum."""
+    steps: np.ndarray  # shape (n_copies,): steps since the start
+    steps_before: np.ndarray  # shape (n_copies,): those before the start; random numbers depend on the sum
     spike_counts: np.ndarray
-    moments: np.ndarray
-    """Of the times of each neuron's spikes (`neuron.add_to_moments`), or of size zero."""
+    moments: np.ndarray  # of the times of each neuron's spikes (`neuron.add_to_moments`), or of size zero
+    # Shape (n_copies, n_slots, n_neurons): what arrives at the end of step s is in slot s modulo n_slots.
     pending: np.ndarray
-    """Shape (n_copies, n_slots, n_neurons): what arrives at the end of step s is in slot s modulo n_slots."""
-    is_due: np.ndarray
-    """Shape (n_copies, n_slots): whether anything is in a slot."""
-    fired: np.ndarray
-    """Memory: the neurons that fire in a step."""
+    is_due: np.ndarray  # shape (n_copies, n_slots): whether anything is in a slot
+    fired: np.ndarray  # memory: the neurons that fire in a step
 
 
 class DelayedRows(NamedTuple):
@@ -45,8 +40,7 @@ class DelayedRows(NamedTuple):
     starts: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
-    delays: np.ndarray
-    """Whole steps, shape (n_neurons,)."""
+    delays: np.ndarray  # whole steps, shape (n_neurons,)
 
 
 class Synapses(NamedTuple):

@@ -6,31 +6,25 @@ import numpy as np
 
 from snn._kernels.compiling import inner, resolved_by_record
 
-DRIVE, SPIKES = 0, 1
-"""Columns of `Stops.changes`."""
+DRIVE, SPIKES = 0, 1  # columns of `Stops.changes`
 
 
 class Stops(NamedTuple):
     """The times at which copies stop, and stay; and changes from outside on the way, at `instants`."""
 
-    times: np.ndarray
-    """Shape (n_copies,)."""
-    instants: np.ndarray
-    """Shape (n_changes,), increasing; all copies make all changes."""
-    position: np.ndarray
-    """Shape (n_copies,): the next change of each copy."""
+    times: np.ndarray  # shape (n_copies,)
+    instants: np.ndarray  # shape (n_changes,), increasing; all copies make all changes
+    position: np.ndarray  # shape (n_copies,): the next change of each copy
+    # Shape (n_changes + 1, 2): the row of `drives` that holds from change m on, -1 where the drive stays; and
+    # where its spikes begin in `sources`.
     changes: np.ndarray
-    """Shape (n_changes + 1, 2): the row of `drives` that holds from change m on, -1 where the drive stays;
-    and where its spikes begin in `sources`."""
     drives: np.ndarray
-    soma_bias: np.ndarray
-    """Shape (n_copies, n_neurons): the drives of the copies, which changes write."""
+    soma_bias: np.ndarray  # shape (n_copies, n_neurons): the drives of the copies, which changes write
     sources: np.ndarray
-    is_onto_drive: bool
-    """Whether a spike adds its weights to the drive, and not to the synaptic currents."""
+    is_onto_drive: bool  # whether a spike adds its weights to the drive, and not to the synaptic currents
+    # The weights of source j are weights[starts[j] : starts[j + 1]]; of size zero where each source has a
+    # weight to every neuron.
     starts: np.ndarray
-    """The weights of source j are weights[starts[j] : starts[j + 1]]; of size zero where each source has a
-    weight to every neuron."""
     targets: np.ndarray
     weights: np.ndarray
 

@@ -9,29 +9,20 @@ from snn._kernels.compiling import compiled, merged, resolved_by_record
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.run_state import Spikes
 
-LARGE = 2**19
-"""Numbers from which on an array is large to NumPy, 4 MB."""
+LARGE = 2**19  # numbers from which on an array is large to NumPy, 4 MB
 
 
 class Settings(NamedTuple):
     """How a network is run: none of it changes its spikes but by rounding."""
 
-    room: int
-    """Neurons of the largest active set; 0 to integrate all."""
-    most_events: int
-    """Spikes of an interval with an active set."""
-    events_in_place: int
-    """Spikes of one without, or of an epoch of a grid."""
-    n_wanted: float
-    """Spikes wanted in a window, where all neurons are integrated."""
-    n_sums: int
-    """Targets of which sums over sources are needed: neurons of a sign pair share theirs."""
-    sums_at_once: int
-    """How many of these are worked on together."""
-    cost_in_place: float
-    """Nanoseconds of a spike while all neurons are integrated."""
-    cost_of_source: float
-    """Nanoseconds of a source of an interval for the neurons that are screened."""
+    room: int  # neurons of the largest active set; 0 to integrate all
+    most_events: int  # spikes of an interval with an active set
+    events_in_place: int  # spikes of one without, or of an epoch of a grid
+    n_wanted: float  # spikes wanted in a window, where all neurons are integrated
+    n_sums: int  # targets of which sums over sources are needed: neurons of a sign pair share theirs
+    sums_at_once: int  # how many of these are worked on together
+    cost_in_place: float  # nanoseconds of a spike while all neurons are integrated
+    cost_of_source: float  # nanoseconds of a source of an interval for the neurons that are screened
 
 
 def overshoot(n_neurons, settings):

@@ -9,8 +9,7 @@ from snn._kernels.compiling import inlined
 from snn._kernels.run_state import Spikes
 from snn._kernels.workspace import new_floats, overshoot
 
-MOST_LOGGED = 16
-"""Spikes in the log of a position."""
+MOST_LOGGED = 16  # spikes in the log of a position
 
 # Candidates of a position are stored in groups of eight lanes, which the processor computes together.  A
 # field of a candidate is at this offset in its group.  Empty lanes never cross.
@@ -24,8 +23,8 @@ BOUND, EXACT, NEW, EMPTY = 0.0, 1.0, 2.0, 3.0
 class Grid(NamedTuple):
     """The weights and what is stored of positions and candidates, for one network after another."""
 
+    # The weights one after the other: for each source channel and offset, those to all channels.
     values: np.ndarray
-    """The weights one after the other: for each source channel and offset, those to all channels."""
     largest_value: float
     n_rows: int
     n_columns: int
@@ -35,17 +34,16 @@ class Grid(NamedTuple):
     reach_columns: int
     excess: np.ndarray
     excess_bits: np.ndarray
-    length: np.ndarray
-    """Of the window of each position, which ends at `end`; `end_fade` is e^-end."""
+    length: np.ndarray  # of the window of each position, which ends at `end`; `end_fade` is e^-end
     end: np.ndarray
     end_fade: np.ndarray
+    # Spikes that reached each position within its window, and how many candidates they touched.
     n_spikes: np.ndarray
-    """Spikes that reached each position within its window, and how many candidates they touched."""
     n_touched: np.ndarray
     n_candidates: np.ndarray
     n_logged: np.ndarray
+    # The earliest time of each position, and of blocks of positions, also as integers, in the same order.
     times: np.ndarray
-    """The earliest time of each position, and of blocks of positions, also as integers, in the same order."""
     time_bits: np.ndarray
     block_times: np.ndarray
     block_bits: np.ndarray

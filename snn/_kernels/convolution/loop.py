@@ -45,8 +45,7 @@ from snn._kernels.neuron import (
 )
 from snn._kernels.workspace import integrate, work_of
 
-LONGEST_EPOCH = 128.0
-"""Longer ones would lose digits: v is the difference of numbers that grow with tau."""
+LONGEST_EPOCH = 128.0  # longer ones would lose digits: v is the difference of numbers that grow with tau
 LEAST_EVENTS_PER_EPOCH = 256
 
 

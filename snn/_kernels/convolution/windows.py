@@ -34,11 +34,11 @@ from snn._kernels.neuron import SLACK
 
 LONGEST_WINDOW = 16.0
 SHORTEST_WINDOW = 1e-9
+# Candidates of a position that a spike reaches; the lengths of windows are adapted to that.
 FEW_CANDIDATES, MANY_CANDIDATES = 3, 7
-"""Candidates of a position that a spike reaches; the lengths of windows are adapted to that."""
 WEIGHT_SLACK = 2.0**-42
+# Distances in time are sums and quotients of positive numbers, with a few roundings.
 ROUNDED_DOWN = 1.0 - 2.0**-40
-"""Distances in time are sums and quotients of positive numbers, with a few roundings."""
 
 
 @inlined
