@@ -7,7 +7,6 @@ from snn.record.operations import (
     ARITHMETIC_45NM,
     LOIHI,
     OperationCounts,
-    connection_sparsity,
     energy_estimate,
     footprint,
 )
@@ -56,7 +55,6 @@ __all__ = [
     "StencilWeights",
     "Stimulus",
     "Weights",
-    "connection_sparsity",
     "energy_estimate",
     "footprint",
     "simulate",

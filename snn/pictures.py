@@ -114,7 +114,7 @@ def operations(counts: OperationCounts, *, ax: Axes | None = None) -> Axes:
     """Draw a bar for each kind of operation, of all signals together."""
     ax = axes_of(ax)
     total = counts.total()
-    names = [field.name for field in fields(counts) if not field.name.endswith("_time")]
+    names = [field.name for field in fields(counts) if field.name != "neuron_time"]
     count_bars(ax, {"operations": {name.replace("_", " "): getattr(total, name) for name in names}})
     ax.set(xlabel="number of operations", title="operations")
     return ax

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -41,19 +41,13 @@ class OperationCounts(Drawn):
         Spikes of all neurons.
     synaptic_operations : int or ndarray
         Deliveries of a spike to a target by a weight that is not zero; NeuroBench's effective ACs.
-    membrane_updates : int or ndarray
-        How often a potential is brought up to date.  In an exact run a potential has a closed form between
-        two events: when a spike reaches its neuron, and when it fires.  On a clock: every neuron at each
-        step.
     neuron_updates : int or ndarray
         Neurons times steps of a clock.  An exact run has no steps, and none of these.
-    dense_synaptic_operations : int or ndarray
-        Entries of the weight matrix times steps of a clock; NeuroBench's dense synaptic operations.
     multiply_adds : int or ndarray
         Products of two numbers that are added up, where neither is known to be zero; NeuroBench's effective
         MACs.
-    neuron_time, synapse_time : float or ndarray
-        Neurons, and entries of the weight matrix, times simulated time that no clock has counted.
+    neuron_time : float or ndarray
+        Neurons times simulated time that no clock has counted.
 
     References
     ----------
@@ -62,46 +56,22 @@ class OperationCounts(Drawn):
 
     spikes: Count = 0
     synaptic_operations: Count = 0
-    membrane_updates: Count = 0
     neuron_updates: Count = 0
-    dense_synaptic_operations: Count = 0
     multiply_adds: Count = 0
     neuron_time: float | np.ndarray = 0.0
-    synapse_time: float | np.ndarray = 0.0
 
     _shown: ClassVar = ("spikes", "synaptic_operations", "neuron_updates", "multiply_adds")
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            array, is_time = np.asarray(value), name.endswith("_time")
+            array, is_time = np.asarray(value), name == "neuron_time"
             if array.dtype.kind not in ("fiu" if is_time else "iu"):
                 kind = "real numbers" if is_time else "integers"
                 raise TypeError(f"{name} must be made of {kind}; got {value!r}")
             if not (array >= 0).all():
                 raise ValueError(f"{name} must not be negative; got {array.min()}")
             array = array.astype(np.float64 if is_time else np.int64)
-            object.__setattr__(self, name, checks.read_only(array) if array.ndim else array.item())
-
-    @classmethod
-    def of_run(
-        cls,
-        *,
-        n_neurons: int,
-        spikes: Count,
-        synaptic_operations: Count,
-        duration: float | np.ndarray,
-        n_steps: Count | None = None,
-    ) -> OperationCounts:
-        """Return the counts of runs of a network, exact ones or of this number of steps of a clock."""
-        n_weights = n_neurons * n_neurons
-        counts: dict[str, Any]
-        if n_steps is None:
-            counts = {"neuron_time": n_neurons * duration, "synapse_time": n_weights * duration}
-            updates = spikes + synaptic_operations
-        else:
-            updates = n_neurons * n_steps
-            counts = {"neuron_updates": updates, "dense_synaptic_operations": n_weights * n_steps}
-        return cls(spikes=spikes, synaptic_operations=synaptic_operations, membrane_updates=updates, **counts)
+            vars(self)[name] = checks.read_only(array) if array.ndim else array.item()
 
     def __add__(self, other: OperationCounts) -> OperationCounts:
         if not isinstance(other, OperationCounts):
@@ -128,38 +98,8 @@ class OperationCounts(Drawn):
             well as exact time.
         """
         time_step = checks.positive_number("time_step", time_step)
-        is_exact = np.asarray(self.neuron_time) > 0.0
-        if np.any(is_exact & (np.asarray(self.neuron_updates) > 0)):
-            raise ValueError(
-                "on_clock must be asked of exact runs before their counts are added to those of a clock; "
-                "got a sum of both"
-            )
-        steps, dense_steps = (
-            np.ceil(np.asarray(time) / time_step * (1.0 - ROUNDING)).astype(np.int64)
-            for time in (self.neuron_time, self.synapse_time)
-        )
-        neuron_updates = self.neuron_updates + steps
-        return replace(
-            self,
-            membrane_updates=np.where(is_exact, neuron_updates, self.membrane_updates),
-            neuron_updates=neuron_updates,
-            dense_synaptic_operations=self.dense_synaptic_operations + dense_steps,
-            neuron_time=0.0,
-            synapse_time=0.0,
-        )
-
-    @property
-    def activation_sparsity(self) -> float | np.ndarray:
-        """The part of the neurons, at all steps, that did not fire; NeuroBench's activation sparsity.
-
-        Two spikes of a neuron in one step count as two, so that it is a lower bound where that happens.
-        """
-        if np.any(self.neuron_time) or not np.all(self.neuron_updates):
-            raise ValueError(
-                "activation_sparsity must be asked of counts of a clock; got those of a run without steps: "
-                "call on_clock(time_step) first"
-            )
-        return 1.0 - self.spikes / self.neuron_updates
+        updates = np.ceil(np.asarray(self.neuron_time) / time_step * (1.0 - ROUNDING)).astype(np.int64)
+        return replace(self, neuron_updates=self.neuron_updates + updates, neuron_time=0.0)
 
 
 def footprint(network: SpikingNetwork) -> int:
@@ -177,17 +117,6 @@ def footprint(network: SpikingNetwork) -> int:
     state = 2 * network.n_neurons * np.dtype(np.float64).itemsize
     arrays = [*stored, network.soma_bias, network.firing_threshold]
     return sum(array.nbytes for array in arrays) + state
-
-
-def connection_sparsity(network: SpikingNetwork) -> float:
-    """Return the part of the entries of the weight matrix that are zero, the diagonal among them.
-
-    Parameters
-    ----------
-    network : SpikingNetwork
-        The network.
-    """
-    return 1.0 - int(network.out_degree.sum()) / network.n_neurons**2
 
 
 def energy_estimate(counts: OperationCounts, costs: Mapping[str, float] = LOIHI) -> np.ndarray | float:

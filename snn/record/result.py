@@ -117,12 +117,12 @@ class SimulationResult(Value, Drawn):
             deliveries = int(self.spike_counts @ self.registers.network.out_degree)
         if self.stimulus is not None:
             deliveries += self.stimulus.n_deliveries()
-        return OperationCounts.of_run(
-            n_neurons=self.network.n_neurons,
+        n_neurons = self.network.n_neurons
+        return OperationCounts(
             spikes=self.n_spikes,
             synaptic_operations=deliveries,
-            duration=self.duration,
-            n_steps=self.n_steps,
+            neuron_updates=n_neurons * (self.n_steps or 0),
+            neuron_time=n_neurons * self.duration if self.n_steps is None else 0.0,
         )
 
 

@@ -163,12 +163,12 @@ class SpikingCodingResult(SparseCodingResult):
 
     def _network_operations(self) -> dict[str, OperationCounts]:
         counts = self.sparse_spike_counts
-        run = OperationCounts.of_run(
-            n_neurons=counts.shape[1],
+        n_neurons, n_clock_steps = counts.shape[1], self.n_clock_steps
+        run = OperationCounts(
             spikes=self.n_steps,
             synaptic_operations=_synaptic_operations(self.problem, counts, self.info.get("network")),
-            duration=self.duration,
-            n_steps=self.n_clock_steps,
+            neuron_updates=0 if n_clock_steps is None else n_neurons * n_clock_steps,
+            neuron_time=n_neurons * self.duration if n_clock_steps is None else 0.0,
         )
         return {NETWORK: run}
 

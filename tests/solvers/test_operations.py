@@ -45,7 +45,6 @@ def test_three_neurons_by_hand():
     assert counts.sum() > 3
     assert network.spikes == counts.sum()
     assert network.synaptic_operations == 2 * counts.sum()
-    assert network.membrane_updates == 3 * counts.sum()
     assert (network.neuron_updates, network.neuron_time) == (0, 36.0)
     assert network.on_clock(0.25).neuron_updates == 3 * 48
     # The drive: three atoms of three features.
