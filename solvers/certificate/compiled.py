@@ -55,12 +55,9 @@ def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     blocks = []
     pointers, columns = _indices(codes.indptr), _indices(codes.indices)
     # Sparse signals, and masks, take their full size for a few signals at a time.
-    step = problem.n_signals
-    if sparse.issparse(problem.signals) or problem.has_own_weights:
-        step = max(1, BLOCK_ENTRIES // problem.n_features)
-    for first in range(0, problem.n_signals, step):
-        block = slice(first, first + step)
-        part = problem if step >= problem.n_signals else problem.subset(block)
+    is_large = sparse.issparse(problem.signals) or problem.has_own_weights
+    size = BLOCK_ENTRIES // problem.n_features if is_large else problem.n_signals
+    for block, part in problem.in_blocks(size):
         blocks.append(np.empty((3, part.n_signals)))
         measure_codes(
             problem.atoms.rows,
@@ -70,7 +67,7 @@ def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
             problem.positive,
             part.dense_signals(),
             _weights(part),
-            checks.read_only(pointers[first : first + part.n_signals + 1]),
+            checks.read_only(pointers[block.start : block.start + part.n_signals + 1]),
             columns,
             checks.read_only(codes.data),
             blocks[-1],
@@ -85,9 +82,7 @@ def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimali
     # among these.  All others are read, and the same kernel measures the code in the dictionary of these few.
     # Where the product does not leave few, all atoms are read.
     figures = np.empty((3, problem.n_signals))
-    for first in range(0, problem.n_signals, SCREENED_TOGETHER):
-        block = slice(first, first + SCREENED_TOGETHER)
-        part = problem if problem.n_signals <= SCREENED_TOGETHER else problem.subset(block)
+    for block, part in problem.in_blocks(SCREENED_TOGETHER):
         _certify_block(part, codes[block], LISTED, figures[:, block])
     return optimality_of(problem, codes, figures)
 

@@ -1,10 +1,9 @@
 """Gaps at dual points that are corrected: what certifies codes where penalties are zero or tiny.
 
-The multiple of the residual that `solvers.certificate.optimality` takes is a dual point where no correlation
-exceeds its penalty.  Where a penalty is zero, or as small as the rounding of a correlation, the multiple is
-close to zero and proves nothing.  Here a small vector c is added to the residual r, so that r + c is a dual
-point.  The equations are those of `docs/theory.md`, section 8, *Penalties of zero*; c itself is not
-computed: bounds on its norm and on its correlations are enough.
+Where a penalty is zero, or as small as the rounding of a correlation, the multiple of the residual that
+`solvers.certificate.optimality` takes is close to zero and proves nothing.  Here a small vector c is added to
+the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Penalties of zero*); bounds on
+the norm of c and on its correlations are enough.
 """
 
 from __future__ import annotations

@@ -116,12 +116,8 @@ def measure(problem: LassoProblem, codes: ArrayLike | sparse.csr_array) -> Optim
     """
     checks.instance_of("problem", problem, LassoProblem)
     codes = checked_codes(problem, codes)
-    size = max(1, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
-    if size >= problem.n_signals:
-        return Optimality(*_figures(problem, codes))
-    blocks = [slice(start, start + size) for start in range(0, problem.n_signals, size)]
-    figures = [_figures(problem.subset(block), codes[block]) for block in blocks]
-    return Optimality(*np.concatenate(figures, axis=1))
+    blocks = problem.in_blocks(BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
+    return Optimality(*np.concatenate([_figures(part, codes[block]) for block, part in blocks], axis=1))
 
 
 def penalty_max(

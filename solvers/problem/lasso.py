@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -483,11 +483,10 @@ class LassoProblem(LassoModel):
         It is infinite where the signal pulls an atom without penalty.  Correlations that are not known are
         computed for as many signals at a time as the memory limit allows, and not kept.
         """
-        step = max(self.memory_limit // (16 * self.n_atoms), 1)
-        if self.has_correlations or step >= self.n_signals:
-            return self.penalty.maximum(self.correlations if self.has_correlations else self._correlations())
-        parts = (self.subset(slice(first, first + step)) for first in range(0, self.n_signals, step))
-        return np.concatenate([part.zero_code_multiples() for part in parts])
+        if self.has_correlations:
+            return self.penalty.maximum(self.correlations)
+        parts = self.in_blocks(self.memory_limit // (16 * self.n_atoms))
+        return np.concatenate([self.penalty.maximum(part._correlations()) for _, part in parts])
 
     def dense_signals(self) -> np.ndarray:
         """Return the signals as an array; of sparse ones a copy, which takes few of them at a time."""
@@ -534,6 +533,15 @@ class LassoProblem(LassoModel):
         rows = {name: _rows(array, which) for name, array in arrays.items()}
         # What is computed for one of them later is not for the other, so that both can be timed.
         return self._with(energies=_rows(energies, slice(None)), **rows)
+
+    def in_blocks(self, size: int) -> Iterator[tuple[slice, LassoProblem]]:
+        """Yield the problems of so many signals, one after the other, and which signals these are."""
+        if size >= self.n_signals:
+            yield slice(0, self.n_signals), self
+            return
+        for first in range(0, self.n_signals, max(size, 1)):
+            block = slice(first, first + max(size, 1))
+            yield block, self.subset(block)
 
 
 def groups_of(problem: LassoProblem) -> list[np.ndarray]:
