@@ -130,9 +130,8 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     residuals = residuals_of(problem.atoms, signals, codes, weights)
     correlations = problem.atoms.correlate(residuals.weighted)
     norms = seen_norms(problem)
-    errors = residuals.correlation_errors[:, np.newaxis] * problem.atoms.norms
-    # Of atoms that no feature sees nothing is rounded.
-    errors[norms == 0.0] = 0.0
+    # Nothing is rounded of atoms that no feature sees.
+    errors = residuals.correlation_errors[:, np.newaxis] * np.where(norms > 0.0, problem.atoms.norms, 0.0)
 
     n_signals, n_atoms = codes.shape
     shared = 0.0
@@ -143,12 +142,14 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     correction_norms = np.empty(n_signals)
     changes = np.empty((n_signals, n_atoms))
     reach = penalty.reach(correlations) + errors
-    for k in range(n_signals):
-        correction = _correction(problem, k, reach[k], norms[k], shared, residual_norms[k])
+    for k, seen in enumerate(np.broadcast_to(norms, codes.shape)):
+        correction = _correction(problem, k, reach[k], seen, shared, residual_norms[k])
         correction_norms[k] = np.inf if correction is None else correction.norm
         changes[k] = 0.0 if correction is None else correction.changes
     errors += changes
-    at_corrected = gaps_at(problem, codes, correlations, errors, np.ones(n_signals), correction_norms)
+    reach += changes
+    multiples = np.ones(n_signals)
+    at_corrected = gaps_at(problem, codes, correlations, errors, reach, multiples, correction_norms)
     signal = np.arange(n_signals).repeat(np.diff(codes.indptr))
     costs = np.bincount(signal, penalty.at(codes.indices).value(codes.data), n_signals)
     up = 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
@@ -160,12 +161,13 @@ def gaps_at(
     codes: sparse.csr_array,
     correlations: np.ndarray,
     errors: np.ndarray,
+    reach: np.ndarray,
     multiples: np.ndarray,
     distances: np.ndarray,
 ) -> np.ndarray:
     """Return the gaps of codes at dual points z near multiples of the residuals r, rounded up."""
-    # Correlations of r with the atoms, and bounds on how far those of z / multiple differ from them, shape
-    # (n_signals, n_atoms); distances are not below ||r - z||.
+    # Correlations of r with the atoms, bounds on how far those of z / multiple differ from them, and how far
+    # these may reach, shape (n_signals, n_atoms); distances are not below ||r - z||.
     n_signals, n_atoms = codes.shape
     n_entries = np.diff(codes.indptr)
     signal = np.arange(n_signals).repeat(n_entries)
@@ -173,9 +175,7 @@ def gaps_at(
     slacks = problem.penalty.at(codes.indices).slack(
         codes.data, correlations.take(place), multiples.take(signal), errors=errors.take(place)
     )
-    conjugates = problem.penalty.conjugate(
-        problem.penalty.reach(correlations) + errors, multiples, without=place
-    )
+    conjugates = problem.penalty.conjugate(reach, multiples, without=place)
     gaps = 0.5 * distances**2 + np.bincount(signal, slacks, n_signals) + conjugates
     gaps += (problem.n_features + n_atoms) * QUANTUM
     gaps *= 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)

@@ -117,7 +117,8 @@ def measure(problem: LassoProblem, codes: ArrayLike | sparse.csr_array) -> Optim
     checks.instance_of("problem", problem, LassoProblem)
     codes = checked_codes(problem, codes)
     blocks = problem.in_blocks(BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
-    return Optimality(*np.concatenate([_figures(part, codes[block]) for block, part in blocks], axis=1))
+    figures = [_figures(part, codes if part is problem else codes[block]) for block, part in blocks]
+    return Optimality(*np.concatenate(figures, axis=1))
 
 
 def penalty_max(
@@ -194,7 +195,8 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     errors = np.multiply(residuals.correlation_errors[:, np.newaxis], problem.atoms.norms, out=violations)
     squared_residual = residuals.squared_norms()
     along_signal = np.einsum("ij,ij->i", signals, residuals.weighted)
-    kappa = penalty.dual_multiple(reach + errors, along_signal, squared_residual)
+    reach = reach + errors
+    kappa = penalty.dual_multiple(reach, along_signal, squared_residual)
     residual_norm = np.sqrt(squared_residual + (problem.n_features + n_atoms) * QUANTUM) + residuals.errors
-    gaps = gaps_at(problem, codes, correlations, errors, kappa, (1.0 - kappa) * residual_norm)
+    gaps = gaps_at(problem, codes, correlations, errors, reach, kappa, (1.0 - kappa) * residual_norm)
     return np.stack([0.5 * squared_residual + costs, corrected_gaps(problem, codes, gaps), kkt_violation])

@@ -65,10 +65,17 @@ class CodeDerivatives(Described):
         if not problem.atoms.is_matrix and problem.feature_weights is not None:
             problem.atoms.weighted(problem.feature_weights)  # which refuses them
         self.problem = problem
-        self._lengths, norms = np.sqrt(2.0 * problem.energies), seen_norms(problem)
+        self._lengths = np.sqrt(2.0 * problem.energies)
+        norms = seen_norms(problem)
+        is_zero = norms == 0.0
+        # As each signal sees the atoms, a row for all or for each; 1 for atoms of norm zero.
+        self._seen_norms = np.where(is_zero, 1.0, norms)
+        # An atom that is not seen is never at its bound.
+        self._bounds = np.where(is_zero, np.inf, problem.l1_weights)
         # Entries of rounding are none.
         signal = np.arange(problem.n_signals).repeat(np.diff(codes.indptr))
-        is_rounding = np.abs(codes.data) * norms[signal, codes.indices] <= ROUNDING * self._lengths[signal]
+        sizes = np.abs(codes.data) * norms[signal if len(norms) > 1 else 0, codes.indices]
+        is_rounding = sizes <= ROUNDING * self._lengths[signal]
         if is_rounding.any():
             codes = codes.copy()
             codes.data[is_rounding] = 0.0
@@ -85,9 +92,8 @@ class CodeDerivatives(Described):
         self._signs = np.sign(self._entries)
         weights = problem.feature_weights
         self._weights = None if weights is None else weights.astype(np.float64, copy=False)
-        # As each signal sees the atoms; 1 for atoms of norm zero.
-        self._is_zero, self._seen_norms = norms == 0.0, np.where(norms > 0.0, norms, 1.0)
-        self._norms = self._seen_norms[self.supports.signals, self.supports.atoms]
+        row = self.supports.signals if len(norms) > 1 else 0
+        self._norms = self._seen_norms[row, self.supports.atoms]
         self._reasons = np.zeros(problem.n_signals, dtype=np.int64)
         self._atoms = np.zeros(problem.n_signals, dtype=np.int64)
         self._solve_once_more()
@@ -204,11 +210,13 @@ class CodeDerivatives(Described):
         pulls = problem.atoms.correlate(self.weighted(self.residuals))
         violations = pulls[at] - problem.l1_weights[at[1]] * self._signs
         violations -= problem.curvatures[at[1]] * self._entries
-        lengths = np.where(self._lengths > 0.0, self._lengths, 1.0)[:, np.newaxis]
-        excess = (problem.penalty.reach(pulls) - problem.l1_weights) / (self._seen_norms * lengths)
-        excess[at] = excess[self._is_zero] = -np.inf
+        excess = problem.penalty.reach(pulls, out=pulls)
+        excess -= self._bounds
+        excess /= self._seen_norms
+        excess[at] = -np.inf
         atoms = np.argmax(excess, axis=1)
-        return violations, excess[np.arange(len(atoms)), atoms], atoms
+        lengths = np.where(self._lengths > 0.0, self._lengths, 1.0)
+        return violations, excess[np.arange(len(atoms)), atoms] / lengths, atoms
 
     def _note(self, wrong: np.ndarray, reason: int) -> None:
         """Note why codes with some entries have no derivative."""

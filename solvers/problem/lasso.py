@@ -561,10 +561,10 @@ def with_shared_mask(problem: LassoProblem) -> LassoProblem:
 
 
 def seen_norms(problem: LassoProblem) -> np.ndarray:
-    """Return the norms of the atoms as each signal sees them, shape (n_signals, n_atoms)."""
+    """Return the norms of the atoms as signals see them, a row for all, or one for each of them."""
     if problem.own_weights is not None:
         return np.sqrt(problem.atoms.weighted_squared_norms(problem.own_weights))
-    return np.broadcast_to(problem.weighted.atoms.norms, (problem.n_signals, problem.n_atoms))
+    return problem.weighted.atoms.norms[np.newaxis]
 
 
 def _nothing_made() -> dict[str, Any]:

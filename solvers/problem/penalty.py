@@ -130,14 +130,16 @@ class ElasticNet(Value):
         """Return h_i(a_i)."""
         return np.abs(codes) * self.l1 + 0.5 * self.l2 * codes * codes
 
-    def reach(self, correlations: np.ndarray) -> np.ndarray:
-        """Return how far each correlation can pull its code from zero: itself, or its absolute value."""
+    def reach(self, correlations: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
+        """Return how far each correlation can pull its code from zero: itself, or its absolute value.
+
+        `out` may be overwritten.
+        """
         if self.is_positive:
             return correlations
-        reach = np.abs(correlations)
-        if self.has_mixed_signs:
-            np.copyto(reach, correlations, where=self.positive)
-        return reach
+        if not self.positive.any():
+            return np.abs(correlations, out=out)
+        return np.where(self.positive, correlations, np.abs(correlations))
 
     def _clipped(self, points: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Return x - T(x)."""
