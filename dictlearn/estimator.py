@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from dictlearn.images.preprocessing import join_channels, split_channels
 from dictlearn.signals import warn_if_ill_scaled
 from dictlearn.two_phase.fit import continue_learning, new_learner
-from dictlearn.two_phase.learner import TwoPhaseLearner
+from dictlearn.two_phase.learner import TwoPhaseLearner, on_finer_steps
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
 from dictlearn.two_phase.settings import LearningSettings
@@ -217,7 +218,8 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             for first in range(0, len(signals), settings.batch_size):
                 batch = slice(first, first + settings.batch_size)
                 known = None if mask is None else mask[batch]
-                learner.learn(signals[batch], mask=known, n_threads=n_threads)
+                learn = partial(learner.learn, signals[batch], mask=known, n_threads=n_threads)
+                on_finer_steps(learner, learn)
         return self
 
     def _fit(self, X: ArrayLike) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -14,8 +15,9 @@ from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.resumable import Course, batches_in_order, digest, learn_batches, seed_of_order
 from dictlearn.signals import warn_if_ill_scaled
 from dictlearn.two_phase.layers import Signs
-from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
+from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner, on_finer_steps
 from dictlearn.two_phase.network import TwoPhaseNetwork
+from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import thread_count
 from dictlearn.two_phase.samples import Samples, SamplesInMemory, samples_of
 from dictlearn.two_phase.settings import LearningSettings
@@ -77,10 +79,12 @@ def learn_dictionary(
     Raises
     ------
     RunawayFeedbackError
-        If the network runs away.
+        If the network runs away, on a clock of 1/128 or from event to event too.
 
     Warns
     -----
+    RuntimeWarning
+        If the network runs away on a clock: from there on its steps are half as long.
     IllPosedWarning
         If one signal of ten or more has more energy than all others together, or their mean has nearly all.
     sklearn.exceptions.ConvergenceWarning
@@ -175,9 +179,10 @@ def continue_learning(
     end = 10 * samples.n_signals if n_samples is None else checks.positive_integer("n_samples", n_samples)
 
     def learn(rows: np.ndarray) -> float:
-        return learner.learn_batch(
-            len(rows), lambda batch: samples.run(batch, learner.synapses, rows, n_threads)
-        )
+        def run(batch: Batch) -> Observed:
+            return samples.run(batch, learner.synapses, rows, n_threads)
+
+        return on_finer_steps(learner, partial(learner.learn_batch, len(rows), run))
 
     def in_order(seed: int) -> Iterable[np.ndarray]:
         size, first = learner.settings.batch_size, learner.n_samples

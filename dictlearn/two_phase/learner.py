@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
 from snn.base.archive import Entry, conforming
-from snn.base.caller_warnings import without_warnings
+from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.describe import number, value_range
 
 # Objectives, which are sums of squares, stay in the range of floats.
@@ -45,6 +46,8 @@ LOOK_EVERY, NO_LOOKS = 640, 4
 KINDS_OF_NUMBERS = {"f": np.float64, "i": np.int64, "b": np.bool_}
 # Entries of a file that the rule remembers.
 REMEMBERED = "rule."
+# The smallest step of a clock to which a runaway leads.
+FINEST_STEP = 1 / 128
 
 
 class TwoPhaseLearner(Resumable):
@@ -218,8 +221,7 @@ class TwoPhaseLearner(Resumable):
         except RunawayFeedbackError as error:
             raise RunawayFeedbackError(
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch: "
-                "subtract the mean of signals with an offset, learn from event to event (time_step=None), or "
-                "try smaller steps"
+                "subtract the mean of signals with an offset, or learn from event to event (time_step=None)"
             ) from None
         new = copy.copy(self)
         new.synapses = self._spare or copy.deepcopy(self.synapses)
@@ -413,3 +415,31 @@ class TwoPhaseLearner(Resumable):
         learner._sums[:] = entries["sums"]
         learner._history.rows = entries["history"]
         return learner
+
+
+def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[], float]) -> float:
+    """Return what `learn` returns, on a clock of half the step as often as the network runs away.
+
+    Where all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
+    neurons, and a clock takes back too late what has fired too often.
+    """
+    settings = learner.settings
+    while True:
+        try:
+            objective = learn()
+        except RunawayFeedbackError:
+            step = learner.settings.time_step
+            if step is None or step <= FINEST_STEP or settings.integration == "euler":
+                learner.settings = settings
+                raise
+            learner.settings = replace(learner.settings, time_step=step / 2)
+        else:
+            break
+    if learner.settings is not settings:
+        warn_caller(
+            f"the network ran away on a clock of {settings.time_step:g} before it had learned from "
+            f"{learner.n_samples:,} samples; it goes on with steps of {learner.settings.time_step:g}: "
+            "subtract the mean of signals with an offset, or set time_step",
+            RuntimeWarning,
+        )
+    return objective

@@ -306,6 +306,18 @@ def test_a_runaway_keeps_the_weights(way):
     assert_same(learner, before)
 
 
+@pytest.mark.filterwarnings("ignore:signals has an offset")
+def test_steps_are_halved_where_signals_have_an_offset():
+    rng = np.random.default_rng(0)
+    codes = rng.standard_normal((4000, 16)) * (rng.random((4000, 16)) < 0.2)
+    signals = codes @ rng.standard_normal((16, 16)) + 16.0
+    settings = LearningSettings(penalty=0.8, positive_atoms=False, positive_code=False, time_step=1 / 2)
+    with pytest.warns(RuntimeWarning, match="ran away on a clock of"):
+        learner = learn_dictionary(signals, 32, settings=settings, n_samples=4000, rng=0)
+    assert 0 < learner.settings.time_step < 1 / 2
+    assert learner.n_samples == 4000
+
+
 def test_the_paper_s_steps_learn_in_batches_of_the_default_size():
     rng = np.random.default_rng(0)
     signals = np.abs(rng.standard_normal((400, 64)))
