@@ -7,7 +7,6 @@ import io
 import json
 import os
 import uuid
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,26 +14,16 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+DIGEST_SIZE = 16
+
 
 class Entry(NamedTuple):
-    """The kind, shape and range of an array of an archive.
+    """The kind, shape and range of an array of an archive."""
 
-    Attributes
-    ----------
-    kinds : str
-        Kinds of numbers, as of `numpy.dtype.kind`.
-    shape : tuple or None
-        Lengths, or names of lengths, such as "atoms" and "inputs"; None for any shape.
-    least : float, optional
-        The smallest number.
-    optional : bool, default False
-        Whether a file may be without it.
-    """
-
-    kinds: str
-    shape: tuple[str | int, ...] | None
-    least: float | None = None
-    optional: bool = False
+    kinds: str  # as of `numpy.dtype.kind`
+    shape: tuple[str | int, ...] | None  # lengths, or names of lengths, such as "atoms"; None for any shape
+    least: float | None = None  # the smallest number
+    optional: bool = False  # whether a file may be without it
 
 
 class Saved:
@@ -91,18 +80,15 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
     # At most 255 bytes, and not a temporary file of the library's: those are readable by their owner alone.
     name = os.fsdecode(os.fsencode(path.name)[:200])
     part = path.with_name(f"{name}.{uuid.uuid4().hex[:16]}.part")
-    arrays = {name: np.asarray(value) for name, value in entries.items()}
-    for name, array in arrays.items():
-        if array.dtype.hasobject:
-            raise TypeError(f"{name} must be an array of numbers or of text; got dtype {array.dtype}")
     # In memory first: an archive whose disk is full writes once more when it is collected.
     packed = io.BytesIO()
-    np.savez(packed, allow_pickle=False, **arrays)
-    with zipfile.ZipFile(packed, "a") as archive:
-        archive.comment = _digest(archive)
+    np.savez(packed, allow_pickle=False, **entries)
+    # The digest of all bytes is the comment that ends the file, behind its length.
+    content = packed.getbuffer()[:-2]
     try:
         with open(part, "wb") as file:
-            file.write(packed.getbuffer())
+            file.write(content)
+            file.write(DIGEST_SIZE.to_bytes(2, "little") + _digest(content))
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -114,11 +100,11 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
 def reading(path: str | os.PathLike[str], kind: str) -> Iterator[dict[str, np.ndarray]]:
     """Give the arrays of a file; whatever is wrong with its content is one sentence that names the file."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            # Files of NumPy have none.
-            if archive.comment and archive.comment != _digest(archive):
-                raise ValueError("its entries are not those that were written together")
-            entries = {name.removesuffix(".npy"): _array(archive, name) for name in archive.namelist()}
+        whole = Path(path).read_bytes()
+        if _digest(memoryview(whole)[: -2 - DIGEST_SIZE]) != whole[-DIGEST_SIZE:]:
+            raise ValueError("its bytes are not those that were written")
+        with np.load(io.BytesIO(whole), allow_pickle=False) as arrays:
+            entries = dict(arrays)
         yield entries
     except FileNotFoundError:
         raise
@@ -157,16 +143,5 @@ def json_object(name: str, text: str | np.ndarray) -> dict[str, Any]:
     return value
 
 
-def _digest(archive: zipfile.ZipFile) -> bytes:
-    """Return a text that differs if the name or the checksum of any entry does."""
-    entries = sorted((entry.filename, entry.file_size, entry.CRC) for entry in archive.infolist())
-    return hashlib.blake2b(repr(entries).encode(), digest_size=16).hexdigest().encode()
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """Return one entry; `zipfile` compares the checksum at the last byte, so nothing may be left."""
-    with archive.open(name) as content:
-        array = np.lib.format.read_array(content, allow_pickle=False)
-        if content.read(1):
-            raise ValueError(f"{name} is longer than its shape says")
-    return array
+def _digest(content: memoryview) -> bytes:
+    return hashlib.blake2b(content, digest_size=DIGEST_SIZE).digest()

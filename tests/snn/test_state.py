@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from snn import NetworkState, simulate
+from snn.base.archive import save_archive
 from tests.reference.networks import golden_network
 
 
@@ -56,8 +57,11 @@ NONSENSE = [
     lambda path: path.write_bytes(b""),
     truncated,
     partial(np.save, arr=np.zeros(3)),
-    partial(np.savez, membrane_potential=np.zeros(1), synaptic_current=np.zeros(1)),
-    partial(np.savez, membrane_potential=np.zeros(1), synaptic_current=np.zeros(1), time="late"),
+    partial(save_archive, entries={"membrane_potential": np.zeros(1), "synaptic_current": np.zeros(1)}),
+    partial(np.savez, membrane_potential=np.zeros(1), synaptic_current=np.zeros(1), time=0.0),
+    lambda path: save_archive(
+        path, {"membrane_potential": np.zeros(1), "synaptic_current": np.zeros(1), "time": "late"}
+    ),
 ]
 
 

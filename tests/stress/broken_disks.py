@@ -31,6 +31,7 @@ import numpy as np
 
 from dictlearn import KernelLearner, KernelSettings, LearningSettings, learn_dictionary
 from snn import NetworkState, SpikingNetwork, simulate
+from snn.base.archive import save_archive
 from tests.dictlearn.two_phase.learners import planted, state
 from tests.stress.kill_and_resume import SIGNED, kernel_state
 
@@ -127,7 +128,7 @@ def saves(n_saves, folder, _):
                 yield f"a writer ended with {status}"
 
 
-def damaged(whole, rng):
+def damaged(path, whole, rng):
     """Return a file of which bits, blocks or entries were changed, and whether it may say something else."""
     how, data = int(rng.integers(6)), np.frombuffer(whole, dtype=np.uint8).copy()
     place = int(rng.integers(len(data)))
@@ -147,7 +148,8 @@ def damaged(whole, rng):
     elif how == 4:
         entries[one] = entries[one][:-1] + bytes([entries[one][-1] ^ 1 << int(rng.integers(8))])
     else:  # whole, with a wrong array
-        array, comment, file = np.load(io.BytesIO(entries[one])), b"", io.BytesIO()
+        arrays = dict(np.load(io.BytesIO(whole)))
+        array = arrays[one.removesuffix(".npy")]
         number = rng.choice([np.nan, np.inf, -1.0, 0.0, 1e308] if array.dtype.kind == "f" else [-1, 0, 2**62])
         wrong = (
             array[None],
@@ -157,14 +159,15 @@ def damaged(whole, rng):
             array.astype("U9"),
             np.full(array.shape, number),
         )
-        np.save(file, wrong[int(rng.integers(len(wrong)))])
-        entries[one] = file.getvalue()
+        arrays[one.removesuffix(".npy")] = wrong[int(rng.integers(len(wrong)))]
+        save_archive(path, arrays)
+        return path.read_bytes(), True
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in entries.items():
             archive.writestr(name, content)
         archive.comment = comment
-    return file.getvalue(), how == 5
+    return file.getvalue(), False
 
 
 def files(n_files, folder, rng):
@@ -174,7 +177,7 @@ def files(n_files, folder, rng):
         one.save(path)
         whole, written = path.read_bytes(), content(one)
         for number in range(n_files):
-            data, may_differ = damaged(whole, rng)
+            data, may_differ = damaged(path, whole, rng)
             path.write_bytes(data)
             try:
                 found = type(one).load(path)

@@ -14,6 +14,7 @@ from dictlearn import KernelLearner, KernelSettings
 from dictlearn.images.kernels import Crops, learn_kernels, random_kernels
 from dictlearn.images.statistics import KernelStatistics, improve_kernels, minimised
 from dictlearn.resumable import Course
+from snn.base.archive import save_archive
 from solvers import ConvolutionalDictionary
 from tests.dictlearn.refused import each_refused
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
@@ -307,6 +308,6 @@ def test_a_file_that_no_learner_wrote_is_refused(tmp_path):
     }  # fmt: skip
     for name, values in wrong.items():
         for value in values:
-            np.savez(path, **{**entries, name: value})
+            save_archive(path, {**entries, name: value})
             with pytest.raises(ValueError, match="must name a saved KernelLearner"):
                 KernelLearner.load(path)
