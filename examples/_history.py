@@ -15,8 +15,8 @@ from snn.base.value import Value
 from snn.run.run import Spikes
 from solvers._kernels.refinement import OFFSET, ORIGIN
 from solvers.certificate.optimality import measure
+from solvers.methods import solve_active_set
 from solvers.methods.method import solve
-from solvers.methods.registry import solve_active_set
 from solvers.methods.spiking import Rates
 from solvers.problem.lasso import LassoProblem, with_shared_mask
 from solvers.results.codes import BestCodes

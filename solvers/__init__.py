@@ -14,8 +14,7 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
 from solvers.certificate.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.derivatives.code_derivatives import CodeDerivatives, CodeGradients
 from solvers.exchange import problem_to_nir
-from solvers.methods.method import METHODS, Method, solve
-from solvers.methods.registry import (
+from solvers.methods import (
     solve_active_set,
     solve_analog,
     solve_coordinate_descent,
@@ -23,6 +22,7 @@ from solvers.methods.registry import (
     solve_fista,
     solve_spiking,
 )
+from solvers.methods.method import METHODS, Method, solve
 from solvers.precompile import warm_up
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit

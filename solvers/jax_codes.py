@@ -16,7 +16,7 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.extras import require
 from solvers.derivatives.code_derivatives import LEAVE_OUT, REFUSE, CodeDerivatives
-from solvers.methods.registry import solve_active_set
+from solvers.methods import solve_active_set
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import ElasticNet
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from snn import precompile
 from solvers.certificate.compiled import certify_screened
+from solvers.methods import solve_active_set, solve_spiking
 from solvers.methods.method import METHODS, solve
-from solvers.methods.registry import solve_active_set, solve_spiking
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
 

@@ -18,8 +18,7 @@ from solvers.estimator.input import (
     nan_is_missing,
 )
 from solvers.methods.active_set import ActiveSet
-from solvers.methods.method import Method, solve
-from solvers.methods.registry import named_method
+from solvers.methods.method import Method, named_method, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.matrix import dictionary_of
 from solvers.problem.messages import penalty_called

@@ -23,7 +23,7 @@ from solvers.gram.gram import (
 )
 from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
-from solvers.methods.method import TAKEN, TOGETHER, Method, Takes
+from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import BestCodes, Codes, Found, as_sparse, code_of_kernel, rows_of
 from solvers.results.operations import METHOD
@@ -76,7 +76,8 @@ class ActiveSet(Method):
     max_rounds: int | None = None
 
     name = "active_set"
-    takes = Takes(start=True, convolution=True, own_weights=TOGETHER, zero_penalties=TAKEN, mixed_signs=True)
+    takes = ("start", "convolution", "mixed_signs", "zero_penalties", "signed_zero_penalties", "own_weights")
+    together = True
     steps = "rounds"
     usual_tol = 1e-6
     finest_tol = 1e-10

@@ -10,7 +10,7 @@ import numpy as np
 
 from snn import simulate_analog
 from snn.base import checks
-from solvers.methods.method import Method, Takes
+from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import BestCodes, Found
 from solvers.results.operations import METHOD
@@ -51,7 +51,7 @@ class Analog(Method):
     max_duration: float = 10_000.0
 
     name = "analog"
-    takes = Takes(start=True)
+    takes = ("start", "own_weights")
     steps = "evaluations"
     finest_tol = 1e-4
     workers = "processes"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn.base import checks
-from solvers.methods.method import TAKEN, TOGETHER, Method, Takes
+from solvers.methods.method import REFUSALS, Method
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import sparse_product
@@ -64,14 +64,8 @@ class Fista(Method):
     max_iter: int = 10_000
 
     name = "fista"
-    takes = Takes(
-        start=True,
-        convolution=True,
-        weights_with_convolution=True,
-        own_weights=TOGETHER,
-        zero_penalties=TAKEN,
-        mixed_signs=True,
-    )
+    takes = tuple(REFUSALS)
+    together = True
 
     def __post_init__(self) -> None:
         checks.positive_integer("max_iter", self.max_iter)

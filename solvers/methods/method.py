@@ -3,7 +3,7 @@
 The driver `solve` checks arguments, refuses problems that a method does not take, warns, forms groups of
 signals with equal masks, cuts batches, spreads them over workers and joins their codes.  For each batch one
 loop asks a method for codes, certifies them and keeps the best.  A new method is a subclass of `Method`, and
-a line in `solvers.methods.registry`.
+a line in `solvers.methods`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,40 +29,26 @@ from solvers.workers.blas import one_blas_thread
 from solvers.workers.progress import progress_bar
 from solvers.workers.spread import batch_slices, spread
 
-# Three ways for signals with different masks, or weights of features: all in one batch; in groups of equal
-# masks, each a problem with one Gram matrix; an error.
-TOGETHER, BY_MASK, REFUSED = "together", "by mask", "refused"
-# Atoms without an l1 weight: in any problem, or where codes must not be negative; otherwise an error.
-TAKEN, NOT_NEGATIVE = "taken", "not negative"
 ONLY = np.zeros(1, dtype=np.int64)
 """The only signal of a problem."""
 
 
-class Takes(NamedTuple):
-    """The problems and starts that a method takes; the driver refuses all others.
-
-    Attributes
-    ----------
-    start : bool, default False
-        Codes to start from.
-    convolution : bool, default False
-        Convolutional dictionaries.
-    weights_with_convolution : bool, default False
-        Convolutional dictionaries together with masks or feature weights.
-    own_weights : str, default "by mask"
-        How signals with weights of their own are solved.
-    zero_penalties : str, default "refused"
-        Whether atoms may have an l1 penalty of zero: "taken", "not negative" or "refused".
-    mixed_signs : bool, default False
-        Problems that are positive for some atoms only.
-    """
-
-    start: bool = False
-    convolution: bool = False
-    weights_with_convolution: bool = False
-    own_weights: str = BY_MASK
-    zero_penalties: str = REFUSED
-    mixed_signs: bool = False
+REFUSALS: dict[str, tuple[type[Exception], str]] = {
+    "start": (ValueError, "start must be None"),
+    "weights_with_convolution": (
+        TypeError,
+        "problem must have an array of atoms where features are masked or weighted",
+    ),
+    "convolution": (
+        TypeError,
+        "problem must have an array of atoms, for a small image the toarray() of a ConvolutionalDictionary,",
+    ),
+    "mixed_signs": (TypeError, "positive must be one bool for all atoms"),
+    "zero_penalties": (ValueError, "penalty must be positive"),
+    "signed_zero_penalties": (ValueError, "penalty must be positive where codes may be negative"),
+    "own_weights": (TypeError, "problem must have one mask for all signals"),
+}
+"""Problems and starts that a method may take: the error of one that does not, and its sentence."""
 
 
 class Method(ABC):
@@ -75,8 +61,12 @@ class Method(ABC):
     ----------
     name : str
         The name in results, tables and `METHODS`.
-    takes : Takes
-        The problems and starts that it takes.
+    takes : tuple of str
+        What it takes besides plain problems, names of `solvers.methods.method.REFUSALS`; the driver refuses
+        all else.
+    together : bool, default False
+        Whether signals with masks of their own are solved in one batch.  Otherwise signals with equal masks
+        are, as problems with one Gram matrix.
     steps : str, default "iterations"
         The unit of its steps.
     usual_tol : float, default 1e-3
@@ -91,8 +81,9 @@ class Method(ABC):
         The class of its results.
     """
 
-    name: str
-    takes: Takes
+    name: str = ""
+    takes: tuple[str, ...] = ()
+    together: ClassVar[bool] = False
     steps: ClassVar[str] = "iterations"
     usual_tol: ClassVar[float] = 1e-3
     finest_tol: ClassVar[float] = 1e-8
@@ -103,7 +94,7 @@ class Method(ABC):
     def prepare(self, problem: LassoProblem) -> Any:
         """Return the parts that all batches of a problem share: a Gram matrix, a network or a step length.
 
-        The signals of the problem have different masks only if `Takes.own_weights` is "together".
+        The signals of the problem have different masks only if they are solved `together`.
         """
         return None
 
@@ -138,12 +129,22 @@ class Method(ABC):
 
 
 METHODS: dict[str, Method] = {}
-"""The methods by their names; `solvers.methods.registry` fills it.
+"""The methods by their names; `solvers.methods` fills it.
 
 It serves `compare`, `path`, `SpikingSparseCoder`, benchmarks and tests.  A name with "spiking" is a method of
 spikes alone.  A name with "active_set" is a method that ends with that classical one, wherever it starts.
 Not in it is the method of integers without refinement, `DigitalOneWindow`.
 """
+
+
+def named_method(method: str | Method, *, name: str = "method", with_start: bool = False) -> Method:
+    """Return the method that has a name, or the method that was passed."""
+    known = {name: each for name, each in METHODS.items() if "start" in each.takes or not with_start}
+    if not isinstance(method, Method):
+        return known[checks.one_of(name, method, tuple(known))]
+    if with_start and "start" not in method.takes:
+        raise ValueError(f"method must take a start; got {method.name}: {', '.join(map(repr, known))} do")
+    return method
 
 
 def solve(
@@ -266,7 +267,7 @@ def _solved(
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     whole = BestCodes(problem, tol, start)
     groups: Sequence[Any]
-    if problem.has_own_weights and method.takes.own_weights == BY_MASK:
+    if problem.has_own_weights and not method.together:
         groups, run = groups_of(problem), partial(_solve_group, method=method)
     else:
         prepared = method.prepare(problem)
@@ -308,46 +309,24 @@ def _solve_group(best: BestCodes, method: Method) -> Codes:
 
 
 def _require_taken(problem: LassoProblem, method: Method, start: Codes | None) -> None:
-    """Raise TypeError or ValueError where a method does not take a problem or a start."""
-    takes, name = method.takes, method.name
-    if start is not None and not takes.start:
-        raise ValueError(f"start must be None for {name}: {_takers('start')}")
-    if not problem.atoms.is_matrix:
-        kind = type(problem.atoms).__name__
-        if problem.feature_weights is not None and not takes.weights_with_convolution:
-            raise TypeError(
-                f"problem must have an array of atoms for {name} where features are masked or weighted; got "
-                f"a {kind}: {_takers('weights_with_convolution')}"
-            )
-        if not takes.convolution:
-            raise TypeError(
-                f"problem must have an array of atoms for {name}; got a {kind}: for a small image, pass its "
-                f"toarray(); {_takers('convolution')}"
-            )
-    if problem.penalty.has_mixed_signs and not takes.mixed_signs:
-        raise TypeError(
-            f"positive must be one bool for all atoms for {name}; got an array: {_takers('mixed_signs')}"
-        )
-    if problem.penalty.has_zeros:
-        _require_zeros_taken(problem, method)
-    if takes.own_weights == REFUSED and problem.has_own_weights:
-        raise TypeError(
-            f"problem must have one mask for all signals for {name}; got one for each signal: solve the "
-            "signals of each mask apart"
-        )
-
-
-def _require_zeros_taken(problem: LassoProblem, method: Method) -> None:
-    """Raise ValueError where a method takes no l1 penalty of zero, or no certificate would be finite."""
-    atom = int(np.argmin(problem.l1_weights))
-    taken = (TAKEN, NOT_NEGATIVE) if problem.is_positive else (TAKEN,)
-    if method.takes.zero_penalties not in taken:
-        whose = "" if method.takes.zero_penalties == REFUSED else " where codes may be negative"
-        raise ValueError(
-            f"penalty must be positive for {method.name}{whose}; got 0 for atom {atom}: "
-            f"{_takers('zero_penalties', taken)}"
-        )
-    signal = signal_of_dependent_atoms(problem)
+    """Raise an error where a method does not take a problem or a start, or no certificate would be finite."""
+    has_zeros, is_array = problem.penalty.has_zeros, problem.atoms.is_matrix
+    needed = {
+        "start": start is not None,
+        "weights_with_convolution": not is_array and problem.feature_weights is not None,
+        "convolution": not is_array,
+        "mixed_signs": problem.penalty.has_mixed_signs,
+        "zero_penalties": has_zeros,
+        "signed_zero_penalties": has_zeros and not problem.is_positive,
+        "own_weights": problem.has_own_weights,
+    }
+    for feature, is_needed in needed.items():
+        if is_needed and feature not in method.takes:
+            error, rule = REFUSALS[feature]
+            takers = [repr(name) for name, other in METHODS.items() if feature in other.takes]
+            take = "take" if len(takers) > 1 else "takes"
+            raise error(f"{rule} for {method.name}: {', '.join(takers)} {take} it")
+    signal = signal_of_dependent_atoms(problem) if has_zeros else None
     if signal is not None:
         n_free = int(np.count_nonzero(problem.penalty.is_free))
         seen = f" that signal {signal} knows" if problem.has_own_weights else ""
@@ -357,9 +336,3 @@ def _require_zeros_taken(problem: LassoProblem, method: Method) -> None:
             "no code could be certified; subtract the means of atoms that are far from zero, such as powers "
             "of years, leave some out, or pass a penalty, an ElasticNet, or positive=True"
         )
-
-
-def _takers(field: str, values: tuple[object, ...] = (True,)) -> str:
-    """Return which methods take something, for the end of a sentence."""
-    names = [repr(name) for name, method in METHODS.items() if getattr(method.takes, field) in values]
-    return f"{', '.join(names)} {'take' if len(names) > 1 else 'takes'} it"

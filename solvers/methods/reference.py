@@ -11,7 +11,7 @@ import numpy as np
 
 from snn.base import checks
 from snn.base.locks import ForkSafeLock
-from solvers.methods.method import Method, Takes
+from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import BestCodes, Found
 from solvers.results.operations import AT_MOST, METHOD
@@ -63,7 +63,7 @@ class CoordinateDescent(Method):
     max_iter: int = 10_000
 
     name = "coordinate_descent"
-    takes = Takes(start=True)
+    takes = ("start", "own_weights")
     steps = "sweeps"
     bound = AT_MOST
     # scikit-learn holds the GIL for much of its time.

@@ -17,7 +17,7 @@ from snn.run.exact import Exact
 from snn.run.run import Time
 from solvers._kernels.batch import read_and_certify
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
-from solvers.methods.method import NOT_NEGATIVE, ONLY, REFUSED, Method, Takes
+from solvers.methods.method import ONLY, Method
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import BestCodes, Codes, Found, code_of_kernel, one_row, rows_of
 from solvers.results.operations import GRAM, METHOD, POLISH, READ_OUT
@@ -62,7 +62,7 @@ class SpikingMethod(Method):
     max_duration: float = 10_000.0
     how: Time[Any] = EXACT_TIME
 
-    takes = Takes(convolution=True, zero_penalties=NOT_NEGATIVE, mixed_signs=True)
+    takes = ("convolution", "mixed_signs", "zero_penalties", "own_weights")
     steps = "spikes"
     result = SpikingCodingResult
     integers: ClassVar[bool | None] = False
@@ -76,7 +76,7 @@ class SpikingMethod(Method):
             raise TypeError(f"how must be {wanted} for {self.name}; got {self.how}")
         if self.in_integers:
             # The weights of one network are rounded.
-            takes = self.takes._replace(own_weights=REFUSED, zero_penalties=REFUSED)
+            takes = tuple(one for one in self.takes if one not in ("zero_penalties", "own_weights"))
             name, finest_tol = self.name.replace("spiking", "digital"), max(self.finest_tol, 1e-3)
             vars(self).update(name=name, takes=takes, finest_tol=finest_tol)
         step = self.how.time_step or 0.0
@@ -157,7 +157,7 @@ class Stages(SpikingMethod):
     """
 
     name = "spiking"
-    takes = Takes(start=True, convolution=True, zero_penalties=NOT_NEGATIVE, mixed_signs=True)
+    takes = ("start", *SpikingMethod.takes)
     finest_tol = 1e-6
     integers: ClassVar[bool | None] = None
     refine: ClassVar[bool] = True

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 from snn.base import checks
 from snn.base.caller_warnings import each_warning_once, without_warnings
 from snn.base.describe import Described, Drawn, table
-from solvers.methods.method import Method
-from solvers.methods.registry import named_method
+from solvers.methods.method import Method, named_method
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 from solvers.results.operations import CERTIFICATE, DRIVE, SIGNS

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.caller_warnings import without_warnings
-from solvers.methods.registry import solve_active_set
+from solvers.methods import solve_active_set
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning
 

@@ -16,8 +16,7 @@ from snn.base.describe import Drawn
 from snn.base.locks import cached_property
 from snn.base.value import Value
 from solvers.gram.gram import FEWEST_SHARING, shares_products
-from solvers.methods.method import Method
-from solvers.methods.registry import named_method
+from solvers.methods.method import Method, named_method
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.matrix import UnitAtoms
 from solvers.problem.messages import warn_if_ill_posed

@@ -7,7 +7,6 @@ import pytest
 from snn import Clock
 from snn.digital import DigitalFormat, FixedPoint
 from solvers import METHODS
-from solvers.methods.method import REFUSED
 from solvers.methods.spiking import Stages
 
 # Atoms whose norms differ tenfold, or that are coherent, need more bits than the eight of the default.
@@ -16,17 +15,15 @@ SIXTEEN_BITS = DigitalFormat(weights=FixedPoint(bits=16), bias=FixedPoint(bits=2
 TOLS = {"spiking_clock": 1e-4, "digital": 1e-4}
 
 
-def methods(*but, own_weights=None, **takes):
+def methods(*but, **takes):
     """Return methods by name, and one on a clock, but some; those alone that take what is asked for.
 
     Parameters
     ----------
     *but : str
         Names that are left out.
-    own_weights : bool, optional
-        Whether signals may have weights of features of their own.
     **takes : bool
-        Fields of `Takes`.
+        Whether a method takes what has this name in `Method.takes`.
     """
     chosen = {**METHODS, "spiking_clock": Stages(how=Clock(0.0625))}
     digital = chosen["digital"]
@@ -34,22 +31,8 @@ def methods(*but, own_weights=None, **takes):
     return {
         name: method
         for name, method in chosen.items()
-        if name not in but
-        and (own_weights is None or (method.takes.own_weights != REFUSED) == own_weights)
-        and all(getattr(method.takes, field) == wanted for field, wanted in takes.items())
+        if name not in but and all((feature in method.takes) == wanted for feature, wanted in takes.items())
     }
-
-
-def takers(field):
-    """Return the end of a sentence that refuses: the methods of the registry that take something.
-
-    Parameters
-    ----------
-    field : str
-        A field of `Takes`.
-    """
-    names = [repr(name) for name, method in METHODS.items() if getattr(method.takes, field)]
-    return f"{', '.join(names)} {'takes' if len(names) == 1 else 'take'} it"
 
 
 def each_method(*but, tols=None, **takes):

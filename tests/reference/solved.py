@@ -31,18 +31,18 @@ def refusal(name, this):
     """Return what of a problem a method refuses, the name of the argument and the type of the error."""
     takes = METHODS[name].takes
     form, _, weights, _ = this.kind
-    zeros = {"taken": True, "refused": False, "not negative": this.positive.all()}[takes.zero_penalties]
-    if form in CONVOLUTIONAL and not takes.convolution:
+    zeros = {"zero_penalties", *([] if this.positive.all() else ["signed_zero_penalties"])} <= {*takes}
+    if form in CONVOLUTIONAL and "convolution" not in takes:
         return TypeError, "array of atoms"
-    if form in CONVOLUTIONAL and weights != "none" and not takes.weights_with_convolution:
+    if form in CONVOLUTIONAL and weights != "none" and "weights_with_convolution" not in takes:
         return TypeError, "masked or weighted"
-    if this.is_mixed and not takes.mixed_signs:
+    if this.is_mixed and "mixed_signs" not in takes:
         return TypeError, "positive"
     if (this.l1 == 0.0).any() and not zeros:
         return ValueError, "penalty"
     if form == "sparse" and name == "coordinate_descent":
         return TypeError, "dense array of atoms"
-    if weights.startswith("own") and takes.own_weights == "refused":
+    if weights.startswith("own") and "own_weights" not in takes:
         return TypeError, "mask"
     return None
 

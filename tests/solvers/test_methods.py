@@ -20,7 +20,9 @@ from solvers import (
     solve_active_set,
     solve_coordinate_descent,
 )
-from solvers.methods import CoordinateDescent, Method, OneRun, Rates, Stages, Takes
+from solvers.methods import CoordinateDescent, Rates, Stages
+from solvers.methods.method import Method
+from solvers.methods.spiking import OneRun
 from tests.processes import run_python
 from tests.reference.problems import random_problem
 
@@ -98,7 +100,7 @@ class Proximal(Method):
     """A toy solver: plain proximal gradient steps."""
 
     name = "proximal"
-    takes = Takes(start=True)
+    takes = ("start", "own_weights")
 
     def search(self, best, prepared):
         problem, start = best.problem, best.start

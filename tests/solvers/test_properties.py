@@ -40,7 +40,7 @@ from tests.tiers import examples
 pytestmark = pytest.mark.property
 
 FIGURES = ("objective", "duality_gap", "kkt_violation")
-NO_PENALTY = {"taken": (True, False), "not negative": (True,), "refused": ()}
+NO_PENALTY = ((True, "zero_penalties"), (False, "signed_zero_penalties"))
 # Shares of the energy, of the objective, and of the square of the largest term of a residual.
 ROUNDING, ROUNDING_OF_TERMS = Fraction(1, 10**10), Fraction(1, 10**30)
 SMALL = Fraction(1.01e-6)
@@ -209,7 +209,7 @@ def scikit_codes(this, signal):
     return code[: len(atoms)] / this.l1
 
 
-@pytest.mark.parametrize("name", methods(mixed_signs=True, zero_penalties="taken"))
+@pytest.mark.parametrize("name", methods(mixed_signs=True, signed_zero_penalties=True))
 def test_an_intercept_has_either_sign_beside_positive_coefficients(name):
     rng = np.random.default_rng(0)
     X = rng.random((50, 8))
@@ -226,7 +226,7 @@ def test_an_intercept_has_either_sign_beside_positive_coefficients(name):
 @pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
 @pytest.mark.parametrize(
     ("name", "positive"),
-    [(name, sign) for name, each in METHODS.items() for sign in NO_PENALTY[each.takes.zero_penalties]],
+    [(name, sign) for name, each in METHODS.items() for sign, zeros in NO_PENALTY if zeros in each.takes],
 )
 @examples(6)
 @given(seed=st.integers(0, 10**6))
