@@ -12,7 +12,7 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
     )
 
 from solvers.certificate.optimality import duality_gap, kkt_violation, objective, penalty_max
-from solvers.derivatives.code_derivatives import CodeDerivatives, CodeGradients
+from solvers.derivatives import CodeDerivatives, CodeGradients
 from solvers.exchange import problem_to_nir
 from solvers.methods import (
     solve_active_set,

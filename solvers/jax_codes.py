@@ -15,7 +15,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.extras import require
-from solvers.derivatives.code_derivatives import LEAVE_OUT, REFUSE, CodeDerivatives
+from solvers.derivatives import LEAVE_OUT, REFUSE, CodeDerivatives
 from solvers.methods import solve_active_set
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import ElasticNet

@@ -17,7 +17,7 @@ from snn.base.describe import Drawn, counted, number, value_range
 from snn.base.locks import cached_property
 from solvers.certificate import compiled
 from solvers.certificate.optimality import Optimality, checked_codes
-from solvers.derivatives.code_derivatives import CodeDerivatives, CodeGradients
+from solvers.derivatives import CodeDerivatives, CodeGradients
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import Codes
 from solvers.results.operations import (

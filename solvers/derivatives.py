@@ -22,11 +22,12 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.locks import cached_property
-from solvers.derivatives.supports import Supports
+from solvers._kernels.factor import solve_on_supports
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoProblem, seen_norms
 from solvers.problem.matrix import MatrixDictionary
+from solvers.workers.blas import load_scipy_linalg
 
 # In units of ||d_i|| ||s||: how close to its bound a correlation, or an entry of a code times ||d_i||^2, is
 # taken to be there.
@@ -34,6 +35,10 @@ AT_BOUND = 1e-10
 # In the same units: a code is solved for once more where its equation is off by more, and smaller entries are
 # rounding.
 ROUNDING = 1e-13
+# Supports of more atoms are solved by LAPACK, one at a time.
+MOST_ATOMS = 96
+# In units of the norms, a solution so many times its right-hand side is that of dependent atoms.
+LARGEST_GROWTH = 1e11
 # Signals that a message names.
 MOST_NAMED = 5
 
@@ -45,6 +50,78 @@ REASONS = {
     NOT_OPTIMAL: "the code of signal {signal} is not optimal (atom {atom}): solve it to a smaller tol",
     DEPENDENT: "atoms in the code of signal {signal} depend on each other",
 }
+
+
+class _Supports:
+    """The atoms of each code, and the matrices ``K = D_S diag(w) D_S^T + diag m_S`` of their equations."""
+
+    def __init__(self, problem: LassoProblem, pointers: np.ndarray, atoms: np.ndarray) -> None:
+        self._problem = problem
+        self._pointers = checks.read_only(pointers.astype(np.int64))
+        self.atoms = checks.read_only(atoms.astype(np.int64))
+        self._sizes = sizes = np.diff(pointers)
+        self.signals = np.arange(problem.n_signals).repeat(sizes)
+        # The Gram matrix is used if it is there, or has fewer entries than all K together.
+        self._has_gram = (
+            problem.atoms.is_matrix
+            and not problem.has_own_weights
+            and (problem.has_gram or (problem.gram_fits and int(sizes @ sizes) > problem.n_atoms**2))
+        )
+
+    def rows(self, entries: np.ndarray) -> sparse.csr_array:
+        """Return numbers of the entries as a matrix, shape (n_signals, n_atoms)."""
+        shape = (self._problem.n_signals, self._problem.n_atoms)
+        return sparse.csr_array((entries, self.atoms, self._pointers), shape=shape)
+
+    def sums(self, entries: np.ndarray) -> np.ndarray:
+        """Return the sums over signals of numbers of the entries, shape (n_atoms,)."""
+        return np.bincount(self.atoms, entries, self._problem.n_atoms)
+
+    def solve(self, entries: np.ndarray, norms: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Return ``K^-1 x`` for numbers x of the entries; NaN where the atoms depend on each other."""
+        solution = np.zeros(len(entries))
+        chosen = chosen & (self._sizes > 0)
+        is_small = chosen & (self._sizes <= (MOST_ATOMS if self._has_gram else 0))
+        if is_small.any():
+            solve_on_supports(
+                self._problem.gram, self._problem.curvatures, self._pointers, self.atoms,
+                checks.read_only(np.flatnonzero(is_small)), checks.read_only(entries), solution,
+            )  # fmt: skip
+        for signal in np.flatnonzero(chosen & ~is_small):
+            part = slice(self._pointers[signal], self._pointers[signal + 1])
+            solution[part] = self._solved(signal, self.atoms[part], entries[part])
+        if len(entries):
+            begins = self._pointers[:-1][self._sizes > 0]
+            grown = np.maximum.reduceat(np.abs(solution * norms), begins)
+            is_known = grown <= LARGEST_GROWTH * np.maximum.reduceat(np.abs(entries / norms), begins)
+            solution[~is_known.repeat(self._sizes[self._sizes > 0])] = np.nan
+        return solution
+
+    def _solved(self, signal: int, atoms: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return ``K^-1 right`` of one signal."""
+        load_scipy_linalg()
+        from scipy.linalg.lapack import dposv
+        from scipy.sparse.linalg import splu
+
+        problem = self._problem
+        curvatures = problem.curvatures[atoms]
+        if not problem.atoms.is_matrix:
+            rows = problem.weighted.atoms.take(atoms)
+            try:
+                return splu(sparse.csc_array(rows @ rows.T + sparse.diags_array(curvatures))).solve(right)
+            except RuntimeError:  # exactly singular
+                return np.full(len(right), np.nan)
+        if self._has_gram:
+            matrix = problem.gram[atoms[:, np.newaxis], atoms]
+        else:
+            rows = weighted = problem.atoms.take(atoms)
+            weights = problem.feature_weights
+            if weights is not None:
+                weighted = rows * (weights if weights.ndim == 1 else weights[signal])
+            matrix = weighted @ rows.T
+        matrix[np.diag_indices(len(atoms))] += curvatures
+        _, solution, status = dposv(matrix, right, lower=1, overwrite_a=1)
+        return solution if status == 0 else np.full(len(right), np.nan)
 
 
 class CodeDerivatives(Described):
@@ -88,14 +165,15 @@ class CodeDerivatives(Described):
             belongs = (rows != 0.0) | ~self._has_bound & (problem.squared_norms > 0.0)
             pointers = np.concatenate([[0], np.cumsum(np.count_nonzero(belongs, axis=1))])
             atoms, self._entries = np.nonzero(belongs)[1], rows[belongs]
-        self.supports = Supports(problem, pointers, atoms)
+        self.supports = _Supports(problem, pointers, atoms)
+        self._at = self.supports.signals, self.supports.atoms
         self._signs = np.sign(self._entries)
         weights = problem.feature_weights
         self._weights = None if weights is None else weights.astype(np.float64, copy=False)
         row = self.supports.signals if len(norms) > 1 else 0
         self._norms = self._seen_norms[row, self.supports.atoms]
-        self._reasons = np.zeros(problem.n_signals, dtype=np.int64)
-        self._atoms = np.zeros(problem.n_signals, dtype=np.int64)
+        # Why each code has no derivative, and the atom that says so.
+        self._reasons, self._atoms = np.zeros((2, problem.n_signals), dtype=np.int64)
         self._solve_once_more()
 
     @property
@@ -105,11 +183,10 @@ class CodeDerivatives(Described):
 
     def vjp(self, upstream: ArrayLike, *, undefined: str = REFUSE) -> CodeGradients:
         """Return the gradients of a loss: `solvers.SparseCodingResult.vjp`."""
-        problem, supports = self.problem, self.supports
-        shape = (problem.n_signals, problem.n_atoms)
+        shape = (self.problem.n_signals, self.problem.n_atoms)
         upstream = checks.real_array("upstream", upstream, shape=shape, meaning="(n_signals, n_atoms)")
         undefined = checks.one_of("undefined", undefined, (REFUSE, LEAVE_OUT))
-        adjoint = self._solved(upstream[supports.signals, supports.atoms], undefined)
+        adjoint = self._solved(upstream[self._at], undefined)
         return CodeGradients(self, adjoint, checks.read_only(self.is_differentiable))
 
     def jvp(
@@ -123,58 +200,64 @@ class CodeDerivatives(Described):
         undefined: str = REFUSE,
     ) -> np.ndarray:
         """Return the changes of codes: `solvers.SparseCodingResult.jvp`."""
-        problem, supports = self.problem, self.supports
+        problem, at = self.problem, self._at
         undefined = checks.one_of("undefined", undefined, (REFUSE, LEAVE_OUT))
-        shape = problem.n_signals, problem.n_features
-        right = np.zeros(len(supports.atoms))
-
-        def correlated(changes: np.ndarray) -> np.ndarray:
-            return problem.atoms.correlate(changes)[supports.signals, supports.atoms]
+        shape: tuple[int, ...] = (problem.n_signals, problem.n_features)
+        # Changes of D_S (w s) are those of features, correlated with the atoms.
+        features = np.zeros(shape)
+        right = np.zeros(len(self._entries))
 
         if signals is not None:
             changes = checks.real_array(
                 "signals", signals, shape=shape, meaning="(n_signals, n_features), as the signals"
             )
-            right += correlated(self.weighted(changes))
+            features += self._weighted(changes)
         changed = None if dictionary is None else _changed_dictionary(problem, dictionary)
         if changed is not None:
-            right += changed.correlate(self.weighted(self.residuals))[supports.signals, supports.atoms]
-            right -= correlated(self.weighted(changed.reconstruct(self.codes)))
+            right += changed.correlate(self._weighted(self._residuals))[at]
+            features -= self._weighted(changed.reconstruct(self._codes))
         for name, change, slope in (("l1", l1, self._signs), ("l2", l2, self._entries)):
             if change is not None:
                 numbers = checks.real_array(
                     name, change, shape=(problem.n_atoms,), meaning="(n_atoms,), a change for each atom"
                 )
-                right -= slope * numbers[supports.atoms]
+                right -= slope * numbers[at[1]]
         if feature_weights is not None:
-            numbers = _like_weights(problem, feature_weights)
-            right += correlated(numbers * self.residuals)
+            weights = problem.feature_weights
+            shape = shape if weights is None else weights.shape
+            numbers = checks.real_array(
+                "feature_weights", feature_weights, shape=shape, meaning="as the weights"
+            )
+            if weights is not None and numbers[weights == 0].any():
+                raise ValueError(
+                    "feature_weights must change by 0 where they are 0, since a signal is not kept there; "
+                    f"got {np.abs(numbers[weights == 0]).max()}"
+                )
+            features += numbers * self._residuals
+        right += problem.atoms.correlate(features)[at]
         tangents = np.zeros((problem.n_signals, problem.n_atoms))
-        tangents[supports.signals, supports.atoms] = self._solved(right, undefined)
+        tangents[at] = self._solved(right, undefined)
         tangents[~self.is_differentiable] = np.nan
         return tangents
 
-    def weighted(self, features: np.ndarray) -> np.ndarray:
+    def _weighted(self, features: np.ndarray) -> np.ndarray:
         """Return rows of features times the weights of features."""
         return features if self._weights is None else self._weights * features
-
-    @cached_property
-    def codes(self) -> sparse.csr_array:
-        """The codes, solved on their supports."""
-        return self.supports.rows(self._entries)
-
-    @cached_property
-    def residuals(self) -> np.ndarray:
-        """s - a D, shape (n_signals, n_features)."""
-        return self.problem.dense_signals() - self.problem.atoms.reconstruct(self.codes)
 
     def _solved(self, right: np.ndarray, undefined: str) -> np.ndarray:
         """Return ``K^-1 right`` of each entry, zero where a code has no derivative; or refuse those."""
         solution = self.supports.solve(right, self._norms, self.is_differentiable)
         lost = np.unique(self.supports.signals[np.isnan(solution)])
         self._reasons[lost] = DEPENDENT
-        if undefined == REFUSE:
-            self._require_differentiable()
+        wrong = np.flatnonzero(self._reasons)
+        if undefined == REFUSE and len(wrong):
+            first = wrong[0]
+            why = REASONS[self._reasons[first]].format(signal=first, atom=self._atoms[first])
+            named = ", ".join(map(str, wrong[:MOST_NAMED])) + (", ..." if len(wrong) > MOST_NAMED else "")
+            raise ValueError(
+                f"codes must have a derivative; got {len(wrong)} of {len(self._reasons)} signals without one "
+                f"({named}): {why}; pass undefined={LEAVE_OUT!r} to leave such signals out"
+            )
         solution[np.isnan(solution)] = 0.0
         return solution
 
@@ -182,7 +265,7 @@ class CodeDerivatives(Described):
         """Solve for the numbers of codes on their supports, and note which codes have no derivative."""
         problem, supports = self.problem, self.supports
         units = self._norms * self._lengths[supports.signals]
-        violations, excess, atoms = self._violations()
+        violations, excess, atoms = self._measure()
         off = supports.signals[np.abs(violations) > ROUNDING * units]
         if len(off):
             is_off = np.zeros(problem.n_signals, dtype=np.bool_)
@@ -190,9 +273,7 @@ class CodeDerivatives(Described):
             correction = supports.solve(violations, self._norms, is_off)
             self._note(np.isnan(correction), DEPENDENT)
             self._entries = self._entries + np.nan_to_num(correction)
-            for name in ("codes", "residuals"):
-                vars(self).pop(name, None)
-            _, excess, atoms = self._violations()
+            _, excess, atoms = self._measure()
         has_bound = self._has_bound[supports.atoms]
         self._note(has_bound & (np.abs(self._entries) * self._norms**2 <= AT_BOUND * units), AT_A_BOUND)
         self._note(has_bound & (np.sign(self._entries) != self._signs), NOT_OPTIMAL)
@@ -203,11 +284,13 @@ class CodeDerivatives(Described):
         if unsaid.any():
             self._reasons[:], self._atoms[:] = AT_A_BOUND, np.argmax(unsaid)
 
-    def _violations(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return how far entries are off their equations, and the atom outside of each support that exceeds
-        its bound most, or comes closest to it, with its excess in units of norms."""
-        problem, at = self.problem, (self.supports.signals, self.supports.atoms)
-        pulls = problem.atoms.correlate(self.weighted(self.residuals))
+    def _measure(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Set codes and residuals; return how far entries are off their equations, and by how much the atom
+        outside of each support that pulls most exceeds its bound, in units of norms, and which it is."""
+        problem, at = self.problem, self._at
+        self._codes = self.supports.rows(self._entries)
+        self._residuals = problem.dense_signals() - problem.atoms.reconstruct(self._codes)
+        pulls = problem.atoms.correlate(self._weighted(self._residuals))
         violations = pulls[at] - problem.l1_weights[at[1]] * self._signs
         violations -= problem.curvatures[at[1]] * self._entries
         excess = problem.penalty.reach(pulls, out=pulls)
@@ -222,18 +305,6 @@ class CodeDerivatives(Described):
         """Note why codes with some entries have no derivative."""
         self._reasons[self.supports.signals[wrong]] = reason
         self._atoms[self.supports.signals[wrong]] = self.supports.atoms[wrong]
-
-    def _require_differentiable(self) -> None:
-        wrong = np.flatnonzero(self._reasons)
-        if not len(wrong):
-            return
-        first = wrong[0]
-        why = REASONS[self._reasons[first]].format(signal=first, atom=self._atoms[first])
-        named = ", ".join(map(str, wrong[:MOST_NAMED])) + (", ..." if len(wrong) > MOST_NAMED else "")
-        raise ValueError(
-            f"codes must have a derivative; got {len(wrong)} of {len(self._reasons)} signals without one "
-            f"({named}): {why}; pass undefined={LEAVE_OUT!r} to leave such signals out"
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -257,7 +328,7 @@ class CodeGradients(Described):
     @cached_property
     def signals(self) -> np.ndarray:
         """``dL/ds = w (q D_S)``, shape (n_signals, n_features); NaN of codes without derivative."""
-        return self._defined(np.array(self.derivatives.weighted(self._reconstruction)))
+        return self._defined(np.array(self.derivatives._weighted(self._reconstruction)))
 
     @cached_property
     def dictionary(self) -> np.ndarray:
@@ -268,13 +339,11 @@ class CodeGradients(Described):
         of = self.derivatives
         # -a, zero where a code has no derivative.
         codes = of.supports.rows(-of._entries * self.is_differentiable[of.supports.signals])
-        slopes = np.where(self.is_differentiable[:, np.newaxis], self.signals, 0.0)
-        rows = sparse.vstack([self._adjoint_rows, codes])
-        features = np.concatenate([of.weighted(of.residuals), slopes])
-        atoms = of.problem.atoms
-        if isinstance(atoms, ConvolutionalDictionary):
-            return checks.read_only(_kernel_products(atoms, rows, features))
-        return checks.read_only(rows.T @ features)
+        slopes = of._weighted(self._reconstruction)
+        return checks.read_only(
+            _products(of.problem.atoms, self._adjoint_rows, of._weighted(of._residuals))
+            + _products(of.problem.atoms, codes, slopes)
+        )
 
     @cached_property
     def l1(self) -> np.ndarray:
@@ -296,7 +365,7 @@ class CodeGradients(Described):
         NaN where a weight is zero: what a signal is there, a problem does not keep.
         """
         weights = self.derivatives.problem.feature_weights
-        gradient = self._reconstruction * self.derivatives.residuals
+        gradient = self._reconstruction * self.derivatives._residuals
         if weights is not None and weights.ndim == 1:
             gradient = gradient.sum(axis=0)
         else:
@@ -319,19 +388,17 @@ class CodeGradients(Described):
         return checks.read_only(gradient)
 
 
-def _kernel_products(
-    atoms: ConvolutionalDictionary, codes: sparse.csr_array, images: np.ndarray
-) -> np.ndarray:
-    """Return the sum over positions and images of entries of codes times patches, of the kernels' shape."""
+def _products(atoms: Dictionary, codes: sparse.csr_array, signals: np.ndarray) -> np.ndarray:
+    """Return the sum over signals of products of code and signal, of the shape of the atoms or kernels."""
+    if not isinstance(atoms, ConvolutionalDictionary):
+        return codes.T @ signals
+    down, right = atoms.plane_strides
     total = np.zeros(atoms.kernels.shape)
-    for code, image in zip(codes.toarray(), images, strict=True):
-        pixels = image.reshape(atoms.signal_shape)
-        height, width = atoms.kernels.shape[1:3]
-        windows: np.ndarray = sliding_window_view(pixels, (height, width), axis=(0, 1))  # type: ignore[call-overload]
-        by_position = code.reshape(*atoms.grid_shape, atoms.n_kernels)
-        products = np.tensordot(by_position, windows[:: atoms.stride, :: atoms.stride], axes=((0, 1), (0, 1)))
-        # Channels come before the pixels of a window.
-        total += products if total.ndim == 3 else np.moveaxis(products, 1, -1)
+    for code, signal in zip(codes.toarray(), signals, strict=True):
+        windows = sliding_window_view(signal.reshape(atoms.plane_shape), atoms.kernel_planes.shape[1:])
+        by_position = code.reshape(*atoms.grid_shape, -1)
+        products = np.tensordot(by_position, windows[::down, ::right], axes=((0, 1), (0, 1)))
+        total += products.reshape(total.shape)
     return total
 
 
@@ -344,15 +411,3 @@ def _changed_dictionary(problem: LassoProblem, changes: ArrayLike) -> Dictionary
         return ConvolutionalDictionary(numbers, atoms.image_shape, atoms.stride) if numbers.any() else None
     numbers = checks.real_array("dictionary", changes, shape=atoms.shape, meaning="(n_atoms, n_features)")
     return MatrixDictionary(numbers) if numbers.any() else None
-
-
-def _like_weights(problem: LassoProblem, changes: ArrayLike) -> np.ndarray:
-    weights = problem.feature_weights
-    shape = (problem.n_signals, problem.n_features) if weights is None else weights.shape
-    numbers = checks.real_array("feature_weights", changes, shape=shape, meaning="as the weights")
-    if weights is not None and numbers[weights == 0].any():
-        raise ValueError(
-            "feature_weights must change by 0 where they are 0, since a signal is not kept there; got "
-            f"{np.abs(numbers[weights == 0]).max()}"
-        )
-    return numbers

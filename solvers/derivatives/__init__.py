@@ -1,1 +1,0 @@
-"""Derivatives of codes with respect to signals, dictionary, penalties and weights of features."""
