@@ -8,7 +8,8 @@ import numpy as np
 
 from snn import SpikingNetwork
 from snn.base import checks
-from snn.exchange import InputConvolution, to_nir
+from snn.exchange import to_nir
+from snn.exchange.nir_graphs import InputConvolution
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.spiking.network import LassoNetwork

@@ -101,7 +101,6 @@ def make_things():
             membrane_potential=[0, 1], synaptic_current=[0, 0], pending=np.zeros((1, 2), dtype=int)
         ),
         snn.exchange.from_nir(graph),
-        snn.exchange.InputConvolution(np.ones((2, 1, 3, 3)), (8, 8), 1),
         problem,
         spiking,
         solvers.solve_active_set(problem).vjp(np.zeros((3, 30))),

@@ -19,7 +19,8 @@ from snn import (
     StencilWeights,
     simulate,
 )
-from snn.exchange import InputConvolution, from_event_data, from_nir, to_event_data, to_nir
+from snn.exchange import from_event_data, from_nir, to_event_data, to_nir
+from snn.exchange.nir_graphs import InputConvolution
 from tests.processes import run_python
 from tests.reference.networks import MODERATE, networks
 from tests.reference.weight_forms import NAMES
@@ -77,13 +78,10 @@ def test_there_and_back(form, data, tmp_path_factory):
         )
     except RunawayError:  # by the input, which the regime does not know
         assume(False)
-    events = came.spikes_by_node(spikes)
-    for name, first, last in zip(names, cuts[:-1], cuts[1:], strict=True):
-        of_node = events.nodes[name].observables["spikes"]
-        train = from_event_data(of_node)
-        assert (train.n_neurons, of_node.t_max) == (last - first, tau * this.duration)
-        for neuron in range(first, last):
-            np.testing.assert_array_equal(train.of(neuron - first), tau * spikes.of(neuron))
+    train = from_event_data(to_event_data(spikes))
+    assert (train.n_neurons, train.stop) == (n, this.duration)
+    np.testing.assert_array_equal(train.times, spikes.times)
+    np.testing.assert_array_equal(train.neurons, spikes.neurons)
 
 
 def grid_weights(rng, n_channels, grid_shape, *, width=3, low=-1.0, high=1.0):
@@ -151,7 +149,7 @@ def test_rows_that_are_filled_up_and_not_in_order():
 
 PLAIN = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0])
 GRID = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (2, 2)), np.arange(8.0))
-SPIKES = simulate(PLAIN, 2.5, record_spikes=True).spikes
+EVEN_AND_ODD = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (2, 2)), np.ones(8))
 
 
 def kernels(n_channels, side=(1, 1), image_shape=(2, 2), stride=1):
@@ -163,28 +161,18 @@ def events(sample=0, kind=nir.EventData, **changes):
     return from_event_data(kind(**{**values, **changes}), sample=sample)
 
 
-def spikes_of(spikes):
-    return from_nir(to_nir(GRID.with_soma_bias(np.ones(8)))).spikes_by_node(spikes)
-
-
 CASES = [
     (to_nir, TYPE, "network", {"network": "network"}),
     *((to_nir, error, name, {"network": PLAIN, name: value}) for error, name, value in (
         (VALUE, "time_constant", 0.0), (VALUE, "input_weights", np.ones(2)),
         (VALUE, "input_weights", np.ones((3, 1))), (VALUE, "input_weights", np.full((2, 1), np.nan)),
-        (TYPE, "input_weights", kernels(1, image_shape=(1, 2))),
         (TYPE, "populations", ["a", "b"]), (VALUE, "populations", {"a": 1}), (VALUE, "populations", {"a": 1, "b": 0, "c": 1}),
         (VALUE, "populations", {"a/b": 2}), (VALUE, "populations", {"": 2}), (VALUE, "populations", {"input": 2}),
         (VALUE, "populations", {"a": 1, "a_synapses": 1}),
     )),
     (to_nir, VALUE, "soma_bias", {"network": GRID, "input_weights": kernels(2)}),
-    (to_nir, VALUE, "input_weights", {"network": GRID.with_soma_bias(np.ones(8)), "input_weights": kernels(3)}),
-    (kernels, VALUE, "kernels", {"n_channels": 2, "side": (3, 4), "image_shape": (4, 5)}),
+    (to_nir, VALUE, "kernels", {"network": EVEN_AND_ODD, "input_weights": kernels(2, (3, 4), (4, 5))}),
     (to_nir, VALUE, "8,192", {"network": SpikingNetwork(sparse.csr_array((9000, 9000)), np.ones(9000))}),
-    (kernels, VALUE, "kernels", {"n_channels": 1, "side": (2,)}),
-    (kernels, VALUE, "kernels", {"n_channels": 1, "side": (4, 2)}),
-    (kernels, TYPE, "image_shape", {"n_channels": 1, "image_shape": 3}),
-    (kernels, VALUE, "stride", {"n_channels": 1, "stride": 0}),
     (from_event_data, TYPE, "data", {"data": "spikes"}),
     (from_event_data, TYPE, "to_event", {"data": nir.TimeGriddedData(np.zeros((1, 2, 3), bool), 0.1)}),
     (events, TYPE, "data", {"kind": nir.ValuedEventData, "value": np.array([[3.0, 1.0]])}),
@@ -196,7 +184,6 @@ CASES = [
     )),
     (to_event_data, VALUE, "spikes", {"spikes": SpikeTrain(times=[6.0], neurons=[0], n_neurons=1, start=5.0, stop=7.0)}),
     (to_event_data, TYPE, "spikes", {"spikes": "spikes"}),
-    (spikes_of, VALUE, "spikes", {"spikes": SPIKES}), (spikes_of, TYPE, "spikes", {"spikes": "spikes"}),
 ]  # fmt: skip
 
 

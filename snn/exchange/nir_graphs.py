@@ -1,0 +1,553 @@
+"""Spiking networks as NIR graphs and back, and spikes as NIR's EventData."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from snn.base import checks
+from snn.base.describe import Described
+from snn.base.extras import require
+from snn.network import SpikingNetwork
+from snn.record.spikes import SpikeTrain, require_record
+from snn.weights import StencilWeights
+
+if TYPE_CHECKING:
+    import nir
+    from numpy.typing import ArrayLike
+
+LARGEST_DENSE = 8192
+"""Neurons whose weights are written as one dense array: 512 MB."""
+
+METADATA = {
+    "start": "all potentials and currents are zero at time 0",
+    "firing": "a neuron fires where its potential reaches the threshold",
+    "ties": "neurons that reach their thresholds in one instant all fire in it",
+}
+"""Conventions that NIR leaves open, written into each graph as text; readers may ignore it."""
+LINEAR = ("Affine", "Linear", "Conv2d")
+BEFORE = {"IF": LINEAR, "LI": ("IF",), **dict.fromkeys(LINEAR, ("Input", "LI")), "Input": ()}
+BEFORE["Output"] = tuple(BEFORE)
+"""Kinds of nodes that are read, and the kinds from which each may get its values."""
+REASONS = {
+    "LIF": ": its membrane potential leaks, and the potential of a neuron here does not",
+    "CubaLIF": ": its membrane potential leaks, and the potential of a neuron here does not",
+    "Delay": ": spikes act at once here",
+}
+PARAMETERS = {"IF": ("v_threshold", "v_reset"), "LI": ("tau", "v_leak")}
+FIXED = {
+    "v_reset": (
+        0,
+        "neurons here are reset to zero and start at zero, and NIR does not say where potentials start",
+    ),
+    "v_leak": (0, "a synapse here has no current without spikes"),
+    "r": (1, "a resistance is a factor of weights and biases"),
+}
+"""The only value of some parameters, and why."""
+
+
+class InputConvolution(NamedTuple):
+    """Weights from the pixels of an image to a network on a grid."""
+
+    kernels: np.ndarray  # (n_channels, n_colours, height, width), one for each channel of the grid
+    image_shape: tuple[int, int]
+    stride: int  # between neighbouring positions, in pixels
+
+
+def to_nir(
+    network: SpikingNetwork,
+    *,
+    input_weights: ArrayLike | InputConvolution | None = None,
+    populations: Mapping[str, int] | None = None,
+    time_constant: float = 1.0,
+) -> nir.NIRGraph:
+    """Return the NIR graph of a network, which starts at rest.
+
+    With D the input weights, beta the soma bias, theta the thresholds and W the weights::
+
+        Input -> Affine(D, beta) -> IF(r=1, v_threshold=theta, v_reset=0) -> Output
+        IF -> LI(tau=1, r=1, v_leak=0) -> Affine(W^T, 0) -> IF
+
+    A spike, a unit impulse, lifts LI by r / tau = 1, which then decays as the synaptic current does; edges
+    into one node add up.  The equations of the graph are those of the network, number for number.
+
+    Parameters
+    ----------
+    network : SpikingNetwork
+        The network.  `StencilWeights` become a Conv2d where biases are equal for all neurons of a channel;
+        all other forms become an array.
+    input_weights : array_like, shape (n_neurons, n_inputs), optional
+        D: what a constant input adds to the soma bias.  Without it the input is one number, which has no
+        effect.
+    populations : mapping of str to int, optional
+        Names and numbers of neurons of consecutive parts of the network, such as layers.  Each becomes an IF
+        node of its own; weights between two of them are left out if all are zero.  By default one population,
+        "neurons".
+    time_constant : float, default 1.0
+        The synaptic time constant in the graph's unit of time: 1e-2 for 10 ms in a graph in seconds.
+
+    Returns
+    -------
+    nir.NIRGraph
+        All arrays are float64.
+    """
+    checks.instance_of("network", network, SpikingNetwork)
+    time_constant = checks.positive_number("time_constant", time_constant)
+    nir = require("nir", extra="nir")
+    # The nodes that drive populations, with thresholds in the shape of each, and the weights between two.
+    drives: dict[str, tuple[Any, np.ndarray]]
+    synapses: dict[tuple[str, str], Any]
+    weights: Any = network.weights
+    is_grid = isinstance(weights, StencilWeights) and populations is None
+    bias = network.soma_bias.reshape(-1, weights.layout[-1])
+    is_uniform = bool((bias == bias[0]).all())
+    if input_weights is None and is_grid and is_uniform:
+        input_weights = InputConvolution(np.zeros((weights.n_channels, 1, 1, 1)), weights.grid_shape, 1)
+    if not isinstance(input_weights, InputConvolution):
+        inputs, drives, synapses = _arrays(nir, network, input_weights, populations, time_constant)
+    elif not is_uniform:
+        raise ValueError(
+            "soma_bias of network must be the same at every position for a convolution; got "
+            f"{bias.min()} to {bias.max()}"
+        )
+    else:
+        inputs, drives, synapses = _convolutions(nir, network, input_weights, time_constant)
+    nodes: list[tuple[str, Any]] = [("input", nir.Input(np.array(inputs)))]
+    edges: list[tuple[str, str]] = []
+    for name, (drive, threshold) in drives.items():
+        shape, output = threshold.shape, "output" if len(drives) == 1 else f"output_{name}"
+        nodes += [
+            (f"input_to_{name}", drive),
+            (name, nir.IF(r=np.ones(shape), v_threshold=threshold, v_reset=np.zeros(shape))),
+            (
+                f"{name}_synapses",
+                nir.LI(tau=np.full(shape, time_constant), r=np.ones(shape), v_leak=np.zeros(shape)),
+            ),
+            (output, nir.Output(np.array(shape))),
+        ]
+        edges += [("input", f"input_to_{name}"), (f"input_to_{name}", name)]
+        edges += [(name, f"{name}_synapses"), (name, output)]
+    for (before, behind), weights in synapses.items():
+        name = f"{before}_to_{behind}"
+        nodes.append((name, weights))
+        edges += [(f"{before}_synapses", name), (name, behind)]
+    if len(dict(nodes)) < len(nodes):
+        raise ValueError(
+            f"populations must have names that leave other nodes theirs; got {', '.join(drives)}"
+        )
+    metadata = {**METADATA, "time constant": time_constant}
+    return nir.NIRGraph(nodes=dict(nodes), edges=edges, metadata=metadata)
+
+
+def to_event_data(spikes: SpikeTrain) -> nir.EventData:
+    """Return spikes as NIR's EventData of one sample.
+
+    Parameters
+    ----------
+    spikes : SpikeTrain
+        Recorded from time 0 on, since EventData has no start.
+
+    Returns
+    -------
+    nir.EventData
+        ``idx`` and ``time`` of shape (1, n_spikes), ``t_max`` the end of the record.
+    """
+    require_record("spikes", spikes)
+    if spikes.start != 0.0:
+        raise ValueError(
+            f"spikes must be recorded from time 0 on, since EventData has no start; got {spikes.start}: make "
+            "a SpikeTrain of the times since then"
+        )
+    nir = require("nir", extra="nir")
+    return nir.EventData(
+        idx=spikes.neurons[np.newaxis].copy(),
+        time=spikes.times[np.newaxis].copy(),
+        n_neurons=spikes.n_neurons,
+        t_max=spikes.stop,
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class ImportedNetwork(Described):
+    """A network that came from a NIR graph, and which neurons are which node's.
+
+    Attributes
+    ----------
+    network : SpikingNetwork
+        The network.
+    populations : dict of str to ndarray of int
+        For each IF node its neurons, in an array of the node's shape.
+    time_constant : float
+        The synaptic time constant in the graph's unit of time: multiply spike times of the network by it.
+    """
+
+    network: SpikingNetwork
+    populations: dict[str, np.ndarray]
+    time_constant: float
+
+
+def from_nir(
+    graph: nir.NIRGraph, *, signal: ArrayLike | None = None, order: Sequence[str] | None = None
+) -> ImportedNetwork:
+    """Return the network that a NIR graph describes.
+
+    Graphs have the form that `to_nir` writes, under any names and in any order::
+
+        Input -> Affine, Linear or Conv2d -> IF -> LI -> Affine, Linear or Conv2d -> IF -> Output
+
+    Edges into one node add up, and one time constant, common to all LI, is the unit of time.  A Conv2d from
+    the neurons of a graph to themselves becomes `StencilWeights`.
+
+    Parameters
+    ----------
+    graph : nir.NIRGraph
+        The graph.
+    signal : array_like, optional
+        Constant values of the Input node; needed unless all weights from it are zero.
+    order : sequence of str, optional
+        The names of the IF nodes in the order in which their neurons are numbered; by default sorted by name,
+        as in a file.  Within a node neurons have the order of its array; but neurons of a 3-D node, (channel,
+        row, column), are numbered by (row, column, channel), as on the grid of `StencilWeights`.
+
+    Returns
+    -------
+    ImportedNetwork
+    """
+    nodes, sources = _checked_graph(require("nir", extra="nir"), graph)
+    signal = _checked_signal([node for node in nodes.values() if node.kind == "Input"], signal)
+    taus = np.concatenate([node.values.ravel() for node in nodes.values() if node.kind == "LI"] or [[1.0]])
+    time_constant = float(taus[0])
+    if (taus != time_constant).any():
+        raise ValueError(
+            f"tau of LI nodes must be one number, the same for all synapses; got {taus.min()} to {taus.max()}"
+        )
+    populations: dict[str, np.ndarray] = {}
+    first = 0
+    for name in _ordered(nodes, order):
+        shape = nodes[name].shape_behind
+        neurons = np.arange(first, first := first + math.prod(shape)).reshape(*shape[1:], *shape[:1])
+        # The channels of a grid come first in NIR, and last here.
+        neurons = neurons.transpose(2, 0, 1) if len(shape) == 3 else neurons.reshape(shape)
+        populations[name] = checks.read_only(neurons)
+    soma_bias, firing_threshold = np.zeros((2, first))
+    for name, neurons in populations.items():
+        firing_threshold[neurons] = nodes[name].values
+        drive = np.zeros(neurons.size)
+        for linear in sources[name]:
+            drive += nodes[linear].bias
+            if not any(nodes[source].kind == "Input" for source in sources[linear]):
+                continue
+            if signal is not None:
+                drive += nodes[linear].times(signal)
+            elif nodes[linear].values.any():
+                raise ValueError(f"signal must be given: node {name!r} depends on it; for none pass zeros")
+        soma_bias[neurons.ravel()] = time_constant * drive
+    return ImportedNetwork(
+        network=SpikingNetwork(_weights(populations, nodes, sources), soma_bias, firing_threshold),
+        populations=populations,
+        time_constant=time_constant,
+    )
+
+
+def from_event_data(data: nir.EventData, *, sample: int = 0) -> SpikeTrain:
+    """Return the spikes of one sample of NIR's EventData, from time 0 to its ``t_max``.
+
+    Parameters
+    ----------
+    data : nir.EventData
+        Events; those with index -1 fill rows up and are left out.  They need not be in the order of time.
+    sample : int, default 0
+        Which sample.
+    """
+    require("nir", extra="nir")
+    if type(data).__name__ != "EventData":
+        raise TypeError(
+            f"data must be an EventData of NIR, without values; got {type(data).__name__}: to_event of a "
+            "TimeGriddedData returns one"
+        )
+    idx, times = np.asarray(data.idx), np.asarray(data.time)
+    if idx.ndim != 2 or idx.shape != times.shape:
+        raise ValueError(
+            f"data must have idx and time of one shape, (n_samples, n_events); got {idx.shape} and "
+            f"{times.shape}"
+        )
+    sample = checks.index("sample", sample, len(idx))
+    is_event = idx[sample] != -1
+    neurons, times = idx[sample][is_event], times[sample][is_event]
+    order = np.argsort(times, kind="stable")
+    with checks.called(neurons="idx of data", times="time of data", stop="t_max of data"):
+        return SpikeTrain(
+            times=times[order], neurons=neurons[order], n_neurons=data.n_neurons, start=0.0, stop=data.t_max
+        )
+
+
+def _arrays(
+    nir: Any, network: SpikingNetwork, given: Any, populations: Mapping[str, int] | None, time_constant: float
+) -> tuple[Any, Any, Any]:
+    """Return the shape of the input, the drives and the weights of populations, as arrays."""
+    n_neurons = network.n_neurons
+    if n_neurons > LARGEST_DENSE:
+        raise ValueError(
+            f"network must have at most {LARGEST_DENSE:,} neurons to be written as a dense array; got "
+            f"{n_neurons:,}: only StencilWeights with one bias for each channel become a convolution"
+        )
+    parts = _parts(populations, n_neurons)
+    given = np.zeros((n_neurons, 1)) if given is None else given
+    given = checks.real_array("input_weights", given, shape=(n_neurons, None), meaning="one row a neuron")
+    scaled, bias = given / time_constant, network.soma_bias / time_constant
+    weights = network.weights.toarray()
+    drives, synapses = {}, {}
+    for target, own in parts.items():
+        drives[target] = nir.Affine(scaled[own], bias[own]), network.firing_threshold[own].copy()
+        for source, sources in parts.items():
+            between = weights[sources, own].T.copy()
+            if between.any() or len(parts) == 1:
+                synapses[source, target] = nir.Affine(between, np.zeros(len(between)))
+    return [given.shape[1]], drives, synapses
+
+
+def _convolutions(
+    nir: Any, network: SpikingNetwork, source: InputConvolution, time_constant: float
+) -> tuple[Any, Any, Any]:
+    """Return shape of the input, drive and weights of a network on a grid; NIR has the channels first."""
+    weights: Any = network.weights
+    bias = network.soma_bias.reshape(weights.layout)[0, 0] / time_constant
+    threshold = np.ascontiguousarray(network.firing_threshold.reshape(weights.layout).transpose(2, 0, 1))
+
+    def convolution(kernels: np.ndarray, grid: Any, bias: Any, stride: int, padding: Any) -> Any:
+        # NIR 1.0.8 takes the rows of a kernel for its columns where it infers the shape of what comes out,
+        # and refuses graphs whose kernels are not square.  Zeros on both sides, of the kernel and of the
+        # image, change nothing.
+        rows, columns = kernels.shape[2:]
+        if (rows - columns) % 2:
+            raise ValueError(
+                "kernels must have sides that are both even or both odd, since NIR infers shapes of square "
+                f"kernels alone; got {rows} x {columns}: add a row or a column of zeros"
+            )
+        down, right = max(columns - rows, 0) // 2, max(rows - columns, 0) // 2
+        return nir.Conv2d(
+            input_shape=grid,
+            weight=np.ascontiguousarray(np.pad(kernels, ((0, 0), (0, 0), (down, down), (right, right)))),
+            stride=(stride, stride),
+            padding=(padding[0] + down, padding[1] + right),
+            dilation=(1, 1),
+            groups=1,
+            bias=bias,
+        )
+
+    kernels, image = source.kernels / time_constant, source.image_shape
+    drive = convolution(kernels, image, bias, source.stride, (0, 0))
+    # NIR's convolution reads: the target at q gets w[l, k, a, b] from q + (a, b) - reach.  Ours sends, so
+    # that offsets have the opposite sign.
+    kernels = weights.values[:, ::-1, ::-1].transpose(3, 0, 1, 2)
+    none = np.zeros(weights.n_channels)
+    between = convolution(kernels, weights.grid_shape, none, 1, weights.reach)
+    inputs = [source.kernels.shape[1], *image]
+    return inputs, {"neurons": (drive, threshold)}, {("neurons", "neurons"): between}
+
+
+def _parts(populations: Mapping[str, int] | None, n_neurons: int) -> dict[str, slice]:
+    """Return the neurons of each population."""
+    populations = {"neurons": n_neurons} if populations is None else populations
+    checks.instance_of("populations", populations, Mapping, hint=": pass {name: number of neurons}")
+    parts, first = {}, 0
+    for name, length in populations.items():
+        if not isinstance(name, str) or not name or "/" in name:
+            raise ValueError(f"populations must have names without a slash, not empty; got {name!r}")
+        end = first + checks.positive_integer(f"populations[{name!r}]", length)
+        parts[name], first = slice(first, end), end
+    if first != n_neurons:
+        raise ValueError(f"populations must have {n_neurons} neurons together; got {first}")
+    return parts
+
+
+class _Node(NamedTuple):
+    """A node that is read: the shapes of the values that it gets and gives, and its parameters."""
+
+    kind: str
+    shape_before: tuple[int, ...]
+    shape_behind: tuple[int, ...]
+    # Thresholds of an IF, tau of an LI; or weights, [target, source], of a Conv2d with row and column.
+    values: np.ndarray = np.empty(0)
+    bias: np.ndarray = np.empty(0)
+    stride: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+
+    def times(self, values: np.ndarray) -> np.ndarray:
+        """Return the products of the weights of a linear node with values."""
+        if self.kind != "Conv2d":
+            return self.values @ values
+        around = [(0, 0), *((side, side) for side in self.padding)]
+        padded = np.pad(values.reshape(self.shape_before), around)
+        windows = sliding_window_view(padded, (1, *self.values.shape[2:]))[:, :, :, 0]
+        windows = windows[:, :: self.stride[0], :: self.stride[1]]
+        return np.tensordot(self.values, windows, axes=([1, 2, 3], [0, 3, 4])).ravel()
+
+
+def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, _Node], dict[str, list[str]]]:
+    """Return the nodes of a graph, and for each the names of the nodes from which it gets its values."""
+    checks.instance_of("graph", graph, nir.NIRGraph)
+    nodes: dict[str, _Node] = {}
+    for name, node in checks.instance_of("nodes of graph", graph.nodes, dict).items():
+        nodes[name] = _node(name, checks.instance_of(f"node {name!r}", node, nir.NIRNode))
+    sources: dict[str, list[str]] = {name: [] for name in nodes}
+    for edge in graph.edges:
+        if not isinstance(edge, tuple | list) or len(edge) != 2:
+            raise TypeError(f"edges of graph must be pairs of names; got {edge!r:.80}")
+        source, target = edge
+        if source not in nodes or target not in nodes:
+            raise ValueError(f"edges of graph must join its nodes; got {edge!r}")
+        if source in sources[target]:
+            raise ValueError(
+                "edges of graph must differ, since readers disagree whether equal ones add up; got "
+                f"{edge!r} twice"
+            )
+        kind, kinds = nodes[source].kind, BEFORE[nodes[target].kind]
+        if kind not in kinds:
+            raise ValueError(
+                f"node {target!r} must get values of {' or '.join(kinds) or 'no'} nodes; got those of "
+                f"{source!r}, of kind {kind}"
+            )
+        shape, wanted = nodes[source].shape_behind, nodes[target].shape_before
+        # Of one length, and in one order if both have several axes.
+        is_flat = 1 in (len(shape), len(wanted))
+        if math.prod(shape) != math.prod(wanted) or (shape != wanted and not is_flat):
+            raise ValueError(f"node {target!r} must get values of shape {wanted}; got {shape}")
+        sources[target].append(source)
+    return nodes, sources
+
+
+def _ordered(nodes: dict[str, _Node], order: Sequence[str] | None) -> list[str]:
+    """Return the names of the IF nodes in the order of their neurons."""
+    names = sorted(name for name, node in nodes.items() if node.kind == "IF")
+    if not names:
+        raise ValueError(f"graph must have a spiking node, nir.IF; got {len(nodes)} of other kinds")
+    if order is None:
+        return names
+    if sorted(checks.instance_of("order", order, Sequence), key=str) != names:
+        raise ValueError(f"order must have each IF node once, {names}; got {list(order)}")
+    return list(order)
+
+
+def _checked_signal(inputs: list[_Node], signal: Any) -> np.ndarray | None:
+    """Return the values of the input as a vector, if they were given."""
+    if len(inputs) > 1:
+        raise ValueError(f"graph must have one node of kind Input; got {len(inputs)}")
+    if signal is None:
+        return None
+    if not inputs:
+        raise ValueError("signal must be None for a graph without a node of kind Input; got one")
+    signal, shape = np.atleast_1d(signal), inputs[0].shape_behind
+    shape = (math.prod(shape),) if signal.ndim == 1 else shape
+    return checks.real_array("signal", signal, shape=shape, meaning="as the Input").ravel()
+
+
+def _weights(
+    populations: dict[str, np.ndarray], nodes: dict[str, _Node], sources: dict[str, list[str]]
+) -> np.ndarray | StencilWeights:
+    """Return the weights, [source, target], as an array, or of a grid where a Conv2d has them."""
+    paths = [
+        (source, name, target)
+        for target in populations
+        for name in sources[target]
+        for synapse in sources[name]
+        for source in sources[synapse]
+    ]
+    for source, name, target in paths:
+        if nodes[name].kind == "Conv2d":
+            if len(populations) > 1 or len(paths) > 1:
+                raise ValueError(
+                    f"node {name!r} must be the only way between the neurons of a graph, from one IF node to "
+                    f"itself, since it is a Conv2d; got {source!r} to {target!r}"
+                )
+            return _stencil(name, nodes[name])
+    weights = np.zeros((sum(neurons.size for neurons in populations.values()),) * 2)
+    for source, name, target in paths:
+        weights[np.ix_(populations[source].ravel(), populations[target].ravel())] += nodes[name].values.T
+    return weights
+
+
+def _stencil(name: str, node: _Node) -> StencilWeights:
+    """Return the weights of a convolution that keeps the grid of a node."""
+    if node.stride != (1, 1) or node.padding != tuple(side // 2 for side in node.values.shape[2:]):
+        raise ValueError(
+            f"node {name!r} must keep the grid of its neurons, by stride 1 and padding by half a side; got "
+            f"weights of shape {node.values.shape}, stride {node.stride} and padding {node.padding}"
+        )
+    values = node.values.transpose(1, 2, 3, 0)[:, ::-1, ::-1]
+    # Outer offsets at which all are zero were added to make kernels square.
+    while values.shape[1] > 1 and not values[:, [0, -1]].any():
+        values = values[:, 1:-1]
+    while values.shape[2] > 1 and not values[:, :, [0, -1]].any():
+        values = values[:, :, 1:-1]
+    rows, columns = node.shape_before[1:]
+    with checks.called(values=f"weight of node {name!r}"):
+        return StencilWeights(values, (rows, columns))
+
+
+def _node(name: str, node: Any) -> _Node:
+    """Return the shapes and parameters of a node, or raise an error if this neuron has no such part."""
+    kind = type(node).__name__
+    if kind not in BEFORE:
+        reason = REASONS.get(kind, "")
+        raise ValueError(f"node {name!r} must be of a kind among {', '.join(BEFORE)}; got {kind}{reason}")
+    if kind in ("Input", "Output"):
+        shapes = getattr(node, f"{kind.lower()}_type")
+        shape = shapes.get(kind.lower()) if isinstance(shapes, dict) else shapes
+        shape = _integers(f"{kind.lower()}_type of node {name!r}", shape)
+        return _Node(kind, shape, shape)
+    if kind in PARAMETERS:
+        positive, zero = PARAMETERS[kind]
+        values = _parameter(name, node, positive)
+        if not (values > 0.0).all():
+            raise ValueError(f"{positive} of node {name!r} must be positive; got {values.min()}")
+        for what in (zero, "r"):
+            given, (fixed, reason) = _parameter(name, node, what, values.shape), FIXED[what]
+            if (given != fixed).any():
+                got = given[given != fixed].flat[0]
+                raise ValueError(f"{what} of node {name!r} must be {fixed}; got {got}: {reason}")
+        return _Node(kind, values.shape, values.shape, values)
+    if kind != "Conv2d":
+        weight = _parameter(name, node, "weight", (None, None))
+        n_targets, n_sources = weight.shape
+        bias = _parameter(name, node, "bias", (n_targets,)) if kind == "Affine" else np.zeros(n_targets)
+        return _Node(kind, (n_sources,), (n_targets,), weight, bias)
+    weight = _parameter(name, node, "weight", (None,) * 4)
+    bias = _parameter(name, node, "bias", weight.shape[:1])
+    grid, stride, padding, dilation = (
+        _integers(f"{what} of node {name!r}", getattr(node, what), least=least, length=2)
+        for what, least in (("input_shape", 1), ("stride", 1), ("padding", 0), ("dilation", 1))
+    )
+    if dilation != (1, 1) or node.groups != 1:
+        raise ValueError(
+            f"node {name!r} must have dilation 1 and one group; got {dilation} and {node.groups!r:.80}"
+        )
+    sides = zip(grid, weight.shape[2:], stride, padding, strict=True)
+    positions = tuple((side + 2 * pad - kernel) // step + 1 for side, kernel, step, pad in sides)
+    if min(positions) < 1:
+        raise ValueError(f"node {name!r} must have kernels no larger than its padded image; got {grid}")
+    bias, behind = np.repeat(bias, math.prod(positions)), (len(weight), *positions)
+    return _Node(kind, (weight.shape[1], *grid), behind, weight, bias, stride, padding)
+
+
+def _parameter(name: str, node: Any, what: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
+    """Return a parameter of a node as a float64 array; without a shape, with any number of axes."""
+    value = getattr(node, what)
+    shape = np.shape(value) if shape is None else shape
+    return checks.real_array(f"{what} of node {name!r}", value, shape=shape)
+
+
+def _integers(label: str, value: Any, *, least: int = 1, length: int | None = None) -> tuple[int, ...]:
+    """Return one integer or several as a tuple; with a length, one is for all."""
+    values = np.atleast_1d(value)
+    is_as_long = values.size > 0 if length is None else values.size in (1, length)
+    if values.dtype.kind not in "iu" or values.ndim != 1 or not is_as_long or (values < least).any():
+        raise ValueError(
+            f"{label} must be {length or 'some'} integers of at least {least}; got {value!r:.80}"
+        )
+    return tuple(np.broadcast_to(values, length or values.shape).tolist())
