@@ -47,7 +47,7 @@ help:
 # Most of a first run is compilation, so two processes share the work; the report of the second comes last.
 demo: $(VENV)/.installed
 	@mkdir -p $(OUTPUT)
-	@{ $(RUN) -m examples.three_neurons --output $(OUTPUT) && $(RUN) -m examples.learn_photographs \
+	@{ $(RUN) -m examples.three_neurons --output $(OUTPUT) && $(RUN) -m examples.learn photographs \
 		--samples 20000 --held-out 1000 --learners --output $(OUTPUT); } > $(OUTPUT)/report.txt 2> $(OUTPUT)/report.err & \
 	second=$$!; $(RUN) -m examples.photograph --output $(OUTPUT); done=$$?; \
 	wait $$second || { cat $(OUTPUT)/report.err; exit 1; }; cat $(OUTPUT)/report.txt; rm $(OUTPUT)/report.*; exit $$done
@@ -84,10 +84,9 @@ benchmark: $(VENV)/.installed-test
 	@$(RUN) -m tests.benchmarks $(ARGS)
 
 learn: $(VENV)/.installed-test
-	@$(RUN) -m examples.learn_photographs --seeds $(SEEDS) --output $(OUTPUT)
-	@$(RUN) -m examples.learn_digits --seeds $(SEEDS) --output $(OUTPUT)
-	@$(RUN) -m examples.learn_scenes --seeds $(SEEDS) --online-batch 256 --output $(OUTPUT)
-	@$(RUN) -m examples.denoise_photograph --output $(OUTPUT)
+	@$(RUN) -m examples.learn photographs --seeds $(SEEDS) --output $(OUTPUT)
+	@$(RUN) -m examples.learn digits --seeds $(SEEDS) --output $(OUTPUT)
+	@$(RUN) -m examples.learn scenes --seeds $(SEEDS) --online-batch 256 --output $(OUTPUT)
 
 docs: $(VENV)/.installed-test
 	@$(INSTALL) --editable '.[docs]'

@@ -6,11 +6,10 @@ import warnings
 from contextlib import ExitStack
 
 SECTIONS = {
-    "network": ("one_neuron", "three_neurons", "why_it_fired", "live_input"),
-    "codes": ("read_outs", "choose_penalty"),
-    "images": ("photograph", "missing_pixels", "convolution", "video"),
-    "learning": ("local_updates", "learn_atoms"),
-    "chips": ("bits", "imperfect_neurons", "operations"),
+    "network": ("one_neuron", "why_it_fired", "live_input"),
+    "codes": ("read_outs", "choose_penalty", "operations"),
+    "images": ("video",),
+    "learning": ("learn_atoms", "own_rule"),
 }
 """Folders of `examples/gallery`, and their scripts without ``plot_`` and ``.py``."""
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from dictlearn import join_channels, learn_dictionary
 from examples._data import grey_photograph, patch_signals, photographs
+from solvers import LassoProblem
 
 SIDE = 12
 N_ATOMS = 144
@@ -39,3 +40,9 @@ def learned_atoms(n_samples: int = N_SAMPLES, *, n_jobs: int | None = None) -> n
     learner = learn_dictionary(signals, N_ATOMS, penalty=0.1, n_samples=n_samples, rng=0, n_jobs=n_jobs)
     atoms = join_channels(learner.dictionary)[np.argsort(-learner.memory["usage"], kind="stable")]
     return atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
+
+
+def network_problem(atoms: np.ndarray, pixels: np.ndarray, share: float) -> LassoProblem:
+    """Return the problem of coding a piece, without its mean, at a share of the largest penalty."""
+    signal = pixels - pixels.mean()
+    return LassoProblem(atoms, signal[np.newaxis], share * float((atoms @ signal).max()), positive=True)

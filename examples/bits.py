@@ -1,11 +1,9 @@
-"""How many bits, which step: a LASSO on digital neurons, against its exact solution.
+"""How many bits, which step: a LASSO on digital neurons, against its exact solution. Three minutes.
 
 Three dictionaries of 256 or 128 atoms: random ones, patches of photographs, and atoms that the two-phase
 network learned from such patches.  Networks in integers code held-out signals, and every code has its
 certified gap.  Drawn are medians over the signals; a ring marks what suffices for 1 % of 1/2 ||signal||^2.
-The last panel asks whether learning makes up for few bits: held-out patches are coded with weights of few
-bits by a dictionary before it learned, by one that learned in float64, and by one whose weights had as few
-bits while they learned.
+What few bits do to learning: `examples.learn_quantised`.
 
     python -m examples.bits [--output DIR] [--signals N] [--duration T] [--samples N] [--bits B [B ...]]
 """
@@ -14,23 +12,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn import (
-    LearningSettings,
     learn_dictionary,
     normalise,
     random_dictionary,
     random_patches,
     remove_mean,
 )
-from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
+from examples._common import BLUE, GREEN, ORANGE, PURPLE, RED, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
-from examples._sweep import Sweep, sweep
 from examples.lava_lca import LCA1Layer, LCA2Layer
 from snn import Clock
 from snn.digital import DigitalFormat, FixedPoint
@@ -53,7 +51,6 @@ STEP_REGISTERS = (16, 20, 24)
 DELAYS = (0, 1, 2, 4, 8)
 STEP = 1 / 8
 COLOURS = {"random": BLUE, "patches": ORANGE, "learned": GREEN}
-BEFORE, AFTER, QUANTISED = "before learning", "learned in float64", "learned with so few bits"
 # What no axis varies: weights and drives that do not limit what is measured.
 FORM = DigitalFormat(weights=FixedPoint(bits=12), bias=FixedPoint(bits=16))
 
@@ -71,15 +68,99 @@ RULES = {
     ),
 }
 LCA_STEPS = 3000
+LABELS = {
+    "weight_bits": "bits of a weight",
+    "register_bits": "bits of potentials and currents",
+    "delay": "steps of delay",
+    "time_step": "step, in synaptic time constants",
+    "relative_gap": "certified gap / (1/2 ||signal||²)",
+    "relative_excess": "objective above the optimum / optimum",
+}
+
+
+@dataclass
+class Sweep:
+    """Figures along an axis, each of shape (n_values, n_signals)."""
+
+    axis: str
+    values: np.ndarray
+    figures: dict[str, np.ndarray]
+
+    def medians(self, figure: str = "relative_gap") -> np.ndarray:
+        return np.median(self.figures[figure], axis=1)
+
+    def enough(self, figure: str = "relative_gap", within: float = 0.01) -> float | None:
+        """Return from which value on all are good enough; of a step the longest, of a delay up to which."""
+        good = self.medians(figure) <= within
+        if self.axis == "time_step":
+            return float(self.values[good].max()) if good.any() else None
+        order = slice(None) if self.axis == "delay" else slice(None, None, -1)
+        n_good = int(np.cumprod(good[order]).sum())
+        return self.values[order][n_good - 1].item() if n_good else None
+
+    def draw(self, ax: Axes, figure: str = "relative_gap", **style: Any) -> None:
+        """Draw medians, with a ring where they come within 1 %."""
+        medians, knee = self.medians(figure), self.enough(figure)
+        (line,) = ax.plot(self.values, medians, **{"marker": "o", "markersize": 4, **style})
+        if knee is not None:
+            ring = {"markersize": 10, "markerfacecolor": "none", "color": line.get_color()}
+            ax.plot([knee], medians[self.values == knee], "o", **ring)
+        ax.axhline(0.01, color="0.6", linewidth=0.8)
+        ax.set(xlabel=LABELS[self.axis], ylabel=LABELS[figure], yscale="log")
+        if self.axis == "time_step":
+            ax.set_xscale("log", base=2)
+
+
+def sweep(
+    problem: LassoProblem,
+    axis: str,
+    values: Sequence[Any],
+    form: DigitalFormat,
+    *,
+    time_step: float = 0.25,
+    duration: float = 500.0,
+    refine: bool = False,
+) -> Sweep:
+    """Solve a problem with digital neurons for all values of an axis."""
+    exact = solve_active_set(problem)
+    wanted = exact.codes != 0.0
+    figures: dict[str, list[np.ndarray]] = {}
+    for value in values:
+        with warnings.catch_warnings():  # a gap is what is asked for, not an accident
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            how = Clock(value if axis == "time_step" else time_step, varied(form, axis, value))
+            method = Stages if refine else DigitalOneWindow
+            result = solve(problem, method(duration, how), tol=1e-9)
+        found = result.codes != 0.0
+        both = (found & wanted).sum(axis=1)
+        for name, of_signals in {
+            "relative_gap": result.relative_gap,
+            "relative_excess": np.maximum(result.objective - exact.objective, 0.0) / exact.objective,
+            "support_recall": both / np.maximum(wanted.sum(axis=1), 1),
+            "support_precision": both / np.maximum(found.sum(axis=1), 1),
+            "n_spikes": result.n_steps,
+            "ran_away": result.info["ran_away"],
+        }.items():
+            figures.setdefault(name, []).append(of_signals)
+    return Sweep(axis, np.array(values), {name: np.stack(each) for name, each in figures.items()})
+
+
+def varied(form: DigitalFormat, axis: str, value: Any) -> DigitalFormat:
+    """Return a format with the value of an axis; a step of time is not of the format."""
+    if axis == "weight_bits":
+        return replace(form, weights=replace(form.weights, bits=value))
+    if axis == "register_bits":
+        return replace(form, potential_bits=value, current_bits=value)
+    return replace(form, delay=value) if axis == "delay" else form
 
 
 class Sweeps(NamedTuple):
-    """What the panels show, by the name of the dictionary."""
+    """What the panels show, by the name of the dictionary; steps by the width of registers."""
 
     bits: dict[str, Sweep]
     refined: dict[str, Sweep]
     registers: dict[str, Sweep]
-    steps: Sweep
+    steps: dict[int, Sweep]
     delays: dict[str, Sweep]
 
 
@@ -112,72 +193,38 @@ def scaled(dictionary: np.ndarray, signals: np.ndarray) -> LassoProblem:
     return LassoProblem(dictionary, signals / (SHARE * penalty_max(dictionary, signals))[:, np.newaxis], 1.0)
 
 
-def training_patches(n: int) -> np.ndarray:
-    return patch_signals(held_out(photographs())[0], SIDE, n, seed=2, contrast=LEAST_CONTRAST)
-
-
 def test_patches(n: int) -> np.ndarray:
     return patch_signals(held_out(photographs())[1], SIDE, n, seed=3, contrast=LEAST_CONTRAST)
 
 
-def learn(n_samples: int, bits: int | None) -> np.ndarray:
-    """Return a dictionary learned from patches; its weights are floats, or rounded by chance to `bits`."""
-    form = None if bits is None else FixedPoint(bits=bits, sign="non-negative", rounding="stochastic")
-    settings = LearningSettings(penalty=PENALTY, weight_format=form)
-    signals = training_patches(min(n_samples, 50_000))
+def learn(n_samples: int) -> np.ndarray:
+    """Return a dictionary learned from patches."""
+    images = held_out(photographs())[0]
+    signals = patch_signals(images, SIDE, min(n_samples, 50_000), seed=2, contrast=LEAST_CONTRAST)
     start = random_dictionary(N_LEARNED, signals.shape[1], rng=0)
     return learn_dictionary(
-        signals, start=start, settings=settings, n_samples=n_samples, rng=0, n_jobs=1
+        signals, start=start, penalty=PENALTY, n_samples=n_samples, rng=0, n_jobs=1
     ).dictionary
 
 
 def measure(every: Mapping[str, LassoProblem], bits: Sequence[int], duration: float) -> Sweeps:
     """Return the sweeps of all dictionaries."""
 
-    def each(axes: Mapping[str, Sequence], **options: object) -> dict[str, Sweep]:
+    def each(axis: str, values: Sequence[int], **options: Any) -> dict[str, Sweep]:
         options = {"time_step": STEP, "duration": duration} | options
-        return {name: sweep(problem, axes, FORM, **options) for name, problem in every.items()}
+        return {name: sweep(problem, axis, values, FORM, **options) for name, problem in every.items()}
+
+    def steps(registers: int) -> Sweep:
+        form = varied(FORM, "register_bits", registers)
+        return sweep(every["random"], "time_step", TIME_STEPS, form, duration=duration)
 
     return Sweeps(
-        bits=each({"weight_bits": bits}),
-        refined=each({"weight_bits": bits}, refine=True),
-        registers=each({"register_bits": REGISTER_BITS}),
-        steps=sweep(
-            every["random"],
-            {"time_step": TIME_STEPS, "register_bits": STEP_REGISTERS},
-            FORM,
-            duration=duration,
-        ),
-        delays=each({"delay": DELAYS}, time_step=1 / 4),
+        bits=each("weight_bits", bits),
+        refined=each("weight_bits", bits, refine=True),
+        registers=each("register_bits", REGISTER_BITS),
+        steps={registers: steps(registers) for registers in STEP_REGISTERS},
+        delays=each("delay", DELAYS, time_step=1 / 4),
     )
-
-
-def learning_curves(
-    n_signals: int, n_samples: int, bits: Sequence[int], learned: np.ndarray, duration: float
-) -> dict[str, list[float]]:
-    """Return the mean objective of held-out patches for each number of bits, by dictionary.
-
-    The last entry of each is the objective of exact codes."""
-    signals = test_patches(n_signals)
-    start = random_dictionary(N_LEARNED, signals.shape[1], rng=0)
-
-    def objective(dictionary: np.ndarray, n_bits: int | None) -> float:
-        problem = LassoProblem(dictionary, signals, PENALTY, positive=True)
-        if n_bits is None:
-            return float(solve_active_set(problem).objective.mean())
-        form = DigitalFormat(weights=FixedPoint(bits=n_bits), bias=FORM.bias)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            result = solve(problem, DigitalOneWindow(duration, Clock(STEP, form)), tol=1e-9)
-        return float(result.objective.mean())
-
-    curves: dict[str, list[float]] = {
-        name: [objective(dictionary, n) for n in (*bits, None)]
-        for name, dictionary in ((BEFORE, normalise(start)[0]), (AFTER, learned))
-    }
-    few = [learn(n_samples, n) for n in bits]
-    curves[QUANTISED] = [objective(dictionary, n) for dictionary, n in zip(few, bits, strict=True)]
-    return curves
 
 
 def rules_table(problem: LassoProblem, duration: float) -> list[tuple[str, ...]]:
@@ -207,40 +254,27 @@ def rules_table(problem: LassoProblem, duration: float) -> list[tuple[str, ...]]
     return rows
 
 
-def draw(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequence[int]) -> Figure:
+def draw(sweeps: Sweeps) -> Figure:
     picture = figure(13.0, 7.6)
     axes = picture.subplots(2, 3)
     for name, colour in COLOURS.items():
         style = {"color": colour, "label": name}
         sweeps.bits[name].draw(axes[0, 0], **style)
-        dashed = {"color": colour, "label": f"{name}, stages", "linestyle": "--"}
-        sweeps.refined[name].draw(axes[0, 0], **dashed)
+        sweeps.refined[name].draw(axes[0, 0], color=colour, label=f"{name}, stages", linestyle="--")
         sweeps.bits[name].draw(axes[0, 1], figure="relative_excess", **style)
         sweeps.registers[name].draw(axes[0, 2], **style)
         sweeps.delays[name].draw(axes[1, 1], **style)
     axes[0, 0].set(title="weights", ylim=(1e-6, 1e2))
     axes[0, 1].set(title="weights: the objective itself", ylim=(1e-7, 10.0))
     axes[0, 2].set(title="width of potentials and currents")
-    axes[1, 0].set_prop_cycle(color=(RED, PURPLE, BLUE))
-    sweeps.steps.draw(axes[1, 0], axis="time_step")
+    for (registers, steps), colour in zip(sweeps.steps.items(), (RED, PURPLE, BLUE), strict=True):
+        steps.draw(axes[1, 0], color=colour, label=f"registers of {registers} bits")
     axes[1, 0].set(title="steps, random dictionary")
     axes[1, 1].set(title="delay, steps of 1/4")
-    ax = axes[1, 2]
-    for name, colour in ((BEFORE, GREY), (AFTER, GREEN), (QUANTISED, RED)):
-        ax.plot(learned_bits, curves[name][: len(learned_bits)], "o-", markersize=4, color=colour, label=name)
-    ax.axhline(curves[AFTER][-1], color=GREEN, linestyle=":", linewidth=1.0, label="exact codes")
-    ax.set(
-        title="before and after learning",
-        xlabel="bits of a weight",
-        ylabel="mean objective, held-out patches",
-    )
-    places = {axes[0, 0]: "upper right", axes[1, 1]: (0.2, 0.62)}
-    for ax in axes.flat:
-        # The mark, drawn with the first sweep, is named last.
-        handles = sorted(
-            ax.get_legend_handles_labels()[0], key=lambda line: line.get_label().startswith("within")
-        )
-        ax.legend(handles=handles, frameon=False, fontsize=7.5, loc=places.get(ax, "best"))
+    axes[1, 0].legend(frameon=False, fontsize=7.5)
+    axes[1, 2].set_axis_off()
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    axes[1, 2].legend(handles, labels, frameon=False, loc="center")
     return picture
 
 
@@ -255,58 +289,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.error("signals, samples and duration must be positive, and bits at least 2")
 
     bits = sorted(set(options.bits))
-    learned = learn(options.samples, None)
-    every = problems(learned, options.signals)
+    every = problems(learn(options.samples), options.signals)
     sweeps = measure(every, bits, options.duration)
-    learned_bits = [n for n in bits if n <= 10]
-    curves = learning_curves(options.signals, options.samples, learned_bits, learned, options.duration)
-    report(sweeps, curves, learned_bits)
+    report(sweeps)
     print("\nRules, at Loihi's widths, on random atoms; tol 1e-4:")
     rules = rules_table(every["random"], options.duration)
     print(table(("rule", "gap", "messages", "gap, stages", "messages, stages"), rules))
-    save(draw(sweeps, curves, learned_bits), options.output, "bits.png")
+    save(draw(sweeps), options.output, "bits.png")
     return 0
 
 
-def report(sweeps: Sweeps, curves: Mapping[str, list[float]], learned_bits: Sequence[int]) -> None:
-    rows = []
+def report(sweeps: Sweeps) -> None:
+    rows, knees = [], []
     for name in sweeps.bits:
         for label, one in ((name, sweeps.bits[name]), (f"{name}, stages", sweeps.refined[name])):
-            for row in one.rows():
-                figures = (
-                    f"{row['median_relative_gap']:.1e}",
-                    f"{row['worst_relative_gap']:.1e}",
-                    f"{row['median_relative_excess']:.1e}",
-                    f"{row['median_support_recall']:.2f}",
-                    f"{row['median_support_precision']:.2f}",
-                    f"{row['median_n_spikes']:.0f}",
-                    f"{row['n_ran_away']}",
+            gap, excess, recall, precision, spikes, _ = (one.medians(figure) for figure in one.figures)
+            worst, lost = one.figures["relative_gap"].max(axis=1), one.figures["ran_away"].sum(axis=1)
+            rows += [
+                (
+                    label, str(one.values[k]), f"{gap[k]:.1e}", f"{worst[k]:.1e}", f"{excess[k]:.1e}",
+                    f"{recall[k]:.2f}", f"{precision[k]:.2f}", f"{spikes[k]:.0f}", str(int(lost[k])),
                 )
-                rows.append((label, str(row["weight_bits"]), *figures))
-    print(
-        table(("dictionary", "bits", "gap", "worst", "excess", "recall", "precision", "spikes", "lost"), rows)
-    )
-    knees = []
-    for name in sweeps.bits:
+                for k in range(len(gap))
+            ]  # fmt: skip
         for quantity, label in (("relative_gap", "certified gap"), ("relative_excess", "of the optimum")):
-            found = [
-                bits
-                for group in (sweeps.bits, sweeps.refined, sweeps.registers)
-                for _, bits in group[name].needed(figure=quantity)
-            ]
-            knees.append((name, label, *map(str, found)))
+            groups = (sweeps.bits, sweeps.refined, sweeps.registers)
+            knees.append((name, label, *(str(group[name].enough(quantity)) for group in groups)))
+    heads = ("dictionary", "bits", "gap", "worst", "excess", "recall", "precision", "spikes", "lost")
+    print(table(heads, rows))
     print("\nThis many bits for 1 %:")
     print(table(("dictionary", "1 %", "weights", "weights, stages", "potentials and currents"), knees))
-    print("\nMean objective of held-out patches, by the bits of a weight:")
-    lines = [(name, *(f"{value:.4f}" for value in values)) for name, values in curves.items()]
-    heads = ("dictionary", *map(str, learned_bits), "exact")
-    print(table(heads, [line + ("",) * (len(heads) - len(line)) for line in lines]))
     print("\nLongest step within 1 %, by the width of registers:")
-    print(
-        table(
-            ("bits", "step"), [(str(r["register_bits"]), str(s)) for r, s in sweeps.steps.needed("time_step")]
-        )
-    )
+    print(table(("bits", "step"), [(str(bits), str(one.enough())) for bits, one in sweeps.steps.items()]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Kernels learned from photographs by spiking codes, beside sporco's; a colour photograph coded in kernels.
+"""Kernels learned from photographs by spiking codes, beside sporco's; a colour photograph. Two minutes.
 
 Three learners get the same crops of photographs, the same start and the same penalty: spiking codes with
 sums of what they say (`dictlearn.KernelLearner`), and sporco's two learners, online and batch.  Kernels
@@ -39,7 +39,6 @@ from dictlearn.images.kernels import Crops, random_kernels
 from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, ORANGE, PURPLE, SKY, figure, parser, save, signal_to_noise, table
 from examples._data import grey_photograph, photograph_as_it_comes
-from examples._results import write_results
 from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set
 
 KERNEL_SIDE = 8
@@ -248,9 +247,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         picture, figures = colour_picture(8 if options.small else 48, 1, 80 if options.small else None)
         print(", ".join(f"{name} {value:.4g}" for name, value in figures.items()))
         save(picture, options.output, "colour_kernels.webp")
-        write(
-            options.output / "colour_kernels.json", {name: round(value, 6) for name, value in figures.items()}
-        )
     return 0
 
 
@@ -297,22 +293,6 @@ def compare(output: Path, peer: str, *, small: bool) -> None:
         print("sporco is not installed: pass --peer PYTHON, an interpreter that has it, to compare")
     print()
     save(draw_courses(courses, shares, start), output, "kernels.png")
-    results = {
-        name: {
-            "seconds": np.round(course.seconds, 3).tolist(),
-            "passes": [None if np.isnan(n) else round(float(n), 4) for n in course.passes],
-            "objective / energy": np.round(shares[name], 6).tolist(),
-            "coefficients": round(sizes[name], 1),
-        }
-        for name, course in courses.items()
-    }
-    results["start"] = {"objective / energy": round(start, 6)}
-    write(output / "kernels.json", results)
-
-
-def write(path: Path, results: dict) -> None:
-    write_results(path, results)
-    print(f"figures: {path}")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ from dictlearn import (
 from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
-from examples._results import write_results
 
 PATCH_SIZE = 8
 PENALTY = 0.1
@@ -196,14 +195,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     heads = ("learned from", "objective", "half range", "above all pixels", "spikes a sample", "consistency")
     print(table(heads, rows))
     save(draw(results, chosen), options.output, "missing_pixels.png")
-    numbers = {
-        way.name: [
-            {key: value for key, value in run.items() if key != "learner"} for run in results[way.name]
-        ]
-        for way in chosen
-    }
-    conditions = {"samples": options.samples, "atoms": options.atoms, "seeds": options.seeds, "runs": numbers}
-    write_results(options.output / "missing_pixels.json", conditions)
     return 0
 
 

@@ -27,7 +27,6 @@ from dictlearn import (
 )
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
-from examples._results import write_results
 from snn.digital import FixedPoint
 
 PATCH_SIZE = 8
@@ -156,8 +155,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     heads = ("bits", *(f"{what}: {name}" for what in ("dictionary", "network") for name in short))
     print(table(heads, rows))
     save(draw(results, exact, options.bits), options.output, "quantised_learning.png")
-    numbers = {"samples": options.samples, "atoms": options.atoms, "float64": exact, "runs": results}
-    write_results(options.output / "quantised_learning.json", numbers)
     return 0
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from examples._common import parser
 from examples._history import CodeHistory, code_history
-from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, piece
+from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, network_problem, piece
 from solvers import LassoProblem
 
 FILE, CONSTANT = "recorded_runs.js", "RECORDED_RUNS"
@@ -32,20 +32,9 @@ LEAST_POWER = -8.0
 
 
 def problem_of(atoms: np.ndarray, pixels: np.ndarray, share: float) -> LassoProblem:
-    """Return the problem of a piece at a share of the largest penalty, from integers as they are written.
-
-    Parameters
-    ----------
-    atoms : ndarray of int8, shape (n_atoms, SIDE**2)
-        Brought to unit norm here.
-    pixels : ndarray of uint8, shape (SIDE**2,)
-        Coded without their mean, in units of 255.
-    share : float
-        Of the smallest penalty at which the code is zero.
-    """
+    """Return the problem of a piece at a share of the largest penalty, from integers as they are written."""
     atoms = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
-    signal = (pixels - pixels.mean()) / 255.0
-    return LassoProblem(atoms, signal[np.newaxis], share * float((atoms @ signal).max()), positive=True)
+    return network_problem(atoms, pixels / 255.0, share)
 
 
 def history_of(atoms: np.ndarray, pixels: np.ndarray, share: float) -> CodeHistory:

@@ -4,7 +4,6 @@ import enum
 import importlib
 import importlib.metadata
 import inspect
-import json
 import re
 import tomllib
 from fnmatch import fnmatch
@@ -14,7 +13,6 @@ import pytest
 from PIL import Image
 
 import snn
-from examples._results import compact
 from tests.processes import run_python
 from tests.release.public_api import MODULES, exported, module_of
 
@@ -121,9 +119,3 @@ def test_pictures_of_the_documentation_are_light():
         assert wanted, f"{path}: python -m examples._pictures {path.relative_to(ROOT)}"
         assert path.stat().st_size < 800_000
     assert sum(path.stat().st_size for path in pictures) < 6_000_000
-
-
-def test_results_are_rows_and_not_indented():
-    for path in (ROOT / "docs/results").glob("*.json"):
-        text = path.read_text(encoding="utf-8")
-        assert text == compact(json.loads(text)) + "\n", f"{path}: examples._results.write_results"

@@ -6,7 +6,7 @@ import numpy as np
 
 from dictlearn import join_channels
 from examples._common import photograph
-from examples.learn_photographs import task as photographs
+from examples.learn import task as data_of_paper
 from tests.benchmarks.unseen_combinations import generate
 
 __all__ = ["PENALTY", "TASKS", "Task", "by_spams", "photograph", "task"]
@@ -39,7 +39,7 @@ def task(name: str, n_samples: int) -> Task:
         codes = rng.standard_normal((n_samples + 500, 64)) * (rng.random((n_samples + 500, 64)) < 0.06)
         signals = codes @ atoms / np.sqrt(64.0)
         return Task(signals[:n_samples], signals[n_samples:], 64)
-    patches = photographs(n_signals=n_samples, n_held_out=500)
+    patches = data_of_paper("photographs", n_signals=n_samples, n_held_out=500)
     if name == "split patches, 256 x 128":
         return Task(patches.signals, patches.held_out, 256, positive_atoms=True)
     return Task(join_channels(patches.signals), join_channels(patches.held_out), 256)

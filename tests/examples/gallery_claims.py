@@ -20,13 +20,6 @@ def one_neuron(of: Variables) -> None:
     assert len(of.fired) >= 5
 
 
-def three_neurons(of: Variables) -> None:
-    """Neuron 1 fires once; the others settle at the rates of the exact solution."""
-    assert of.run.spike_counts[1] == 1
-    assert of.optimum[1] == 0.0
-    assert np.abs(of.run.spike_rate - of.optimum).max() < 2.0 / of.run.duration
-
-
 def why_it_fired(of: Variables) -> None:
     """The drive alone would have been enough much earlier; the bars add up to the threshold."""
     assert of.why.charges["bias"] > 2.0 * of.why.firing_threshold
@@ -44,17 +37,6 @@ def live_input(of: Variables) -> None:
     assert rates[0] > rates[1]
 
 
-def finds_its_code(of: Variables) -> None:
-    """The network starts again several times, with spikes that are worth less; the gap falls to 1e-5."""
-    scales = np.array([stage.scale for stage in of.history.stages])
-    assert len(scales) > 3
-    assert (np.diff(scales[:5]) < 0.0).all()
-    assert scales[-1] < 1e-3 * scales[0]
-    assert (np.diff(of.history.duality_gap) <= 0.0).all()
-    assert of.history.relative_gap[-1] <= 1e-5
-    assert np.abs(of.history.codes[-1] - of.history.optimum).max() < 0.02 * of.history.optimum.max()
-
-
 def read_outs(of: Variables) -> None:
     """Rates take ten times the spikes for a digit; refined, all eight digits take fewer than their three."""
     rates, _, window, refined = (line.get_xydata() for line in of.ax.lines)
@@ -70,27 +52,6 @@ def choose_penalty(of: Variables) -> None:
     assert of.alphas[0] < of.chosen < of.alphas[-1]
 
 
-def photograph(of: Variables) -> None:
-    """Codes are certified, of some 200 spikes; many patches of the sky have one atom or none."""
-    assert (of.result.duality_gap <= 1e-3 * of.problem.energies).all()
-    assert 180 < of.result.n_steps.mean() < 230
-    assert (of.sizes[:, -10:] <= 1).mean() > 0.5
-    assert of.sizes[:, :10].mean() > 10.0
-
-
-def missing_pixels(of: Variables) -> None:
-    """Known pixels stay as they are; the others are far better than grey."""
-    assert (of.filled[of.known] == of.image[of.known]).all()
-    assert of.decibels > of.constant + 9.0
-
-
-def convolution(of: Variables) -> None:
-    """Most of the image is in the code, which is sparse and certified."""
-    assert of.gap <= 1e-2
-    assert of.result.support_size[0] < 0.1 * of.problem.n_atoms
-    assert np.square(of.image - of.coded).sum() < 0.3 * np.square(of.image).sum()
-
-
 def video(of: Variables) -> None:
     """Between alike frames a stream takes a part of the spikes, and at the cut as many as from nothing."""
     (cold, cold_gaps), (warm, warm_gaps), (bounded, bounded_gaps) = (run for run, _ in of.runs.values())
@@ -102,38 +63,12 @@ def video(of: Variables) -> None:
     assert max(cold_gaps.max(), warm_gaps.max()) <= 1e-3 < np.median(bounded_gaps)
 
 
-def local_updates(of: Variables) -> None:
-    """What synapses observe comes closer to the gradient in longer phases."""
-    cosines = [float(ax.get_title().split()[-1]) for ax in of.axes]
-    assert cosines[0] > 0.95
-    assert cosines == sorted(cosines)
-    assert of.cosine > 0.9995
-
-
 def learn_atoms(of: Variables) -> None:
     """The objective falls, most of it within the first thousand samples, and all atoms are of use."""
     history = of.learning.learner_.history["objective"]
     assert history[-3:].mean() < 0.9 * history[0]
     assert history[-3:].mean() < 0.18, "random patches as atoms have .21"
     assert len(of.learning.dead_atoms_) == 0
-
-
-def bits(of: Variables) -> None:
-    """About eight bits are enough for 1 %, but for no width where registers have 14 bits."""
-    narrow, *wide = (line.get_ydata() for line in of.ax.lines[:3])
-    assert min(narrow) > 0.01
-    for gaps in wide:
-        assert of.bits[np.argmax(np.array(gaps) <= 0.01)] in (7, 8, 10)
-
-
-def imperfect_neurons(of: Variables) -> None:
-    """One run is the worse the more neurons differ; stages end at the tolerance up to an eighth."""
-    one_run, stages = np.array(of.gaps["one run"]), np.array(of.gaps["stages"])
-    assert (np.diff(one_run) > 0.0).all()
-    repaired = of.sizes <= 1 / 8
-    assert (stages[repaired] <= 1e-6).all()
-    assert one_run[of.sizes == 1 / 8] > 0.02
-    assert (stages[~repaired] > 1e-3).all()
 
 
 def operations(of: Variables) -> None:
@@ -144,3 +79,12 @@ def operations(of: Variables) -> None:
     share = np.divide(of.read_out, of.network)
     assert 0.4 < share.min() < share.max() < 1.1
     assert all(of.exact < count for count, gap in zip(of.network, of.gaps, strict=True) if gap < 0.02)
+
+
+def own_rule(of: Variables) -> None:
+    """Homeostasis divides the work more evenly, at the same objective."""
+    plain, even = (line.get_ydata() for line in of.ax.lines)
+    assert even.max() < 0.85 * plain.max()
+    assert even.min() > 1.05 * plain.min()
+    before, after = (float(line.get_label().split()[-1]) for line in of.ax.lines)
+    assert abs(after / before - 1.0) < 0.005

@@ -1,7 +1,5 @@
 """Lava's networks: what its own tests check, the bits of a slow twin, and the LASSO they solve."""
 
-# ruff: noqa: E501 - a case a line reads better
-
 import math
 
 import numpy as np
@@ -157,33 +155,25 @@ def test_integers_come_near_and_the_gap_says_how_near(problem, kind):
     assert 1e-6 < gap < 0.05
 
 
-ONE = LassoProblem(np.eye(2), [[1.0, 2.0]], 0.1)
-
-
 @pytest.mark.parametrize(
-    ("make", "error", "name"),
+    ("make", "name"),
     [
-        (lambda: LCA1Layer(np.ones((2, 3)), [0, 0]), ValueError, "weights"),
-        (lambda: LCA1Layer(np.eye(2), [0, 2**23]), ValueError, "bias"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0], tau=1e-9), ValueError, "tau"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0], threshold=0.5), ValueError, "threshold"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0], 30), ValueError, "exponent of weights"),
-        (lambda: LCA1Layer(np.eye(2), [0, 0]).run(0), ValueError, "n_steps"),
-        (lambda: LCA2Layer(np.eye(2), [2**15, 0]), ValueError, "input_vec"),
-        (lambda: LCA2Layer(np.eye(2), [0, 0], input_exp=9), ValueError, "input_exp"),
-        (lambda: LCA2Layer.of(ONE, -9), ValueError, "signal"),
-        (lambda: LCA1Layer.of(np.eye(2)), TypeError, "problem"),
-        (lambda: LCA2Layer.of(LassoProblem(2 * np.eye(2), [[1.0, 2.0]], 0.1)), ValueError, "problem"),
-        (lambda: LCA1Layer.of(LassoProblem(np.eye(2), [[1.0, 2.0]], 0.1, mask=[True, False])), ValueError, "problem"),
+        (lambda: LCA1Layer(np.eye(2), [0, 2**23]), "bias"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0], tau=1e-9), "tau"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0], threshold=0.5), "threshold"),
+        (lambda: LCA1Layer(np.eye(2), [0, 0], 30), "exponent of weights"),
+        (lambda: LCA2Layer(np.eye(2), [2**16, 0]), "input_vec"),
+        (lambda: LCA2Layer.of(LassoProblem(2 * np.eye(2), [[1.0, 2.0]], 0.1)), "problem"),
+        (lambda: LCA1Layer.of(LassoProblem(np.eye(2), [[1.0, 2.0]], 0.1, mask=[True, False])), "problem"),
     ],
-)  # fmt: skip
-def test_bad_arguments(make, error, name):
-    with pytest.raises(error, match=name):
+)
+def test_bad_arguments(make, name):
+    with pytest.raises(ValueError, match=name):
         make()
 
 
 def test_unstable_networks_end_in_a_sentence():
-    with pytest.raises(OverflowError, match=r"grew beyond 2\^36; the network is unstable"):
+    with pytest.raises(OverflowError, match=r"grew beyond 6.87e.10; the network is unstable"):
         LCA1Layer([[200.0]], [100], 8, tau=0.1).run(1000)
-    with pytest.raises(OverflowError, match="grew beyond the range of floats; the network is unstable"):
+    with pytest.raises(OverflowError, match=r"grew beyond 1.8e.308; the network is unstable"):
         LCA1Layer([[3.0]], [100], tau=0.1, arithmetic="float").run(1000)

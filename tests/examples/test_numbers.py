@@ -1,6 +1,5 @@
 """What examples compute, beside formulas of their own."""
 
-import json
 import sys
 
 import numpy as np
@@ -14,7 +13,7 @@ from dictlearn import join_channels
 from examples import (
     _common,
     _data,
-    _sweep,
+    bits,
     event_camera,
     inpaint_photograph,
     learn_missing_pixels,
@@ -23,8 +22,7 @@ from examples import (
 from examples import time_steps_and_read_outs as steps
 from examples._history import code_history
 from examples._pictures import save_picture
-from examples._results import write_results
-from examples.history_picture import HistoryPicture
+from examples.animate_network import HistoryPicture
 from snn import Clock
 from snn.digital import DigitalFormat
 from solvers import LassoProblem, solve, solve_active_set, solve_spiking
@@ -66,12 +64,7 @@ def test_a_window_panned_by_whole_pixels_is_a_part_of_the_image(rng):
         _data.panned_window(image, 10, 2.0, side=6)
 
 
-def test_files_of_results_and_pictures_are_light(tmp_path):
-    data = {"row": list(range(200)), "records": [{"name": "x" * 100, "value": [0.1, None]}] * 2, "empty": {}}
-    write_results(tmp_path / "results.json", data)
-    text = (tmp_path / "results.json").read_text()
-    assert json.loads(text) == data
-    assert len(text.splitlines()) < 12
+def test_pictures_are_light(tmp_path):
     drawn = Figure(figsize=(2.0, 1.0))
     drawn.subplots().plot([0.0, 1.0], color="tab:red")
     drawn.savefig(tmp_path / "heavy.png", dpi=100)
@@ -154,15 +147,14 @@ def test_clocks_stop_at_floors_and_those_that_keep_charge_do_not():
 def test_a_sweep_has_the_gaps_of_its_formats_and_the_knee(rng):
     problem = LassoProblem(rng.standard_normal((24, 12)), rng.standard_normal((3, 12)), 1.5)
     form = DigitalFormat()
-    found = _sweep.sweep(problem, {"weight_bits": (4, 8, 12)}, form, duration=100.0)
+    found = bits.sweep(problem, "weight_bits", (4, 8, 12), form, duration=100.0)
     for k, weight_bits in enumerate((4, 8, 12)):
-        one = _sweep.varied(form, {"weight_bits": weight_bits})
+        one = bits.varied(form, "weight_bits", weight_bits)
         with pytest.warns(ConvergenceWarning):
             gap = solve(problem, DigitalOneWindow(100.0, Clock(0.25, one)), tol=1e-9).relative_gap
         np.testing.assert_array_equal(found.figures["relative_gap"][k], gap)
-    medians = np.median(found.figures["relative_gap"], axis=1)
-    assert found.needed(within=medians[1])[0][1] == 8
-    assert found.needed(within=0.1 * medians.min())[0][1] is None
+    assert found.enough(within=found.medians()[1]) == 8
+    assert found.enough(within=0.1 * found.medians().min()) is None
 
 
 @pytest.mark.parametrize("positive", [False, True])
@@ -176,7 +168,7 @@ def test_a_history_is_the_run_of_the_solver_and_its_picture_shows_it(rng, positi
                                   result.spike_counts[1])  # fmt: skip
     assert (np.diff(history.duality_gap) <= 0.0).all()
     assert history.relative_gap[-1] == pytest.approx(result.relative_gap[1], rel=1e-6)
-    picture = HistoryPicture(history, figure=Figure(), image_shape=(3, 4), n_atoms=5)
+    picture = HistoryPicture(history, image_shape=(3, 4), n_atoms=5)
     picture.draw(5)
     signal, coded, gap, _, pictures, code = picture.figure.axes
     np.testing.assert_array_equal(signal.images[0].get_array(), problem.signals[1].reshape(3, 4))
@@ -187,5 +179,3 @@ def test_a_history_is_the_run_of_the_solver_and_its_picture_shows_it(rng, positi
     assert [bar.get_width() for bar in code.patches] == history.codes[-1, atoms].tolist()
     for drawn, atom in zip(pictures.images, atoms, strict=True):
         np.testing.assert_array_equal(drawn.get_array(), problem.dictionary[atom].reshape(3, 4))
-    with pytest.raises(ValueError, match="shape"):
-        HistoryPicture(history, image_shape=(3, 5))

@@ -20,7 +20,7 @@ from tests.release.environments import environment, install, run
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("snn", "solvers", "dictlearn")
-NOT_IN_SOURCES = (".gitignore", ".ci")
+NOT_IN_SOURCES = (".gitignore", ".ci", ".github", ".pre-commit-config.yaml")
 """Tracked by Git, and of no use outside of it."""
 
 PLACE = (

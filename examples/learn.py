@@ -1,0 +1,407 @@
+"""The paper's three tasks at full size: the network beside SPAMS, scikit-learn and gradient descent.
+
+    python -m examples.learn photographs    # A: patches of 8 x 8 pixels, 256 atoms, 100,000 samples
+    python -m examples.learn digits         # B: 28 x 28 pixels, 512 atoms, 50,000 samples
+    python -m examples.learn scenes         # C: whitened patches of 16 x 16, 1,024 atoms, 200,000 samples
+
+The network takes seconds to minutes, the other learners take hours in all.  Everyone gets the same start and
+samples in the same order; atoms are evaluated with exact codes of signals that were held out.  Lena, the
+scenes of Olshausen and Field, and all of MNIST cannot be had offline: the data are photographs and digits
+that Python packages bring.  What is learned from a seed is written when it is done, and not learned again by
+the same command.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from dictlearn import (
+    LearningSettings,
+    TwoPhaseLearner,
+    TwoPhaseNetwork,
+    join_channels,
+    learn_dictionary,
+    mean_objective,
+    random_dictionary,
+    whiten,
+)
+from dictlearn.pictures import plot_atoms
+from examples._baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
+from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
+from examples._data import handwritten_digits, held_out, patch_signals, photographs, random_network
+from snn import NetworkState, SpikeTrain, simulate
+
+# To learn from, drawn once and shown again if more samples are wanted.
+N_PATCHES = 100_000
+MARKS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
+LEARNERS = ("random-start", "gradient", "scikit-learn", "spams")
+DESCENT = "gradient descent, step "
+SPIKES, RANDOM_START = "two-phase network", "two-phase network, random F, B, H"
+SAMPLES = {"photographs": 100_000, "digits": 50_000, "scenes": 200_000}
+FIGURES = ("consistency", "symmetry", "least_norm", "median_norm", "largest_norm", "disturbance")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """Signals to learn from and to evaluate on, not negative, and how to draw atoms."""
+
+    name: str
+    title: str
+    signals: np.ndarray
+    held_out: np.ndarray
+    side: int
+    n_atoms: int
+    penalty: float = 0.1
+
+
+def task(name: str, n_signals: int = N_PATCHES, n_held_out: int = 10_000) -> Task:
+    """Return a task; patches are without mean and of unit norm, in + and - channels."""
+    if name == "digits":
+        signals, others = held_out(handwritten_digits())
+        # A ninth of the norm of a digit, as in the other tasks.
+        return Task(
+            name=name, title="handwritten digits", signals=signals, held_out=others, side=28, n_atoms=512,
+            penalty=1.0,
+        )  # fmt: skip
+    if name == "photographs":
+        title, images, side, contrast, n_atoms = "8 x 8 patches of photographs", photographs(), 8, 0.1, 256
+    else:
+        images = [whiten(image) for image in photographs()]
+        title, side, contrast, n_atoms = "16 x 16 patches of whitened photographs", 16, 4.0, 1024
+    signals, others = (
+        patch_signals(part, side, n, seed=seed, contrast=contrast)
+        for seed, (part, n) in enumerate(zip(held_out(images), (n_signals, n_held_out), strict=True))
+    )
+    return Task(name=name, title=title, signals=signals, held_out=others, side=side, n_atoms=n_atoms)
+
+
+class SeedRun:
+    """All learners from one seed: their curves, and the files that keep them."""
+
+    def __init__(self, task: Task, arguments: Namespace, seed: int) -> None:
+        self.task, self.arguments, self.seed = task, arguments, seed
+        n_inputs = task.signals.shape[1]
+        self.start = random_dictionary(task.n_atoms, n_inputs, rng=seed)
+        self.beginnings = {SPIKES: TwoPhaseNetwork.consistent(self.start)}
+        if "random-start" in arguments.learners:
+            self.beginnings[RANDOM_START] = random_network(task.n_atoms, n_inputs, seed=seed)
+        self.marks = [mark for mark in MARKS if mark < arguments.samples] + [arguments.samples]
+        self.conditions = {
+            "task": task.title, "training signals": len(task.signals), "atoms": task.n_atoms,
+            "penalty": task.penalty, "samples": arguments.samples, "batch": arguments.batch,
+            "batch of others": arguments.online_batch or arguments.batch, "held out": arguments.held_out,
+            "time step": arguments.time_step, "seed": seed,
+        }  # fmt: skip
+        self.curves = self._read()
+
+    def learn(self) -> None:
+        """Learn with every method that has no curve yet, and write each when it is done."""
+        for name, network in self.beginnings.items():
+            if name not in self.curves:
+                self._keep(name, self._by_spikes(name, network))
+        for name, learn in self._baselines().items():
+            if name not in self.curves:
+                print(f"{name}, seed {self.seed} ...", flush=True)
+                outcome = learn()
+                curve = {
+                    "n_samples": [int(n) for n in outcome.n_samples],
+                    "objective": [self._score(dictionary) for dictionary in outcome.dictionaries],
+                    "last": self._score(outcome.dictionary, self.task.held_out),
+                    "seconds": float(outcome.seconds[-1]),
+                }
+                self._keep(name, curve)
+
+    def checkpoint(self, name: str) -> Path:
+        return self._file("_random.npz" if name == RANDOM_START else "_consistent.npz")
+
+    def best_descent(self) -> str | None:
+        """Return the name of the best gradient descent, if there was any."""
+        descents = [name for name in self.curves if name.startswith(DESCENT)]
+        return min(descents, key=lambda name: self.curves[name]["last"]) if descents else None
+
+    def _file(self, ending: str) -> Path:
+        return self.arguments.output / f"{self.task.name}_{self.seed}{ending}"
+
+    def _read(self) -> dict[str, dict]:
+        """Return the curves that an earlier run of the program has written, those with their checkpoints."""
+        file = self._file(".json")
+        if not file.exists():
+            return {}
+        written = json.loads(file.read_text(encoding="utf-8"))
+        curves = written.pop("curves")
+        changed = [key for key, value in self.conditions.items() if written.get(key) != value]
+        if changed:
+            raise SystemExit(
+                f"{file} must be of the same options; {', '.join(changed)} differs: remove it, or choose "
+                "another --output"
+            )
+        return {
+            name: curve
+            for name, curve in curves.items()
+            if name not in (SPIKES, RANDOM_START) or self.checkpoint(name).exists()
+        }
+
+    def _keep(self, name: str, curve: dict) -> None:
+        self.curves[name] = curve
+        text = json.dumps({**self.conditions, "curves": self.curves}, indent=1)
+        self._file(".json").write_text(text, encoding="utf-8")
+
+    def _score(self, dictionary: np.ndarray, signals: np.ndarray | None = None) -> float:
+        """Return the mean objective of held-out signals, by default of those of the curves."""
+        signals = self.task.held_out[: self.arguments.held_out] if signals is None else signals
+        found = mean_objective(dictionary, signals, penalty=self.task.penalty, n_jobs=self.arguments.jobs)
+        return found.objective
+
+    def _by_spikes(self, name: str, network: TwoPhaseNetwork) -> dict:
+        """Learn with spikes, with a checkpoint, and keep the objective at the marks."""
+        task, arguments, file = self.task, self.arguments, self.checkpoint(name)
+        file.unlink(missing_ok=True)
+        norms = np.linalg.norm(network.feedback, axis=0)
+        curve: dict = {
+            "n_samples": [0],
+            "objective": [self._score(network.feedback.T / norms[:, np.newaxis])],
+        }
+        measuring = 0.0
+
+        def evaluate(learner: TwoPhaseLearner) -> None:
+            nonlocal measuring
+            began = time.perf_counter()
+            if any(curve["n_samples"][-1] < mark <= learner.n_samples for mark in self.marks):
+                curve["n_samples"].append(learner.n_samples)
+                curve["objective"].append(self._score(learner.dictionary))
+            measuring += time.perf_counter() - began
+
+        print(f"{name}, seed {self.seed} ...", flush=True)
+        settings = LearningSettings(
+            penalty=task.penalty, batch_size=arguments.batch, time_step=arguments.time_step
+        )
+        began = time.perf_counter()
+        learner = learn_dictionary(
+            task.signals, start=network, settings=settings, n_samples=arguments.samples, rng=self.seed,
+            n_jobs=arguments.jobs, progress=True, callback=evaluate, checkpoint=file,
+        )  # fmt: skip
+        curve["seconds"] = time.perf_counter() - began - measuring
+        raw = mean_objective(learner.network.feedback.T, task.held_out, penalty=task.penalty, normalise=False)
+        curve |= {"raw": raw.objective, "last": self._score(learner.dictionary, task.held_out)}
+        curve["spikes"] = learner.n_spikes / learner.n_samples
+        for key in FIGURES:
+            values = learner.history[key]
+            curve[key] = [float(values[0]), float(values.min()), float(values[-1])]
+        return curve
+
+    def _baselines(self) -> dict[str, Callable[[], LearningCurve]]:
+        signals, arguments = self.task.signals, self.arguments
+        energy = float(np.mean((signals**2).sum(axis=1)))
+        common = {
+            "start": self.start, "penalty": self.task.penalty, "n_samples": arguments.samples,
+            "marks": self.marks, "rng": self.seed, "progress": True,
+        }  # fmt: skip
+        online = common | {"batch_size": arguments.online_batch or arguments.batch}
+        chosen: dict[str, Callable[[], LearningCurve]] = {}
+        if "gradient" in arguments.learners:
+            for step in arguments.steps:
+                chosen[f"{DESCENT}{step}"] = lambda step=step: learn_by_gradient_descent(
+                    signals, step=step / energy, batch_size=arguments.batch, **common
+                )
+        if "scikit-learn" in arguments.learners:
+            chosen["scikit-learn"] = lambda: learn_with_scikit_learn(signals, **online)
+        if "spams" in arguments.learners:
+            try:
+                from tests.reference.spams_dictionary import learn_with_spams
+            except ImportError:
+                print("SPAMS is not installed: pip install spams-bin, in a checkout")
+            else:
+                chosen["SPAMS"] = lambda: learn_with_spams(signals, **online)
+        return chosen
+
+
+def report(task: Task, runs: list[SeedRun]) -> None:
+    names, first = list(runs[0].curves), runs[0].curves
+    lasts = {name: [run.curves[name]["last"] for run in runs if name in run.curves] for name in names}
+    best = min(np.mean(values) for values in lasts.values())
+    rows = [
+        [
+            name,
+            f"{first[name]['objective'][0]:.4g}",
+            _mean_and_spread(lasts[name], "{:.4f}"),
+            f"{100.0 * (np.mean(lasts[name]) / best - 1.0):.2f} %",
+            f"{np.mean([run.curves[name]['seconds'] for run in runs if name in run.curves]):.1f} s",
+        ]
+        for name in names
+    ]
+    print(
+        f"\n{task.title}: {first[SPIKES]['n_samples'][-1]:,} samples, {task.n_atoms} atoms, penalty "
+        f"{task.penalty}, {len(runs)} seeds (means, and the largest distance from them)"
+    )
+    print(table(["learner", "start", "held-out objective", "above the best", "time"], rows))
+    spikes = {key: np.array([run.curves[SPIKES][key] for run in runs]) for key in (*FIGURES, "spikes", "raw")}
+    print(
+        f"{spikes['spikes'].mean():.0f} spikes a sample; consistency {spikes['consistency'][:, 1].min():.3f} "
+        f"at least, {spikes['consistency'][:, 2].min():.3f} at the end; norms "
+        f"{spikes['least_norm'][:, 2].min():.2f} to {spikes['largest_norm'][:, 2].max():.2f}; objective "
+        f"of the raw network {_mean_and_spread(spikes['raw'], '{:.4f}')}; feedback changes the inputs by "
+        f"{100.0 * spikes['disturbance'][0, 0]:.0f} % in the first thousand samples, "
+        f"{100.0 * spikes['disturbance'][0, 2]:.0f} % in the last"
+    )
+
+
+def _mean_and_spread(values: Sequence[float], form: str) -> str:
+    """Return the mean and, of several values, the largest distance of one from it."""
+    mean = np.mean(values)
+    spread = f" +- {form.format(np.abs(values - mean).max())}" if len(values) > 1 else ""
+    return form.format(mean) + spread
+
+
+def draw(task: Task, runs: list[SeedRun], output: Path) -> None:
+    """Draw the objectives of all seeds, and what the first of them learned."""
+    learners = {name: TwoPhaseLearner.load(runs[0].checkpoint(name)) for name in runs[0].beginnings}
+    learner = learners[SPIKES]
+    picture = figure(8.0, 8.3)
+    ax = picture.add_subplot()
+    atoms = learner.dictionary[np.argsort(-learner.memory["usage"], kind="stable")]
+    in_channels = atoms.shape[1] == 2 * task.side**2
+    plot_atoms(join_channels(atoms) if in_channels else atoms, task.side, ax=ax)
+    ax.set_title(f"{task.title}: {task.n_atoms} atoms, the most used first")
+    save(picture, output, f"{task.name}_atoms.png")
+
+    picture = figure(10.0, 4.2)
+    objectives, weights = picture.subplots(1, 2)
+    _draw_objectives(objectives, runs)
+    _draw_weights(weights, learners)
+    save(picture, output, f"{task.name}_learning.png")
+    _draw_rasters(task, learner, runs[0].beginnings[SPIKES], output)
+
+
+def _draw_objectives(ax: Axes, runs: list[SeedRun]) -> None:
+    best = runs[0].best_descent()
+    colours = {SPIKES: BLUE, RANDOM_START: PURPLE, best: ORANGE, "scikit-learn": GREEN, "SPAMS": RED}
+    label: str | None = "gradient descent, other steps"
+    for name, curve in runs[0].curves.items():
+        n_samples = curve["n_samples"][1:]
+        if name not in colours:
+            ax.plot(n_samples, curve["objective"][1:], color=GREY, linewidth=0.6, label=label)
+            label = None
+            continue
+        values = np.array([run.curves[name]["objective"][1:] for run in runs if name in run.curves])
+        ax.plot(n_samples, values.mean(axis=0), "o-", markersize=3, color=colours[name], label=name)
+        band = {"color": colours[name], "alpha": 0.2, "linewidth": 0}
+        ax.fill_between(n_samples, values.min(axis=0), values.max(axis=0), **band)
+    ax.set(xscale="log", xlabel="training samples", ylabel="held-out objective, unit-norm atoms")
+    ax.set_title("What dictionaries are worth on other signals", fontsize=9)
+    ax.legend(frameon=False, fontsize=8)
+
+
+def _draw_weights(ax: Axes, learners: dict[str, TwoPhaseLearner]) -> None:
+    for (name, learner), style in zip(learners.items(), ("-", "--"), strict=False):
+        start = "random" if name == RANDOM_START else "consistent"
+        for key, colour in (("consistency", BLUE), ("symmetry", ORANGE), ("median_norm", GREY)):
+            label = f"{key.replace('_', ' ')}, {start} start"
+            values = learner.history[key]
+            ax.plot(learner.history["n_samples"], values, style, color=colour, label=label)
+    ax.set(xscale="log", ylim=(0.0, 1.3), xlabel="training samples")
+    ax.set_title("H against F B, F against B, norms of atoms", fontsize=9)
+    ax.legend(frameon=False, fontsize=7, ncols=2, loc="lower right")
+
+
+def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwork, output: Path) -> None:
+    """Draw the spikes of both phases for one held-out signal, before and after learning."""
+    settings, signal = learner.settings, learner.scale * task.held_out[0]
+    penalty = settings.penalty * learner.scale
+    moments = (("before learning", beginning), (f"after {learner.n_samples:,} samples", learner.network))
+    trains = [_spikes(network, signal, penalty, settings) for _, network in moments]
+    # Both panels have the same rows: one for each neuron that fired in either.
+    fired = np.flatnonzero(sum(spikes.counts() for spikes in trains))
+    picture = figure(10.0, 5.5)
+    axes = picture.subplots(1, 2, sharey=True)
+    for ax, (when, network), spikes in zip(axes, moments, trains, strict=True):
+        spikes.plot(ax=ax, neurons=fired)
+        ax.axvline(settings.duration, color=RED, linewidth=0.8, label="feedback is switched on")
+        n_input_rows = np.count_nonzero(fired < network.n_inputs)
+        ax.axhline(n_input_rows - 0.5, color=GREY, linewidth=0.8, label="inputs above, coding below")
+        first, both = (
+            spikes.counts(stop=stop)[: network.n_inputs] for stop in (settings.duration, spikes.stop)
+        )
+        change = np.abs(both - 2 * first).sum() / max(first.sum(), 1)
+        ax.set_title(f"{when}: input spikes change by {100.0 * change:.0f} %", fontsize=9)
+    axes[0].set_ylabel(f"input neurons, and from {beginning.n_inputs} on coding neurons")
+    axes[1].set_ylabel("")
+    picture.suptitle("Spikes for one held-out signal", fontsize=10)
+    picture.legend(handles=axes[0].lines, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+    save(picture, output, f"{task.name}_rasters.png")
+
+
+def _spikes(
+    network: TwoPhaseNetwork, signal: np.ndarray, penalty: float, settings: LearningSettings
+) -> SpikeTrain:
+    """Return the spikes of both phases of a network of positive numbers, whose inputs fire."""
+    without, with_feedback = (
+        network.spiking_network(signal, penalty=penalty, gamma=gamma) for gamma in (0.0, settings.kappa)
+    )
+    state = NetworkState(
+        membrane_potential=settings.initial_potential * without.firing_threshold,
+        synaptic_current=np.zeros(without.n_neurons),
+    )
+    first = simulate(without, settings.duration, state=state, record_spikes=True)
+    # Feedback acts on the filtered spikes, so that it acts at once.
+    sent = np.exp(first.spikes.times - settings.duration)
+    filtered = np.bincount(first.spikes.neurons, weights=sent, minlength=without.n_neurons)
+    current = first.state.synaptic_current.copy()
+    current[: network.n_inputs] += settings.kappa * network.feedback @ filtered[network.n_inputs :]
+    state = replace(first.state, synaptic_current=current)
+    second = simulate(with_feedback, settings.duration, state=state, record_spikes=True)
+    times, neurons = (
+        np.concatenate([getattr(run.spikes, name) for run in (first, second)])
+        for name in ("times", "neurons")
+    )
+    return SpikeTrain(times=times, neurons=neurons, n_neurons=len(current), start=0.0, stop=second.state.time)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    command = parser(__doc__.splitlines()[0])
+    command.add_argument("task", choices=list(SAMPLES))
+    command.add_argument("--samples", type=int, help="training samples, by default those of the paper")
+    command.add_argument("--penalty", type=float, help="of codes; on digits less makes atoms strokes")
+    command.add_argument("--batch", type=int, default=32, help="samples that see the same weights")
+    command.add_argument("--jobs", type=int, default=1, help="threads")
+    step = LearningSettings(penalty=1.0).time_step
+    command.add_argument("--time-step", type=float, default=step, help="of the network's clock")
+    command.add_argument("--learners", nargs="*", choices=LEARNERS, default=list(LEARNERS))
+    command.add_argument(
+        "--steps", nargs="+", type=float, default=[0.1, 0.2, 0.5, 1.0, 2.0],
+        help="of gradient descent, for signals of unit energy",
+    )  # fmt: skip
+    command.add_argument("--online-batch", type=int, help="batches of scikit-learn and SPAMS")
+    command.add_argument("--seeds", nargs="+", type=int, default=[0], help="of the start and the order")
+    command.add_argument("--held-out", type=int, default=2_000, help="held-out signals for the curves")
+    options = command.parse_args(arguments)
+    options.samples = options.samples or SAMPLES[options.task]
+    if options.samples < MARKS[1]:
+        command.error(f"--samples must be at least {MARKS[1]:,}; got {options.samples:,}")
+    data = task(options.task, min(options.samples, N_PATCHES))
+    if options.penalty is not None:
+        data = replace(data, penalty=options.penalty)
+    options.output.mkdir(parents=True, exist_ok=True)
+    runs: list[SeedRun] = []
+    for seed in options.seeds:
+        run = SeedRun(data, options, seed)
+        run.learn()
+        runs.append(run)
+        # The best step is the same for all seeds.
+        best = runs[0].best_descent()
+        if best is not None:
+            options.steps = [float(best.removeprefix(DESCENT))]
+    report(data, runs)
+    draw(data, runs, options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
