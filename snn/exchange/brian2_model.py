@@ -35,47 +35,33 @@ class Brian2Model(Described):
         All of it; ``network.run(duration * brian2.second)`` runs it.
     neurons : brian2.NeuronGroup
         With the variables ``v``, ``h``, ``bias`` and ``theta``.
-    synapses : brian2.Synapses or None
-        With the weights ``w``; None if all weights are zero.
-    monitor : brian2.SpikeMonitor
-        Records the spikes.
-    time_step : float
-        Step of its clock.
-    start_time : float
-        Time of the state that it starts from.
     """
 
     network: brian2.Network
     neurons: brian2.NeuronGroup
-    synapses: brian2.Synapses | None
-    monitor: brian2.SpikeMonitor
-    time_step: float
-    start_time: float
+    _monitor: brian2.SpikeMonitor
+    _time_step: float
+    _start: float
 
-    _shown: ClassVar = ("spike_counts", "time_step", "start_time")
+    _shown: ClassVar = ("spike_counts",)
 
     @property
     def spike_counts(self) -> np.ndarray:
         """Spikes of each neuron so far, shape (n_neurons,)."""
-        return np.array(self.monitor.count[:])
+        return np.array(self._monitor.count[:])
 
     def spikes(self) -> SpikeTrain:
         """Return all spikes so far, each at the end of the step in which its neuron reached the threshold.
 
         Brian2 itself gives them the time at which that step begins.
         """
-        if not self.monitor.record:
-            raise ValueError(
-                "record_spikes of to_brian2 must be True for spikes; got False: spike_counts needs none"
-            )
         second = require("brian2", extra="brian2").second
-        start = self.start_time
         return SpikeTrain(
-            times=start + np.array(self.monitor.t / second) + self.time_step,
-            neurons=np.array(self.monitor.i[:]),
+            times=self._start + np.array(self._monitor.t / second) + self._time_step,
+            neurons=np.array(self._monitor.i[:]),
             n_neurons=len(self.neurons),
-            start=start,
-            stop=start + float(self.network.t / second),
+            start=self._start,
+            stop=self._start + float(self.network.t / second),
         )
 
 
@@ -86,7 +72,6 @@ def to_brian2(
     state: NetworkState | None = None,
     method: str = "rk4",
     reset: str = "zero",
-    record_spikes: bool = True,
 ) -> Brian2Model:
     """Return a network as a model of Brian2, ready to run.
 
@@ -104,8 +89,6 @@ def to_brian2(
     reset : {"zero", "subtract"}, default "zero"
         What happens to the potential of a neuron that fires.  With "subtract" no charge is lost in a step:
         these are the spikes of a `Clock`.
-    record_spikes : bool, default True
-        Keep every spike's time and neuron, and not only counts.
 
     Returns
     -------
@@ -116,7 +99,6 @@ def to_brian2(
     start = starting_state(network, state)
     method = checks.one_of("method", method, ("rk4", "euler"))
     reset = checks.one_of("reset", reset, tuple(RESETS))
-    record_spikes = checks.flag("record_spikes", record_spikes)
     brian2 = require("brian2", extra="brian2")
     neurons = brian2.NeuronGroup(
         network.n_neurons,
@@ -131,8 +113,8 @@ def to_brian2(
     neurons.theta = network.firing_threshold
     neurons.v = start.membrane_potential
     neurons.h = start.synaptic_current
-    parts = [neurons]
-    synapses = None
+    monitor = brian2.SpikeMonitor(neurons)
+    parts = [neurons, monitor]
     weights = network.weights.toarray()
     sources, targets = np.nonzero(weights)
     if len(sources):
@@ -140,12 +122,10 @@ def to_brian2(
         synapses.connect(i=sources, j=targets)
         synapses.w = weights[sources, targets]
         parts.append(synapses)
-    monitor = brian2.SpikeMonitor(neurons, record=record_spikes)
     return Brian2Model(
-        network=brian2.Network(*parts, monitor),
+        network=brian2.Network(*parts),
         neurons=neurons,
-        synapses=synapses,
-        monitor=monitor,
-        time_step=time_step,
-        start_time=start.time,
+        _monitor=monitor,
+        _time_step=time_step,
+        _start=start.time,
     )

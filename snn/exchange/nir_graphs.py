@@ -220,7 +220,9 @@ def from_nir(
     """
     nodes, sources = _checked_graph(require("nir", extra="nir"), graph)
     signal = _checked_signal([node for node in nodes.values() if node.kind == "Input"], signal)
-    taus = np.concatenate([node.values.ravel() for node in nodes.values() if node.kind == "LI"] or [[1.0]])
+    taus = np.concatenate(
+        [node.values.ravel() for node in nodes.values() if node.kind == "LI"] or [np.ones(1)]
+    )
     time_constant = float(taus[0])
     if (taus != time_constant).any():
         raise ValueError(

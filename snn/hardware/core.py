@@ -12,44 +12,130 @@ sequence of operations is the same.  So a current in memory has decayed, and lac
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import reduce
 from itertools import repeat
 from operator import or_
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from snn.hardware.layout import CoreLayout
+from snn.base import checks
+from snn.base.describe import Described
+from snn.base.value import Value, checked
+from snn.digital.format import DigitalFormat
+from snn.digital.network import DigitalNetwork
 
-STEP_BITS = 32
-"""Width of a number of steps."""
+MOST_LANES = 256
+LARGEST_MEMORY = 2**22  # words of the largest memory of a lane
+STEP_BITS = 32  # of a number of steps
+# Which register was too narrow: the potential below or above, the current, the message.
 NARROW = data.StructLayout({"below": 1, "above": 1, "current": 1, "message": 1})
-"""Which register was too narrow: the potential below or above, the current, the message."""
+# Which memories are written.
 LOADS = data.StructLayout({"drive": 1, "potential": 1, "current": 1, "pending": 1})
-"""Which memories are written."""
 RESTING = LOADS.const({"potential": 1, "current": 1, "pending": 1})
 
 
 class Action(IntEnum):
     """Commands of a core."""
 
-    REST = 0
-    """Set potentials, currents, what has not arrived, and the number of the step to zero.  Drives stay."""
-    DRIVE = 1
-    """Set what is added to the potential of a neuron in each step."""
-    POTENTIAL = 2
-    """Set the potential of a neuron."""
-    CURRENT = 3
-    """Set the synaptic current of a neuron; between REST and RUN."""
-    RUN = 4
-    """Do as many steps as the value says, at least one."""
+    REST = 0  # set potentials, currents, what has not arrived, and the number of the step to zero
+    DRIVE = 1  # set what is added to the potential of a neuron in each step
+    POTENTIAL = 2  # set the potential of a neuron
+    CURRENT = 3  # set the synaptic current of a neuron; between REST and RUN
+    RUN = 4  # do as many steps as the value says, at least one
 
 
 LOADED = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CoreLayout(Value, Described):
+    """The memories of a core that runs one network, in plain integers."""
+
+    # Neuron i is in group i // lanes, and in lane i % lanes.  A row, the weights of one source, is a list of
+    # words: a word has a weight for each neuron of one group.
+    network: DigitalNetwork = checked(checks.instance_of, DigitalNetwork)
+    # Neurons of a group, which are updated in one cycle: a power of two.
+    lanes: int = checked(checks.positive_integer, default=1)
+    # Whether words whose weights are all zero are left out; a memory then says the group of each word.  By
+    # default, what takes fewer bits.
+    compressed: bool = checked(checks.flag, default=None)
+    words: np.ndarray = field(init=False)  # mantissas of the weights, row after row, shape (n_words, lanes)
+    word_groups: np.ndarray = field(init=False)  # the group of each word
+    rows: np.ndarray = field(init=False)  # words of neuron j: words[rows[j] : rows[j + 1]]
+    drive: np.ndarray = field(init=False)  # what is added to each potential in a step
+
+    _shown: ClassVar = ("lanes", "n_groups", "words", "compressed")
+
+    def _check(self) -> None:
+        network, lanes, n_groups = self.network, self.lanes, self.n_groups
+        if lanes & (lanes - 1) or lanes > MOST_LANES:
+            raise ValueError(f"lanes must be a power of two, at most {MOST_LANES}; got {lanes}")
+        if not network.weights.mantissas.any():
+            raise ValueError("network must have a weight that is not zero, to be a core; got none")
+        sources = np.repeat(np.arange(network.n_neurons), np.diff(network.starts))
+        kept = network.weights.mantissas != 0
+        sources, targets = sources[kept], network.targets[kept]
+        # Words that are not all zero; a row of all words has one for each group.
+        places = sources * n_groups + targets // lanes
+        positions, n_all = np.unique(places), network.n_neurons * n_groups
+        compressed = self.compressed
+        if compressed is None:
+            word_bits = lanes * network.format.weights.bits
+            compressed = len(positions) * (word_bits + (n_groups - 1).bit_length()) < n_all * word_bits
+        if not compressed:
+            positions = np.arange(n_all)
+        largest = max(len(positions), self.n_slots * n_groups)
+        if largest > LARGEST_MEMORY:
+            raise ValueError(f"network must need at most 2^22 words in a memory of a core; got {largest:,}")
+        words = np.zeros((len(positions), lanes), dtype=np.int64)
+        words[np.searchsorted(positions, places), targets % lanes] = network.weights.mantissas[kept]
+        amounts, half = network.drive(network.network.soma_bias), 2 ** (self.format.potential_bits - 1)
+        drive = amounts.mantissas << amounts.exponent
+        if drive.min() < -half or drive.max() >= half:
+            raise ValueError(
+                f"drive of network must fit into the {self.format.potential_bits} bits of the potential; got "
+                f"{drive.min()} to {drive.max()}"
+            )
+        rows = np.searchsorted(positions, np.arange(network.n_neurons + 1) * n_groups)
+        groups = positions % n_groups
+        vars(self).update(compressed=compressed, words=words, word_groups=groups, rows=rows, drive=drive)
+
+    @property
+    def format(self) -> DigitalFormat:
+        """Widths and rounding."""
+        return self.network.format
+
+    @property
+    def n_groups(self) -> int:
+        """Groups of neurons.  Where the last one is not full, neurons that never fire fill it."""
+        return -(-self.network.n_neurons // self.lanes)
+
+    @property
+    def n_slots(self) -> int:
+        """Steps for which arriving input is kept: the longest delay, and one."""
+        return int(self.network.delays.max()) + 1
+
+    @property
+    def pending_range(self) -> range:
+        """Sums of weights times messages that can reach a neuron in one step."""
+        sums = np.zeros((2, self.n_groups, self.lanes), dtype=np.int64)
+        np.add.at(sums[0], self.word_groups, np.minimum(self.words, 0))
+        np.add.at(sums[1], self.word_groups, np.maximum(self.words, 0))
+        most = self.format.largest_message
+        return range(int(sums.min()) * most, int(sums.max()) * most + 1)
+
+    def of_lane(self, values: np.ndarray, lane: int, filler: int = 0) -> list[int]:
+        """Return the numbers of the neurons of a lane, with a filler where the last group is not full."""
+        padded = np.full(self.n_groups * self.lanes, filler, dtype=np.int64)
+        padded[: len(values)] = values
+        return padded[lane :: self.lanes].tolist()
 
 
 def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
@@ -138,11 +224,12 @@ class Lane(wiring.Component):
         layout, form, order = self.layout, self.layout.format, self.order
         n_groups, n_places = layout.n_groups, layout.n_slots << len(order.group)
         own_drive, words = layout.of_lane(layout.drive, self.index), layout.words[:, self.index].tolist()
+        weight_range = range(form.weights.smallest, form.weights.largest + 1)
         potentials = memory_of(m, "potentials", signed(form.potential_bits), n_groups)
         currents = memory_of(m, "currents", signed(form.current_bits), n_groups)
         drives = memory_of(m, "drives", signed(form.potential_bits), n_groups, own_drive)
         pending = memory_of(m, "pending", layout.pending_range, n_places)
-        weights = memory_of(m, "weights", layout.weight_range, len(words), words)
+        weights = memory_of(m, "weights", weight_range, len(words), words)
         v, u, b, x, w = (memory.read_port() for memory in (potentials, currents, drives, pending, weights))
         place, target_place = Cat(order.group, order.slot), Cat(order.target, order.target_slot)
         m.d.comb += [port.addr.eq(order.group) for port in (v, u, b)]
@@ -241,24 +328,11 @@ class Lane(wiring.Component):
 
 
 class Core(wiring.Component):
-    """A core that runs one network.
+    """A core that runs one network."""
 
-    Parameters
-    ----------
-    layout : CoreLayout
-        The network and its memories.
-
-    Attributes
-    ----------
-    command : In, stream
-        Commands: ``action``, ``neuron``, and ``value``.  They are taken when the one before is done.
-    spikes : Out, stream
-        ``neuron``, ``message`` and ``step`` of each spike, in the order of steps, and of neurons in a step.
-        A message of 0 says that a RUN is done.
-    narrow : Out
-        Which kinds of registers were too narrow since the last REST.
-    """
-
+    # `command` is a stream of `action`, `neuron` and `value`; one is taken when the one before is done.
+    # `spikes` is a stream of `neuron`, `message` and `step`, in the order of steps, and of neurons in a step;
+    # a message of 0 says that a RUN is done.  `narrow` says which registers were too narrow since REST.
     def __init__(self, layout: CoreLayout) -> None:
         self.layout, form = layout, layout.format
         self.lanes = [Lane(layout, index) for index in range(layout.lanes)]

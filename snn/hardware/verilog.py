@@ -13,8 +13,7 @@ from amaranth.back import verilog
 from snn.base import checks
 from snn.base.extras import require
 from snn.digital.network import DigitalNetwork
-from snn.hardware.core import STEP_BITS, Action, Core
-from snn.hardware.layout import CoreLayout
+from snn.hardware.core import STEP_BITS, Action, Core, CoreLayout
 from snn.run.clock import Clock
 from snn.run.simulate import simulate
 
@@ -123,15 +122,18 @@ def to_verilog(
     folder : str or Path
         Where the files are written; it is made if it does not exist.  Files of these names are replaced, and
         memories of a core that was there before removed.
-    lanes, compressed
-        As of `CoreLayout`.
+    lanes : int, default 1
+        Neurons that are updated in one cycle: a power of two, at most 256.
+    compressed : bool, optional
+        Leave out words of weights that are all zero; a memory then says which neurons each word reaches.  By
+        default, what takes fewer bits.
     bench_steps : int, default 100
         Steps of the test bench.
 
     Returns
     -------
     CoreLayout
-        What the memories of the core hold.
+        Contents of the memories of the core.
     """
     layout = CoreLayout(network, lanes, compressed)  # type: ignore[arg-type]
     bench_steps = checks.positive_integer("bench_steps", bench_steps)

@@ -25,7 +25,7 @@ def brian2_run(
     with tempfile.TemporaryDirectory(prefix="brian2-benchmark-") as directory:
         brian2.set_device("cpp_standalone", directory=directory, build_on_run=False)
         brian2.prefs.devices.cpp_standalone.openmp_threads = 0
-        model = to_brian2(network, time_step=TIME_STEP, record_spikes=False)
+        model = to_brian2(network, time_step=TIME_STEP)
         model.network.run(duration * brian2.second)
         begin = time.perf_counter()
         brian2.device.build(directory=directory, compile=True, run=False, debug=False)

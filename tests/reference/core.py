@@ -2,7 +2,7 @@
 
 from amaranth.sim import Simulator
 
-from snn.hardware import Action, Core
+from snn.hardware.core import Action, Core
 
 
 class SimulatedCore:

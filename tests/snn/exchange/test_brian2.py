@@ -105,7 +105,6 @@ def test_thresholds_and_reset_to_zero(brian2):
         ({"method": "nonsense"}, ValueError, "method"),
         ({"method": "exact"}, ValueError, "method"),
         ({"state": NetworkState.at_rest(3)}, ValueError, "state"),
-        ({"record_spikes": 1}, TypeError, "record_spikes"),
     ],
 )
 def test_the_error_names_the_argument(brian2, options, error, name):

@@ -15,7 +15,8 @@ pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespik
 
 from snn import NetworkState, SpikingNetwork
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
-from snn.hardware import Action, CoreLayout, to_verilog
+from snn.hardware import to_verilog
+from snn.hardware.core import Action, CoreLayout
 from tests.reference.core import SimulatedCore
 from tests.reference.digital import in_integers, random_digital
 from tests.tiers import examples
