@@ -15,7 +15,6 @@ if getattr(solvers, "__distribution__", None) != "sparsespike":
 from dictlearn.evaluation import AtomMatch, DictionaryScore, match_atoms, mean_objective
 from dictlearn.images.denoise import DenoisingResult, denoise
 from dictlearn.images.frame import CodedImage, PreparedImage, as_pixels, prepare_image
-from dictlearn.images.kernels import KernelLearner, KernelSettings
 from dictlearn.images.patches import (
     extract_patches,
     overcomplete_dct,
@@ -53,8 +52,6 @@ __all__ = [
     "ConvolutionalDictionaryLearning",
     "DenoisingResult",
     "DictionaryScore",
-    "KernelLearner",
-    "KernelSettings",
     "LearningSettings",
     "Observed",
     "PaperSteps",

@@ -1,7 +1,7 @@
 """Kernels learned from photographs by spiking codes, beside sporco's; a colour photograph. Two minutes.
 
 Three learners get the same crops of photographs, the same start and the same penalty: spiking codes with
-sums of what they say (`dictlearn.KernelLearner`), and sporco's two learners, online and batch.  Kernels
+sums of what they say, and two learners of sporco, online and batch.  Kernels
 learned as atoms of patches by scikit-learn stand beside them.  All are judged alike: on crops of other
 photographs, by the objective of codes that are optimal to rounding.  Then colour kernels are learned from
 photographs of several sizes, as they come, and one that was not among them is coded in them.
@@ -29,13 +29,11 @@ from sklearn.decomposition import MiniBatchDictionaryLearning
 
 from dictlearn import (
     ConvolutionalDictionaryLearning,
-    KernelLearner,
-    KernelSettings,
     as_pixels,
     prepare_image,
     random_patches,
 )
-from dictlearn.images.kernels import Crops, random_kernels
+from dictlearn.images.kernels import Crops, KernelLearner, KernelSettings, random_kernels
 from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, ORANGE, PURPLE, SKY, figure, parser, save, signal_to_noise, table
 from examples._data import grey_photograph, photograph_as_it_comes

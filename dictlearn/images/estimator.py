@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -31,7 +31,7 @@ SIGNAL_CROP = 512, 8
 
 
 @dataclass(eq=False, repr=False)
-class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
     """Learn kernels of a convolutional dictionary from images or signals by spiking codes, and code in them.
 
     `fit` minimises, over kernels of norm one and codes, the sum over crops x of the images, without their
@@ -100,9 +100,6 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     learner_ : KernelLearner
         The learner, with `history`, `n_batches` and `dead_kernels`: those that no code of the last 32 crops
         has.
-    image_shape_ : (int, int), (int,) or None
-        (height, width) of the images, or (length,) of the signals, that `fit` or the first `partial_fit`
-        saw, if all had the same.
 
     Notes
     -----
@@ -170,8 +167,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         finally:
             # After Ctrl-C too: what was learned from whole batches.
             if learner.n_batches > 0:
-                self._keep_form(frame, details, seed)
-                self._keep(learner, n_passes)
+                self._keep(learner, frame, seed, n_passes)
         _warn_of_dead(learner)
         return self
 
@@ -184,8 +180,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         """
         settings = self._settings()
         frame, details = self._details(X)
-        is_first = not hasattr(self, "learner_")
-        if is_first:
+        if not hasattr(self, "learner_"):
             learner, seed = self._first_learner(frame, details, settings)
             n_passes = 0
         else:
@@ -196,9 +191,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         crops = self._crops(frame, details, seed + n_passes)
         for batch in crops.batches(0):
             learner.learn(crops.cut(batch), n_jobs=self.n_jobs)
-        if is_first:
-            self._keep_form(frame, details, seed)
-        self._keep(learner, n_passes + 1)
+        self._keep(learner, frame, seed, n_passes + 1)
         return self
 
     # -- coding ----------------------------------------------------------------------------------
@@ -235,7 +228,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     def inverse_transform(
         self,
         X: list[sparse.csr_array] | sparse.csr_array | ArrayLike,
-        images: list[np.ndarray] | ArrayLike | None = None,
+        images: list[np.ndarray] | ArrayLike,
     ) -> list[np.ndarray] | np.ndarray:
         """Return the images of codes.
 
@@ -243,9 +236,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         ----------
         X : list of array_like, shape (1, n_atoms) each, or array_like, shape (n_images, n_atoms)
             Codes, dense or sparse, as `transform` returns them.
-        images : list of images or signals, or array_like, optional
-            The images that were transformed, for sizes and backgrounds.  Without them images have no
-            background, and the size that `fit` saw, if it was one.
+        images : list of images or signals, or array_like
+            The images that were transformed, for sizes and backgrounds.
 
         Returns
         -------
@@ -255,14 +247,7 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
         check_is_fitted(self, "learner_")
         is_list = isinstance(X, (list, tuple))
         rows = _rows(X)
-        if images is not None:
-            prepared = self._prepared(images)
-        elif self.image_shape_ is not None:
-            prepared = [self._blank()] * len(rows)
-        else:
-            raise ValueError(
-                "images must be given: fit saw images of different sizes, so that codes do not say theirs"
-            )
+        prepared = self._prepared(images)
         if len(prepared) != len(rows):
             raise ValueError(f"images must be as many as codes, {len(rows)}; got {len(prepared)}")
         if not is_list and len({one.background.shape for one in prepared}) > 1:
@@ -297,14 +282,6 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
     def components_(self) -> np.ndarray:
         """The kernels, of norm one."""
         return self._frame.without_row(self.learner_.kernels, axis=1)
-
-    @property
-    def _n_features_out(self) -> int:
-        if self.image_shape_ is None:
-            raise ValueError(
-                "features have no names: fit saw images of different sizes, whose codes differ in length"
-            )
-        return self._blank().dictionary(self.components_).shape[0]
 
     # -- from scikit-learn's names to the learner's ----------------------------------------------
 
@@ -356,17 +333,6 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
             require_room(plane.shape[:2], kernel_size, name=f"images[{k}]", hint=hint)
         return frame, [plane - background_of(plane, self.background, kernel_size) for plane in planes]
 
-    def _blank(self) -> PreparedImage:
-        """Return an image of zeros of the size that `fit` saw."""
-        assert self.image_shape_ is not None
-        row = (1,) if self._frame.is_signal else ()
-        return self._prepare(np.zeros(row + self.image_shape_ + self._frame.channels))
-
-    def _prepare(self, plane: np.ndarray) -> PreparedImage:
-        """Return an image prepared for the kernels that were learned."""
-        size, stride = self.learner_.kernel_size, self.learner_.settings.stride
-        return prepared_plane(plane, self._frame, size, stride, self.margin, self.background)
-
     def _prepared(self, X: list[np.ndarray] | ArrayLike) -> list[PreparedImage]:
         frame, planes = frame_of(X, self._frame.n_channels)
         if frame != self._frame:
@@ -374,7 +340,8 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
                 f"images must be as those that kernels were learned from ({self._frame}); got {frame}: for "
                 "one image pass [image]"
             )
-        return [self._prepare(plane) for plane in planes]
+        size, stride = self.learner_.kernel_size, self.learner_.settings.stride
+        return [prepared_plane(plane, frame, size, stride, self.margin, self.background) for plane in planes]
 
     def _first_learner(
         self, frame: Frame, details: list[np.ndarray], settings: KernelSettings
@@ -408,14 +375,9 @@ class ConvolutionalDictionaryLearning(ClassNamePrefixFeaturesOutMixin, Transform
                 f"{settings.stride}: call fit to start anew"
             )
 
-    def _keep_form(self, frame: Frame, details: list[np.ndarray], seed: int) -> None:
-        shapes = {detail.shape[frame.is_signal : 2] for detail in details}
-        self.image_shape_ = shapes.pop() if len(shapes) == 1 else None
-        self._frame, self._seed = frame, seed
-
-    def _keep(self, learner: KernelLearner, n_passes: int) -> None:
+    def _keep(self, learner: KernelLearner, frame: Frame, seed: int, n_passes: int) -> None:
         self.learner_: KernelLearner = learner
-        self._n_passes: int = n_passes
+        self._frame, self._seed, self._n_passes = frame, seed, n_passes
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -44,21 +44,7 @@ Batch = tuple[tuple[int, int], list[tuple[int, int, int]]]
 
 @dataclass(frozen=True, kw_only=True)
 class KernelSettings(Value):
-    """Settings of learning kernels.
-
-    Attributes
-    ----------
-    penalty : float
-        lambda, of every coefficient.
-    stride : int
-        Distance between neighbouring positions, in pixels.
-    positive : bool
-        Whether codes must not be negative.
-    tol : float
-        Largest certified duality gap of the codes, as a share of 1/2 ||image||^2.
-    replace_dead : bool
-        Whether dead kernels are replaced by the patches that codes leave most of.
-    """
+    """Settings of learning kernels: parameters of `ConvolutionalDictionaryLearning`."""
 
     penalty: float = checked(checks.positive_number)
     stride: int = checked(checks.positive_integer, default=1)
@@ -68,38 +54,19 @@ class KernelSettings(Value):
 
 
 class KernelLearner(Resumable):
-    """Kernels, and the sums over images that they are learned from.
+    """Kernels, (n_kernels, height, width[, n_channels]), and the sums over images that they are learned from.
 
     The sums do not grow with the images: they are n_kernels^2 numbers for each lag at which kernels overlap.
-    Before batch t all sums so far are multiplied by ``(1 - 1 / t) ** 3``.
-
-    Parameters
-    ----------
-    kernels : array_like, shape (n_kernels, height, width) or (n_kernels, height, width, n_channels)
-        To start from, brought to norm one; none of them zero.
-    settings : KernelSettings
-        Penalty, stride and the like.
-
-    Attributes
-    ----------
-    settings : KernelSettings
-        As given; may be replaced between batches, by others of the same stride.
-    n_samples, n_batches : int
-        Images and batches learned from.
-    n_replaced : int
-        Kernels replaced because they were dead.
-    last_used : ndarray of int, shape (n_kernels,)
-        For each kernel, the images learned from when a code last had it.
+    Before batch t all sums so far are multiplied by ``(1 - 1 / t) ** 3``.  `settings` may be replaced between
+    batches, by others of the same stride.
     """
 
     _shown: ClassVar = ("kernels", *COUNTERS, "dead_kernels")
 
     def __init__(self, kernels: ArrayLike, settings: KernelSettings) -> None:
-        shape = (None,) * (4 if np.ndim(kernels) == 4 else 3)
-        array = checks.real_array(
-            "kernels", kernels, shape=shape, meaning="(n_kernels, height, width[, n_channels])"
-        )
-        self.settings = checks.instance_of("settings", settings, KernelSettings)
+        meaning = "(n_kernels, height, width[, n_channels])"
+        array = checks.real_array("kernels", kernels, shape=(None,) * np.ndim(kernels), meaning=meaning)
+        self.settings = settings
         self._shape = array.shape
         n_kernels, height, width = array.shape[:3]
         rows = array.reshape(n_kernels, -1)
@@ -109,6 +76,7 @@ class KernelLearner(Resumable):
             n_kernels, (height, width), self._kernels.shape[2], settings.stride
         )
         self.n_samples = self.n_batches = self.n_replaced = 0
+        # For each kernel the images learned from when a code last had it.
         self.last_used = np.zeros(n_kernels, dtype=np.int64)
         self._history = History(HISTORY)
 
@@ -134,21 +102,8 @@ class KernelLearner(Resumable):
         gap as a share of it, coefficients and spikes of an image."""
         return self._history.columns()
 
-    def learn(self, images: ArrayLike, *, n_jobs: int | None = None) -> SpikingCodingResult:
-        """Learn from a batch of images: code them by spikes, and improve the kernels.
-
-        Parameters
-        ----------
-        images : array_like, shape (n_images, rows, columns) or (n_images, rows, columns, n_channels)
-            Floats, of one shape, which the grid of kernels covers.
-        n_jobs : int, optional
-            Workers that code them.  No number depends on it.
-
-        Returns
-        -------
-        SpikingCodingResult
-            The codes, in the kernels before they were improved.
-        """
+    def learn(self, images: np.ndarray, *, n_jobs: int | None = None) -> SpikingCodingResult:
+        """Code images, (n_images, rows, columns[, n_channels]), improve the kernels, return the codes."""
         new = copy.deepcopy(self)  # all at once takes the learner's place: Ctrl-C comes before or after
         # BLAS rounds differently with the number of its threads.
         with one_blas_thread():
@@ -156,14 +111,14 @@ class KernelLearner(Resumable):
         vars(self).update(vars(new))
         return result
 
-    def _learn(self, images: ArrayLike, n_jobs: int | None) -> SpikingCodingResult:
-        settings = checks.instance_of("settings", self.settings, KernelSettings)
-        if settings.stride != self._statistics.stride:
+    def _learn(self, images: np.ndarray, n_jobs: int | None) -> SpikingCodingResult:
+        settings = self.settings
+        largest = float(np.abs(images).max())
+        if largest and not SMALLEST_VALUE <= largest <= LARGEST_VALUE:
             raise ValueError(
-                f"settings must keep their stride, {self._statistics.stride}, at which what was learned is "
-                f"counted; got {settings.stride}: make a new KernelLearner with these kernels"
+                f"images must have a largest value between {SMALLEST_VALUE:g} and {LARGEST_VALUE:g}, so that "
+                f"sums of its squares are in the range of floats; got {largest:g}: change their unit"
             )
-        images = self._checked(images)
         dictionary = ConvolutionalDictionary(self.kernels, images.shape[1:3], settings.stride)
         signals = images.reshape(len(images), -1)
         problem = LassoProblem(dictionary, signals, settings.penalty, positive=settings.positive)
@@ -188,23 +143,6 @@ class KernelLearner(Resumable):
             result.n_steps.mean(),
         )
         return result
-
-    def _checked(self, images: ArrayLike) -> np.ndarray:
-        """Return images as floats, in the range in which sums of squares are."""
-        shape, meaning = (None, None, None, *self._shape[3:]), "(n_images, rows, columns[, n_channels])"
-        pixels = checks.real_array("images", images, shape=shape, meaning=meaning)
-        kind = np.asarray(images).dtype
-        if kind.kind in "iu":
-            raise TypeError(
-                f"images must be floats; got {kind}: as_pixels or prepare_image says what their white is"
-            )
-        largest = float(np.abs(pixels).max())
-        if largest and not SMALLEST_VALUE <= largest <= LARGEST_VALUE:
-            raise ValueError(
-                f"images must have a largest value between {SMALLEST_VALUE:g} and {LARGEST_VALUE:g}, so that "
-                f"sums of its squares are in the range of floats; got {largest:g}: change their unit"
-            )
-        return pixels
 
     # -- saving ---------------------------------------------------------------------------------
 

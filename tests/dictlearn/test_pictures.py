@@ -8,11 +8,10 @@ from matplotlib.figure import Figure
 
 from dictlearn import (
     ConvolutionalDictionaryLearning,
-    KernelLearner,
-    KernelSettings,
     SpikingDictionaryLearning,
     overcomplete_dct,
 )
+from dictlearn.images.kernels import KernelLearner, KernelSettings
 from dictlearn.pictures import plot_atoms
 
 
