@@ -126,7 +126,7 @@ def main(arguments: list[str] | None = None) -> int:
                 panels.append((f"{way}: {quality:.2f} dB", image))
         panels.insert(len(panels) - 2, (f"known: {known.mean():.0%}", np.where(known, clean, 1.0)))
         print(
-            f"{damage}: {len(result.status):,} patches in one call, {result.support_size.mean():.1f} waves a "
+            f"{damage}: {len(result.codes):,} patches in one call, {result.support_size.mean():.1f} waves a "
             f"patch, largest gap {np.max(result.duality_gap):.0e}"
         )
     print(table(["missing", "share", "filled in by", "peak signal to noise", "of missing pixels"], rows))

@@ -35,7 +35,6 @@ from solvers import (
     LassoProblem,
     SparseCodingResult,
     SpikingCodingResult,
-    Status,
     lasso_network,
     solve_active_set,
     solve_spiking,
@@ -191,7 +190,7 @@ def network_table(problem: LassoProblem, runs: dict[str, tuple[float, SparseCodi
         network = ("-", "-", "-")
         if isinstance(result, SpikingCodingResult):
             network = (
-                f"{result.duration.mean():,.0f}",
+                f"{result.info['duration'].mean():,.0f}",
                 f"{result.n_steps.mean():,.1f}",
                 f"{result.operations['network'].synaptic_operations.mean():,.0f}",
             )
@@ -251,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print("Gaps are certified, in units of 1/2 ||signal||^2.")
     print(network_table(problem, runs))
-    n_certified = int((spiking.status == Status.CONVERGED).sum())
+    n_certified = int(spiking.reached.sum())
     print(f"{n_certified:,} of {problem.n_signals:,} codes by spikes alone are certified to {TOL:g}")
     print(
         f"reconstruction: {signal_to_noise(image, approximation):.1f} dB "

@@ -28,10 +28,8 @@ from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
 from solvers.problem.messages import IllPosedWarning
 from solvers.problem.penalty import ElasticNet
-from solvers.results.operations import OperationLedger
-from solvers.results.result import SparseCodingResult, Status, certify
-from solvers.spiking.network import lasso_network
-from solvers.spiking.runs import SpikingCodingResult
+from solvers.results.result import OperationLedger, SparseCodingResult, certify
+from solvers.spiking.network import SpikingCodingResult, lasso_network
 from solvers.studies.compare import Comparison, compare
 from solvers.studies.held_out import held_out_score
 from solvers.studies.path import PathResult, path
@@ -60,7 +58,6 @@ __all__ = [
     "SparseCodingStream",
     "SpikingCodingResult",
     "SpikingSparseCoder",
-    "Status",
     "certify",
     "compare",
     "duality_gap",

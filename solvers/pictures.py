@@ -13,8 +13,7 @@ from matplotlib.axes import Axes
 from snn.base import checks
 from snn.base.describe import counted, plot
 from snn.pictures import axes_of, base_line, count_bars, named_lines, stems
-from solvers.results.operations import OperationLedger
-from solvers.results.result import SparseCodingResult, Status
+from solvers.results.result import OperationLedger, SparseCodingResult
 from solvers.studies.compare import Comparison
 from solvers.studies.path import PathResult
 
@@ -32,7 +31,7 @@ def code(result: SparseCodingResult, *, signal: int = 0, ax: Axes | None = None)
     first, last = result.sparse_codes.indptr[signal : signal + 2]
     atoms, entries = result.sparse_codes.indices[first:last], result.sparse_codes.data[first:last]
     stems(ax, atoms, entries, n_atoms)
-    missed = "" if result.status[signal] == Status.CONVERGED else f", more than tol = {result.tol:g}"
+    missed = "" if result.reached[signal] else f", more than tol = {result.tol:g}"
     ax.set(
         xlabel="atom",
         ylabel="entry of the code",

@@ -50,8 +50,7 @@ from solvers.gram.working_set import codes_by_kernel, count_corrections, entries
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import Codes, as_sparse, joined, rows_of
-from solvers.results.operations import METHOD, drive_work
+from solvers.results.codes import METHOD, Codes, as_sparse, drive_work, joined, rows_of
 from solvers.workers.progress import is_shown, report, share_of_decades
 
 # All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.

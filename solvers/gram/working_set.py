@@ -35,8 +35,7 @@ from solvers._kernels.products import GramMatrix, WeightedAtoms
 from solvers.certificate.optimality import Optimality
 from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import Codes, as_sparse
-from solvers.results.operations import GRAM, METHOD
+from solvers.results.codes import GRAM, METHOD, Codes, as_sparse
 
 # Signals times atoms in one call of a kernel: some milliseconds, so that Ctrl-C is quick.
 VALUES_PER_CALL = 100_000

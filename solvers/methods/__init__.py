@@ -24,8 +24,7 @@ from solvers.methods.spiking import (
 )
 from solvers.problem.lasso import LassoProblem
 from solvers.results.result import SparseCodingResult, Start
-from solvers.spiking.network import EXACT_TIME
-from solvers.spiking.runs import SpikingCodingResult
+from solvers.spiking.network import EXACT_TIME, SpikingCodingResult
 
 __all__ = [
     "ActiveSet",

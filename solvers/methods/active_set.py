@@ -25,8 +25,7 @@ from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import BestCodes, Codes, Found, as_sparse, code_of_kernel, rows_of
-from solvers.results.operations import METHOD
+from solvers.results.codes import METHOD, BestCodes, Codes, Found, as_sparse, code_of_kernel, rows_of
 from solvers.workers.blas import one_blas_thread
 
 NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)

@@ -12,8 +12,7 @@ from snn import simulate_analog
 from snn.base import checks
 from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import BestCodes, Found
-from solvers.results.operations import METHOD
+from solvers.results.codes import METHOD, BestCodes, Found
 
 # The gap is looked at after one time constant, and again whenever the time has grown by a quarter.
 FIRST_CHECK = 1.0
@@ -77,7 +76,7 @@ class Analog(Method):
     def search(self, best: BestCodes, prepared: tuple[np.ndarray, np.ndarray]) -> Iterator[Found]:
         """Yield the code of a single signal as time goes on."""
         problem, signal, (norms, weights) = best.problem, best.active, prepared
-        best.count(METHOD, signal, 0)
+        best.work[METHOD][signal] += 0
         best.fall_back()
         if not len(best.active):
             return
@@ -94,7 +93,7 @@ class Analog(Method):
             silent = np.clip(silent, -np.inf if problem.is_positive else -threshold, threshold)
             active = np.sign(activity) * threshold + divisor * activity
             potential = np.where(activity == 0.0, silent, active)
-            best.count(METHOD, signal, int(np.count_nonzero(activity)) * problem.n_atoms)
+            best.work[METHOD][signal] += int(np.count_nonzero(activity)) * problem.n_atoms
         time = 0.0
         while time < self.max_duration and len(best.active):
             segment = min(max(FIRST_CHECK, CHECK_PART * time), self.max_duration - time)
@@ -111,6 +110,6 @@ class Analog(Method):
             )
             time += segment
             best.steps += run.n_evaluations
-            best.count(METHOD, signal, int(run.operations.multiply_adds))
+            best.work[METHOD][signal] += int(run.operations.multiply_adds)
             potential = run.potentials[-1]
             yield signal, run.activities[-1:] * length / norms

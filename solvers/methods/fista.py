@@ -14,8 +14,7 @@ from solvers.problem.dictionary import Dictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import sparse_product
 from solvers.problem.signals import SMALLEST_WEIGHT
-from solvers.results.codes import BestCodes, Found
-from solvers.results.operations import METHOD
+from solvers.results.codes import METHOD, BestCodes, Found
 
 # Iterations from one look at the duality gap to the next, and as a part of those done so far: a look costs
 # less than an iteration, and at most about a tenth of the iterations is wasted.
@@ -102,7 +101,7 @@ class Fista(Method):
             if done.any():
                 yield signals[done], iterates.codes[done] / step.norms
                 leave = np.isin(signals, best.active, invert=True) | is_last
-                best.count(METHOD, signals[leave], iterates.n_products[leave])
+                best.work[METHOD][signals[leave]] += iterates.n_products[leave]
                 iterates.drop(np.flatnonzero(leave))
                 signals = signals[~leave]
             n_more = min(max(CHECK_EVERY, iteration // CHECK_PART), self.max_iter - iteration)

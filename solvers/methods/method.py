@@ -22,9 +22,8 @@ from solvers.certificate.corrected import signal_of_dependent_atoms
 from solvers.gram.gram import uses_full_gram
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
 from solvers.problem.messages import warn_if_all_zero, warn_if_ill_posed, warn_if_intercept_is_cut
-from solvers.results.codes import BestCodes, Codes, Found, joined
-from solvers.results.operations import CERTIFICATE, EXACT, certificate_work
-from solvers.results.result import SparseCodingResult, Start, convergence_warning, start_codes
+from solvers.results.codes import CERTIFICATE, BestCodes, Codes, Found, certificate_work, joined
+from solvers.results.result import EXACT, SparseCodingResult, Start, convergence_warning, start_codes
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.progress import progress_bar
 from solvers.workers.spread import batch_slices, spread
@@ -81,8 +80,8 @@ class Method(ABC):
         The class of its results.
     """
 
-    name: str = ""
-    takes: tuple[str, ...] = ()
+    name: ClassVar[str] = ""
+    takes: ClassVar[tuple[str, ...]] = ()
     together: ClassVar[bool] = False
     steps: ClassVar[str] = "iterations"
     usual_tol: ClassVar[float] = 1e-3
@@ -210,23 +209,17 @@ def solve(
             solved = _solved(problem, method, codes, tol, n_jobs, progress)
     limit = method.limit(solved.info.pop("stopped", None))
     result = method.result(problem, solved, method.name, tol, method.steps, method.bound)
-    _warn_of_codes(result, limit)
-    return result
-
-
-def _warn_of_codes(result: SparseCodingResult, limit: str) -> None:
-    """Warn of signals that missed `tol` within a limit, and of codes that are all zero."""
-    problem, codes = result.problem, result.sparse_codes
-    warn_if_all_zero(problem, codes)
-    warn_if_intercept_is_cut(problem, codes)
-    missed = ~(result.duality_gap <= result.tol * problem.energies)
+    warn_if_all_zero(problem, result.sparse_codes)
+    warn_if_intercept_is_cut(problem, result.sparse_codes)
+    missed = ~result.reached
     if np.count_nonzero(missed):
         warn_caller(
-            f"{result.method}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
-            f"duality_gap <= {result.tol:g} * 1/2 ||signal||^2 within {limit}; the worst has "
+            f"{method.name}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
+            f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit}; the worst has "
             f"{np.max(result.relative_gap[missed]):.2g}",
             convergence_warning(),
         )
+    return result
 
 
 def _has_kernel(problem: LassoProblem) -> bool:

@@ -13,9 +13,8 @@ from snn.base import checks
 from snn.base.locks import ForkSafeLock
 from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import BestCodes, Found
-from solvers.results.operations import AT_MOST, METHOD
-from solvers.results.result import convergence_warning
+from solvers.results.codes import METHOD, BestCodes, Found
+from solvers.results.result import AT_MOST, convergence_warning
 
 # scikit-learn is imported where it is called: it takes longer to import than all else.
 # Terms of the sums in scikit-learn's duality gap, for each atom.
@@ -89,7 +88,7 @@ class CoordinateDescent(Method):
 
     def search(self, best: BestCodes, prepared: ScaledAtoms) -> Iterator[Found]:
         """Yield codes of each signal for which neither the start nor zero will do, one after the other."""
-        best.count(METHOD, best.active, 0)
+        best.work[METHOD][best.active] += 0
         # A zero signal is then done; scikit-learn would divide by its norm.
         best.fall_back()
         # The loop certifies in the problem itself; scikit-learn knows no weights of features.
@@ -129,6 +128,6 @@ class CoordinateDescent(Method):
                 model.fit(scaled.design, problem.signals[0] / length, check_input=False)
             n_left -= int(model.n_iter_)
             best.steps[signal] += model.n_iter_
-            best.count(METHOD, signal, work_of_fit + int(model.n_iter_) * work_of_sweep)
+            best.work[METHOD][signal] += work_of_fit + int(model.n_iter_) * work_of_sweep
             yield signal, (model.coef_ * scaled.factors * length)[np.newaxis]
             tol *= 0.1

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from snn.base import checks
 from snn.digital import DigitalFormat
+from snn.record.spikes import smooth_rate_of_moments
 from snn.run.clock import Clock
 from snn.run.exact import Exact
 from snn.run.run import Time
@@ -19,10 +21,20 @@ from solvers._kernels.batch import read_and_certify
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.methods.method import ONLY, Method
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import BestCodes, Codes, Found, code_of_kernel, one_row, rows_of
-from solvers.results.operations import GRAM, METHOD, POLISH, READ_OUT
-from solvers.spiking.network import EXACT_TIME, LassoNetwork
-from solvers.spiking.runs import BatchRun, SpikingCodingResult, finish
+from solvers.results.codes import (
+    GRAM,
+    METHOD,
+    POLISH,
+    READ_OUT,
+    BestCodes,
+    Codes,
+    Found,
+    as_sparse,
+    code_of_kernel,
+    one_row,
+    rows_of,
+)
+from solvers.spiking.network import EXACT_TIME, LassoNetwork, SpikingCodingResult, figures_of, finish
 from solvers.spiking.stages import IdleCodes, RefinedCodes
 from solvers.workers.blas import one_blas_thread
 
@@ -62,7 +74,7 @@ class SpikingMethod(Method):
     max_duration: float = 10_000.0
     how: Time[Any] = EXACT_TIME
 
-    takes = ("convolution", "mixed_signs", "zero_penalties", "own_weights")
+    takes: ClassVar[tuple[str, ...]] = ("convolution", "mixed_signs", "zero_penalties", "own_weights")
     steps = "spikes"
     result = SpikingCodingResult
     integers: ClassVar[bool | None] = False
@@ -210,7 +222,8 @@ class Stages(SpikingMethod):
             READ_OUT: refined.looks["n_multiply_adds"].copy(),
             GRAM: np.array([refined.network.gram.n_multiply_adds]),
         }
-        found.info = refined.figures(one_row(refined.network.n_neurons, neurons, counts))
+        spikes = one_row(refined.network.n_neurons, neurons, counts)
+        found.info = figures_of(refined.run, refined.network, spikes, **refined.figures())
         is_final = found.reach(problem, tol) or not refined.can_improve(ONLY).any()
         idle.append(refined)
         return found if is_final else None
@@ -225,6 +238,63 @@ class OneWindow(Stages):
     refine = False
 
 
+class BatchRun:
+    """The networks of a batch of signals, from potentials at a share of their thresholds."""
+
+    def __init__(
+        self,
+        problem: LassoProblem,
+        network: LassoNetwork,
+        *,
+        rate: float = 1.0,
+        head_start: float = 0.0,
+        window_moments: bool = False,
+    ) -> None:
+        self.network = network
+        drives = network.drives(problem)
+        # The value of a code for one unit of spike rate; the busiest neuron, driven alone, has the `rate`.
+        largest = (drives / network.firing_threshold).max(axis=1)
+        self.scale = np.where(largest > 0.0, largest, 1.0) / rate
+        drives /= self.scale[:, np.newaxis]
+        self.run = network.start(drives, window_moments=window_moments)
+        if head_start > 0.0:
+            self.run.membrane_potential[:] = head_start * network.firing_threshold
+            self.run.restart(np.arange(problem.n_signals))
+        # Rounding leaves potentials where atoms are zero, which are no code.
+        self._zero_atoms = np.flatnonzero(problem.weighted.squared_norms == 0.0)
+        # Times of the last looks at currents, and the integrals of all soma currents until then (eq 4).
+        self._charges = [(self.run.time.copy(), self.run.charge)]
+
+    def codes_of(self, rates: np.ndarray, signals: np.ndarray) -> np.ndarray:
+        """Return the codes of some signals from the rates of their neurons."""
+        return self.network.signed(rates) * self.scale[signals, np.newaxis]
+
+    def codes_of_currents(self, signals: np.ndarray, n_looks: int) -> np.ndarray:
+        """Return the thresholded average currents since some looks ago, or since the start, as codes."""
+        now = self.run.time.copy(), self.run.charge
+        self._charges = [*self._charges, now][-1 - n_looks :]
+        (begin, before), (end, charge) = self._charges[0], now
+        average = np.zeros((len(signals), self.network.n_neurons))
+        # No time has passed where a network was lost right at the start of the interval.
+        elapsed = (end - begin)[signals, np.newaxis]
+        np.divide(charge[signals] - before[signals], elapsed, out=average, where=elapsed > 0.0)
+        codes = self.codes_of(np.maximum(average, 0.0) / self.network.firing_threshold, signals)
+        codes[:, self._zero_atoms] = 0.0
+        return codes
+
+    def average_currents(self) -> sparse.csr_array:
+        """Return the average currents of the atoms that fired for each signal, in units of correlations."""
+        charges = np.where(self.run.spike_counts > 0, np.maximum(self.run.charge, 0.0), 0.0)
+        currents = as_sparse(self.network.signed(charges))
+        currents.data *= (self.scale / self.run.time).repeat(np.diff(currents.indptr))
+        return currents
+
+    def finish(self, best: BestCodes) -> None:
+        """Write the activity of the networks to the best codes."""
+        n_stages, duration = np.ones_like(self.scale, dtype=np.int64), self.run.time.copy()
+        finish(best, self.run, self.network, n_stages=n_stages, duration=duration, scale=self.scale)
+
+
 class OneRun(SpikingMethod):
     """Codes read out of one run, at times that grow, until they are good enough."""
 
@@ -235,23 +305,22 @@ class OneRun(SpikingMethod):
     """Options of `BatchRun`."""
 
     @abstractmethod
-    def reader(self, batch: BatchRun) -> Callable[[np.ndarray], np.ndarray]:
-        """Return a function that reads the codes of some signals out of their networks as they are now."""
+    def read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
+        """Return the codes of some signals, read out of their networks as they are now."""
 
     def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
         """Yield codes read out of the network as time goes on."""
-        network, signals = prepared.of_batch(best.problem), best.active
+        network, signals, time = prepared.of_batch(best.problem), best.active, 0.0
         batch = BatchRun(best.problem, network, **self.run_options)
-        read, least = self.reader(batch), self.how.time_step or 0.0
-        for check in count():
-            time = max(FIRST_CHECK * 2.0 ** (check / CHECKS_PER_DOUBLING), least)
-            batch.run.advance(min(time, self.max_duration), active=signals)
-            best.count(READ_OUT, signals, self.products_per_neuron * network.n_neurons)
-            yield signals, read(signals)
-            signals = best.active[~batch.run.is_lost[best.active]]
+        for look in count():
             if not len(signals) or time >= self.max_duration:
                 break
-        finish(best, batch)
+            time = max(FIRST_CHECK * 2.0 ** (look / CHECKS_PER_DOUBLING), self.how.time_step or 0.0)
+            batch.run.advance(min(time, self.max_duration), active=signals)
+            best.work[READ_OUT][signals] += self.products_per_neuron * network.n_neurons
+            yield signals, self.read(batch, signals)
+            signals = best.active[~batch.run.is_lost[best.active]]
+        batch.finish(best)
         if not self.in_integers:
             best.info["average_currents"] = batch.average_currents()
 
@@ -261,9 +330,9 @@ class Rates(OneRun):
 
     name = "spiking_rate"
 
-    def reader(self, batch: BatchRun) -> Callable[[np.ndarray], np.ndarray]:
+    def read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
         """See `OneRun`."""
-        return batch.rates
+        return batch.codes_of(batch.run.spike_counts[signals] / batch.run.time[signals, np.newaxis], signals)
 
 
 class AverageCurrents(OneRun):
@@ -272,16 +341,9 @@ class AverageCurrents(OneRun):
     name = "spiking_current"
     products_per_neuron = 2
 
-    def reader(self, batch: BatchRun) -> Callable[[np.ndarray], np.ndarray]:
+    def read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
         """See `OneRun`."""
-        # The oldest was taken at half of the present time.
-        charges = [batch.charge()] * CHECKS_PER_DOUBLING
-
-        def read(signals: np.ndarray) -> np.ndarray:
-            charges.append(batch.charge())
-            return batch.codes_between(charges.pop(0), charges[-1], signals)
-
-        return read
+        return batch.codes_of_currents(signals, CHECKS_PER_DOUBLING)
 
 
 @dataclass(frozen=True)
@@ -306,9 +368,10 @@ class DigitalOneWindow(OneRun):
     # A neuron rarely wants to fire twice in a step.
     run_options: ClassVar[dict[str, Any]] = {"rate": 0.5, "head_start": HEAD_START, "window_moments": True}
 
-    def reader(self, batch: BatchRun) -> Callable[[np.ndarray], np.ndarray]:
+    def read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
         """See `OneRun`."""
-        return batch.smooth_rates
+        run = batch.run
+        return batch.codes_of(smooth_rate_of_moments(run.window_moments[signals], run.time[signals]), signals)
 
 
 class ActiveSetFromSpikes(SpikingMethod):
@@ -332,8 +395,7 @@ class ActiveSetFromSpikes(SpikingMethod):
         """Run until the support is nearly right, and yield the codes of the active-set method from there."""
         problem, network = best.problem, prepared.of_batch(best.problem)
         batch = BatchRun(problem, network, head_start=HEAD_START)
-        before = batch.charge()
-        best.count(READ_OUT, best.active, 0)
+        best.work[READ_OUT] += 0
         signals, time = best.active, min(POLISH_TIME, self.max_duration)
         while len(signals):
             batch.run.advance(time, active=signals)
@@ -345,14 +407,13 @@ class ActiveSetFromSpikes(SpikingMethod):
             if not len(behind):
                 break
             # Read out only these signals: a code does not depend on what else is in the batch.
-            best.count(READ_OUT, behind, AverageCurrents.products_per_neuron * network.n_neurons)
-            before, begin = batch.charge(), before
-            yield behind, batch.codes_between(begin, before, behind)
+            best.work[READ_OUT][behind] += AverageCurrents.products_per_neuron * network.n_neurons
+            yield behind, batch.codes_of_currents(behind, 1)
             # On a support that is close to singular the equations may lead astray.  Where the method ended,
             # only rounding is left, and no spike can improve on it.
             goes_on = np.isin(signals, best.active) & ~has_ended & ~batch.run.is_lost[signals]
             signals = signals[goes_on] if time < min(self.max_duration, LAST_POLISH_TIME) else signals[:0]
             time = min(POLISH_GROWTH * time, self.max_duration)
-        finish(best, batch)
+        batch.finish(best)
         best.info.pop("stopped")
         best.info["average_currents"] = currents

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,9 +16,19 @@ from solvers._kernels.batch import CompressedRows, nonzero_entries
 from solvers.certificate.compiled import certify, optimality_of
 from solvers.certificate.optimality import Optimality
 from solvers.problem.lasso import LassoProblem
-from solvers.results.operations import CERTIFICATE, certificate_work
 from solvers.workers.progress import is_shown, report, share_of_decades
 
+DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
+    "drive",
+    "gram",
+    "network",
+    "read-out",
+    "method",
+    "polish",
+    "start",
+    "certificate",
+)
+"""The purposes of operations; docs/operations.md says what is counted in each part."""
 FIGURES = tuple(figure.name for figure in fields(Optimality))
 SMALLEST = np.finfo(np.float64).tiny
 
@@ -95,6 +106,8 @@ class BestCodes:
         Signals that are not done.
     steps : ndarray of int, shape (n_signals,)
         The number of `Method.steps` so far.
+    work : dict of str to ndarray of int, shape (n_signals,) each
+        Multiply-adds so far, by part of an `OperationLedger`; a new part is zero.
     info : dict of str to (ndarray or csr_array)
         Further figures of the result.
     """
@@ -105,7 +118,7 @@ class BestCodes:
         self.active = np.arange(n_signals)
         self.steps = np.zeros(n_signals, dtype=np.int64)
         self.info: dict[str, Any] = {}
-        self._work: dict[str, np.ndarray] = {}
+        self.work: dict[str, np.ndarray] = defaultdict(partial(np.zeros, n_signals, dtype=np.int64))
         self._certificate = Optimality(**{name: np.full(n_signals, np.inf) for name in FIGURES})
         # Codes that were kept, one after the other, and the row of the best of each signal.
         self._kept: list[sparse.csr_array] = []
@@ -129,7 +142,7 @@ class BestCodes:
             self.put(signals, found)
             self.report()
         self.fall_back()
-        return Codes(self.values, self.steps, self._certificate, self._work, self.info)
+        return Codes(self.values, self.steps, self._certificate, dict(self.work), self.info)
 
     def fall_back(self) -> None:
         """Try the start and the zero code for signals that are not done."""
@@ -151,12 +164,12 @@ class BestCodes:
             values, certificate = found.values, found.certificate
             self.steps[signals] += found.steps
             for part, counts in found.work.items():
-                self.count(part, signals, counts)
+                self.work[part][signals] += counts
         else:
             values = as_sparse(found)
         if certificate is None:
             certificate = certify(self.problem if is_all else self.problem.subset(signals), values)
-        self.count(CERTIFICATE, signals, certificate_work(self.problem, np.diff(values.indptr)))
+        self.work[CERTIFICATE][signals] += certificate_work(self.problem, np.diff(values.indptr))
         before = self.gaps[signals]
         # Any code is better than none, and than one without a gap.
         kept = (certificate.duality_gap < before) | ~(before < np.inf)
@@ -174,12 +187,6 @@ class BestCodes:
                 self.info.setdefault(name, np.zeros(self.problem.n_signals, figures.dtype))
                 self.info[name][chosen] = figures[kept]
         self.active = self.missed(self.active)
-
-    def count(self, part: str, signals: np.ndarray | slice, n_multiply_adds: int | np.ndarray) -> None:
-        """Add multiply-adds of some signals to a part of the ledger."""
-        if part not in self._work:
-            self._work[part] = np.zeros(self.problem.n_signals, dtype=np.int64)
-        self._work[part][signals] += n_multiply_adds
 
     def missed(self, signals: np.ndarray) -> np.ndarray:
         """Return the signals among some whose gaps are above `tol`."""
@@ -204,6 +211,24 @@ class BestCodes:
         gaps = (self.gaps if gaps is None else gaps) / np.maximum(self.problem.energies, SMALLEST)
         shares = [share_of_decades(gap, 1.0, self.tol) for gap in gaps.tolist()]
         report(0.99 * float(np.mean(shares)), f"gap {gaps.max():.1e}")
+
+
+def drive_work(problem: LassoProblem) -> int:
+    """Return the multiply-adds of the correlations of one signal with all atoms."""
+    return problem.n_atoms * problem.atoms.features_of_atom
+
+
+def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
+    """Return the multiply-adds of a certificate for each size of a support, an int or an array.
+
+    The residual is computed from parts that are exact and a rest, three products for each; then come its
+    correlations with all atoms, and two inner products.
+    """
+    if type(support_size) is not int:
+        # Pointers of sparse codes have 32 bits, and products of their differences would, too.
+        support_size = np.asarray(support_size, dtype=np.int64)
+    n_covered = problem.atoms.features_of_atom
+    return (3 * support_size + problem.n_atoms) * n_covered + 2 * problem.n_features
 
 
 def code_of_kernel(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,25 +18,45 @@ from solvers.certificate import compiled
 from solvers.certificate.optimality import Optimality, checked_codes
 from solvers.derivatives import CodeDerivatives, CodeGradients
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import Codes
-from solvers.results.operations import (
-    CERTIFICATE,
-    DRIVE,
-    EXACT,
-    SIGNS,
-    OperationLedger,
-    certificate_work,
-    drive_work,
-)
+from solvers.results.codes import CERTIFICATE, DRIVE, PARTS, Codes, certificate_work, drive_work
+
+EXACT, AT_MOST = "exact", "at most"
+SIGNS = {EXACT: "", AT_MOST: "<= "}
 
 
-class Status(IntEnum):
-    """The end of the solution of one signal."""
+class OperationLedger(Drawn, dict[str, OperationCounts]):
+    """The operations of a solver by their purpose: counts by the names of parts.
 
-    CONVERGED = 0
-    """duality_gap <= tol * 1/2 ||signal||^2, as `solvers.certificate.optimality` measures it."""
-    LIMIT_REACHED = 1
-    """The solver stopped at its limit of steps or time with a larger gap."""
+    Counts are arrays of one entry a signal.  The Gram matrix, which many signals share, is not counted, but
+    where it is computed for one signal alone.
+
+    Parameters
+    ----------
+    parts : mapping of str to OperationCounts
+        Of some of these names: "drive" (correlations of the signals with the atoms), "gram" (entries of the
+        Gram matrix computed for one signal alone), "network" (the spiking network), "read-out" (codes read
+        from spikes, their gaps, and the drives of later stages), "method" (any other solver), "polish" (the
+        active-set method after spikes), "start" (the start of a stream), "certificate".
+    bound : {"exact", "at most"}, default "exact"
+        Whether counts of the method are exact, or bounds where a library hides them.
+    """
+
+    def __init__(self, parts: Mapping[str, OperationCounts], *, bound: str = EXACT) -> None:
+        super().__init__({name: parts[name] for name in PARTS if name in parts})
+        self.bound = bound
+
+    def _facts(self) -> dict[str, str]:
+        totals = {name: counts.total()._facts().items() for name, counts in self.items()}
+        return {"counts": self.bound} | {
+            name: ", ".join(f"{number} {kind}" for kind, number in facts if number != "0") or "nothing"
+            for name, facts in totals.items()
+        }
+
+    def without(self, *names: str) -> OperationCounts:
+        """Return the counts of all parts but some: ``without("certificate")`` compares methods."""
+        for name in names:
+            checks.one_of("name", name, PARTS)
+        return sum((counts for name, counts in self.items() if name not in names), OperationCounts())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,17 +133,15 @@ class SparseCodingResult(Drawn):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.duality_gap == 0.0, 0.0, self.duality_gap / self.problem.energies)
 
-    @cached_property
-    def status(self) -> np.ndarray:
-        """The `Status` of each signal, shape (n_signals,)."""
-        # A gap that is not a number misses `tol`, too.
-        reached = self.duality_gap <= self.tol * self.problem.energies
-        return checks.read_only(np.where(reached, int(Status.CONVERGED), int(Status.LIMIT_REACHED)))
+    @property
+    def reached(self) -> np.ndarray:
+        """Whether the gap of each signal is within `tol`, shape (n_signals,); not if it is not a number."""
+        return self.duality_gap <= self.tol * self.problem.energies
 
     @property
     def converged(self) -> bool:
         """True if every signal reached `tol`."""
-        return bool((self.status == Status.CONVERGED).all())
+        return bool(self.reached.all())
 
     @property
     def n_steps(self) -> np.ndarray:
@@ -146,6 +163,12 @@ class SparseCodingResult(Drawn):
         `saturations`: for potentials below and above, currents and messages, how often a register was too
         narrow; `ran_away`: whether the network was stopped, because potentials came to the end of their
         registers; and their `network`.
+
+        Of networks whatever their time `n_stages`: runs of the network, one after the other, 0 where the
+        start, or zero, was good enough; `duration`: simulated time of all stages, in synaptic time constants;
+        `scale`: the value of a code for one unit of spike rate, in the last stage; `spike_counts`, a
+        csr_array, in which positive neurons come before negative ones; on a clock `n_clock_steps`, of all
+        stages.
         """
         return self.certified.info
 
@@ -230,12 +253,11 @@ class SparseCodingResult(Drawn):
 
     def _facts(self) -> dict[str, str]:
         n_signals, n_atoms = self.sparse_codes.shape
-        n_converged = int(np.count_nonzero(self.status == Status.CONVERGED))
         total = sum(int(np.sum(counts)) for counts in self.certified.work.values())
         total += n_signals * drive_work(self.problem)
         return {
             "method": self.method,
-            "converged": f"{n_converged:,} of {counted(n_signals, 'signal')}, tol {self.tol:g}",
+            "converged": f"{int(self.reached.sum()):,} of {counted(n_signals, 'signal')}, tol {self.tol:g}",
             "certified gap": f"{value_range(self.relative_gap)} of 1/2 ||signal||²",
             "objective": value_range(self.objective),
             "support": f"{value_range(self.support_size)} of {counted(n_atoms, 'atom')}",
@@ -265,7 +287,7 @@ def certify(
     codes : array_like or sparse matrix, shape (n_signals, n_atoms)
         One code for each signal, of SciPy in any format; not negative where the problem is `positive`.
     tol : float, default 1e-6
-        `status` says for which signals ``duality_gap <= tol * 1/2 ||signal||^2``; there is no warning.
+        `reached` says for which signals ``duality_gap <= tol * 1/2 ||signal||^2``; there is no warning.
 
     Examples
     --------

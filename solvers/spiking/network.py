@@ -1,18 +1,23 @@
-"""The spiking network of a LASSO, and which neurons belong to which atoms."""
+"""The spiking network of a LASSO, which neurons belong to which atoms, and what is told of its runs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from snn import SpikingNetwork
+from snn import OperationCounts, SpikingNetwork
 from snn.base import checks
+from snn.base.locks import cached_property
 from snn.run.exact import Exact
 from snn.run.run import Run, Time
+from snn.run.stepped import SteppedRun
 from solvers._kernels.refinement import BARRED
 from solvers.gram.gram import Gram, SharedProducts, gram_of
-from solvers.problem.lasso import LassoProblem, with_shared_mask
+from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
+from solvers.results.codes import GRAM, NETWORK, BestCodes, as_sparse
+from solvers.results.result import SparseCodingResult
 
 EXACT_TIME = Exact()
 
@@ -115,3 +120,67 @@ class LassoNetwork:
         ordered = np.empty_like(values)
         ordered[..., self.in_result_order] = values
         return ordered
+
+
+def finish(best: BestCodes, run: Run, network: LassoNetwork, **figures: Any) -> None:
+    """Write the activity of the networks of a batch to its best codes."""
+    best.steps = run.spike_counts.sum(axis=1)
+    best.info |= figures_of(run, network, **figures)
+    if run.integers is None:
+        best.work[GRAM] += network.gram.n_multiply_adds
+
+
+def figures_of(
+    run: Run, network: LassoNetwork, spike_counts: sparse.csr_array | None = None, **figures: Any
+) -> dict[str, Any]:
+    """Return the figures of the networks of a batch, as the `info` of codes; counts if they are at hand."""
+    if spike_counts is None:
+        spike_counts = as_sparse(run.spike_counts[:, network.in_result_order])
+    figures |= {"spike_counts": spike_counts, "stopped": run.is_lost.copy()}
+    if isinstance(run, SteppedRun):
+        figures["n_clock_steps"] = run.total_steps
+        if run.integers is not None:
+            figures["duration"] = run.total_steps * run.time_step
+            figures["saturations"] = run.neurons.overflows.sum(axis=1)
+            figures["ran_away"] = figures["stopped"]
+            figures["network"] = run.integers
+    return figures
+
+
+class SpikingCodingResult(SparseCodingResult):
+    """As `SparseCodingResult`, with the activity of the networks in its `info`, whatever their time."""
+
+    @cached_property
+    def spike_counts(self) -> np.ndarray:
+        """Spikes of each neuron, shape (n_signals, n_neurons); positive neurons before negative ones."""
+        return checks.read_only(self.info["spike_counts"].toarray())
+
+    def _network_operations(self) -> dict[str, OperationCounts]:
+        counts, n_clock_steps = self.info["spike_counts"], self.info.get("n_clock_steps")
+        run = OperationCounts(
+            spikes=self.n_steps,
+            synaptic_operations=_synaptic_operations(self.problem, counts, self.info.get("network")),
+            neuron_updates=0 if n_clock_steps is None else counts.shape[1] * n_clock_steps,
+            neuron_time=counts.shape[1] * self.info["duration"] if n_clock_steps is None else 0.0,
+        )
+        return {NETWORK: run}
+
+
+def _synaptic_operations(
+    problem: LassoProblem, spike_counts: sparse.csr_array, integers: Any = None
+) -> np.ndarray:
+    """Return how many times a spike reached a target; weights that are rounded to zero deliver none."""
+    if problem.has_own_weights:
+        operations = np.empty(problem.n_signals, dtype=np.int64)
+        for group in groups_of(problem):
+            shared = with_shared_mask(problem.subset(group))
+            operations[group] = _synaptic_operations(shared, spike_counts[group])
+        return operations
+    network = LassoNetwork.of(problem, on_demand=integers is None)
+    fired = np.unique(spike_counts.indices)
+    neurons = network.in_result_order[fired]
+    degrees = np.zeros(network.n_neurons, dtype=np.int64)
+    degrees[fired] = (
+        network.weights.out_degrees(neurons) if integers is None else integers.out_degree[neurons]
+    )
+    return spike_counts @ degrees

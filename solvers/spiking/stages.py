@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from snn._kernels.run_state import new_records
 from snn.base import checks
@@ -26,10 +25,8 @@ from solvers._kernels.refinement import (
     resume,
 )
 from solvers.problem.lasso import LassoModel, LassoProblem
-from solvers.results.codes import BestCodes, Found
-from solvers.results.operations import READ_OUT
-from solvers.spiking.network import LassoNetwork
-from solvers.spiking.runs import figures_of, finish
+from solvers.results.codes import READ_OUT, BestCodes, Found
+from solvers.spiking.network import LassoNetwork, finish
 
 # Aim slightly below the wanted gap, so that rounding cannot undo it.
 SAFELY = 1.0 - 1e-9
@@ -142,19 +139,19 @@ class RefinedCodes:
             self._resume(signals)
             # Where no neuron is driven, only rounding is left.
             signals = self.active
-        finish(best, self)
-        best.count(READ_OUT, slice(None), self.looks["n_multiply_adds"])
+        finish(best, self.run, self.network, **self.figures())
+        best.work[READ_OUT] += self.looks["n_multiply_adds"]
 
     def can_improve(self, signals: np.ndarray) -> np.ndarray:
         """Return which of some signals have time left, and a network that can go on."""
         return (self.looks["duration"][signals] < self._max_duration) & ~self.run.is_lost[signals]
 
-    def figures(self, counts: sparse.csr_array | None = None) -> dict[str, Any]:
-        """Return the activity of the networks, the `info` of codes; `counts` are in the order of results."""
+    def figures(self) -> dict[str, np.ndarray]:
+        """Return the figures of the stages of each signal, for the `info` of codes."""
         figures = {name: self.looks[name].copy() for name in ("n_stages", "duration", "scale")}
         # Where no neuron was driven, any would do.
         figures["scale"][figures["scale"] == 0.0] = 1.0
-        return figures_of(self.run, self.network, counts, **figures)
+        return figures
 
     def _looking(self, *, refine: bool | None = None, once: bool = False) -> Looking:
         """Return the record that kernels look by, with the weights as they are now."""

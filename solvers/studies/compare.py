@@ -12,8 +12,8 @@ from snn.base.describe import Described, Drawn, table
 from solvers.methods.method import Method, named_method
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
-from solvers.results.operations import CERTIFICATE, DRIVE, SIGNS
-from solvers.results.result import SparseCodingResult, Status
+from solvers.results.codes import CERTIFICATE, DRIVE
+from solvers.results.result import SIGNS, SparseCodingResult
 
 Solver: TypeAlias = Callable[..., SparseCodingResult]
 Methods: TypeAlias = Sequence[str | Method] | Mapping[str, str | Solver]
@@ -154,7 +154,7 @@ def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dic
     return {
         "method": label,
         "n_signals": problem.n_signals,
-        "n_converged": int((result.status == Status.CONVERGED).sum()),
+        "n_converged": int(result.reached.sum()),
         "objective": float(result.objective.sum()),
         "mean_objective": float(result.objective.mean()),
         "largest_relative_gap": float(result.relative_gap.max()),

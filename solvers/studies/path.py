@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from tqdm import tqdm
 
 from snn.base import checks
@@ -20,11 +19,8 @@ from solvers.methods.method import Method, named_method
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.matrix import UnitAtoms
 from solvers.problem.messages import warn_if_ill_posed
-from solvers.results.operations import DRIVE, OperationLedger, added
-from solvers.results.result import SparseCodingResult, Status, convergence_warning
+from solvers.results.result import SparseCodingResult, convergence_warning
 from solvers.workers.blas import one_blas_thread
-
-FIGURES = ("objective", "duality_gap", "kkt_violation", "status", "n_steps", "support_size")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -33,50 +29,31 @@ class PathResult(Value, Drawn):
 
     Attributes
     ----------
-    method : str
-        The solver.
-    tol : float
-        The tolerance of every code: ``duality_gap <= tol * 1/2 ||signal||^2``.
     multiples : ndarray, shape (n_multiples,)
         Of the problem's penalty, the largest first; the penalties themselves if that is 1.
     results : tuple of SparseCodingResult
         The result at each multiple.
-    objective, duality_gap, kkt_violation, status, n_steps, support_size : ndarray, (n_multiples, n_signals)
-        As of `SparseCodingResult`, at each multiple.
     """
 
-    method: str
-    tol: float
     multiples: np.ndarray
     results: tuple[SparseCodingResult, ...]
-    objective: np.ndarray
-    duality_gap: np.ndarray
-    kkt_violation: np.ndarray
-    status: np.ndarray
-    n_steps: np.ndarray
-    support_size: np.ndarray
 
-    _shown: ClassVar = ("method", "tol", "multiples", "objective", "support_size", "converged")
-
-    @property
-    def sparse_codes(self) -> tuple[sparse.csr_array, ...]:
-        """The codes at each multiple, shape (n_signals, n_atoms) each."""
-        return tuple(result.sparse_codes for result in self.results)
+    _shown: ClassVar = ("multiples", "objective", "converged")
 
     @cached_property
     def codes(self) -> np.ndarray:
         """The codes as a dense array, shape (n_multiples, n_signals, n_atoms)."""
-        return checks.read_only(np.stack([codes.toarray() for codes in self.sparse_codes]))
+        return checks.read_only(np.stack([result.codes for result in self.results]))
 
-    @cached_property
-    def operations(self) -> OperationLedger:
-        """What each signal took at all multiples, part by part; arrays of shape (n_signals,)."""
-        return added([result.operations for result in self.results], once=DRIVE)
+    @property
+    def objective(self) -> np.ndarray:
+        """E(a) at each multiple, shape (n_multiples, n_signals)."""
+        return np.stack([result.objective for result in self.results])
 
     @property
     def converged(self) -> bool:
-        """True if every code reached `tol`."""
-        return bool((self.status == Status.CONVERGED).all())
+        """True if every code reached its `tol`."""
+        return all(result.converged for result in self.results)
 
 
 def path(
@@ -170,8 +147,7 @@ def path(
             start = results[-1] if results else None
             result = solver(problem.with_penalty(penalty), start=start, tol=tol, n_jobs=n_jobs)
             results.append(replace(result, problem=asked.with_penalty(penalty)) if is_cut else result)
-    figures = {name: np.stack([getattr(result, name) for result in results]) for name in FIGURES}
-    missed = figures["status"] != Status.CONVERGED
+    missed = np.stack([~result.reached for result in results])
     if missed.any():
         warn_caller(
             f"path: {int(missed.sum())} of {missed.size} codes did not reach "
@@ -179,7 +155,7 @@ def path(
             f"{multiples[np.argmax(missed.any(axis=1))]:.3g}",
             convergence_warning(),
         )
-    return PathResult(method=solver.name, tol=tol, multiples=multiples, results=tuple(results), **figures)
+    return PathResult(multiples=multiples, results=tuple(results))
 
 
 def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float) -> np.ndarray:

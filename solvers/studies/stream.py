@@ -16,10 +16,8 @@ from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.penalty import ElasticNet
 from solvers.problem.signals import feature_weights
-from solvers.results.codes import BestCodes, compressed_rows
-from solvers.results.operations import START
-from solvers.spiking.network import LassoNetwork
-from solvers.spiking.runs import SpikingCodingResult
+from solvers.results.codes import START, BestCodes, compressed_rows
+from solvers.spiking.network import LassoNetwork, SpikingCodingResult
 from solvers.spiking.stages import RefinedCodes
 
 # Codes of so many frames before are mixed: measured by `python -m tests.benchmarks stream`.
@@ -143,7 +141,7 @@ class SparseCodingStream(Described):
         Returns
         -------
         SpikingCodingResult
-            At a deadline, the best codes so far; `status` says which reached `tol`, without a warning.
+            At a deadline, the best codes so far; `reached` says which reached `tol`, without a warning.
             Its `info` has `start_duality_gap`, of the code that the network started from on this frame;
             `is_carried`, whether that came from the frames before (otherwise it is zero); and `seconds_late`,
             the time from the deadline `max_seconds` to the result, 0 where it was held.
@@ -218,11 +216,11 @@ class SparseCodingStream(Described):
         signals = best.active
         best.fall_back()
         zero_gap = best.gaps.copy()
-        best.count(START, signals, 0)
+        best.work[START][signals] += 0
         if self._codes and self._codes[0].nnz:
             best.put(signals, self._codes[0])
             if not is_late():
-                best.count(START, signals, _work_of_mixture(problem, self._codes))
+                best.work[START][signals] += _work_of_mixture(problem, self._codes)
                 best.put(signals, predicted(problem, self._codes))
         return best, best.gaps < zero_gap
 

@@ -35,7 +35,7 @@ def test_a_recorded_run_is_what_the_solver_does_now(piece, penalty):
     history = record_runs.history_of(ATOMS, pixels_of(piece), share)
     result = solve_spiking(problem, tol=record_runs.TOL)
 
-    assert written["duration"] == pytest.approx(result.duration[0], rel=1e-9)
+    assert written["duration"] == pytest.approx(result.info["duration"][0], rel=1e-9)
     neurons = array_of(written["neurons"], "u1")
     np.testing.assert_array_equal(neurons, history.spikes.neurons)
     counts = np.bincount(neurons, minlength=len(ATOMS))

@@ -42,7 +42,7 @@ def moderate(name, **features):
 
 
 def require_same_bits(one, other):
-    for name in ("codes", "n_steps", "status", *FIGURES):
+    for name in ("codes", "n_steps", "reached", *FIGURES):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
@@ -89,9 +89,9 @@ def test_a_code_does_not_depend_on_what_is_in_the_batch(name, data):
         if name in BY_PRODUCTS:
             scale = np.abs(together.codes).max()
             np.testing.assert_allclose(alone.codes[0], together.codes[k], rtol=0, atol=1e-6 * scale)
-            assert alone.converged == (together.status[k] == 0)
+            assert alone.converged == together.reached[k]
             continue
-        for figure in ("codes", "n_steps", "status", *FIGURES):
+        for figure in ("codes", "n_steps", "reached", *FIGURES):
             np.testing.assert_array_equal(getattr(alone, figure)[0], getattr(together, figure)[k])
     figures = measure(problem, together.codes)
     for which in ([problem.n_signals - 1], slice(None, None, -1)):
@@ -99,7 +99,7 @@ def test_a_code_does_not_depend_on_what_is_in_the_batch(name, data):
         for figure in FIGURES:
             np.testing.assert_array_equal(getattr(part, figure), getattr(figures, figure)[which])
     backwards = solved(method, this, problem.subset(slice(None, None, -1)), tol=1e-3)
-    np.testing.assert_array_equal(backwards.status[::-1], together.status)
+    np.testing.assert_array_equal(backwards.reached[::-1], together.reached)
 
 
 @every_method

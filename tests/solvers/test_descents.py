@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from solvers import Status, solve_analog, solve_coordinate_descent, solve_fista, solve_spiking
+from solvers import solve_analog, solve_coordinate_descent, solve_fista, solve_spiking
 from solvers.certificate.optimality import objective
 from tests.reference.problems import optimal_codes, random_problem
 
@@ -25,7 +25,7 @@ def test_limits_are_kept_and_told(solve, limit):
     with pytest.warns(ConvergenceWarning, match=rf"3 of 3 .*{name}={value:g}") as caught:
         result = solve(problem, tol=1e-9, **limit)
     assert caught[0].filename == __file__
-    assert (result.status == Status.LIMIT_REACHED).all()
+    assert not result.reached.any()
     assert (result.n_steps == value).all() if name == "max_iter" else (result.n_steps > 0).all()
 
 

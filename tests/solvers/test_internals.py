@@ -15,7 +15,7 @@ from solvers._kernels.products import GramMatrix
 from solvers.gram.convolutional import _kernel_grid, gram_part
 from solvers.gram.gram import FullGram
 from solvers.gram.nested_dissection import Factor
-from solvers.results.operations import certificate_work
+from solvers.results.codes import certificate_work
 from solvers.studies.stream import _work_of_mixture
 from tests.reference.problems import random_problem, require_certified
 
@@ -94,10 +94,11 @@ def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_oth
         warnings.simplefilter("ignore")
         together = method(problem, tol=1e-9)
         each = [method(problem.subset([signal]), tol=1e-9) for signal in range(12)]
-    assert len(np.unique(together.duration)) > 1
+    assert len(np.unique(together.info["duration"])) > 1
     assert together.converged
     require_certified(problem, together)
     for signal, alone in enumerate(each):
         assert alone.info["n_corrections"][0] == together.info["n_corrections"][signal]
-        for name in ("codes", "spike_counts", "duration", "duality_gap"):
+        assert alone.info["duration"][0] == together.info["duration"][signal]
+        for name in ("codes", "spike_counts", "duality_gap"):
             np.testing.assert_array_equal(getattr(alone, name)[0], getattr(together, name)[signal])

@@ -14,7 +14,6 @@ from solvers import (
     ElasticNet,
     LassoProblem,
     SparseCodingStream,
-    Status,
     lasso_network,
     solve_active_set,
     solve_spiking,
@@ -84,7 +83,7 @@ def test_every_frame_is_certified_whatever_the_deadline(
         np.testing.assert_allclose(result.duality_gap, figures.duality_gap, rtol=0, atol=atol)
         np.testing.assert_allclose(result.objective, figures.objective, rtol=0, atol=atol)
         is_reached = result.duality_gap <= tol * problem.energies
-        np.testing.assert_array_equal(result.status == Status.CONVERGED, is_reached)
+        np.testing.assert_array_equal(result.reached, is_reached)
         # Never worse than zero, the code before, or what it started from; which is one of these, or better.
         assert (
             result.info["start_duality_gap"] <= np.minimum(zero.duality_gap, last.duality_gap) + atol
@@ -97,9 +96,9 @@ def test_every_frame_is_certified_whatever_the_deadline(
         has_started = result.info["start_duality_gap"] > tol * problem.energies
         if not is_curved:  # see below
             assert not result.n_steps[~has_started].any()
-            np.testing.assert_array_equal(result.n_stages > 0, has_started)
+            np.testing.assert_array_equal(result.info["n_stages"] > 0, has_started)
         assert (result.n_steps <= deadline.get("max_spikes", np.inf)).all()
-        assert (result.duration <= deadline.get("max_duration", np.inf)).all()
+        assert (result.info["duration"] <= deadline.get("max_duration", np.inf)).all()
         assert (result.info["seconds_late"] > 0.0) == ("max_seconds" in deadline)
         np.testing.assert_array_equal(result.operations["network"].spikes, result.n_steps)
         np.testing.assert_array_equal(result.operations["network"].neuron_time.shape, (n_signals,))
@@ -196,13 +195,13 @@ def test_a_frame_with_few_spikes_ends_at_the_last_of_them():
     result = SparseCodingStream(dictionary, PENALTY).code(frames[0], tol=1e-9, max_spikes=9)
     problem = LassoProblem(dictionary, frames[0], PENALTY)
     with pytest.warns(ConvergenceWarning):
-        scale = solve_spiking(problem, tol=1e-9, max_duration=12.0).scale
+        scale = solve_spiking(problem, tol=1e-9, max_duration=12.0).info["scale"]
     network = lasso_network(problem, scale=float(scale[0]))
     half = NetworkState(
         membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
     )
     spikes = simulate(network, 12.0, state=half, record_spikes=True).spikes
-    np.testing.assert_allclose(result.duration, spikes.times[8], rtol=1e-9)
+    np.testing.assert_allclose(result.info["duration"], spikes.times[8], rtol=1e-9)
 
 
 def test_late_frames_end_after_one_read_out_and_say_how_late(monkeypatch):
@@ -216,7 +215,7 @@ def test_late_frames_end_after_one_read_out_and_say_how_late(monkeypatch):
     clock = chain([0.0], repeat(1.75))
     late = cold(stream, frames[0], tol=1e-12, max_seconds=1.0)
     assert late.info["seconds_late"] == 0.75
-    assert late.status[0] == Status.LIMIT_REACHED
+    assert not late.converged
     assert 0.0 < late.duality_gap[0] < late.info["start_duality_gap"][0]
     with pytest.warns(ConvergenceWarning):
         first = solve_spiking(LassoProblem(dictionary, frames[0], PENALTY), tol=1e-12, max_duration=12.0)

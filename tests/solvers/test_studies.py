@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path
 
@@ -55,7 +54,7 @@ def test_default_penalties_and_codes_are_those_of_scikit_learn(positive, ratio):
     # Fewer atoms than features: the codes are unique.
     np.testing.assert_allclose(result.codes[:, 0], coefs.T, rtol=0, atol=1e-6 * np.abs(coefs).max())
     assert result.converged
-    assert result.method == "active_set"
+    assert result.results[0].method == "active_set"
 
 
 @pytest.mark.property
@@ -83,19 +82,19 @@ def test_every_code_of_a_path_is_that_of_a_problem_alone(name, positive, is_curv
     multiples = [4.0, 2.0, 1.0]
     result = path(problem, multiples, method=method, tol=tol)
     assert result.converged
-    assert (result.method, result.tol, result.multiples.tolist()) == (method.name, tol, multiples)
+    assert result.multiples.tolist() == multiples
     for k, multiple in enumerate(multiples):
         other = ElasticNet(multiple * l1, multiple * l2) if is_curved else multiple * l1
         at = LassoProblem(problem.dictionary, problem.signals, other, **options)
         excess = result.objective[k] - solve_active_set(at, tol=1e-11).objective
         assert (np.abs(excess) <= (tol + 1e-10) * problem.energies).all()
-        figures = measure(at, result.sparse_codes[k])
-        atol = 1e-13 * problem.energies.max()
-        np.testing.assert_allclose(result.duality_gap[k], figures.duality_gap, rtol=0, atol=atol)
-        np.testing.assert_allclose(result.kkt_violation[k], figures.kkt_violation, rtol=1e-6, atol=1e-9)
-        np.testing.assert_array_equal(result.codes[k], result.sparse_codes[k].toarray())
-        np.testing.assert_array_equal(result.support_size[k], np.count_nonzero(result.codes[k], axis=1))
         one = result.results[k]
+        assert (one.method, one.tol) == (method.name, tol)
+        figures = measure(at, one.sparse_codes)
+        atol = 1e-13 * problem.energies.max()
+        np.testing.assert_allclose(one.duality_gap, figures.duality_gap, rtol=0, atol=atol)
+        np.testing.assert_allclose(one.kkt_violation, figures.kkt_violation, rtol=1e-6, atol=1e-9)
+        np.testing.assert_array_equal(result.codes[k], one.sparse_codes.toarray())
         np.testing.assert_allclose(one.problem.l1_weights, multiple * l1, rtol=1e-15)
         np.testing.assert_array_equal(one.problem.signals, problem.signals)
         # Read-only, as those of other problems: kernels would be compiled once more.
@@ -103,13 +102,6 @@ def test_every_code_of_a_path_is_that_of_a_problem_alone(name, positive, is_curv
         start = result.results[k - 1] if k else None
         separate = solve(at, method, start=start, tol=tol)
         np.testing.assert_allclose(one.codes, separate.codes, rtol=0, atol=1e-6 * np.abs(l1).max())
-    counted = sum(
-        one.operations["method"].multiply_adds for one in result.results if "method" in one.operations
-    )
-    if "method" in result.operations:
-        np.testing.assert_array_equal(result.operations["method"].multiply_adds, counted)
-    drive = result.results[0].operations["drive"].multiply_adds
-    np.testing.assert_array_equal(result.operations["drive"].multiply_adds, drive)
     if method.name not in PRODUCTS:
         alone = path(problem.subset([1]), multiples, method=method, tol=tol)
         np.testing.assert_array_equal(alone.codes[:, 0], result.codes[:, 1])
@@ -126,7 +118,6 @@ def test_convolutional_dictionaries():
     np.testing.assert_allclose(result.multiples, expected.multiples, rtol=1e-12)
     np.testing.assert_allclose(result.objective, expected.objective, rtol=1e-7)
     assert result.converged
-    assert isinstance(result.sparse_codes[-1], sparse.csr_array)
 
 
 def test_codes_that_miss_tol_are_told_once():
