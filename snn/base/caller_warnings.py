@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import FrameType
 
+# Packages whose code is not the caller's: estimators are called through wrappers of scikit-learn.
 PASSED_OVER = {"snn", "solvers", "dictlearn", "sklearn", "joblib"}
-"""Packages whose code is not the caller's: estimators are called through wrappers of scikit-learn."""
 
+# Whether a warning is given; filters of the `warnings` module belong to all threads of the process.
 _WANTED: ContextVar[tuple[Callable[[str, type[Warning]], bool], ...]] = ContextVar("wanted", default=())
-"""Whether a warning is given; filters of the `warnings` module belong to all threads of the process."""
 
 
 @contextmanager

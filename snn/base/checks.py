@@ -19,12 +19,10 @@ from scipy import sparse
 
 Number = TypeVar("Number", int, float)
 
+# Largest weight, bias or current in units of the firing threshold that it acts on.  Potentials are
+# differences of sums of this size.  In float64 they keep 2^-53 of it: at 2^40, a threshold is known to 1e-4
+# of itself; from 2^53 on, rounding alone makes neurons fire.
 LARGEST_RATIO = 2.0**40
-"""Largest weight, bias or current in units of the firing threshold that it acts on.
-
-Potentials are differences of sums of this size.  In float64 they keep 2^-53 of it: at 2^40, a threshold is
-known to 1e-4 of itself; from 2^53 on, rounding alone makes neurons fire.
-"""
 
 
 def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning: str = "") -> np.ndarray:

@@ -14,14 +14,14 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Packages with a module ``pictures``.
 PACKAGES = ("snn", "solvers", "dictlearn")
-"""Packages with a module ``pictures``."""
+# Length of a fact; the rest is cut off.
 MOST_CHARACTERS = 100
-"""Length of a fact; the rest is cut off."""
+# The range of larger arrays is not computed.
 MOST_NUMBERS = 100_000
-"""The range of larger arrays is not computed."""
+# Smaller numbers are what underflow left of zero.
 TINY = 1e-300
-"""Smaller numbers are what underflow left of zero."""
 UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 

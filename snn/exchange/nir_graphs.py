@@ -21,25 +21,26 @@ if TYPE_CHECKING:
     import nir
     from numpy.typing import ArrayLike
 
+# Neurons whose weights are written as one dense array: 512 MB.
 LARGEST_DENSE = 8192
-"""Neurons whose weights are written as one dense array: 512 MB."""
 
+# Conventions that NIR leaves open, written into each graph as text; readers may ignore it.
 METADATA = {
     "start": "all potentials and currents are zero at time 0",
     "firing": "a neuron fires where its potential reaches the threshold",
     "ties": "neurons that reach their thresholds in one instant all fire in it",
 }
-"""Conventions that NIR leaves open, written into each graph as text; readers may ignore it."""
 LINEAR = ("Affine", "Linear", "Conv2d")
 BEFORE = {"IF": LINEAR, "LI": ("IF",), **dict.fromkeys(LINEAR, ("Input", "LI")), "Input": ()}
+# Kinds of nodes that are read, and the kinds from which each may get its values.
 BEFORE["Output"] = tuple(BEFORE)
-"""Kinds of nodes that are read, and the kinds from which each may get its values."""
 REASONS = {
     "LIF": ": its membrane potential leaks, and the potential of a neuron here does not",
     "CubaLIF": ": its membrane potential leaks, and the potential of a neuron here does not",
     "Delay": ": spikes act at once here",
 }
 PARAMETERS = {"IF": ("v_threshold", "v_reset"), "LI": ("tau", "v_leak")}
+# The only value of some parameters, and why.
 FIXED = {
     "v_reset": (
         0,
@@ -48,7 +49,6 @@ FIXED = {
     "v_leak": (0, "a synapse here has no current without spikes"),
     "r": (1, "a resistance is a factor of weights and biases"),
 }
-"""The only value of some parameters, and why."""
 
 
 class InputConvolution(NamedTuple):

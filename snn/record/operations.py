@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 Count: TypeAlias = int | np.ndarray
 
+# Less than this part of a step too long is rounding, and not another step.
 ROUNDING = 1e-12
-"""Less than this part of a step too long is rounding, and not another step."""
 
 LOIHI = {"synaptic_operations": 23.6, "neuron_updates": 81.0}
 """Picojoules, Davies et al. (2018), IEEE Micro 38(1), Table 2: a synaptic operation at least, and the update

@@ -17,11 +17,11 @@ from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.value import Value, checked
 from snn.network import NetworkState, SpikingNetwork, starting_state
-from snn.record.spikes import SpikeTrain, checked_times, require_record
-from snn.record.stimulus import CURRENT, Stimulus, require_fitting
+from snn.record.spikes import SpikeTrain, checked_times, cumulative_counts, require_record
+from snn.record.stimulus import CURRENT, Stimulus, drive_charge, require_fitting
 
+# Charges that miss the threshold by more than this part of their sum are not those of an exact run.
 LARGEST_MISMATCH = 1e-6
-"""Charges that miss the threshold by more than this part of their sum are not those of an exact run."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +102,7 @@ class Record(Value, Drawn):
             As for `current`.
         """
         times = checked_times(times, self.spikes.start, self.spikes.stop)
-        removed = self.network.firing_threshold * self.spikes.cumulative_counts(times)
+        removed = self.network.firing_threshold * cumulative_counts(self.spikes, times)
         return self.state.membrane_potential + self._charge(times) - removed
 
     def average_current(self, times: ArrayLike) -> np.ndarray:
@@ -146,9 +146,8 @@ class Record(Value, Drawn):
         fired = np.flatnonzero(amounts)
         source_charge = np.zeros(network.n_neurons)
         source_charge[fired] = amounts[fired] * network.weights.column(neuron, fired)
-        charges = {"bias": network.soma_bias[neuron] * (time - since)}
-        if self.stimulus is not None:
-            charges["bias"] = self.stimulus.drive_charge([since, time], network.soma_bias)[1, neuron]
+        drive = drive_charge(self.stimulus, np.array([since, time]), network.soma_bias)
+        charges = {"bias": drive[1, neuron]}
         if not len(own):
             charges["initial potential"] = state.membrane_potential[neuron]
         if state.synaptic_current[neuron]:
@@ -163,17 +162,16 @@ class Record(Value, Drawn):
             neuron=neuron,
             time=time,
             since=since,
-            was_reset=len(own) > 0,
             firing_threshold=float(network.firing_threshold[neuron]),
             charges={name: float(charge) for name, charge in charges.items()},
             source_charge=source_charge,
         )
         threshold = explanation.firing_threshold
-        size = threshold + sum(abs(charge) for charge in charges.values()) + np.abs(source_charge).sum()
-        if not abs(explanation.total - threshold) <= LARGEST_MISMATCH * size:
+        parts = np.concatenate([list(charges.values()), source_charge])
+        if not abs(parts.sum() - threshold) <= LARGEST_MISMATCH * (threshold + np.abs(parts).sum()):
             raise ValueError(
                 "spikes must be those of an exact run of this network from this state; got charges that add "
-                f"up to {explanation.total:.6g}, not to the threshold {threshold:.6g} of neuron {neuron}"
+                f"up to {parts.sum():.6g}, not to the threshold {threshold:.6g} of neuron {neuron}"
             )
         return explanation
 
@@ -185,12 +183,10 @@ class Record(Value, Drawn):
 
     def _charge(self, times: np.ndarray) -> np.ndarray:
         """Return the integral of mu: beta t + h(0) (1 - e^-t) + W^T (sum of 1 - e^-(t - t_k))."""
-        start, bias = self.spikes.start, self.network.soma_bias
-        elapsed = (times - start)[:, np.newaxis]
-        drive = bias * elapsed
-        if self.stimulus is not None:
-            drive = self.stimulus.drive_charge(np.concatenate([[start], times]), bias)[1:]
-        return drive - np.expm1(-elapsed) * self.state.synaptic_current + self._received(times, _risen)
+        since_start = np.concatenate([[self.spikes.start], times])
+        drive = drive_charge(self.stimulus, since_start, self.network.soma_bias)[1:]
+        current = np.expm1(self.spikes.start - times)[:, np.newaxis] * self.state.synaptic_current
+        return drive - current + self._received(times, _risen)
 
     def _received(self, times: np.ndarray, kernel: Callable[[SpikeTrain, np.ndarray], np.ndarray]) -> Any:
         """Return the sums of a kernel over all spikes by each time, times their weights to each neuron."""
@@ -208,8 +204,8 @@ class SpikeExplanation(Value, Drawn):
     ----------
     spike, neuron, time : int, int, float
         Index of the spike in the record, the neuron that fired, and when.
-    since, was_reset : float, bool
-        Time of its last reset; or, if it did not fire before, the start of the record and False.
+    since : float
+        Time of its last reset; or, if it did not fire before, the start of the record.
     firing_threshold : float
         The threshold of the neuron.
     charges : dict of str to float
@@ -223,17 +219,11 @@ class SpikeExplanation(Value, Drawn):
     neuron: int
     time: float
     since: float
-    was_reset: bool
     firing_threshold: float
     charges: dict[str, float]
     source_charge: np.ndarray
 
     _shown: ClassVar = ("neuron", "time", "since", "source_charge", "firing_threshold")
-
-    @property
-    def total(self) -> float:
-        """Sum of all charges: the firing threshold, to rounding."""
-        return float(sum(self.charges.values()) + self.source_charge.sum())
 
     def parts(self, n_sources: int = 5) -> list[tuple[str, float]]:
         """Return the name and charge of each part; sources beyond the largest `n_sources` share one."""
@@ -249,7 +239,7 @@ class SpikeExplanation(Value, Drawn):
         return parts
 
     def __str__(self) -> str:
-        beginning = "its reset" if self.was_reset else "the start of the record"
+        beginning = "the start of the record" if "initial potential" in self.charges else "its reset"
         title = (
             f"Neuron {self.neuron} fired at {self.time:.6g} (spike {self.spike}); since {beginning} at "
             f"{self.since:.6g}:"
@@ -288,4 +278,4 @@ def _decayed(spikes: SpikeTrain, times: np.ndarray) -> np.ndarray:
 
 def _risen(spikes: SpikeTrain, times: np.ndarray) -> np.ndarray:
     """Return the sums over the spikes by t of 1 - e^-(t - t_k), shape (n_times, n_neurons)."""
-    return spikes.cumulative_counts(times) - _decayed(spikes, times)
+    return cumulative_counts(spikes, times) - _decayed(spikes, times)

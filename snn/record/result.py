@@ -15,7 +15,7 @@ from snn.network import NetworkState, SpikingNetwork
 from snn.record.operations import OperationCounts
 from snn.record.record import Record
 from snn.record.spikes import SpikeTrain, smooth_rate_of_moments
-from snn.record.stimulus import Stimulus
+from snn.record.stimulus import Stimulus, n_deliveries
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -115,12 +115,10 @@ class SimulationResult(Value, Drawn):
             deliveries = int(self.network.weights.n_deliveries(self.spike_counts))
         else:
             deliveries = int(self.spike_counts @ self.registers.network.out_degree)
-        if self.stimulus is not None:
-            deliveries += self.stimulus.n_deliveries()
         n_neurons = self.network.n_neurons
         return OperationCounts(
             spikes=self.n_spikes,
-            synaptic_operations=deliveries,
+            synaptic_operations=deliveries + n_deliveries(self.stimulus),
             neuron_updates=n_neurons * (self.n_steps or 0),
             neuron_time=n_neurons * self.duration if self.n_steps is None else 0.0,
         )

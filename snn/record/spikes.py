@@ -17,8 +17,8 @@ from snn.base.describe import Drawn
 from snn.base.value import Value, checked
 
 POWERS = (2, 3, 4)
+# In synaptic time constants: beyond, the fourth power of a time may leave the range of numbers.
 LONGEST_WINDOW = 1e75
-"""In synaptic time constants: beyond, the fourth power of a time may leave the range of numbers."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -101,22 +101,6 @@ class SpikeTrain(Value, Drawn):
             last = int(np.searchsorted(self.times, checks.real_number("stop", stop), side="right"))
         return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
 
-    def cumulative_counts(
-        self, times: np.ndarray, *, start: float | None = None, amounts: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Return how often each neuron fired in (start, t] for each t, shape (n_times, n_neurons).
-
-        `times` must not decrease; without a `start`, spikes count from the first of the record.  With
-        `amounts`, one a spike, these are added up.
-        """
-        first = 0 if start is None else np.searchsorted(self.times, start, side="right")
-        edges = np.concatenate([[first], np.searchsorted(self.times, times, side="right")])
-        counts = np.empty((len(times), self.n_neurons), dtype=np.int64 if amounts is None else np.float64)
-        for row, (begin, end) in enumerate(pairwise(edges)):
-            weights = None if amounts is None else amounts[begin:end]
-            counts[row] = np.bincount(self.neurons[begin:end], weights, self.n_neurons)
-        return np.cumsum(counts, axis=0)
-
     def rate(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
         """Return spikes per unit of time in (start, stop], shape (n_neurons,).
 
@@ -144,7 +128,7 @@ class SpikeTrain(Value, Drawn):
         start, _ = self._interval(start, None)
         times = checked_times(times, start, self.stop, after_start=True)
         # A spike at the very start of the record belongs to it.
-        counts = self.cumulative_counts(times, start=None if start == self.start else start)
+        counts = cumulative_counts(self, times, start=None if start == self.start else start)
         return counts / (times - start)[:, np.newaxis]
 
     def smooth_rate(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
@@ -197,6 +181,20 @@ def checked_times(
         interval = f"{'(' if after_start else '['}{start}, {stop}]"
         raise ValueError(f"times must not decrease and lie in {interval}; got {times[0]} to {times[-1]}")
     return times
+
+
+def cumulative_counts(
+    spikes: SpikeTrain, times: np.ndarray, *, start: float | None = None, amounts: np.ndarray | None = None
+) -> np.ndarray:
+    """Return how often each neuron fired in (start, t] for each t, shape (n_times, n_neurons)."""
+    # Without a `start`, spikes count from the first one.  With `amounts`, one a spike, these are added up.
+    first = 0 if start is None else np.searchsorted(spikes.times, start, side="right")
+    edges = np.concatenate([[first], np.searchsorted(spikes.times, times, side="right")])
+    counts = np.empty((len(times), spikes.n_neurons), dtype=np.int64 if amounts is None else np.float64)
+    for row, (begin, end) in enumerate(pairwise(edges)):
+        weights = None if amounts is None else amounts[begin:end]
+        counts[row] = np.bincount(spikes.neurons[begin:end], weights, spikes.n_neurons)
+    return np.cumsum(counts, axis=0)
 
 
 def window_moments(times: np.ndarray, neurons: np.ndarray, n_neurons: int) -> np.ndarray:

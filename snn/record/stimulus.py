@@ -13,7 +13,7 @@ from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, checked
 from snn.network import SpikingNetwork
-from snn.record.spikes import SpikeTrain, checked_times, require_record
+from snn.record.spikes import SpikeTrain, checked_times, cumulative_counts, require_record
 from snn.weights.sparse import checked_rows
 
 CURRENT, DRIVE = "current", "drive"
@@ -177,39 +177,36 @@ class Stimulus(Value, Described):
             return rows[np.searchsorted(self.drive_times, times, side="right")]
         if self.spikes is None or self.onto == CURRENT:
             return np.tile(bias, (len(times), 1))
-        return bias + self.spikes.cumulative_counts(times) @ self.weights
+        return bias + cumulative_counts(self.spikes, times) @ self.weights
 
-    def drive_charge(self, times: ArrayLike, soma_bias: ArrayLike) -> np.ndarray:
-        """Return the integral of the drive from the first time to each time, shape (n_times, n_neurons).
 
-        Parameters
-        ----------
-        times, soma_bias
-            As for `drive_at`.
-        """
-        times = checked_times(times)
-        bias = checks.real_array("soma_bias", soma_bias, shape=(self.n_neurons,))
-        elapsed = (times - times[0])[:, np.newaxis]
-        charge = elapsed * self.drive_at(times[:1], bias)
-        if self.drive is not None and self.drive_times is not None:
-            later = self.drive_times > times[0]
-            steps = np.diff(self.drive, axis=0, prepend=bias[np.newaxis])[later]
-            return charge + np.maximum(times[:, np.newaxis] - self.drive_times[later], 0.0) @ steps
-        if self.spikes is None or self.onto == CURRENT:
-            return charge
-        # A spike at t_k adds its weights times t - t_k.
-        counts, sums = (
-            self.spikes.cumulative_counts(times, start=times[0], amounts=amounts)
-            for amounts in (None, self.spikes.times - times[0])
-        )
-        return charge + (elapsed * counts - sums) @ self.weights
+def drive_charge(stimulus: Stimulus | None, times: np.ndarray, soma_bias: np.ndarray) -> np.ndarray:
+    """Return the integral of the drive from the first time to each time, shape (n_times, n_neurons)."""
+    elapsed = (times - times[0])[:, np.newaxis]
+    if stimulus is None:
+        return elapsed * soma_bias
+    charge = elapsed * stimulus.drive_at(times[:1], soma_bias)
+    if stimulus.drive is not None and stimulus.drive_times is not None:
+        later = stimulus.drive_times > times[0]
+        steps = np.diff(stimulus.drive, axis=0, prepend=soma_bias[np.newaxis])[later]
+        return charge + np.maximum(times[:, np.newaxis] - stimulus.drive_times[later], 0.0) @ steps
+    spikes = stimulus.spikes
+    if spikes is None or stimulus.onto == CURRENT:
+        return charge
+    # A spike at t_k adds its weights times t - t_k.
+    counts, sums = (
+        cumulative_counts(spikes, times, start=times[0], amounts=amounts)
+        for amounts in (None, spikes.times - times[0])
+    )
+    return charge + (elapsed * counts - sums) @ stimulus.weights
 
-    def n_deliveries(self) -> int:
-        """Return how often an input spike reaches a neuron by a weight that is not zero."""
-        if self.spikes is None:
-            return 0
-        targets = np.bincount((self.weights != 0).nonzero()[0], minlength=self.spikes.n_neurons)
-        return int(self.spikes.counts() @ targets)
+
+def n_deliveries(stimulus: Stimulus | None) -> int:
+    """Return how often an input spike reaches a neuron by a weight that is not zero."""
+    if stimulus is None or stimulus.spikes is None:
+        return 0
+    targets = np.bincount((stimulus.weights != 0).nonzero()[0], minlength=stimulus.spikes.n_neurons)
+    return int(stimulus.spikes.counts() @ targets)
 
 
 def require_fitting(stimulus: Stimulus, network: SpikingNetwork) -> None:

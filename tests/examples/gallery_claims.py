@@ -9,6 +9,8 @@ from types import SimpleNamespace as Variables
 
 import numpy as np
 
+from snn.record.stimulus import drive_charge
+
 
 def one_neuron(of: Variables) -> None:
     """The potential is the area under the current since the last spike of the neuron."""
@@ -24,12 +26,12 @@ def why_it_fired(of: Variables) -> None:
     """The drive alone would have been enough much earlier; the bars add up to the threshold."""
     assert of.why.charges["bias"] > 2.0 * of.why.firing_threshold
     assert (of.why.source_charge <= 0.0).all()
-    assert abs(of.why.total - of.why.firing_threshold) < 1e-9
+    assert abs(sum(charge for _, charge in of.why.parts()) - of.why.firing_threshold) < 1e-9
 
 
 def live_input(of: Variables) -> None:
     """The charge of the drive is spikes and what is left; three inhibiting spikes cost one or two of them."""
-    charge = of.stimulus.drive_charge([0.0, of.duration], of.network.soma_bias)[1]
+    charge = drive_charge(of.stimulus, np.array([0.0, of.duration]), of.network.soma_bias)[1]
     left = of.alone.spike_counts + of.alone.state.membrane_potential
     assert np.abs(charge - left).max() < 1e-9
     assert 1 <= of.alone.n_spikes - of.run.n_spikes <= 2

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from snn import Clock, NetworkState, RunawayError, Simulator, SpikeTrain, SpikingNetwork, Stimulus, simulate
+from snn.record.stimulus import drive_charge
 from tests.reference.networks import MODERATE, networks
 from tests.reference.weight_forms import NAMES, random_matrix
 from tests.tiers import examples
@@ -87,7 +88,7 @@ def test_a_run_with_a_stimulus_is_that_of_a_simulator_changed_by_hand(form, kind
         np.testing.assert_allclose(one.soma_bias, drive, rtol=1e-12, atol=1e-12)
 
     begin = this.state or NetworkState.at_rest(network.n_neurons)
-    drive = stimulus.drive_charge([this.start, stop], network.soma_bias)[1]
+    drive = drive_charge(stimulus, np.array([this.start, stop]), network.soma_bias)[1]
     inputs, n_deliveries = 0.0, 0
     if stimulus.spikes is not None:
         n_deliveries = sum(np.count_nonzero(row_of(stimulus, j)) for j in stimulus.spikes.neurons)
@@ -185,7 +186,9 @@ def test_a_runaway_stops_before_what_comes_later():
 def test_a_drive_at_a_time_and_its_charge():
     stimulus = Stimulus(drive_times=[1.0, 2.0], drive=[[1.0], [3.0]])
     np.testing.assert_array_equal(stimulus.drive_at([0.5, 1.0, 1.5, 2.0], [7.0])[:, 0], [7.0, 1.0, 1.0, 3.0])
-    assert stimulus.drive_charge([0.5, 2.5], [7.0])[1] == pytest.approx([3.5 + 1.0 + 1.5])
+    assert drive_charge(stimulus, np.array([0.5, 2.5]), np.array([7.0]))[1] == pytest.approx(
+        [3.5 + 1.0 + 1.5]
+    )
     np.testing.assert_array_equal(stimulus.times, [1.0, 2.0])
     part = stimulus.between(2.0, 2.5)
     np.testing.assert_array_equal(part.drive_times, [2.0])
