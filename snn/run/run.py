@@ -157,20 +157,12 @@ class Run(ABC):
         """Return when changes at these times since the start act: at once, or at the end of a step."""
         return times
 
-    def advance_through(
-        self,
-        stops: Callable[[], tuple[Any, ...]],
-        active: np.ndarray,
-        *,
-        after_each_call: Callable[[], object] | None = None,
-    ) -> None:
+    def advance_through(self, stops: Callable[[], tuple[Any, ...]], active: np.ndarray) -> None:
         """Advance copies from stop to stop within the kernel, until each is done or lost."""
         # Where copies start again on the way, `charge` and `n_emitted` are not meaningful.
         active, position, buffer = np.array(active, dtype=np.int64), 0, self._begin(record=False)
         while position < len(active):
             position, _, _ = self._call(active, position, stops(), sys.maxsize, buffer)
-            if after_each_call is not None:
-                after_each_call()
 
     def input_weights(self, stimulus: Stimulus) -> Any:
         """Return the weights of input spikes as this run takes them, shape (n_sources, n_neurons)."""

@@ -51,11 +51,9 @@ from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import inverse_norms
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, Codes, as_sparse, drive_work, joined, rows_of
-from solvers.workers.progress import is_shown, report, share_of_decades
 
 # All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.
 # Where the progress bar is full: correlations exceed no penalty by more than this share of it.
-SMALL_EXCESS = 1e-6
 # Most rounds for one signal.  Photographs take a dozen, nearly dependent kernels forty.
 MOST_ROUNDS = 200
 # Of so many sweeps the first is over all coefficients, the others over those that are not zero, and only
@@ -160,7 +158,6 @@ class ActiveSetSearch:
         self._tolerance = ROUNDING * reach.max() * norms
         self._noise = ROUNDING * problem.energies[0]
         self._grid = _kernel_grid(dictionary)
-        self._first_excess = 0.0
         # Of all but the sweeps, which count their own.
         self._n_products = 0
         self.code = np.zeros(by_position)
@@ -238,7 +235,6 @@ class ActiveSetSearch:
             code, image, objective = self.code.copy(), self.image, self._objective()
             offset = k % 2 * (windows.n_positions // 2)
             for starts in windows.starts(offset, len(self.code)):
-                self._report(f"windows, pass {k}")
                 correlations = self._correlations_with_residual().reshape(self.code.shape)
                 self._n_products += drive_work(self.problem)
                 self._n_products += windows.solve(starts, self.code, correlations)
@@ -250,8 +246,7 @@ class ActiveSetSearch:
     def _sweep(self, n_cycles: int) -> None:
         """Descend along the coordinates; end when no atom enters or leaves the support any more."""
         drift = np.zeros(len(self.code))
-        for cycle in range(n_cycles):
-            self._report(f"sweep {CYCLE * cycle}")
+        for _ in range(n_cycles):
             n_changes = 0
             for k in range(CYCLE):
                 n_changes += grid_descent.sweep(
@@ -283,16 +278,6 @@ class ActiveSetSearch:
             + 0.5 * (values**2 @ self._curvatures[support])
         )
 
-    def _report(self, text: str) -> None:
-        """Show how far correlations exceed their penalties: the bar is full at `SMALL_EXCESS`."""
-        if not is_shown():
-            return
-        reach = self.problem.penalty.reach(self._correlations_with_residual())
-        excess = max(float((reach / self.problem.l1_weights).max()) - 1.0, 0.0)
-        self._first_excess = max(excess, self._first_excess)
-        share = share_of_decades(excess, self._first_excess, SMALL_EXCESS)
-        report(0.99 * share, f"round {self.n_rounds}, {text}, excess {excess:.0e}")
-
     def _rise(self, step: _Step) -> float:
         """Return by how much the objective is above that of a step's origin."""
         return self._objective() - step.objective
@@ -302,7 +287,6 @@ class ActiveSetSearch:
         support, values = self.support()
         part = gram_part(self._dictionary, support, self._curvatures[support])
         signed_penalty = np.sign(values) * self._l1_weights.ravel()[support]
-        self._report(f"{len(support)} active")
         correlations = self._correlations_with_residual()[support]
         self._n_products += drive_work(self.problem)
         defect = correlations - self._curvatures[support] * values - signed_penalty

@@ -90,12 +90,10 @@ class Fista(Method):
         step = gradient_step(problem) if prepared is None else prepared
         codes = np.zeros((problem.n_signals, problem.n_atoms))
         iterates = Iterates(problem, step, codes if best.start is None else best.start.values.toarray())
-        signals, iteration, all_gaps = best.active, 0, np.zeros(problem.n_signals)
+        signals, iteration = best.active, 0
         while len(signals):
             is_last = iteration == self.max_iter
             gaps = iterates.relative_gap()
-            all_gaps[signals] = gaps * problem.energies[signals]
-            best.report(all_gaps)
             best.steps[signals] = iteration
             done = (gaps <= best.tol) | is_last
             if done.any():

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from tqdm import tqdm
 
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
@@ -25,7 +26,6 @@ from solvers.problem.messages import warn_if_all_zero, warn_if_ill_posed, warn_i
 from solvers.results.codes import CERTIFICATE, BestCodes, Codes, Found, certificate_work, joined
 from solvers.results.result import EXACT, SparseCodingResult, Start, convergence_warning, start_codes
 from solvers.workers.blas import one_blas_thread
-from solvers.workers.progress import progress_bar
 from solvers.workers.spread import batch_slices, spread
 
 ONLY = np.zeros(1, dtype=np.int64)
@@ -266,22 +266,14 @@ def _solved(
         prepared = method.prepare(problem)
         groups = method.batches(problem, prepared, n_workers)
         run = partial(_solve_batch, method=method, prepared=prepared)
-    per_batch = -(-problem.n_signals // len(groups))
-    name = method.name.replace("_", " ")
-    with progress_bar(
-        problem.n_signals, unit="signal", description=name, shown=progress, per_batch=per_batch
-    ) as bar:
-        parts = spread(
-            run,
-            whole.parts(groups),
-            n_jobs,
-            n_workers,
-            bar,
-            common=problem.model,
-            prefer=method.workers,
-            count=lambda part: len(part.steps),
-        )
-    solved = joined(parts)
+    name, parts = method.name.replace("_", " "), {}
+    with tqdm(total=problem.n_signals, unit="signal", desc=name, disable=not progress) as bar:
+        for number, part in spread(
+            run, whole.parts(groups), n_jobs, n_workers, common=problem.model, prefer=method.workers
+        ):
+            parts[number] = part
+            bar.update(len(part.steps))
+    solved = joined([parts[number] for number in range(len(parts))])
     return solved if isinstance(groups[0], slice) else solved.at(np.argsort(np.concatenate(groups)))
 
 

@@ -16,7 +16,6 @@ from solvers._kernels.batch import CompressedRows, nonzero_entries
 from solvers.certificate.compiled import certify, optimality_of
 from solvers.certificate.optimality import Optimality
 from solvers.problem.lasso import LassoProblem
-from solvers.workers.progress import is_shown, report, share_of_decades
 
 DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
     "drive",
@@ -30,7 +29,6 @@ DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
 )
 """The purposes of operations; docs/operations.md says what is counted in each part."""
 FIGURES = tuple(figure.name for figure in fields(Optimality))
-SMALLEST = np.finfo(np.float64).tiny
 
 
 @dataclass(eq=False)
@@ -140,7 +138,6 @@ class BestCodes:
         """
         for signals, found in search:
             self.put(signals, found)
-            self.report()
         self.fall_back()
         return Codes(self.values, self.steps, self._certificate, dict(self.work), self.info)
 
@@ -203,14 +200,6 @@ class BestCodes:
         if self._rows is self._all_rows:
             return self._kept[0]
         return sparse.vstack(self._kept, format="csr")[self._rows]
-
-    def report(self, gaps: np.ndarray | None = None) -> None:
-        """Show on a progress bar how far gaps, by default of the best codes, have come to those wanted."""
-        if not is_shown():
-            return
-        gaps = (self.gaps if gaps is None else gaps) / np.maximum(self.problem.energies, SMALLEST)
-        shares = [share_of_decades(gap, 1.0, self.tol) for gap in gaps.tolist()]
-        report(0.99 * float(np.mean(shares)), f"gap {gaps.max():.1e}")
 
 
 def drive_work(problem: LassoProblem) -> int:

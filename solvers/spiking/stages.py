@@ -100,14 +100,12 @@ class RefinedCodes:
         # Signals that are not done.
         self.active = np.arange(len(energies))
 
-    def advance(self, *, once: bool = False, after_each_call: Callable[[], object] | None = None) -> None:
+    def advance(self, *, once: bool = False) -> None:
         """Advance the networks that are not done to their ends, or `once`, each to its next look.
 
         The first look of all is at the code that a signal starts from.
         """
-        self.run.advance_through(
-            partial(self._looking, once=once), self.active, after_each_call=after_each_call
-        )
+        self.run.advance_through(partial(self._looking, once=once), self.active)
         self._end(self.active[self.run.is_lost[self.active]])
 
     def search(
@@ -125,7 +123,7 @@ class RefinedCodes:
             while len(self.active):
                 if max_spikes is not None:
                     self._advance_within(max_spikes)
-                self.advance(once=once, after_each_call=lambda: best.report(self.looks["gap"]))
+                self.advance(once=once)
                 if is_late is not None and is_late():
                     break
             yield signals, self.codes[signals]

@@ -8,7 +8,6 @@ from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from solvers.workers.blas import one_blas_thread
-from solvers.workers.progress import Progress
 from solvers.workers.shared import Shared
 
 if TYPE_CHECKING:
@@ -41,35 +40,26 @@ def spread(
     batches: Sequence[Batch],
     n_jobs: int | None,
     n_workers: int,
-    bar: Progress | None,
     *,
     common: Any = None,
     prefer: str = "threads",
-    count: Callable[[Outcome], int] = lambda outcome: 1,
-) -> list[Outcome]:
-    """Solve batches on workers of the kind that a `joblib.parallel_config` says, or of the kind preferred.
+) -> Iterator[tuple[int, Outcome]]:
+    """Return numbers and outcomes of batches, as workers are done with them.
 
-    Other processes get the arrays of `solve` and of `common`, to which batches may refer, once.  BLAS has one
-    thread in other workers than the caller's: it rounds products of matrices differently with their number,
-    and results must not depend on workers.
+    Workers are of the kind that a `joblib.parallel_config` says, or of the kind preferred.  Other processes
+    get the arrays of `solve` and of `common`, to which batches may refer, once.  BLAS has one thread in other
+    workers than the caller's: it rounds products of matrices differently with their number, and results must
+    not depend on workers.
     """
-    done: Iterator[tuple[int, Outcome]]
     if len(batches) == 1 or n_workers == 1:
-        done = ((k, solve(batch)) for k, batch in enumerate(batches))
-    else:  # to ask for the backend takes as long as some problems, and to import it longer
-        from joblib.parallel import ThreadingBackend, get_active_backend
+        return ((k, solve(batch)) for k, batch in enumerate(batches))
+    # To ask for the backend takes as long as some problems, and to import it longer.
+    from joblib.parallel import ThreadingBackend, get_active_backend
 
-        backend, _ = get_active_backend(prefer=prefer)
-        if isinstance(backend, ThreadingBackend):
-            done = _by_threads(solve, batches, n_workers)
-        else:
-            done = _by_joblib(solve, batches, n_jobs, common, backend)
-    outcomes: list[Any] = [None] * len(batches)
-    for k, outcome in done:
-        outcomes[k] = outcome
-        if bar is not None:
-            bar.update(count(outcome))
-    return outcomes
+    backend, _ = get_active_backend(prefer=prefer)
+    if isinstance(backend, ThreadingBackend):
+        return _by_threads(solve, batches, n_workers)
+    return _by_joblib(solve, batches, n_jobs, common, backend)
 
 
 def _by_threads(

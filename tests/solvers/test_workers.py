@@ -1,8 +1,8 @@
 """Batches spread over workers: every one once, in order, with the same bits; an error ends it soon."""
 
 import ast
-import io
 import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 from joblib.parallel import LokyBackend
 from threadpoolctl import threadpool_info, threadpool_limits
-from tqdm import tqdm
 
-from solvers import METHODS, LassoProblem, penalty_max, solve
+from solvers import METHODS, LassoProblem, penalty_max, solve, solve_active_set
 from solvers.workers import blas
 from solvers.workers.blas import one_blas_thread
-from solvers.workers.progress import Progress
 from solvers.workers.spread import spread
 from tests.processes import LIMIT, run_python
+from tests.reference.convolutions import random_dictionary
 
 
 class AllAtOnce(LokyBackend):
@@ -41,14 +40,10 @@ def square(number):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("n_workers", [1, 2, 5])
 @pytest.mark.parametrize("n_batches", [1, 3, 40])
-def test_outcomes_come_in_the_order_of_the_batches(backend, n_workers, n_batches):
-    with (
-        joblib.parallel_config(backend=backend, n_jobs=n_workers),
-        tqdm(total=n_batches, leave=False, file=io.StringIO()) as bar,
-    ):
-        outcomes = spread(square, range(n_batches), None, n_workers, Progress(bar))
-        assert bar.n == n_batches
-    assert outcomes == [k * k for k in range(n_batches)]
+def test_every_outcome_comes_with_the_number_of_its_batch(backend, n_workers, n_batches):
+    with joblib.parallel_config(backend=backend, n_jobs=n_workers):
+        outcomes = list(spread(square, range(n_batches), None, n_workers))
+    assert sorted(outcomes) == [(k, k * k) for k in range(n_batches)]
 
 
 @pytest.mark.thorough
@@ -84,9 +79,8 @@ def test_workers_use_one_thread_of_blas_and_the_caller_has_its_own_again(backend
         joblib.parallel_config(backend=backend, n_jobs=2),
     ):
         with blas.one_blas_thread():
-            assert (
-                spread(blas_threads, range(4), None, 1 if backend == "sequential" else 2, None) == [{1}] * 4
-            )
+            n_workers = 1 if backend == "sequential" else 2
+            assert dict(spread(blas_threads, range(4), None, n_workers)) == {k: {1} for k in range(4)}
         assert blas_threads(None) == {2}
 
 
@@ -169,7 +163,7 @@ def test_a_process_that_dies_ends_in_a_sentence():
         joblib.parallel_config(backend="loky", n_jobs=2),
         pytest.raises(RuntimeError, match="a worker process died before its batch was solved"),
     ):
-        spread(end_at_once, range(4), None, 2, None)
+        list(spread(end_at_once, range(4), None, 2))
 
 
 @pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
@@ -183,6 +177,23 @@ def test_an_error_is_raised_and_no_batch_is_begun_after_it(error):
         time.sleep(1e-2)
 
     with pytest.raises(error):
-        spread(fail, range(10_000), 2, 2, None)
+        list(spread(fail, range(10_000), 2, 2))
     # A thread takes minutes to get through them all; throwing them away takes no time.
     assert len(begun) < 10_000
+
+
+def test_ctrl_c_ends_a_search():
+    """Between two sweeps; nothing waits for the end of the search."""
+    dictionary = random_dictionary(((200, 200), (8, 8), 2), n_kernels=16)
+    image = np.random.default_rng(1).standard_normal((1, dictionary.shape[1]))
+    problem = LassoProblem(dictionary, image, 1e-3)
+    solve_active_set(problem.with_penalty(1.0))
+    main = threading.main_thread().ident
+    # Programs in the background of a shell ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            solve_active_set(problem)
+    finally:
+        signal.signal(signal.SIGINT, before)
