@@ -113,7 +113,7 @@ def run_page(page: Path) -> Iterator[tuple[Block, str, dict]]:
                     raise ExtraNeeded(f"{package} is an extra: pip install 'sparsespike[{EXTRAS[package]}]'")
             printed = io.StringIO()
             # Lines of errors are lines of the page.
-            program = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
+            program = compile("\n" * (block.line - 1) + block.code, str(page), "exec", dont_inherit=True)
             with contextlib.redirect_stdout(printed), warnings.catch_warnings():
                 if block.imports & WARNS_ITSELF:
                     warnings.simplefilter("ignore")

@@ -204,7 +204,6 @@ PROGRAMS = {
                         few_bits, ["--bits 1", "--samples 0"]),
     "photograph": ("--height 64 --width 96 --compared 10", "photograph.png", all_certified,
                    ["--height 60", "--width 0", "--compared 0", "--height 4000"]),
-    "pictures": ("", "pictures.png", None, []),
     "record_runs": ("--samples 1000 --penalties 1", "", None,
                     ["--samples 10", "--penalties 0", "--penalties 26"]),
     "task_driven": ("--atoms 12 --epochs 6", "task_driven.png", better_at_the_task,
