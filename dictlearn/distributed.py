@@ -14,7 +14,7 @@ from dictlearn.signals import checked_signals, scale_to
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.samples import Samples
 from dictlearn.two_phase.synapses import Synapses
-from snn.base import checks, extras
+from snn.base import checks
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.shared import Shared
 
@@ -54,7 +54,7 @@ class ClusterSamples(Samples):
     """
 
     def __init__(self, client: Client, path: str | os.PathLike[str], *, rows_per_task: int = 64) -> None:
-        distributed = extras.require("distributed", extra="dask")
+        distributed = checks.installed("distributed", extra="dask")
         self._client = checks.instance_of("client", client, distributed.Client)
         self._rows_per_task = checks.positive_integer("rows_per_task", rows_per_task)
         self._file = NpyFile(path)

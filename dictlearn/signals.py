@@ -30,7 +30,9 @@ def checked_signals(
     signed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return signals, shape (n_signals, n_inputs), and a mask of their shape or None, having checked both."""
-    signals = checks.float_array("signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)")
+    signals = checks.real_array(
+        "signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)", finite=False
+    )
     if mask is None:
         hint = ": if it is missing, pass mask=~np.isnan(signals)" if np.isnan(signals).any() else ""
         checks.require_finite("signals", signals, hint=hint, first=first)

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from snn.base import checks
 from snn.base.archive import Entry, Saved
 from snn.base.describe import Described
-from snn.base.locks import cached_property
-from snn.base.value import Value, checked
+from snn.base.value import Value, cached_property, checked
 from snn.weights import Weights, as_weights
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import Described
-from snn.base.locks import cached_property
+from snn.base.value import cached_property
 from solvers._kernels.factor import solve_on_supports
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import Dictionary

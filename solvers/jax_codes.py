@@ -14,7 +14,6 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.extras import require
 from solvers.derivatives import LEAVE_OUT, REFUSE, CodeDerivatives
 from solvers.methods import solve_active_set
 from solvers.problem.lasso import LassoProblem
@@ -49,7 +48,7 @@ def sparse_codes(
     """
     positive = checks.flag("positive", positive)
     undefined = checks.one_of("undefined", undefined, (REFUSE, LEAVE_OUT))
-    jnp = require("jax", extra="jax").numpy
+    jnp = checks.installed("jax", extra="jax").numpy
     signals, dictionary = jnp.asarray(signals), jnp.asarray(dictionary)
     kind = jnp.promote_types(jnp.result_type(signals, dictionary), jnp.float32)
     rows = jnp.atleast_2d(signals).astype(kind)
@@ -62,7 +61,7 @@ def sparse_codes(
 @cache
 def _differentiable(positive: bool, undefined: str) -> Callable[..., Any]:
     """Return the codes as a function of JAX, of signals, dictionary, l1 weights and curvatures."""
-    jax = require("jax", extra="jax")
+    jax = checks.installed("jax", extra="jax")
 
     def called_back(function: Callable[..., Any], shapes: Any, *arrays: Any) -> Any:
         return jax.pure_callback(function, shapes, *arrays, vmap_method="sequential")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn.base import checks
-from snn.base.locks import cached_property
+from snn.base.value import cached_property
 from snn.weights.segments import Connection
 
 FEEDFORWARD, LATERAL, FEEDBACK = range(3)

@@ -18,12 +18,24 @@ DIGEST_SIZE = 16
 
 
 class Entry(NamedTuple):
-    """The kind, shape and range of an array of an archive."""
+    """The kind, shape and range of an array of an archive.
 
-    kinds: str  # as of `numpy.dtype.kind`
-    shape: tuple[str | int, ...] | None  # lengths, or names of lengths, such as "atoms"; None for any shape
-    least: float | None = None  # the smallest number
-    optional: bool = False  # whether a file may be without it
+    Parameters
+    ----------
+    kinds : str
+        Kinds of numbers, as of `numpy.dtype.kind`.
+    shape : tuple or None
+        Lengths, or names of lengths, such as "atoms" and "inputs"; None for any shape.
+    least : float, optional
+        The smallest number.
+    optional : bool, default False
+        Whether a file may be without it.
+    """
+
+    kinds: str
+    shape: tuple[str | int, ...] | None
+    least: float | None = None
+    optional: bool = False
 
 
 class Saved:

@@ -4,47 +4,31 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
 
 # Packages whose code is not the caller's: estimators are called through wrappers of scikit-learn.
 PASSED_OVER = {"snn", "solvers", "dictlearn", "sklearn", "joblib"}
 
-# Whether a warning is given; filters of the `warnings` module belong to all threads of the process.
-_WANTED: ContextVar[tuple[Callable[[str, type[Warning]], bool], ...]] = ContextVar("wanted", default=())
+# Filters of the `warnings` module belong to all threads of the process; these to one.
+_LEFT_OUT: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", default=())
 
 
 @contextmanager
-def _wanted(is_wanted: Callable[[str, type[Warning]], bool]) -> Iterator[None]:
-    token = _WANTED.set((*_WANTED.get(), is_wanted))
+def without_warnings(category: type[Warning] = Warning) -> Iterator[None]:
+    """Leave out warnings of this project within, as the caller gives one for all; of this thread alone."""
+    token = _LEFT_OUT.set((*_LEFT_OUT.get(), category))
     try:
         yield
     finally:
-        _WANTED.reset(token)
-
-
-def without_warnings(category: type[Warning] = Warning) -> AbstractContextManager[None]:
-    """Leave out warnings of this project within, as the caller gives one for all; of this thread alone."""
-    return _wanted(lambda _, given: not issubclass(given, category))
-
-
-def each_warning_once() -> AbstractContextManager[None]:
-    """Give each warning of this project once within, whatever gives it; of this thread alone."""
-    given = set()
-
-    def is_new(message: str, category: type[Warning]) -> bool:
-        is_new = (message, category) not in given
-        given.add((message, category))
-        return is_new
-
-    return _wanted(is_new)
+        _LEFT_OUT.reset(token)
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn with the line outside of this project and of scikit-learn from which it was called."""
-    if not all(is_wanted(message, category) for is_wanted in _WANTED.get()):
+    if issubclass(category, _LEFT_OUT.get()):
         return
     frame: FrameType | None = sys._getframe(1)
     level = 2

@@ -6,12 +6,14 @@ the argument, the rule, and what came.  Nothing is repaired silently.
 
 from __future__ import annotations
 
+import importlib
 import math
 import numbers
 import operator
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,18 +27,11 @@ Number = TypeVar("Number", int, float)
 LARGEST_RATIO = 2.0**40
 
 
-def real_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning: str = "") -> np.ndarray:
-    """Return `value` as a finite float64 array in C order; a copy only where one is needed.
-
-    Parameters and errors as `float_array`.
-    """
-    array = float_array(name, value, shape=shape, meaning=meaning)
-    require_finite(name, array)
-    return array
-
-
-def float_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning: str = "") -> np.ndarray:
-    """As `real_array`, for a caller who checks that the numbers are finite by another way."""
+def real_array(
+    name: str, value: Any, *, shape: tuple[int | None, ...], meaning: str = "", finite: bool = True
+) -> np.ndarray:
+    """Return `value` as a finite float64 array in C order; a copy only where one is needed."""
+    # Without `finite` the caller checks that the numbers are.
     if sparse.issparse(value):
         raise TypeError(f"{name} must be a dense array; got a {type(value).__name__}")
     if np.ma.is_masked(value):
@@ -59,6 +54,8 @@ def float_array(name: str, value: Any, *, shape: tuple[int | None, ...], meaning
     if array.size == 0:
         raise ValueError(f"{name} must not be empty; got shape {array.shape}")
     array = np.ascontiguousarray(array, dtype=np.float64)
+    if finite:
+        require_finite(name, array)
     # BLAS does not take numbers between two addresses, and NumPy's own products round differently.
     return array if array.flags.aligned else array.copy()
 
@@ -210,10 +207,9 @@ def flag(name: str, value: Any) -> bool:
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`."""
     listed = ", ".join(repr(choice) for choice in choices)
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be one of {listed}; got {type(value).__name__}")
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {listed}; got {value!r}")
+    if not isinstance(value, str) or value not in choices:
+        error = ValueError if isinstance(value, str) else TypeError
+        raise error(f"{name} must be one of {listed}; got {value!r:.80}")
     return value
 
 
@@ -222,6 +218,17 @@ def instance_of(name: str, value: Any, kind: type, *, hint: str = "") -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be of type {kind.__name__}; got {type(value).__name__}{hint}")
     return value
+
+
+def installed(module: str, *, extra: str) -> ModuleType:
+    """Return a package that an extra installs; it is imported where it is used."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{module} must be installed for this; got an error where it is imported ({error}): "
+            f"pip install 'sparsespike[{extra}]'"
+        ) from error
 
 
 @contextmanager

@@ -12,8 +12,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import Described
-from snn.base.locks import cached_property
-from snn.base.value import Value
+from snn.base.value import Value, cached_property
 from snn.digital.fixed_point import FixedPoint, FixedPointArray
 from snn.digital.format import (
     BITS_ABOVE_THRESHOLD,

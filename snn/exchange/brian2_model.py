@@ -9,7 +9,6 @@ import numpy as np
 
 from snn.base import checks
 from snn.base.describe import Described
-from snn.base.extras import require
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.spikes import SpikeTrain
 
@@ -55,7 +54,7 @@ class Brian2Model(Described):
 
         Brian2 itself gives them the time at which that step begins.
         """
-        second = require("brian2", extra="brian2").second
+        second = checks.installed("brian2", extra="brian2").second
         return SpikeTrain(
             times=self._start + np.array(self._monitor.t / second) + self._time_step,
             neurons=np.array(self._monitor.i[:]),
@@ -99,7 +98,7 @@ def to_brian2(
     start = starting_state(network, state)
     method = checks.one_of("method", method, ("rk4", "euler"))
     reset = checks.one_of("reset", reset, tuple(RESETS))
-    brian2 = require("brian2", extra="brian2")
+    brian2 = checks.installed("brian2", extra="brian2")
     neurons = brian2.NeuronGroup(
         network.n_neurons,
         EQUATIONS,

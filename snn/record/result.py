@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from snn.base.describe import Drawn
-from snn.base.locks import cached_property
-from snn.base.value import Value
+from snn.base.value import Value, cached_property
 from snn.digital.registers import Registers
 from snn.network import NetworkState, SpikingNetwork
 from snn.record.operations import OperationCounts

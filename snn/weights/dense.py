@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from snn._kernels.forms import Rows
 from snn.base import checks
-from snn.base.locks import ForkSafeLock
+from snn.base.value import ForkSafeLock
 from snn.weights.protocol import Weights, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))

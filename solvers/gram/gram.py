@@ -19,8 +19,7 @@ import numpy as np
 from snn import DenseRows, StencilWeights
 from snn.base import checks
 from snn.base.describe import memory
-from snn.base.locks import cached_property
-from snn.base.value import Value
+from snn.base.value import Value, cached_property
 from snn.weights.protocol import Weights
 from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import Terms

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn.base import checks
-from snn.base.locks import ForkSafeLock
+from snn.base.value import ForkSafeLock
 from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, BestCodes, Found

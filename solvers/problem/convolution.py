@@ -15,7 +15,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import number, size
-from snn.base.locks import cached_property
+from snn.base.value import cached_property
 from solvers.problem.dictionary import Dictionary, inverse_norms
 from solvers.problem.messages import checked_squared_norms
 

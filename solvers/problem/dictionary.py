@@ -10,8 +10,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import Described, number
-from snn.base.locks import cached_property
-from snn.base.value import Value
+from snn.base.value import Value, cached_property
 from solvers.workers.blas import load_scipy_linalg
 
 # Up to this number of atoms or features the largest eigenvalue is computed directly.

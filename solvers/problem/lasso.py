@@ -12,8 +12,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import Described, memory, number, value_range
-from snn.base.locks import cached_property
-from snn.base.value import Value
+from snn.base.value import Value, cached_property
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.dictionary import Dictionary
 from solvers.problem.matrix import UnitAtoms, dictionary_of

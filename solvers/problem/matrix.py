@@ -10,7 +10,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import memory
-from snn.base.locks import cached_property
+from snn.base.value import cached_property
 from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
 from solvers.problem.dictionary import Dictionary, inverse_norms
 from solvers.problem.messages import checked_squared_norms, compressed_rows, squared_norms_of
@@ -43,7 +43,7 @@ class MatrixDictionary(Dictionary):
             # Entries of the atom that has most.
             self.features_of_atom = max(int(np.diff(self.matrix.indptr).max()), 1)
         else:
-            array = checks.float_array("dictionary", matrix, shape=(None, None), meaning=meaning)
+            array = checks.real_array("dictionary", matrix, shape=(None, None), meaning=meaning, finite=False)
             self.matrix = self.rows = checks.read_only(array)
             self.features_of_atom = array.shape[1]
         self.squared_norms = checks.read_only(checked_squared_norms("dictionary", "atom", self.matrix))
@@ -164,7 +164,9 @@ class MatrixDictionary(Dictionary):
         # longer to read than a problem to solve.  A change of an atom changes an entry in every row.
         matrix = self.matrix
         n_atoms = matrix.shape[0]
-        gram = checks.float_array("gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)")
+        gram = checks.real_array(
+            "gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)", finite=False
+        )
         # Errors count in units of the norms; for an atom of norm zero, which gives zeros, in the largest.
         units = np.where(self.norms > 0.0, self.norms, self.largest_norm or 1.0)
         rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)

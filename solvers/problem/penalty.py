@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.locks import cached_property
-from snn.base.value import Value, checked
+from snn.base.value import Value, cached_property, checked
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 
 # Of ||d_i||^2: a smaller quadratic penalty is lost in the rounding of correlations.

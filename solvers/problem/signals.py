@@ -113,7 +113,7 @@ def checked_signals(
     else:
         one = "; for one signal pass signal[np.newaxis]" if np.ndim(signals) == 1 else ""
         meaning = f"(n_signals, n_features){one}{_transposed(atoms, np.shape(signals))}"
-        values = checks.float_array("signals", signals, shape=(None, None), meaning=meaning)
+        values = checks.real_array("signals", signals, shape=(None, None), meaning=meaning, finite=False)
     n_signals, n_features = values.shape
     if n_features != atoms.shape[1]:
         raise ValueError(

@@ -13,7 +13,7 @@ from scipy import sparse
 from snn import OperationCounts
 from snn.base import checks
 from snn.base.describe import Drawn, counted, number, value_range
-from snn.base.locks import cached_property
+from snn.base.value import cached_property
 from solvers.certificate import compiled
 from solvers.certificate.optimality import Optimality, checked_codes
 from solvers.derivatives import CodeDerivatives, CodeGradients

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from snn import OperationCounts, SpikingNetwork
 from snn.base import checks
-from snn.base.locks import cached_property
+from snn.base.value import cached_property
 from snn.run.exact import Exact
 from snn.run.run import Run, Time
 from snn.run.stepped import SteppedRun

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from snn.base import checks
-from snn.base.caller_warnings import each_warning_once, without_warnings
+from snn.base.caller_warnings import without_warnings
 from snn.base.describe import Described, Drawn, table
 from solvers.methods.method import Method, named_method
 from solvers.problem.lasso import LassoProblem
@@ -102,7 +102,7 @@ def compare(problem: LassoProblem, methods: Methods, *, tol: float = 1e-3) -> Co
     tol = checks.positive_number("tol", tol)
     solvers = _solvers(methods)
     warn_if_ill_posed(problem)
-    with each_warning_once(), without_warnings(IllPosedWarning):  # there is one for all methods
+    with without_warnings(IllPosedWarning):  # there is one for all methods
         return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
 
 

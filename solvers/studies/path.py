@@ -12,8 +12,7 @@ from tqdm import tqdm
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.describe import Drawn
-from snn.base.locks import cached_property
-from snn.base.value import Value
+from snn.base.value import Value, cached_property
 from solvers.gram.gram import FEWEST_SHARING, shares_products
 from solvers.methods.method import Method, named_method
 from solvers.problem.lasso import LassoProblem

@@ -190,11 +190,11 @@ class SparseCodingStream(Described):
         mask = self._prepared.feature_weights if mask is None else mask
         try:
             is_one = np.ndim(frame) == 1
-        except ValueError:  # rows of several lengths, which `float_array` refuses
+        except ValueError:  # rows of several lengths, which `real_array` refuses
             is_one = False
         shape = (self._n_features,) if is_one else (None, self._n_features)
-        array = checks.float_array(
-            "frame", frame, shape=shape, meaning="(n_features,) or (n_signals, n_features)"
+        array = checks.real_array(
+            "frame", frame, shape=shape, meaning="(n_features,) or (n_signals, n_features)", finite=False
         )
         if mask is not None:
             array = np.where(mask, array, 0.0)

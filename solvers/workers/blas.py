@@ -13,7 +13,7 @@ from threading import local
 
 from threadpoolctl import LibController, ThreadpoolController
 
-from snn.base.locks import ForkSafeLock
+from snn.base.value import ForkSafeLock
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 import numpy as np
 
-from snn.base.locks import cached_property
+from snn.base.value import cached_property
 
 if TYPE_CHECKING:
     from distributed import Client, Future
