@@ -140,7 +140,7 @@ def draw(problem: LassoProblem, codes: np.ndarray, curves: dict[str, Curve]) -> 
         panel.imshow(shown, cmap="gray", vmin=-2.5, vmax=2.5)
         panel.set(title=title)
         panel.set_axis_off()
-    plot_atoms(dictionary.kernel_rows, KERNEL_SIDE, ax=kernels)
+    plot_atoms(dictionary.kernels, ax=kernels)
     kernels.set(title=f"{dictionary.n_kernels} kernels, one step every {dictionary.stride} pixels")
     _draw_curves(bottom.subplots(), curves, f"{problem.n_atoms:,} unknowns")
     return picture

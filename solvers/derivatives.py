@@ -23,10 +23,10 @@ from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import cached_property
 from solvers._kernels.factor import solve_on_supports
-from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.dictionary import Dictionary
+from solvers.problem.atoms import Atoms
+from solvers.problem.convolution import ConvolutionalAtoms
 from solvers.problem.lasso import LassoProblem, seen_norms
-from solvers.problem.matrix import MatrixDictionary
+from solvers.problem.matrix import MatrixAtoms
 from solvers.workers.blas import load_scipy_linalg
 
 # In units of ||d_i|| ||s||: how close to its bound a correlation, or an entry of a code times ||d_i||^2, is
@@ -106,7 +106,7 @@ class _Supports:
         problem = self._problem
         curvatures = problem.curvatures[atoms]
         if not problem.atoms.is_matrix:
-            rows = problem.weighted.atoms.take(atoms)
+            rows = problem.seen_atoms.take(atoms)
             try:
                 return splu(sparse.csc_array(rows @ rows.T + sparse.diags_array(curvatures))).solve(right)
             except RuntimeError:  # exactly singular
@@ -388,9 +388,9 @@ class CodeGradients(Described):
         return checks.read_only(gradient)
 
 
-def _products(atoms: Dictionary, codes: sparse.csr_array, signals: np.ndarray) -> np.ndarray:
+def _products(atoms: Atoms, codes: sparse.csr_array, signals: np.ndarray) -> np.ndarray:
     """Return the sum over signals of products of code and signal, of the shape of the atoms or kernels."""
-    if not isinstance(atoms, ConvolutionalDictionary):
+    if not isinstance(atoms, ConvolutionalAtoms):
         return codes.T @ signals
     down, right = atoms.plane_strides
     total = np.zeros(atoms.kernels.shape)
@@ -402,12 +402,12 @@ def _products(atoms: Dictionary, codes: sparse.csr_array, signals: np.ndarray) -
     return total
 
 
-def _changed_dictionary(problem: LassoProblem, changes: ArrayLike) -> Dictionary | None:
+def _changed_dictionary(problem: LassoProblem, changes: ArrayLike) -> Atoms | None:
     """Return changes of atoms or kernels as a dictionary, for its products; None if nothing changes."""
     atoms = problem.atoms
-    if isinstance(atoms, ConvolutionalDictionary):
+    if isinstance(atoms, ConvolutionalAtoms):
         shape, meaning = atoms.kernels.shape, "as the kernels"
         numbers = checks.real_array("dictionary", changes, shape=shape, meaning=meaning)
-        return ConvolutionalDictionary(numbers, atoms.image_shape, atoms.stride) if numbers.any() else None
+        return ConvolutionalAtoms(numbers, atoms.image_shape, atoms.stride) if numbers.any() else None
     numbers = checks.real_array("dictionary", changes, shape=atoms.shape, meaning="(n_atoms, n_features)")
-    return MatrixDictionary(numbers) if numbers.any() else None
+    return MatrixAtoms(numbers) if numbers.any() else None

@@ -24,6 +24,7 @@ from snn.base.caller_warnings import warn_caller
 from snn.base.describe import size
 from solvers import LassoProblem, SparseCodingResult, solve_active_set
 from solvers.problem.convolution import require_room, valid_shape
+from solvers.problem.matrix import atoms_of
 
 # Sides of crops by default, in pixels, and at least in kernels, so that kernels have neighbours.
 IMAGE_CROP = 64, 4
@@ -263,7 +264,7 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
                     f"X[{k}] must have {dictionary.shape[0]} coefficients, as an image of "
                     f"{size(one.background.shape[:2])}; got {row.shape[1]}"
                 )
-            restored.append(one.restore(dictionary.reconstruct(row)))
+            restored.append(one.restore(atoms_of(dictionary).reconstruct(row)))
         return restored if is_list else np.stack(restored)
 
     def score(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> float:

@@ -18,8 +18,8 @@ from dictlearn.resumable import Course, History, Resumable, digest, learn_batche
 from snn.base import checks
 from snn.base.archive import Entry, conforming, json_object
 from snn.base.value import Value, checked
-from solvers import ConvolutionalDictionary, LassoProblem, SpikingCodingResult, solve_spiking
-from solvers.problem.convolution import valid_shape
+from solvers import LassoProblem, SpikingCodingResult, solve_spiking
+from solvers.problem.convolution import ConvolutionalAtoms, valid_shape
 from solvers.problem.messages import zeros_expected
 from solvers.workers.blas import one_blas_thread
 
@@ -119,7 +119,7 @@ class KernelLearner(Resumable):
                 f"images must have a largest value between {SMALLEST_VALUE:g} and {LARGEST_VALUE:g}, so that "
                 f"sums of its squares are in the range of floats; got {largest:g}: change their unit"
             )
-        dictionary = ConvolutionalDictionary(self.kernels, images.shape[1:3], settings.stride)
+        dictionary = ConvolutionalAtoms(self.kernels, images.shape[1:3], settings.stride)
         signals = images.reshape(len(images), -1)
         problem = LassoProblem(dictionary, signals, settings.penalty, positive=settings.positive)
         with zeros_expected():  # crops may have no detail, and a fit looks at all of them
@@ -198,7 +198,7 @@ class KernelLearner(Resumable):
     # -- within a batch -------------------------------------------------------------------------
 
     def _replace(
-        self, problem: LassoProblem, dictionary: ConvolutionalDictionary, result: SpikingCodingResult
+        self, problem: LassoProblem, dictionary: ConvolutionalAtoms, result: SpikingCodingResult
     ) -> None:
         """Replace dead kernels by the patches that codes leave most of, apart from each other."""
         dead = self.dead_kernels

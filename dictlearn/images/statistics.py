@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
 
-from solvers import ConvolutionalDictionary
+from solvers.problem.convolution import ConvolutionalAtoms
 
 # Eigenvalues of a kernel's own block below this share of its largest count as zero.
 ROUNDING = 1e-12
@@ -55,7 +55,7 @@ class KernelStatistics:
         self.lags *= factor
         self.correlations *= factor
 
-    def add(self, dictionary: ConvolutionalDictionary, signals: np.ndarray, codes: sparse.csr_array) -> None:
+    def add(self, dictionary: ConvolutionalAtoms, signals: np.ndarray, codes: sparse.csr_array) -> None:
         """Add images, shape (n_signals, n_features), and their codes."""
         self._add_lags(dictionary, codes)
         row_stride, column_stride = dictionary.plane_strides
@@ -94,7 +94,7 @@ class KernelStatistics:
         self.lags[..., kernel] = 0.0
         self.correlations[kernel] = 0.0
 
-    def _add_lags(self, dictionary: ConvolutionalDictionary, codes: sparse.csr_array) -> None:
+    def _add_lags(self, dictionary: ConvolutionalAtoms, codes: sparse.csr_array) -> None:
         """Add products of codes with codes, one product of sparse matrices for each lag."""
         n_kernels = dictionary.n_kernels
         n_rows, n_columns = dictionary.grid_shape

@@ -10,7 +10,7 @@ from solvers._kernels.certificate import DUALITY_GAP, measure_codes
 from solvers._kernels.precision import SMALLEST, gamma
 from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
-from solvers.problem.lasso import LassoProblem
+from solvers.problem.lasso import LassoProblem, in_blocks
 from solvers.problem.matrix import UnitAtoms
 from solvers.problem.screening import Largest, largest_ratios, norms_of
 
@@ -33,7 +33,7 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     penalty, rows = problem.penalty, problem.atoms.rows
     if rows is None:
         return measure(problem, codes)
-    is_shared = problem.n_signals >= FEWEST_SHARING or problem.has_made(UnitAtoms)
+    is_shared = problem.n_signals >= FEWEST_SHARING or problem.is_prepared
     is_shared &= not penalty.has_zeros
     if rows.size >= LEAST_SCREENED and is_shared:
         return certify_screened(problem, codes)
@@ -57,7 +57,7 @@ def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     # Sparse signals, and masks, take their full size for a few signals at a time.
     is_large = sparse.issparse(problem.signals) or problem.has_own_weights
     size = BLOCK_ENTRIES // problem.n_features if is_large else problem.n_signals
-    for block, part in problem.in_blocks(size):
+    for block, part in in_blocks(problem, size):
         blocks.append(np.empty((3, part.n_signals)))
         measure_codes(
             problem.atoms.rows,
@@ -82,7 +82,7 @@ def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimali
     # among these.  All others are read, and the same kernel measures the code in the dictionary of these few.
     # Where the product does not leave few, all atoms are read.
     figures = np.empty((3, problem.n_signals))
-    for block, part in problem.in_blocks(SCREENED_TOGETHER):
+    for block, part in in_blocks(problem, SCREENED_TOGETHER):
         _certify_block(part, codes[block], LISTED, figures[:, block])
     return optimality_of(problem, codes, figures)
 

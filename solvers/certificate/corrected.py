@@ -8,8 +8,6 @@ the norm of c and on its correlations are enough.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy import sparse
 
@@ -31,37 +29,31 @@ MOST_SCALED = 1e-3
 MOST_ROUNDS = 8
 
 
-class Correction(NamedTuple):
-    """A bound on a correction c of one residual."""
-
-    norm: float
-    """Not below ||c||."""
-    changes: np.ndarray
-    """Not below |d_i.c|, shape (n_atoms,), beside what takes a correlation back to its penalty."""
+# Of a correction c: a bound on ||c||, and on |d_i.c| of each atom beside what takes a correlation back to its
+# penalty.
+Correction = tuple[float, np.ndarray | float]
+NONE: Correction = (np.inf, 0.0)
 
 
 def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray) -> np.ndarray:
     """Return the gaps of codes, or smaller ones that corrections of the dual points prove."""
     # Those that are passed are at multiples of the residuals; where an l1 weight is zero, they are no proof,
     # and are replaced.
-    penalty = problem.penalty
+    penalty, energies = problem.penalty, problem.energies
     if not problem.atoms.is_matrix:
         return gaps
-    # The question below, quickly: a tenth of a small problem.
-    if len(gaps) == 1 and gaps[0] <= CERTAIN * problem.energies[0] and not penalty.has_zeros:
-        return gaps
-    longest = float(np.sqrt(2.0 * problem.energies.max()))
-    if penalty.least_weight > SMALL * problem.atoms.largest_norm * longest:
-        return gaps
-    least = problem.once(_least_weight)
-    wanted = (least <= SMALL * np.sqrt(2.0 * problem.energies)) & ~(gaps <= CERTAIN * problem.energies)
     if penalty.has_zeros:
-        wanted = np.ones(problem.n_signals, dtype=np.bool_)
-    signals = np.flatnonzero(wanted)
+        signals = np.arange(problem.n_signals)
+    else:
+        # What follows takes a tenth of a small problem.
+        if len(gaps) == 1 and gaps[0] <= CERTAIN * energies[0]:
+            return gaps
+        is_small = problem.once(_least_weight) <= SMALL * np.sqrt(2.0 * energies)
+        signals = np.flatnonzero(is_small & ~(gaps <= CERTAIN * energies))
     if not len(signals):
         return gaps
-    step = max(1, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
-    blocks = [signals[first : first + step] for first in range(0, len(signals), step)]
+    size = max(1, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
+    blocks = [signals[first : first + size] for first in range(0, len(signals), size)]
     with one_blas_thread():
         found = np.concatenate([_gaps(problem.subset(block), codes[block]) for block in blocks])
     corrected = gaps.copy()
@@ -70,9 +62,13 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
 
 
 def least_eigenvalue(atoms: np.ndarray) -> float:
-    """Return a lower bound on the smallest eigenvalue of the Gram matrix of atoms at norm one, or zero."""
+    """Return a lower bound on the smallest eigenvalue of the Gram matrix of atoms at norm one, or zero.
+
+    Atoms of norm zero are left out.
+    """
     # A Cholesky factorisation that succeeds proves it, rounding included.
     # Rump (2006), BIT Numerical Mathematics 46, section 2.
+    atoms = atoms[atoms.any(axis=1)]
     n, n_features = atoms.shape
     if n == 0:
         return 1.0
@@ -99,28 +95,25 @@ def signal_of_dependent_atoms(problem: LassoProblem) -> int | None:
     if not problem.penalty.is_free.any():
         return None
     if not problem.has_own_weights:
-        return None if problem.weighted.once(_least_eigenvalue_of_free_atoms) > 0.0 else 0
+        return None if problem.once(_least_eigenvalue_of_free_atoms) > 0.0 else 0
     for group in groups_of(problem):
-        atoms = _seen_atoms(problem, int(group[0]), problem.penalty.is_free)
-        if least_eigenvalue(atoms[atoms.any(axis=1)]) == 0.0:
+        if least_eigenvalue(_seen_atoms(problem, int(group[0]), problem.penalty.is_free)) == 0.0:
             return int(group[0])
     return None
 
 
 def _least_eigenvalue_of_free_atoms(model: LassoModel) -> float:
-    return least_eigenvalue(model.atoms.take(model.penalty.is_free & (model.squared_norms > 0.0)))
+    return least_eigenvalue(model.seen_atoms.take(model.penalty.is_free))
 
 
 def _least_eigenvalue_of_all_atoms(model: LassoModel) -> float:
-    has_norm = model.squared_norms > 0.0
-    return least_eigenvalue(model.atoms.take(has_norm)) if has_norm.sum() <= MOST_SHARED else 0.0
+    return least_eigenvalue(model.seen_atoms.toarray()) if model.n_atoms <= MOST_SHARED else 0.0
 
 
 def _least_weight(model: LassoModel) -> float:
     """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty."""
-    norms = model.atoms.norms
-    limits = (model.curvatures == 0.0) & (norms > 0.0)
-    return float(np.min(model.penalty.l1[limits] / norms[limits], initial=np.inf))
+    with np.errstate(divide="ignore"):
+        return float((model.penalty.limits / model.atoms.norms).min())
 
 
 def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
@@ -136,16 +129,14 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     n_signals, n_atoms = codes.shape
     shared = 0.0
     if not problem.has_own_weights:
-        shared = problem.weighted.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
+        shared = problem.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
     lost = (problem.n_features + n_atoms) * QUANTUM
     residual_norms = np.sqrt(residuals.squared_norms() + lost) + residuals.errors
     correction_norms = np.empty(n_signals)
     changes = np.empty((n_signals, n_atoms))
     reach = penalty.reach(correlations) + errors
     for k, seen in enumerate(np.broadcast_to(norms, codes.shape)):
-        correction = _correction(problem, k, reach[k], seen, shared, residual_norms[k])
-        correction_norms[k] = np.inf if correction is None else correction.norm
-        changes[k] = 0.0 if correction is None else correction.changes
+        correction_norms[k], changes[k] = _correction(problem, k, reach[k], seen, shared, residual_norms[k])
     errors += changes
     reach += changes
     multiples = np.ones(n_signals)
@@ -191,8 +182,8 @@ def _correction(
     norms: np.ndarray,
     shared: float,
     residual_norm: float,
-) -> Correction | None:
-    """Return the correction that makes a residual a dual point, or None."""
+) -> Correction:
+    """Return the correction that makes a residual a dual point, or none."""
     l1 = problem.l1_weights
     is_limited = (problem.curvatures == 0.0) & (norms > 0.0)
     excess = np.where(is_limited, np.maximum(reach - l1, 0.0), 0.0)
@@ -200,7 +191,7 @@ def _correction(
     up = 1.0 + gamma(problem.n_atoms + operations_of_sum(problem.n_features))
     if shared > 0.0:
         norm = up * float(np.sqrt(relative @ relative / shared))
-        return Correction(norm, np.where(is_limited, 0.0, up * norm * norms))
+        return norm, np.where(is_limited, 0.0, up * norm * norms)
     # What exceeds a penalty by rounding alone may be scaled back, with all the rest, and so may be dependent.
     for most in (0.0, MOST_SCALED):
         members = excess > most * l1
@@ -218,15 +209,15 @@ def _correction(
             if not violated.any():
                 beyond = np.divide(beyond, l1, out=np.zeros_like(l1), where=beyond > 0.0)
                 share = up * float(beyond.max())
-                return Correction(up * (norm + share * residual_norm), up * (changes + share * reach))
+                return up * (norm + share * residual_norm), up * (changes + share * reach)
             members |= violated
-    return _common_direction(problem, signal, reach, norms, excess) if problem.positive.any() else None
+    return _common_direction(problem, signal, reach, norms, excess) if problem.positive.any() else NONE
 
 
 def _common_direction(
     problem: LassoProblem, signal: int, reach: np.ndarray, norms: np.ndarray, excess: np.ndarray
-) -> Correction | None:
-    """Return a correction along one direction from which all violated constraints turn away, or None."""
+) -> Correction:
+    """Return a correction along one direction from which all violated constraints turn away, or none."""
     # It serves dependent atoms, such as equal ones, where codes must not be negative.
     is_violated = excess > 0.0
     atoms = _seen_atoms(problem, signal, np.ones(problem.n_atoms, dtype=np.bool_))
@@ -238,14 +229,14 @@ def _common_direction(
     # Codes that may have either sign are bound from both sides.
     low = np.where(problem.positive, products, -np.abs(products)) - errors
     if not (low[is_violated] > 0.0).all():
-        return None
+        return NONE
     up = 1.0 + gamma(operations_of_sum(problem.n_features))
     size = up * float((excess[is_violated] / low[is_violated]).max())
     is_limited = (problem.curvatures == 0.0) & (norms > 0.0)
     after = np.where(is_limited & ~is_violated, reach - size * low - problem.l1_weights, 0.0)
     if after.max() > 0.0:
-        return None
-    return Correction(up * size * length, up * size * (np.abs(products) + errors))
+        return NONE
+    return up * size * length, up * size * (np.abs(products) + errors)
 
 
 def _seen_atoms(problem: LassoProblem, signal: int, which: np.ndarray) -> np.ndarray:

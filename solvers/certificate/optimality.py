@@ -22,7 +22,7 @@ from snn.base import checks
 from solvers._kernels.precision import QUANTUM
 from solvers.certificate.corrected import corrected_gaps, gaps_at
 from solvers.certificate.residuals import residuals_of
-from solvers.problem.lasso import LassoProblem
+from solvers.problem.lasso import LassoProblem, in_blocks, zero_code_multiples
 
 # Codes measured together: a few buffers of 8 MB, however many signals there are.
 BLOCK_ENTRIES = 2**20
@@ -116,7 +116,7 @@ def measure(problem: LassoProblem, codes: ArrayLike | sparse.csr_array) -> Optim
     """
     checks.instance_of("problem", problem, LassoProblem)
     codes = checked_codes(problem, codes)
-    blocks = problem.in_blocks(BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
+    blocks = in_blocks(problem, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
     figures = [_figures(part, codes if part is problem else codes[block]) for block, part in blocks]
     return Optimality(*np.concatenate(figures, axis=1))
 
@@ -137,7 +137,7 @@ def penalty_max(
     dictionary, signals, positive, mask
         As of `LassoProblem`.
     """
-    return LassoProblem(dictionary, signals, 1.0, positive=positive, mask=mask).zero_code_multiples()
+    return zero_code_multiples(LassoProblem(dictionary, signals, 1.0, positive=positive, mask=mask))
 
 
 def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> sparse.csr_array:

@@ -18,8 +18,7 @@ from solvers._kernels.precision import (
     high_part,
     operations_of_sum,
 )
-from solvers.problem.dictionary import Dictionary
-from solvers.problem.matrix import in_full
+from solvers.problem.atoms import Atoms, in_full
 
 
 class Residuals(NamedTuple):
@@ -41,7 +40,7 @@ class Residuals(NamedTuple):
 
 
 def residuals_of(
-    atoms: Dictionary, signals: np.ndarray, codes: sparse.csr_array, weights: np.ndarray | None = None
+    atoms: Atoms, signals: np.ndarray, codes: sparse.csr_array, weights: np.ndarray | None = None
 ) -> Residuals:
     """Return the residuals of codes, with weights w of features, right to about their own rounding."""
     # A residual may be much smaller than the signal and the terms of its code, and would inherit the rounding

@@ -20,7 +20,7 @@ from solvers.estimator.input import (
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.method import Method, named_method, solve
 from solvers.problem.lasso import LassoProblem
-from solvers.problem.matrix import dictionary_of
+from solvers.problem.matrix import atoms_of
 from solvers.problem.messages import penalty_called
 from solvers.problem.penalty import ElasticNet, penalty_of
 from solvers.results.result import SparseCodingResult
@@ -109,7 +109,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """Return the signals of codes, codes @ dictionary; float32 for float32 codes."""
-        atoms = dictionary_of(self.dictionary)
+        atoms = atoms_of(self.dictionary)
         codes = checked_codes(X, atoms.shape[0])
         return atoms.reconstruct(codes.astype(np.float64, copy=False)).astype(codes.dtype, copy=False)
 
@@ -126,7 +126,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @property
     def _n_features_out(self) -> int:
-        return dictionary_of(self.dictionary).shape[0]
+        return atoms_of(self.dictionary).shape[0]
 
     def _encode(self, signals: np.ndarray) -> SparseCodingResult:
         problem = self._problem(signals)
@@ -141,7 +141,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         checks.worker_count("n_jobs", self.n_jobs)
 
     def _problem(self, signals: np.ndarray) -> LassoProblem:
-        atoms = dictionary_of(self.dictionary)
+        atoms = atoms_of(self.dictionary)
         if atoms.shape[1] != signals.shape[1]:
             # The words of scikit-learn's own coder.
             raise ValueError(

@@ -47,8 +47,8 @@ from solvers._kernels.products import GramMatrix
 from solvers._kernels.sparse_gram import GramPart
 from solvers.gram.nested_dissection import Factor
 from solvers.gram.working_set import codes_by_kernel, count_corrections, entries_at
-from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.dictionary import inverse_norms
+from solvers.problem.atoms import inverse_norms
+from solvers.problem.convolution import ConvolutionalAtoms
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, Codes, as_sparse, drive_work, joined, rows_of
 
@@ -108,7 +108,7 @@ def optimal_codes(
     return joined(found)
 
 
-def gram_part(dictionary: ConvolutionalDictionary, atoms: np.ndarray, curvatures: np.ndarray) -> GramPart:
+def gram_part(dictionary: ConvolutionalAtoms, atoms: np.ndarray, curvatures: np.ndarray) -> GramPart:
     """Return the part of the Gram matrix of some atoms, plus their curvatures on its diagonal."""
     stencil = dictionary.stencil
     first = np.searchsorted(atoms, dictionary.n_kernels * np.arange(dictionary.n_positions + 1))
@@ -140,8 +140,8 @@ class ActiveSetSearch:
     def __init__(
         self, problem: LassoProblem, diagonal: np.ndarray, atoms: np.ndarray, currents: np.ndarray
     ) -> None:
-        dictionary = problem.dictionary
-        assert isinstance(dictionary, ConvolutionalDictionary)
+        dictionary = problem.atoms
+        assert isinstance(dictionary, ConvolutionalAtoms)
         self.problem, self._dictionary = problem, dictionary
         self.n_rounds = 0
         self.damping = FIRST_DAMPING
@@ -339,7 +339,7 @@ class ActiveSetSearch:
         return bool(((excess > self._tolerance) & (self.code.ravel() == 0.0)).any())
 
 
-def _kernel_grid(dictionary: ConvolutionalDictionary) -> KernelGrid:
+def _kernel_grid(dictionary: ConvolutionalAtoms) -> KernelGrid:
     kernels = np.ascontiguousarray(dictionary.kernel_rows)
     _, height, width = dictionary.kernel_planes.shape
     stencil = dictionary.stencil
@@ -401,7 +401,7 @@ def _refined(
 class Windows:
     """The windows of the positions of one dictionary."""
 
-    def __init__(self, window: ConvolutionalDictionary, problem: LassoProblem) -> None:
+    def __init__(self, window: ConvolutionalAtoms, problem: LassoProblem) -> None:
         n_atoms = len(window.squared_norms)
         rows = window.toarray()
         self.n_positions = window.n_positions
@@ -439,19 +439,19 @@ class Windows:
 
 def windows_of(problem: LassoProblem, diagonal: np.ndarray) -> Windows | None:
     """Return the windows of a problem; None where they would not pay, or penalties differ among positions."""
-    dictionary = problem.dictionary
-    assert isinstance(dictionary, ConvolutionalDictionary)
+    dictionary = problem.atoms
+    assert isinstance(dictionary, ConvolutionalAtoms)
     height, length = dictionary.kernels.shape[1:3]
     if dictionary.grid_shape[0] > 1:
         return None
     n_positions = OVERLAPS * -(-length // dictionary.stride)
     n_atoms = n_positions * dictionary.n_kernels
     is_long = dictionary.n_positions >= FEWEST_WINDOWS * n_positions
-    if not is_long or n_atoms > MOST_ATOMS or not problem.fits(8 * n_atoms**2):
+    if not is_long or n_atoms > MOST_ATOMS or 8 * n_atoms**2 > problem.memory_limit:
         return None
     for values in (problem.l1_weights, problem.positive, diagonal):
         by_position = values.reshape(diagonal.shape)
         if np.any(by_position != by_position[0]):
             return None
     shape = (height, (n_positions - 1) * dictionary.stride + length)
-    return Windows(ConvolutionalDictionary(dictionary.kernels, shape, dictionary.stride), problem)
+    return Windows(ConvolutionalAtoms(dictionary.kernels, shape, dictionary.stride), problem)

@@ -26,8 +26,8 @@ from solvers._kernels.factor import Terms
 from solvers._kernels.products import GramMatrix, WeightedAtoms
 from solvers.gram import convolutional, products
 from solvers.gram.working_set import ROUNDS_PER_ATOM, codes_by_kernel
-from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.dictionary import inverse_norms
+from solvers.problem.atoms import inverse_norms
+from solvers.problem.convolution import ConvolutionalAtoms
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import UnitAtoms
 from solvers.problem.screening import largest_ratios
@@ -50,15 +50,13 @@ ROWS_PER_SIGNAL = 24
 
 def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1) -> Gram:
     """Return the Gram matrix of a problem's atoms, with the weights of features that all signals share."""
-    model = problem.weighted
-    if not model.atoms.is_matrix:
-        return model.once(ConvolutionalGram)
+    if not problem.seen_atoms.is_matrix:
+        return problem.once(ConvolutionalGram)
     if on_demand and shares_products(problem, most_signals):
         return SharedProducts(problem)
-    is_too_large = not (problem.has_gram or problem.gram_fits)
-    if on_demand and (is_too_large or not uses_full_gram(problem, most_signals)):
-        return GramOnDemand(model)
-    return model.once(FullGram)
+    if on_demand and not (problem.gram_fits and uses_full_gram(problem, most_signals)):
+        return GramOnDemand(problem.model)
+    return problem.once(FullGram)
 
 
 def uses_full_gram(problem: LassoProblem, most_signals: int = 1) -> bool:
@@ -71,7 +69,7 @@ def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
 
     Up to `most_signals` are solved one by one, unless they are enough to share products, or others follow.
     """
-    if problem.atoms.rows is None or problem.has_gram or problem.gram_fits:
+    if problem.atoms.rows is None or problem.gram_fits:
         return False
     # Screening counts in units of penalties.
     if problem.penalty.has_zeros:
@@ -84,10 +82,10 @@ class Gram(Value):
 
     def __init__(self, model: LassoModel) -> None:
         # Not the model, which may keep this.
-        self._squared_norms = model.squared_norms
+        self._squared_norms = model.seen_atoms.squared_norms
         # The thresholds of neurons.  An atom of norm zero has the largest ||d_i||^2 instead: its neuron has
         # a negative drive and no weights, and never fires.
-        self.diagonal = checks.read_only(model.atoms.positive_squared_norms + model.curvatures)
+        self.diagonal = checks.read_only(model.seen_atoms.positive_squared_norms + model.curvatures)
         # Neurons of a network are in groups of so many positive ones, followed by their negative ones.
         self.group_length = model.n_atoms
         # Of entries that were computed on demand for a network of one signal.
@@ -139,7 +137,7 @@ class GramOnDemand(Gram):
 
     def __init__(self, model: LassoModel) -> None:
         super().__init__(model)
-        self._atoms = model.atoms
+        self._atoms = model.seen_atoms
 
     @cached_property
     def _inhibition(self) -> DenseRows:
@@ -170,8 +168,8 @@ class SharedProducts(GramOnDemand):
     def __init__(self, problem: LassoProblem) -> None:
         self._unit_atoms = problem.once(UnitAtoms, whatever_penalty=True)
         # Where signals have weights of their own there is no network.
-        self._model = (problem if problem.has_own_weights else problem.weighted).model
-        super().__init__(self._model)
+        super().__init__(problem.model)
+        self._memory_limit = problem.memory_limit
 
     def of_batch(self, problem: LassoProblem) -> SharedProducts:
         """Return one with rows for a network of the signals of a problem, which are forgotten with them.
@@ -196,16 +194,15 @@ class SharedProducts(GramOnDemand):
 
     def _rows(self, atoms: np.ndarray) -> np.ndarray:
         """Return rows of the Gram matrix, as long as all of them are within the limit."""
-        model = self._model
         n_bytes = 8 * self.group_length * (self._inhibition.n_stored + len(atoms))
-        if not model.fits(n_bytes):
+        if n_bytes > self._memory_limit:
             raise MemoryError(
                 f"rows of the Gram matrix, of {self.group_length:,} atoms, for the neurons that fire in one "
                 f"batch take {memory(n_bytes)} and more, and memory_limit allows "
-                f"{memory(model.memory_limit)}: use solve_active_set, which needs none, or raise the limit "
+                f"{memory(self._memory_limit)}: use solve_active_set, which needs none, or raise the limit "
                 f"for problems made after that, with solvers.memory_limit({4.0 * n_bytes:.3g})"
             )
-        return model.atoms.gram_rows(atoms)
+        return self._atoms.gram_rows(atoms)
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
@@ -248,7 +245,7 @@ class ConvolutionalGram(Gram):
 
     def __init__(self, model: LassoModel) -> None:
         super().__init__(model)
-        self._dictionary = cast(ConvolutionalDictionary, model.atoms)
+        self._dictionary = cast(ConvolutionalAtoms, model.atoms)
         self.group_length = self._dictionary.n_kernels
         self._kept = model.once(_stencils, whatever_penalty=True)
 

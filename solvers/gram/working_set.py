@@ -33,7 +33,7 @@ from solvers._kernels.batch import CompressedRows
 from solvers._kernels.factor import Terms, new_working_set
 from solvers._kernels.products import GramMatrix, WeightedAtoms
 from solvers.certificate.optimality import Optimality
-from solvers.problem.dictionary import inverse_norms
+from solvers.problem.atoms import inverse_norms
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import GRAM, METHOD, Codes, as_sparse
 

@@ -137,7 +137,7 @@ class ActiveSet(Method):
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
         """Return the code of a single signal by one call of a kernel; None if it misses `tol`."""
         # All that is left to BLAS.
-        with nullcontext() if problem.has_gram and problem.has_correlations else one_blas_thread():
+        with nullcontext() if problem.has_gram and "correlations" in vars(problem) else one_blas_thread():
             gram, correlations = problem.gram, problem.correlations
         currents = _currents(problem, start)
         report = np.empty((N_FIGURES + N_REPORTED, 1))

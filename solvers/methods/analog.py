@@ -64,7 +64,7 @@ class Analog(Method):
 
     def prepare(self, problem: LassoProblem) -> tuple[np.ndarray, np.ndarray]:
         """Return the norms of atoms, and -(G - 1) of atoms of norm one, the weights of all flows."""
-        norms = np.sqrt(problem.weighted.atoms.positive_squared_norms)
+        norms = np.sqrt(problem.seen_atoms.positive_squared_norms)
         weights = -(problem.gram / norms / norms[:, np.newaxis])
         np.fill_diagonal(weights, 0.0)
         return norms, weights
@@ -84,7 +84,7 @@ class Analog(Method):
         length = np.sqrt(2.0 * problem.energies[0])
         drive = problem.correlations[0] / (norms * length)
         threshold = problem.l1_weights / (norms * length)
-        divisor = 1.0 + problem.curvatures / problem.weighted.atoms.positive_squared_norms
+        divisor = 1.0 + problem.curvatures / problem.seen_atoms.positive_squared_norms
         potential = np.zeros(problem.n_atoms)
         if best.start is not None:
             activity = best.start.values.toarray()[0] * norms / length

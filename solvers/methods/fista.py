@@ -10,7 +10,7 @@ import numpy as np
 
 from snn.base import checks
 from solvers.methods.method import REFUSALS, Method
-from solvers.problem.dictionary import Dictionary
+from solvers.problem.atoms import Atoms
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import sparse_product
 from solvers.problem.signals import SMALLEST_WEIGHT
@@ -114,7 +114,7 @@ class GradientStep(NamedTuple):
     norms: np.ndarray
     largest_eigenvalue: float
     """L."""
-    atoms: Dictionary
+    atoms: Atoms
     matrix: np.ndarray | None = None
     """1 - G / L, or None if products go through the dictionary."""
     has_weights: bool = False
@@ -155,34 +155,38 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     Weights that signals share are part of an array of atoms; all others are part of the products, and L is
     then at least the eigenvalue with any of them.
     """
-    weights = problem.feature_weights
-    has_weights = weights is not None and (weights.ndim == 2 or not problem.atoms.is_matrix)
-    model = problem.model if has_weights else problem.weighted
-    norms = np.sqrt(model.atoms.positive_squared_norms)
-    largest_eigenvalue = model.once(_largest_eigenvalue, whatever_penalty=True)
+    weights, atoms = problem.feature_weights, _atoms_of_step(problem)
+    has_weights = weights is not None and atoms is problem.atoms
+    norms = np.sqrt(atoms.positive_squared_norms)
+    largest_eigenvalue = problem.once(_largest_eigenvalue, whatever_penalty=True)
     if has_weights and weights is not None:
         largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
     n_products = EXPECTED_ITERATIONS * problem.n_signals
-    has_room = problem.has_gram or model.gram_fits
-    if has_weights or not (has_room and gram_is_cheaper(model, n_products)):
-        return GradientStep(norms, largest_eigenvalue, model.atoms, has_weights=has_weights)
+    if has_weights or not (problem.gram_fits and gram_is_cheaper(problem, n_products)):
+        return GradientStep(norms, largest_eigenvalue, atoms, has_weights=has_weights)
     matrix = problem.gram / (-largest_eigenvalue * norms)
     matrix /= norms[:, np.newaxis]
     matrix[np.diag_indices_from(matrix)] += 1.0
-    return GradientStep(norms, largest_eigenvalue, model.atoms, matrix)
+    return GradientStep(norms, largest_eigenvalue, atoms, matrix)
 
 
 def gram_is_cheaper(model: LassoModel, n_products: int) -> bool:
     """Return True if products with the Gram matrix, which may be at hand, cost less than with an array."""
     # Multiplications an atom; half of a symmetric matrix has to be computed.
-    making = 0.0 if model.has_gram else 0.5 * model.n_atoms * model.n_features
+    n_atoms, n_features = model.seen_atoms.shape
+    making = 0.0 if model.has_gram else 0.5 * n_atoms * n_features
     is_array = model.atoms.rows is not None
-    return is_array and n_products * model.n_atoms + making < n_products * 2.0 * model.n_features
+    return is_array and n_products * n_atoms + making < n_products * 2.0 * n_features
+
+
+def _atoms_of_step(model: LassoModel) -> Atoms:
+    """Return the atoms of a step, with weights that signals share if they are an array."""
+    return model.atoms if model.has_own_weights or not model.atoms.is_matrix else model.seen_atoms
 
 
 def _largest_eigenvalue(model: LassoModel) -> float:
     # A mask may leave nothing of any atom: then every step leads to zero.
-    return model.atoms.largest_eigenvalue() or 1.0
+    return _atoms_of_step(model).largest_eigenvalue() or 1.0
 
 
 class Iterates:

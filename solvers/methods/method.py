@@ -229,7 +229,7 @@ def _has_kernel(problem: LassoProblem) -> bool:
         and problem.feature_weights is None
         and not problem.penalty.has_zeros
         and uses_full_gram(problem)
-        and (problem.has_gram or problem.gram_fits)
+        and problem.gram_fits
     )
 
 

@@ -78,7 +78,7 @@ class CoordinateDescent(Method):
     def prepare(self, problem: LassoProblem) -> ScaledAtoms:
         """Return the scaled atoms, with their Gram matrix."""
         curvatures = problem.curvatures
-        dictionary = problem.weighted.atoms
+        dictionary = problem.seen_atoms
         largest = np.sqrt(dictionary.positive_squared_norms + curvatures)
         penalty = float((problem.l1_weights / largest).min())
         factors = penalty / problem.l1_weights

@@ -261,7 +261,7 @@ class BatchRun:
             self.run.membrane_potential[:] = head_start * network.firing_threshold
             self.run.restart(np.arange(problem.n_signals))
         # Rounding leaves potentials where atoms are zero, which are no code.
-        self._zero_atoms = np.flatnonzero(problem.weighted.squared_norms == 0.0)
+        self._zero_atoms = np.flatnonzero(problem.seen_atoms.squared_norms == 0.0)
         # Times of the last looks at currents, and the integrals of all soma currents until then (eq 4).
         self._charges = [(self.run.time.copy(), self.run.charge)]
 

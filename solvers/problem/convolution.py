@@ -5,6 +5,7 @@ NumPy and SciPy only, like the certificates that use it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.describe import number, size
-from snn.base.value import cached_property
-from solvers.problem.dictionary import Dictionary, inverse_norms
-from solvers.problem.messages import checked_squared_norms
+from snn.base.describe import Described, number, size
+from snn.base.value import Value, cached_property
+from solvers._kernels.precision import SMALLEST
+from solvers.problem.atoms import Atoms, checked_squared_norms, inverse_norms
 
 # A product of a code with the kernels goes through its non-zeros if they are fewer than one in so many.
 DENSE_PART = 16
@@ -30,7 +31,7 @@ EQUAL = 1e-14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ConvolutionalDictionary(Dictionary):
+class ConvolutionalDictionary(Value, Described):
     """A dictionary whose atoms are kernels at the places of a grid over an image, or along a signal.
 
     A signal is an image, its features the pixels row by row; of a colour image, the channels of a pixel one
@@ -57,9 +58,6 @@ class ConvolutionalDictionary(Dictionary):
     With a stride larger than the kernels, pixels between them belong to no atom: they stay what they
     are in every residual.
 
-    Colour needs no code of its own: with the channels side by side, an image of C channels is a grey one
-    (`plane_shape`) of C times the width, and kernels (`kernel_planes`) move by C times the stride in a row.
-
     A `LassoProblem` takes it for a `dictionary`.  Solvers that need an array of atoms say so; `toarray`
     makes one for small images.
     """
@@ -72,16 +70,12 @@ class ConvolutionalDictionary(Dictionary):
 
         def __init__(self, kernels: ArrayLike, image_shape: int | tuple[int, int], stride: int) -> None: ...
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         is_image = isinstance(self.image_shape, (tuple, list))
         sides, meaning = (2, "height, width") if is_image else (1, "length")
-        n_dims = min(max(np.ndim(self.kernels), 1 + sides), 2 + sides)
-        kernels = checks.real_array(
-            "kernels",
-            self.kernels,
-            shape=(None,) * n_dims,
-            meaning=f"(n_kernels, {meaning}[, n_channels])",
-        )
+        shape = (None,) * min(max(np.ndim(self.kernels), 1 + sides), 2 + sides)
+        meaning = f"(n_kernels, {meaning}[, n_channels])"
+        kernels = checks.real_array("kernels", self.kernels, shape=shape, meaning=meaning)
         if is_image:
             image_shape = checks.integer_pair("image_shape", self.image_shape)
         else:
@@ -89,20 +83,14 @@ class ConvolutionalDictionary(Dictionary):
             kernels = kernels[:, np.newaxis]
         stride = checks.positive_integer("stride", self.stride)
         require_grid(image_shape, kernels.shape[1:3], stride)
-        if not kernels.any():
-            raise ValueError("kernels must have one of positive norm; got zeros only")
-        vars(self).update(kernels=checks.read_only(kernels), image_shape=image_shape, stride=stride)
-        squared_norms = checked_squared_norms("kernels", "kernel", self.kernel_rows)
-        vars(self).update(
-            squared_norms=checks.read_only(np.tile(squared_norms, self.n_positions)),
-            features_of_atom=self.kernel_rows.shape[1],
-        )
+        vars(self).update(kernels=kernels, image_shape=image_shape, stride=stride)
 
     def _facts(self) -> dict[str, str]:
         return {
             "kernels": f"{number(self.n_kernels)} of {size(self.kernels.shape[1:])}",
             "image": f"{size(self.signal_shape)}, stride {self.stride}",
-            **super()._facts(),
+            "atoms": number(self.shape[0]),
+            "features": number(self.shape[1]),
         }
 
     @property
@@ -121,21 +109,6 @@ class ConvolutionalDictionary(Dictionary):
         return *self.image_shape, *self.kernels.shape[3:]
 
     @property
-    def plane_shape(self) -> tuple[int, int]:
-        """(rows, columns times channels): the image with its channels side by side."""
-        return self.image_shape[0], self.image_shape[1] * self.n_channels
-
-    @cached_property
-    def kernel_planes(self) -> np.ndarray:
-        """The kernels with their channels side by side, shape (n_kernels, height, width * n_channels)."""
-        return self.kernels.reshape(*self.kernels.shape[:2], -1)
-
-    @property
-    def plane_strides(self) -> tuple[int, int]:
-        """(rows, columns) from a position to the next in such an image."""
-        return self.stride, self.stride * self.n_channels
-
-    @property
     def grid_shape(self) -> tuple[int, int]:
         """(rows, columns) of the grid of positions."""
         sides = zip(self.image_shape, self.kernels.shape[1:3], strict=True)
@@ -145,53 +118,73 @@ class ConvolutionalDictionary(Dictionary):
     @property
     def n_positions(self) -> int:
         """Number of positions."""
-        n_rows, n_columns = self.grid_shape
-        return n_rows * n_columns
+        return math.prod(self.grid_shape)
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n_atoms, n_features), as of an array of atoms."""
-        return self.n_positions * self.n_kernels, self.plane_shape[0] * self.plane_shape[1]
+        return self.n_positions * self.n_kernels, math.prod(self.signal_shape)
+
+    def toarray(self) -> np.ndarray:
+        """Return the atoms in full, shape (n_atoms, n_features), for small images."""
+        return self._atoms.toarray()
 
     @cached_property
-    def kernel_rows(self) -> np.ndarray:
-        """The kernels, a row each, shape (n_kernels, height * width * n_channels)."""
-        return self.kernels.reshape(self.n_kernels, -1)
+    def _atoms(self) -> ConvolutionalAtoms:
+        return ConvolutionalAtoms(self.kernels, self.image_shape, self.stride)
+
+
+class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
+    """The atoms of a convolutional dictionary, by their products."""
+
+    # Colour needs no code of its own: with the channels side by side, an image of C channels is a grey one
+    # of C times the width, and kernels move by C times the stride in a row.
+
+    # The kernels, shape (n_kernels, height, width * n_channels), and a row each.
+    kernel_planes: np.ndarray
+    kernel_rows: np.ndarray
+    squared_norms_of_kernels: np.ndarray
+    # (rows, columns times channels) of an image, and from a position to the next.
+    plane_shape: tuple[int, int]
+    plane_strides: tuple[int, int]
+
+    toarray = Atoms.toarray
+
+    def _check(self) -> None:
+        super()._check()
+        kernel_rows = self.kernels.reshape(self.n_kernels, -1)
+        squared_norms = checked_squared_norms("kernels", "kernel", kernel_rows)
+        vars(self).update(
+            kernel_planes=self.kernels.reshape(*self.kernels.shape[:2], -1),
+            kernel_rows=kernel_rows,
+            plane_shape=(self.image_shape[0], self.image_shape[1] * self.n_channels),
+            plane_strides=(self.stride, self.stride * self.n_channels),
+            squared_norms_of_kernels=squared_norms,
+            squared_norms=np.tile(squared_norms, self.n_positions),
+            features_of_atom=kernel_rows.shape[1],
+        )
 
     def weighted_squared_norms(self, weights: np.ndarray) -> np.ndarray:
         """Return sum_j w_j d_ij^2 for each row of weights, shape (n_rows, n_atoms)."""
-        squares = ConvolutionalDictionary(self.kernels**2, self.image_shape, self.stride)
-        return squares.correlate(np.atleast_2d(weights).astype(np.float64))
+        return self._products(np.atleast_2d(weights).astype(np.float64), self.kernel_rows**2)
 
-    def normal_product(
-        self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
-    ) -> None:
-        """Write codes @ D @ D.T to `out`, shape (n_signals, n_atoms), weights in between if there are any."""
-        images = self.reconstruct(codes)
-        if weights is not None:
-            images *= weights
-        self.correlate(images, out=out)
+    def correlate(self, signals: np.ndarray) -> np.ndarray:
+        """Return signals @ D.T, shape (n_signals, n_atoms)."""
+        return self._products(signals, self.kernel_rows)
 
-    def correlate(self, signals: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
-        """Return the inner products of signals with all atoms, shape (n_signals, n_atoms), in `out` if given.
-
-        The result for a signal does not depend on those beside it.
-        """
-        if out is None:
-            out = np.empty((len(signals), self.shape[0]))
-        n_pixels = self.kernel_rows.shape[1]
-        for signal, correlations in zip(signals, out, strict=True):
-            image = np.ascontiguousarray(signal).reshape(self.plane_shape)
+    def _products(self, signals: np.ndarray, kernel_rows: np.ndarray) -> np.ndarray:
+        """Return the products of signals with some kernels, a row each, at all positions."""
+        products = np.empty((len(signals), self.n_positions * len(kernel_rows)))
+        for image, row in zip(signals.reshape(-1, *self.plane_shape), products, strict=True):
             # Pixels before positions: long runs to copy, and BLAS takes either order.
-            patches = self._placed(image, slice(0, None), slice(0, None)).reshape(n_pixels, -1)
-            np.matmul(patches.T, self.kernel_rows.T, out=correlations.reshape(self.n_positions, -1))
-        return out
+            patches = self._placed(image).reshape(kernel_rows.shape[1], -1)
+            np.matmul(patches.T, kernel_rows.T, out=row.reshape(self.n_positions, -1))
+        return products
 
     def covered_norms(self, signals: np.ndarray) -> np.ndarray:
         """Return the largest norm of a patch of each image that a kernel covers, shape (n_signals,)."""
-        images = np.square(signals).reshape(-1, *self.plane_shape)
-        sums = [self._placed(image, slice(0, None), slice(0, None)).sum(axis=(0, 1)) for image in images]
-        return np.sqrt(np.max(sums, axis=(1, 2)))
+        patch = np.ones((1, self.features_of_atom))
+        return np.sqrt(self._products(np.square(signals), patch).max(axis=1))
 
     def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
         """Return how many atoms of each code cover one pixel, or more, shape (n_signals,)."""
@@ -205,10 +198,7 @@ class ConvolutionalDictionary(Dictionary):
         return np.array(at_one_position) * n_positions
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
-        """Return codes @ dictionary, shape (n_signals, n_features), of an array or of sorted compressed rows.
-
-        The result for a code does not depend on those beside it.
-        """
+        """Return codes @ D, shape (n_signals, n_features), of an array or of sorted compressed rows."""
         images = np.zeros((codes.shape[0], self.shape[1]))
         for n, image in enumerate(images):
             if isinstance(codes, np.ndarray):
@@ -268,15 +258,17 @@ class ConvolutionalDictionary(Dictionary):
                 f"kernels {first} and {second} are equal but for a factor and a shift, so that codes may not "
                 "be unique: leave one of them out"
             )
-        if self._has_mean:
+        # The mean of each channel of a kernel, in units of the norm.
+        pixels = self.kernels.reshape(self.n_kernels, -1, self.n_channels)
+        means = np.linalg.norm(pixels.sum(axis=1), axis=1) / np.sqrt(pixels.shape[1])
+        if (means > LEAST_MEAN * np.sqrt(self.squared_norms_of_kernels)).any():
             return None
         from scipy.ndimage import uniform_filter  # here, because it takes long to import
 
         images = signals.reshape(-1, *self.image_shape, self.n_channels)
         slow = uniform_filter(images, (0, *self.kernels.shape[1:3], 0))
-        shares = np.einsum("nijc,nijc->n", slow, slow) / np.maximum(
-            np.einsum("nijc,nijc->n", images, images), np.finfo(float).tiny
-        )
+        energies = np.maximum(np.einsum("nijc,nijc->n", images, images), SMALLEST)
+        shares = np.einsum("nijc,nijc->n", slow, slow) / energies
         if shares.max() <= LARGEST_SLOW_SHARE:
             return None
         return (
@@ -286,32 +278,19 @@ class ConvolutionalDictionary(Dictionary):
         )
 
     @cached_property
-    def _has_mean(self) -> bool:
-        """True if a channel of a kernel has a part that is constant, beyond `LEAST_MEAN` of the norm."""
-        norms = np.sqrt(self.squared_norms[: self.n_kernels])
-        pixels = self.kernels.reshape(self.n_kernels, -1, self.n_channels)
-        sums = np.linalg.norm(pixels.sum(axis=1), axis=1) / np.sqrt(pixels.shape[1])
-        return bool((sums > LEAST_MEAN * norms).any())
-
-    @cached_property
     def _equal_kernels(self) -> tuple[int, int] | None:
         """Two kernels, perhaps at neighbouring positions, that are equal but for a factor."""
         # A kernel of norm zero is equal to none.
-        inverse = inverse_norms(self.squared_norms[: self.n_kernels])
-        stencil = self.stencil
-        middle = np.array(stencil.shape[1:3]) // 2
-        for kernel, products in enumerate(stencil):
-            cosines = np.abs(products) * inverse[kernel] * inverse
-            cosines[middle[0], middle[1], kernel] = 0.0
-            if cosines.max() > 1.0 - EQUAL:
-                return kernel, int(np.unravel_index(np.argmax(cosines), cosines.shape)[2])
-        return None
+        inverse = inverse_norms(self.squared_norms_of_kernels)
+        cosines = np.abs(self.stencil) * inverse[:, np.newaxis, np.newaxis, np.newaxis] * inverse
+        kernels, (_, rows, columns, _) = np.arange(self.n_kernels), cosines.shape
+        cosines[kernels, rows // 2, columns // 2, kernels] = 0.0
+        pairs = np.argwhere(cosines > 1.0 - EQUAL)
+        return (int(pairs[0, 0]), int(pairs[0, 3])) if len(pairs) else None
 
-    def toarray(self) -> np.ndarray:
-        """Return the atoms in full, shape (n_atoms, n_features), for small images."""
-        return self.take(np.arange(self.shape[0])).toarray()
-
-    def _placed(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+    def _placed(
+        self, image: np.ndarray, rows: slice = slice(0, None), columns: slice = slice(0, None)
+    ) -> np.ndarray:
         """Return the pixels of an image under some rows and columns of the kernels, a view.
 
         All have their channels side by side.  Shape (kernel rows, kernel columns, grid rows, grid columns).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -13,10 +13,10 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.describe import Described, memory, number, value_range
 from snn.base.value import Value, cached_property
+from solvers.problem.atoms import Atoms
 from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.dictionary import Dictionary
-from solvers.problem.matrix import UnitAtoms, dictionary_of
-from solvers.problem.penalty import ElasticNet, penalty_of
+from solvers.problem.matrix import UnitAtoms, atoms_of, checked_gram
+from solvers.problem.penalty import ElasticNet, Penalty, largest_ratio, penalty_of
 from solvers.problem.signals import checked_signals, feature_weights, require_weighted_norms
 
 # Products of numbers that a description may take: some milliseconds.
@@ -99,22 +99,21 @@ class LassoModel(Value, Described):
     [0.  0.5 0. ]
     """
 
-    atoms: Dictionary
-    """The dictionary by its products."""
-    penalty: ElasticNet
-    """The penalty, with two numbers an atom."""
-    shared_weights: np.ndarray | None
-    """w of all signals, as bools where it is a mask, shape (n_features,)."""
-    own_weights: np.ndarray | None
-    """w of each signal of a problem, shape (n_signals, n_features), in the place of `shared_weights`."""
+    # The array of atoms, compressed rows, or the convolutional dictionary.
+    dictionary: Any
+    # The dictionary by its products.
+    atoms: Atoms
+    # The penalty, with two numbers an atom, and its sign.
+    penalty: Penalty
+    # w, as bools where it is a mask; shape (n_features,), or (n_signals, n_features) of a problem.
+    feature_weights: np.ndarray | None
+    # Whether several problems are solved with it, one after the other.
     is_prepared: bool
-    """Whether several problems are solved with it, one after the other."""
+    # The bytes that solvers may take for what they compute of the dictionary.
     memory_limit: int
-    """The bytes that solvers may take for what they compute of the dictionary."""
-    _gram: np.ndarray | None
-    _weighted: LassoModel | None
-    _kept: dict[Callable[..., Any], Any]
-    _kept_of_atoms: dict[Callable[..., Any], Any]
+    # What `once` has made: of the penalty, and whatever the penalty; for the weights that signals share.
+    _made: dict[Callable[..., Any], Any]
+    _made_of_atoms: dict[Callable[..., Any], Any]
 
     def __init__(
         self,
@@ -130,7 +129,7 @@ class LassoModel(Value, Described):
         vars(self).update(is_prepared=True)
         # Computed now, not with the first signal.
         if self.atoms.is_matrix:
-            if self.has_gram or self.gram_fits:
+            if self.gram_fits:
                 _ = self.gram
             elif self.atoms.rows is not None:
                 self.once(UnitAtoms, whatever_penalty=True)
@@ -138,24 +137,29 @@ class LassoModel(Value, Described):
     def _set(
         self, dictionary: Any, penalty: Any, positive: Any, gram: Any, mask: Any = None, weights: Any = None
     ) -> None:
-        atoms = dictionary_of(dictionary)
+        atoms = atoms_of(dictionary)
         if not atoms.squared_norms.any():
             raise ValueError("dictionary must have an atom of positive norm; got zeros only")
+        shared = feature_weights(mask, weights, n_features=atoms.shape[1])
+        if shared is not None:
+            require_weighted_norms(atoms, shared)
         vars(self).update(
+            dictionary=atoms.matrix if atoms.is_matrix else dictionary,
             atoms=atoms,
-            penalty=_checked_penalty(penalty, atoms, _checked_signs(positive, atoms.shape[0])),
-            shared_weights=feature_weights(mask, weights, n_features=atoms.shape[1]),
-            own_weights=None,
+            penalty=_checked_penalty(penalty, atoms, positive),
+            feature_weights=shared,
             is_prepared=False,
             memory_limit=getattr(memory_limit._in_force, "_n_bytes", DEFAULT_MEMORY_LIMIT),
-            _gram=None if gram is None else checks.read_only(atoms.checked_gram(gram)),
-            **_nothing_made(),
+            _made={},
+            _made_of_atoms={},
         )
-        if self.shared_weights is not None:
-            require_weighted_norms(atoms, self.shared_weights)
+        if gram is not None:
+            gram = checked_gram(atoms, gram)
+            if shared is None:
+                self._made_of_atoms[_gram] = gram
 
     def _facts(self) -> dict[str, str]:
-        weights, facts = self.feature_weights, self.atoms._facts()
+        weights, facts = self.feature_weights, {**self.atoms._facts()}
         facts["penalty"] = value_range(self.l1_weights)
         if not self.penalty.is_flat:
             facts["penalty"] += f", quadratic {value_range(self.curvatures)}"
@@ -185,11 +189,6 @@ class LassoModel(Value, Described):
         return self.atoms.shape[1]
 
     @property
-    def dictionary(self) -> Any:
-        """The array of atoms, sparse ones as compressed rows, or the convolutional dictionary."""
-        return self.atoms.matrix if self.atoms.is_matrix else self.atoms
-
-    @property
     def squared_norms(self) -> np.ndarray:
         """||d_i||^2 of all features, whatever their weights, shape (n_atoms,)."""
         return self.atoms.squared_norms
@@ -215,83 +214,56 @@ class LassoModel(Value, Described):
         return self.penalty.is_positive
 
     @property
-    def feature_weights(self) -> np.ndarray | None:
-        """w, as bools where it is a mask; shape (n_features,) or (n_signals, n_features)."""
-        return self.shared_weights if self.own_weights is None else self.own_weights
-
-    @property
-    def mask(self) -> np.ndarray | None:
-        """True where a feature counts, of the shape of `feature_weights`; None if all do."""
-        return None if self.feature_weights is None else checks.read_only(self.feature_weights != 0)
-
-    @property
     def has_own_weights(self) -> bool:
         """True if each signal has weights of features of its own."""
-        return self.own_weights is not None
+        return self.feature_weights is not None and self.feature_weights.ndim == 2
+
+    @property
+    def seen_atoms(self) -> Atoms:
+        """D diag(sqrt(w)), the atoms as all signals see them, made once; some may be zero.
+
+        Features of weight zero are left out.  Without weights these are the atoms themselves.
+        """
+        if self.feature_weights is None:
+            return self.atoms
+        if self.has_own_weights:
+            raise TypeError(
+                "problem must have one mask for all signals to have a Gram matrix; got one for each signal: "
+                "pass a mask of shape (n_features,)"
+            )
+        return self.once(_seen_atoms, whatever_penalty=True)
 
     @property
     def gram(self) -> np.ndarray:
         """G = D @ D.T, or D diag(w) D^T with weights of all signals, shape (n_atoms, n_atoms).
 
-        It is computed once, and is without the penalty's curvatures.  A convolutional dictionary has none:
-        its `stencil` says the same.
+        It is computed once, and is without the penalty's curvatures.  A convolutional dictionary has none.
         """
-        model = self.weighted
-        gram = model._gram
-        if gram is None:
-            if self.atoms.is_matrix and not self.gram_fits:
-                raise MemoryError(
-                    f"the Gram matrix of {self.n_atoms:,} atoms takes {memory(8 * self.n_atoms**2)}, and "
-                    f"memory_limit allows {memory(self.memory_limit)}: use solve_active_set or solve_fista, "
-                    "which do without it, pass gram, or raise the limit for problems made after that, with "
-                    f"solvers.memory_limit({8.08 * self.n_atoms**2:.3g})"
-                )
-            gram = checks.read_only(model.atoms.gram())
-            vars(model).update(_gram=gram)
-        return gram
+        if self.seen_atoms.is_matrix and not self.gram_fits:
+            raise MemoryError(
+                f"the Gram matrix of {self.n_atoms:,} atoms takes {memory(8 * self.n_atoms**2)}, and "
+                f"memory_limit allows {memory(self.memory_limit)}: use solve_active_set or solve_fista, "
+                "which do without it, pass gram, or raise the limit for problems made after that, with "
+                f"solvers.memory_limit({8.08 * self.n_atoms**2:.3g})"
+            )
+        return self.once(_gram, whatever_penalty=True)
 
     @property
     def has_gram(self) -> bool:
         """True if the Gram matrix was given or has been computed."""
-        model = self if self.shared_weights is None else self._weighted
-        return self.own_weights is None and model is not None and model._gram is not None
+        return _gram in self._made_of_atoms and not self.has_own_weights
 
     @property
     def gram_fits(self) -> bool:
-        """True if the Gram matrix is no larger than the memory limit."""
-        return self.fits(8 * self.n_atoms**2)
-
-    def fits(self, n_bytes: int, *, share: float = 1.0) -> bool:
-        """Return whether an amount of memory is within a share of the limit."""
-        return n_bytes <= share * self.memory_limit
-
-    @property
-    def weighted(self) -> LassoModel:
-        """The model of the atoms as all signals see them: of D diag(sqrt(w)), made once; atoms may be zero.
-
-        Features of weight zero are left out.  Without weights it is the model itself.
-        """
-        if self.own_weights is not None:
-            raise TypeError(
-                "problem must have one mask for all signals to have a Gram matrix; got one for each signal: "
-                "pass a mask of shape (n_features,)"
-            )
-        if self.shared_weights is None:
-            return self
-        model = self._weighted
-        if model is None:
-            model = self.model
-            atoms = self.atoms.weighted(self.shared_weights)
-            vars(model).update(atoms=atoms, shared_weights=None, _gram=None, **_nothing_made())
-            vars(self).update(_weighted=model)
-        return model
+        """True if the Gram matrix is at hand, or no larger than the memory limit."""
+        return self.has_gram or 8 * self.n_atoms**2 <= self.memory_limit
 
     @property
     def model(self) -> LassoModel:
         """The model without signals, which shares what was made of it."""
         model = object.__new__(LassoModel)
         entries = {name: value for name, value in vars(self).items() if name not in OF_SIGNALS}
-        vars(model).update(entries, own_weights=None)
+        vars(model).update(entries, feature_weights=None if self.has_own_weights else self.feature_weights)
         return model
 
     def with_signals(
@@ -308,7 +280,7 @@ class LassoModel(Value, Described):
         signals : array_like or compressed rows, shape (n_signals, n_features)
             One signal a row; for a single signal pass ``signal[np.newaxis]``.
         mask, feature_weights : array_like, optional
-            As of `LassoProblem`, in the place of those that hold for all signals.
+            As of `LassoProblem`, in the place of those of the model.
         """
         problem = object.__new__(LassoProblem)
         vars(problem).update(vars(self), is_prepared=True)
@@ -324,8 +296,7 @@ class LassoModel(Value, Described):
         penalty : float, array_like of shape (n_atoms,), or ElasticNet
             As of `LassoProblem`.
         """
-        changes = {"penalty": _checked_penalty(penalty, self.atoms, self.positive), "_kept": {}}
-        return self._with(**changes, _weighted=self._weighted and self._weighted._with(**changes))
+        return self._with(penalty=_checked_penalty(penalty, self.atoms, self.positive), _made={})
 
     def prepared(self) -> Self:
         """Return the same as one of several that are solved one after the other."""
@@ -334,25 +305,16 @@ class LassoModel(Value, Described):
     def _with(self, **changes: Any) -> Self:
         """Return a copy with changes, which knows what this one does; what is computed later is its own."""
         other = object.__new__(type(self))
-        vars(other).update(
-            vars(self),
-            _kept=dict(self._kept),
-            _kept_of_atoms=dict(self._kept_of_atoms),
-            _weighted=self._weighted and self._weighted._with(),
-        )
-        vars(other).update(changes)
+        made = {"_made": dict(self._made), "_made_of_atoms": dict(self._made_of_atoms)}
+        vars(other).update({**vars(self), **made, **changes})
         return other
-
-    def has_made(self, make: Callable[[LassoModel], Any]) -> bool:
-        """Return True if `once` has been asked for what `make` returns."""
-        return make in self._kept or make in self._kept_of_atoms
 
     def once(self, make: Callable[[LassoModel], Made], *, whatever_penalty: bool = False) -> Made:
         """Return what `make` returns of this model; it is called once, and what it makes is kept."""
-        kept = self._kept_of_atoms if whatever_penalty else self._kept
-        if make not in kept:
-            kept[make] = make(self)
-        return kept[make]
+        made = self._made_of_atoms if whatever_penalty else self._made
+        if make not in made:
+            made[make] = make(self)
+        return made[make]
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -398,11 +360,11 @@ class LassoProblem(LassoModel):
     copied.  Squared norms of atoms and signals are zero or at least 1e-292.
     """
 
+    # Zero where a feature does not count; compressed rows if such were passed.
     signals: np.ndarray | sparse.csr_array
-    """Zero where a feature does not count; compressed rows if such were passed."""
+    # 1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective of the zero code, and the scale
+    # of `tol`.
     energies: np.ndarray
-    """1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective of the zero code, and the scale
-    of `tol`."""
 
     def __init__(
         self,
@@ -419,24 +381,20 @@ class LassoProblem(LassoModel):
         self._set_signals(signals, mask, feature_weights)
 
     def _set_signals(self, signals: Any, mask: Any, feature_weights: Any) -> None:
-        shared = self.shared_weights
+        shared = None if self.has_own_weights else self.feature_weights
         values, weights, energies = checked_signals(
             signals, self.atoms, mask=mask, weights=feature_weights, shared=shared
         )
-        own_weights = None
-        if weights is not None and weights is not shared:
-            if weights.ndim == 1:
-                vars(self).update(shared_weights=weights, _weighted=None)
-            else:
-                own_weights = weights
-        vars(self).update(signals=values, own_weights=own_weights, energies=energies)
+        vars(self).update(signals=values, feature_weights=weights, energies=energies)
+        if shared is not (None if self.has_own_weights else weights):
+            vars(self).update(_made={}, _made_of_atoms={})
 
     def _facts(self) -> dict[str, str]:
         kind = ", sparse" if sparse.issparse(self.signals) else ""
         facts = {"signals": f"{number(self.n_signals)}{kind}", **super()._facts()}
         n_products = self.n_signals * self.n_atoms
-        if self.has_correlations or n_products * self.atoms.features_of_atom <= CHEAP:
-            multiples = self.zero_code_multiples()
+        if "correlations" in vars(self) or n_products * self.atoms.features_of_atom <= CHEAP:
+            multiples = zero_code_multiples(self)
             facts["penalty / maximum"] = value_range(1.0 / multiples[multiples > 0.0])
         return facts
 
@@ -454,11 +412,11 @@ class LassoProblem(LassoModel):
         weights, signals = self.feature_weights, self.dense_signals()
         if weights is None:
             return self if signals is self.signals else self.with_signals(signals)
-        model, known = self.weighted, weights != 0
-        if not known.any():
-            # A single feature, in which all are zero.
-            return model.with_signals(np.zeros((self.n_signals, 1)))
-        return model.with_signals(signals[:, known] * np.sqrt(weights[known]))
+        atoms, known = self.seen_atoms, weights != 0
+        # Where none is known, a single feature in which all are zero.
+        seen = signals[:, known] * np.sqrt(weights[known]) if known.any() else np.zeros((self.n_signals, 1))
+        entries = {"dictionary": atoms.matrix, "atoms": atoms, "feature_weights": None}
+        return self.model._with(**entries, _made={}, _made_of_atoms={}).with_signals(seen)
 
     @cached_property
     def correlations(self) -> np.ndarray:
@@ -470,22 +428,6 @@ class LassoProblem(LassoModel):
         if weights is not None and weights.dtype != np.bool_:
             signals = signals * weights
         return self.atoms.correlate(signals)
-
-    @property
-    def has_correlations(self) -> bool:
-        """True if the correlations have been computed."""
-        return "correlations" in vars(self)
-
-    def zero_code_multiples(self) -> np.ndarray:
-        """Return the smallest multiple of the penalty at which each code is zero, shape (n_signals,).
-
-        It is infinite where the signal pulls an atom without penalty.  Correlations that are not known are
-        computed for as many signals at a time as the memory limit allows, and not kept.
-        """
-        if self.has_correlations:
-            return self.penalty.maximum(self.correlations)
-        parts = self.in_blocks(self.memory_limit // (16 * self.n_atoms))
-        return np.concatenate([self.penalty.maximum(part._correlations()) for _, part in parts])
 
     def dense_signals(self) -> np.ndarray:
         """Return the signals as an array; of sparse ones a copy, which takes few of them at a time."""
@@ -526,75 +468,87 @@ class LassoProblem(LassoModel):
             raise ValueError(f"which must select among {self.n_signals} signals: {error}") from None
         if energies.ndim != 1 or not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
-        arrays = {"signals": self.signals, "own_weights": self.own_weights}
-        if self.has_correlations:
+        arrays = {"signals": self.signals}
+        if self.has_own_weights:
+            arrays["feature_weights"] = self.feature_weights
+        if "correlations" in vars(self):
             arrays["correlations"] = self.correlations
         rows = {name: _rows(array, which) for name, array in arrays.items()}
         # What is computed for one of them later is not for the other, so that both can be timed.
         return self._with(energies=_rows(energies, slice(None)), **rows)
 
-    def in_blocks(self, size: int) -> Iterator[tuple[slice, LassoProblem]]:
-        """Yield the problems of so many signals, one after the other, and which signals these are."""
-        if size >= self.n_signals:
-            yield slice(0, self.n_signals), self
-            return
-        for first in range(0, self.n_signals, max(size, 1)):
-            block = slice(first, first + max(size, 1))
-            yield block, self.subset(block)
+
+def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoProblem]]:
+    """Yield the problems of so many signals, one after the other, and which signals these are."""
+    if size >= problem.n_signals:
+        yield slice(0, problem.n_signals), problem
+        return
+    size = max(size, 1)
+    for first in range(0, problem.n_signals, size):
+        block = slice(first, first + size)
+        yield block, problem.subset(block)
+
+
+def zero_code_multiples(problem: LassoProblem) -> np.ndarray:
+    """Return the smallest multiple of the penalty at which each code is zero, shape (n_signals,).
+
+    It is infinite where the signal pulls an atom without penalty.  Correlations that are not known are
+    computed for as many signals at a time as the memory limit allows, and not kept.
+    """
+    if "correlations" in vars(problem):
+        parts: Iterable[np.ndarray] = [problem.correlations]
+    else:
+        blocks = in_blocks(problem, problem.memory_limit // (16 * problem.n_atoms))
+        parts = (part._correlations() for _, part in blocks)
+    penalty = problem.penalty
+    return np.concatenate([largest_ratio(penalty.reach(part), penalty.l1) for part in parts])
 
 
 def groups_of(problem: LassoProblem) -> list[np.ndarray]:
     """Return the signals of each mask, or row of weights, in the order in which masks first appear."""
-    assert problem.own_weights is not None
+    assert problem.feature_weights is not None
     groups: dict[bytes, list[int]] = {}
-    for signal, weights in enumerate(problem.own_weights):
+    for signal, weights in enumerate(problem.feature_weights):
         groups.setdefault(weights.tobytes(), []).append(signal)
     return [np.array(group) for group in groups.values()]
 
 
 def with_shared_mask(problem: LassoProblem) -> LassoProblem:
     """Return the problem of signals whose masks are equal, with one mask for all of them."""
-    assert problem.own_weights is not None
-    weights = checks.read_only(problem.own_weights[0])
-    return problem._with(shared_weights=weights, own_weights=None, _weighted=None, is_prepared=True)
+    assert problem.feature_weights is not None
+    weights = checks.read_only(problem.feature_weights[0])
+    return problem._with(feature_weights=weights, is_prepared=True, _made={}, _made_of_atoms={})
 
 
 def seen_norms(problem: LassoProblem) -> np.ndarray:
     """Return the norms of the atoms as signals see them, a row for all, or one for each of them."""
-    if problem.own_weights is not None:
-        return np.sqrt(problem.atoms.weighted_squared_norms(problem.own_weights))
-    return problem.weighted.atoms.norms[np.newaxis]
+    weights = problem.feature_weights
+    if weights is not None and weights.ndim == 2:
+        return np.sqrt(problem.atoms.weighted_squared_norms(weights))
+    return problem.seen_atoms.norms[np.newaxis]
 
 
-def _nothing_made() -> dict[str, Any]:
-    """Return the entries of what is made of a model: of its penalty and atoms, and whatever the penalty."""
-    return {"_kept": {}, "_kept_of_atoms": {}, "_weighted": None}
+def _seen_atoms(model: LassoModel) -> Atoms:
+    assert model.feature_weights is not None
+    return model.atoms.weighted(model.feature_weights)
 
 
-def _checked_penalty(penalty: Any, atoms: Dictionary, positive: np.ndarray) -> ElasticNet:
+def _gram(model: LassoModel) -> np.ndarray:
+    return checks.read_only(model.seen_atoms.gram_rows(slice(None)))
+
+
+def _checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:
     checked = penalty_of(penalty, atoms.squared_norms, positive)
     if not atoms.is_matrix and checked.has_zeros:
         raise ValueError(
-            f"penalty must be positive for a {type(atoms).__name__}; got 0 for atom "
+            "penalty must be positive for a ConvolutionalDictionary; got 0 for atom "
             f"{int(np.argmin(checked.l1))}: pass a small one"
         )
     return checked
 
 
-def _checked_signs(value: Any, n_atoms: int) -> np.ndarray:
-    """Return True for each atom whose codes must not be negative."""
-    if not isinstance(value, (np.ndarray, list, tuple)) or not np.ndim(value):
-        return checks.read_only(np.full(n_atoms, checks.flag("positive", value)))
-    signs = np.array(value)
-    if signs.dtype != np.bool_:
-        raise TypeError(f"positive must be a bool, or an array of bools; got dtype {signs.dtype}")
-    if signs.shape != (n_atoms,):
-        raise ValueError(f"positive must have shape ({n_atoms},), a bool an atom; got shape {signs.shape}")
-    return checks.read_only(signs)
-
-
 def _rows(array: Any, which: np.ndarray | slice) -> Any:
-    """Return rows of an array, or of compressed rows, or None of None."""
-    if array is None or sparse.issparse(array):
-        return None if array is None else array[which]
+    """Return rows of an array, or of compressed rows."""
+    if sparse.issparse(array):
+        return array[which]
     return checks.read_only(np.ascontiguousarray(array[which]))

@@ -9,11 +9,18 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.describe import memory
+from snn.base.describe import memory, number
 from snn.base.value import cached_property
 from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
-from solvers.problem.dictionary import Dictionary, inverse_norms
-from solvers.problem.messages import checked_squared_norms, compressed_rows, squared_norms_of
+from solvers.problem.atoms import (
+    Atoms,
+    checked_squared_norms,
+    compressed_rows,
+    in_full,
+    inverse_norms,
+    squared_norms_of,
+)
+from solvers.problem.convolution import ConvolutionalDictionary
 
 if TYPE_CHECKING:
     from solvers.problem.lasso import LassoModel
@@ -29,12 +36,10 @@ ALL_CHECKED = 512
 CHECKED_ROWS = 64
 
 
-class MatrixDictionary(Dictionary):
+class MatrixAtoms(Atoms):
     """A matrix of atoms, one a row, shape (n_atoms, n_features)."""
 
     is_matrix = True
-    matrix: Any
-    """The atoms, one a row: an array, or a `scipy.sparse.csr_array`."""
 
     def __init__(self, matrix: Any) -> None:
         meaning = "(n_atoms, n_features)"
@@ -49,14 +54,14 @@ class MatrixDictionary(Dictionary):
         self.squared_norms = checks.read_only(checked_squared_norms("dictionary", "atom", self.matrix))
 
     def _facts(self) -> dict[str, str]:
-        facts, matrix = super()._facts(), self.matrix
+        (n_atoms, n_features), matrix = self.shape, self.matrix
         if self.rows is not None:
             size = memory(self.rows.nbytes)
         else:
             share = 100.0 * matrix.nnz / np.prod(self.shape, dtype=float)
             n_bytes = sum(part.nbytes for part in (matrix.data, matrix.indices, matrix.indptr))
             size = f"sparse, {share:.2g} % of all entries, {memory(n_bytes)}"
-        return {**facts, "atoms": f"{facts['atoms']}, {size}"}
+        return {"atoms": f"{number(n_atoms)}, {size}", "features": number(n_features)}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -85,10 +90,6 @@ class MatrixDictionary(Dictionary):
     def take(self, atoms: np.ndarray) -> np.ndarray:
         """Return some atoms in full, by their numbers or a mask, shape (n_chosen, n_features)."""
         return in_full(self.matrix[atoms])
-
-    def toarray(self) -> np.ndarray:
-        """Return the atoms in full, shape (n_atoms, n_features); an array itself."""
-        return in_full(self.matrix)
 
     def covered_norms(self, signals: np.ndarray) -> np.ndarray:
         """Return the norms of signals, shape (n_signals,): an atom may cover all features."""
@@ -148,45 +149,9 @@ class MatrixDictionary(Dictionary):
         """Return codes @ D, shape (n_signals, n_features); a sparse product adds up each row by itself."""
         return in_full(sparse.csr_array(codes) @ self.matrix)
 
-    def gram(self) -> np.ndarray:
-        """Return G = D @ D.T, shape (n_atoms, n_atoms), as an array."""
-        return in_full(self.matrix @ self.matrix.T)
-
-    def gram_rows(self, atoms: np.ndarray) -> np.ndarray:
-        """Return some rows of the Gram matrix, shape (len(atoms), n_atoms)."""
+    def gram_rows(self, atoms: np.ndarray | slice) -> np.ndarray:
+        """Return some rows of the Gram matrix, shape (n_chosen, n_atoms)."""
         return in_full(self.matrix[atoms] @ self.matrix.T)
-
-    def checked_gram(self, value: Any) -> np.ndarray:
-        """Return the Gram matrix that a caller passed, if it is the matrix of these atoms."""
-        # No certificate depends on it.  All rows of fewer than 512 are checked, else 64 to 127 of them.
-        # Each times a fixed vector of numbers between 1/2 and 1 must be what the atoms give for that row.
-        # That takes as long as to read the atoms once, and these rows; the whole of a large matrix takes
-        # longer to read than a problem to solve.  A change of an atom changes an entry in every row.
-        matrix = self.matrix
-        n_atoms = matrix.shape[0]
-        gram = checks.real_array(
-            "gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)", finite=False
-        )
-        # Errors count in units of the norms; for an atom of norm zero, which gives zeros, in the largest.
-        units = np.where(self.norms > 0.0, self.norms, self.largest_norm or 1.0)
-        rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)
-        mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
-        with np.errstate(over="ignore", invalid="ignore"):
-            differences = gram[rows] @ mixture - matrix[rows] @ (mixture @ matrix)
-            diagonal = np.diagonal(gram)[rows] - self.squared_norms[rows]
-            # A maximum of NumPy's is not a number where one of its arguments is not.
-            worst = np.maximum(
-                np.abs(diagonal / units[rows] ** 2).max(),
-                np.abs(differences / units[rows]).max() / np.sqrt(n_atoms),
-            )
-        if not np.isfinite(worst):
-            checks.require_finite("gram", gram)
-        if not worst <= 1e-8:
-            raise ValueError(
-                f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} "
-                "of it"
-            )
-        return gram
 
     def normal_product(
         self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
@@ -200,12 +165,12 @@ class MatrixDictionary(Dictionary):
         else:
             np.matmul(fits, self.rows.T, out=out)
 
-    def weighted(self, weights: np.ndarray) -> MatrixDictionary:
+    def weighted(self, weights: np.ndarray) -> MatrixAtoms:
         """Return the dictionary D diag(sqrt(w)) without features of weight zero, whose atoms may be zero."""
         counting = weights != 0
         if not counting.any():
             shape = self.shape[0], 1
-            return MatrixDictionary(sparse.csr_array(shape) if self.rows is None else np.zeros(shape))
+            return MatrixAtoms(sparse.csr_array(shape) if self.rows is None else np.zeros(shape))
         matrix = self.matrix[:, counting]
         values = matrix if self.rows is not None else matrix.data
         if weights.dtype != np.bool_:
@@ -216,10 +181,7 @@ class MatrixDictionary(Dictionary):
         with np.errstate(under="ignore"):
             lost = squared_norms_of(matrix) < SMALLEST_SQUARED_NORM
         values[lost if self.rows is not None else lost.repeat(np.diff(matrix.indptr))] = 0.0
-        return MatrixDictionary(matrix)
-
-    def _normal_step(self, signal: np.ndarray) -> np.ndarray:
-        return self.matrix.T @ ((self.matrix @ signal) / self.positive_squared_norms)
+        return MatrixAtoms(matrix)
 
 
 class UnitAtoms:
@@ -231,7 +193,7 @@ class UnitAtoms:
         self._n_atoms_of_block = max(VALUES_PER_BLOCK // n_features, 16)
         self.n_bytes = 4 * n_atoms * n_features
         self._kept: np.ndarray | None = None
-        if model.fits(self.n_bytes, share=0.5):
+        if 2 * self.n_bytes <= model.memory_limit:
             kept = np.empty((n_atoms, n_features), dtype=np.float32)
             for first in range(0, n_atoms, self._n_atoms_of_block):
                 self._convert(first, kept[first : first + self._n_atoms_of_block])
@@ -267,9 +229,44 @@ class UnitAtoms:
         np.multiply(self._array[part], scale, out=block, casting="same_kind")
 
 
-def dictionary_of(value: Any) -> Dictionary:
-    """Return the dictionary of what a caller passed: a `Dictionary`, an array, or a sparse matrix."""
-    return value if isinstance(value, Dictionary) else MatrixDictionary(value)
+def atoms_of(dictionary: Any) -> Atoms:
+    """Return the atoms of what a caller passed: an array, a sparse matrix or a `ConvolutionalDictionary`."""
+    if isinstance(dictionary, Atoms):
+        return dictionary
+    return dictionary._atoms if isinstance(dictionary, ConvolutionalDictionary) else MatrixAtoms(dictionary)
+
+
+def checked_gram(atoms: Atoms, value: Any) -> np.ndarray:
+    """Return the Gram matrix that a caller passed, if it is the matrix of these atoms."""
+    # No certificate depends on it.  All rows of fewer than 512 are checked, else 64 to 127 of them.
+    # Each times a fixed vector of numbers between 1/2 and 1 must be what the atoms give for that row.
+    # That takes as long as to read the atoms once, and these rows; the whole of a large matrix takes
+    # longer to read than a problem to solve.  A change of an atom changes an entry in every row.
+    if not atoms.is_matrix:
+        raise TypeError("gram must be None with a ConvolutionalDictionary, which is used without one")
+    matrix, n_atoms = atoms.matrix, atoms.shape[0]
+    gram = checks.real_array(
+        "gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)", finite=False
+    )
+    # Errors count in units of the norms; for an atom of norm zero, which gives zeros, in the largest.
+    units = np.sqrt(atoms.positive_squared_norms)
+    rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)
+    mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
+    with np.errstate(over="ignore", invalid="ignore"):
+        differences = gram[rows] @ mixture - matrix[rows] @ (mixture @ matrix)
+        diagonal = np.diagonal(gram)[rows] - atoms.squared_norms[rows]
+        # A maximum of NumPy's is not a number where one of its arguments is not.
+        worst = np.maximum(
+            np.abs(diagonal / units[rows] ** 2).max(),
+            np.abs(differences / units[rows]).max() / np.sqrt(n_atoms),
+        )
+    if not np.isfinite(worst):
+        checks.require_finite("gram", gram)
+    if not worst <= 1e-8:
+        raise ValueError(
+            f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} of it"
+        )
+    return checks.read_only(gram)
 
 
 def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -279,8 +276,3 @@ def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None
         if 4 * len(active) < codes.shape[1]:
             return np.matmul(codes[:, active], matrix[active], out=out)
     return np.matmul(codes, matrix, out=out)
-
-
-def in_full(matrix: np.ndarray | sparse.csr_array) -> np.ndarray:
-    """Return a matrix as an array; an array itself."""
-    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()

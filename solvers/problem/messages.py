@@ -1,21 +1,17 @@
-"""Rows of numbers as they are accepted, and warnings of problems that are ill-posed."""
+"""Warnings of problems that are ill-posed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
-from solvers._kernels.precision import SMALLEST_SQUARED_NORM
-
-if TYPE_CHECKING:
-    from solvers.problem.lasso import LassoProblem
+from solvers.problem.lasso import LassoProblem, zero_code_multiples
 
 # A penalty within this share of the smallest at which all codes are zero is that one.
 EQUAL = 1e-6
@@ -67,7 +63,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     name = _PENALTY_NAME.get()
     if name is None:
         return
-    factor = float(problem.zero_code_multiples().max())
+    factor = float(zero_code_multiples(problem).max())
     if factor > 1.0 - EQUAL:
         return
     if factor == 0.0:
@@ -93,65 +89,3 @@ def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> 
             "becomes zero; pass a bool for each atom, False for that one",
             IllPosedWarning,
         )
-
-
-def compressed_rows(name: str, value: Any, *, meaning: str, hint: str = "") -> sparse.csr_array:
-    """Return a read-only copy with each entry that is not zero once, in order, as float64."""
-    kind = type(value).__name__
-    if value.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must hold real numbers; got dtype {value.dtype}")
-    if value.ndim != 2:
-        raise ValueError(f"{name} must be 2-D, {meaning}; got shape {value.shape}")
-    if 0 in value.shape:
-        raise ValueError(f"{name} must not be empty; got shape {value.shape}")
-    try:
-        rows = sparse.csr_array(
-            (value.data.astype(np.float64), value.indices.copy(), value.indptr.copy()), value.shape
-        )
-        rows.check_format(full_check=True)
-    except ValueError as error:
-        raise ValueError(f"{name} must be valid compressed rows; got a {kind} of which {error}") from None
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
-    lost = np.flatnonzero(~np.isfinite(rows.data))
-    if len(lost):
-        row = int(np.searchsorted(rows.indptr, lost[0], side="right")) - 1
-        raise ValueError(
-            f"{name} must be finite; got {rows.data[lost[0]]} at [{row}, {rows.indices[lost[0]]}]{hint}"
-        )
-    for array in (rows.data, rows.indices, rows.indptr):
-        array.flags.writeable = False
-    return rows
-
-
-def squared_norms_of(rows: np.ndarray | sparse.csr_array) -> np.ndarray:
-    """Return the squared norm of each row."""
-    if isinstance(rows, np.ndarray):
-        return np.einsum("ij,ij->i", rows, rows)
-    number = np.arange(rows.shape[0]).repeat(np.diff(rows.indptr))
-    return np.bincount(number, rows.data * rows.data, rows.shape[0])
-
-
-def checked_squared_norms(name: str, row: str, rows: Any, *, hint: str = "") -> np.ndarray:
-    """Return the squared norm of each row; refuse what is not finite, or a norm that is out of range.
-
-    `hint` says what to do about a number that is not finite.
-    """
-    # The rows are read once, unless something is wrong with them.
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        squared_norms = squared_norms_of(rows)
-    # False also where one is not a number.
-    if squared_norms.min() >= SMALLEST_SQUARED_NORM and squared_norms.max() < np.inf:
-        return squared_norms
-    if isinstance(rows, np.ndarray) and not np.isfinite(squared_norms).all():
-        checks.require_finite(name, rows, hint=hint)
-    lost = ~(squared_norms >= SMALLEST_SQUARED_NORM) | np.isinf(squared_norms)
-    small = np.flatnonzero(lost)
-    lost[small] = np.diff(rows.indptr)[small] > 0 if sparse.issparse(rows) else rows[small].any(axis=1)
-    if lost.any():
-        first = int(np.argmax(lost))
-        raise ValueError(
-            f"{name} must have rows of squared norm between {SMALLEST_SQUARED_NORM:.1g} and "
-            f"{np.finfo(float).max:.1g}; got {squared_norms[first]:.3g} for {row} {first}: rescale"
-        )
-    return squared_norms

@@ -10,7 +10,7 @@ must not be negative, h_i is infinite below zero, |x| is replaced by x, and T is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,22 +59,23 @@ class ElasticNet(Value):
 
     l1: Any = checked(_one_or_each)
     l2: Any = checked(_one_or_each, default=0.0)
-    # Of the penalty of a problem: True for atoms whose codes must not be negative, shape (n_atoms,).
-    positive: Any = field(default=None, init=False, repr=False)
 
     if TYPE_CHECKING:  # numbers and read-only arrays are kept
 
         def __init__(self, l1: ArrayLike, l2: ArrayLike = 0.0) -> None: ...
 
-    # All that follows is of the penalty of a problem, of arrays: see `penalty_of`.  Methods work element by
-    # element and broadcast, unless they say otherwise.
 
-    @classmethod
-    def _of(cls, l1: np.ndarray, l2: np.ndarray, positive: np.ndarray) -> ElasticNet:
-        """Return the penalty of arrays that were checked before; takes ownership of them."""
-        penalty = object.__new__(cls)
-        vars(penalty).update(l1=l1, l2=l2, positive=positive)
-        return penalty
+class Penalty(ElasticNet):
+    """The penalty of a problem, with an entry of each array for each atom."""
+
+    # Methods work element by element and broadcast, unless they say otherwise.
+
+    def __init__(self, l1: np.ndarray, l2: np.ndarray, positive: np.ndarray) -> None:
+        # `positive` is True for atoms whose codes must not be negative.  The arrays are not copied.
+        vars(self).update(l1=l1, l2=l2, positive=positive)
+
+    if TYPE_CHECKING:
+        positive: np.ndarray
 
     @cached_property
     def is_positive(self) -> bool:
@@ -96,11 +97,6 @@ class ElasticNet(Value):
         """True if an atom has no l1 weight."""
         return not self.l1.all()
 
-    @cached_property
-    def least_weight(self) -> float:
-        """The smallest l1 weight."""
-        return float(self.l1.min())
-
     @property
     def is_free(self) -> np.ndarray:
         """True for atoms without any penalty whose codes may have either sign, shape (n_atoms,)."""
@@ -112,18 +108,18 @@ class ElasticNet(Value):
         return np.where(self.positive, -np.inf, -self.l1)
 
     @cached_property
-    def _limits(self) -> np.ndarray:
+    def limits(self) -> np.ndarray:
         """The l1 weights where they bound dual points: infinite where there is a quadratic penalty."""
-        return np.where(self.l2 == 0.0, self.l1, np.inf)
+        return self.l1 if self.is_flat else np.where(self.l2 == 0.0, self.l1, np.inf)
 
-    def at(self, atoms: np.ndarray) -> ElasticNet:
+    def at(self, atoms: np.ndarray) -> Penalty:
         """Return the penalty of the atoms with these numbers, which may be named more than once."""
-        return ElasticNet._of(self.l1.take(atoms), self.l2.take(atoms), self.positive.take(atoms))
+        return Penalty(self.l1.take(atoms), self.l2.take(atoms), self.positive.take(atoms))
 
-    def rescaled(self, units: np.ndarray, objective_unit: float) -> ElasticNet:
+    def rescaled(self, units: np.ndarray, objective_unit: float) -> Penalty:
         """Return the penalty of the code ``units * a``, divided by `objective_unit`."""
         l2 = self.l2 / units / (units * objective_unit)
-        return ElasticNet._of(self.l1 / (units * objective_unit), l2, self.positive)
+        return Penalty(self.l1 / (units * objective_unit), l2, self.positive)
 
     def value(self, codes: np.ndarray) -> np.ndarray:
         """Return h_i(a_i)."""
@@ -150,10 +146,6 @@ class ElasticNet(Value):
         if not self.is_flat:
             out /= 1.0 + self.l2
 
-    def maximum(self, correlations: np.ndarray) -> np.ndarray:
-        """Return the smallest factor of this penalty at which each code is zero, shape (n_signals,)."""
-        return largest_ratio(self.reach(correlations), self.l1)
-
     def dual_multiple(
         self, reach: np.ndarray, along_signal: np.ndarray, squared_residual: np.ndarray
     ) -> np.ndarray:
@@ -166,7 +158,7 @@ class ElasticNet(Value):
         # Shapes: reach of the residuals (n_signals, n_atoms), the largest possible one for a certificate;
         # s.r and ||r||^2 (n_signals,).
         multiple = unconstrained_multiple(along_signal, squared_residual)
-        multiple = np.minimum(multiple, WITHIN / np.maximum(largest_ratio(reach, self._limits), SMALLEST))
+        multiple = np.minimum(multiple, WITHIN / np.maximum(largest_ratio(reach, self.limits), SMALLEST))
         if self.is_flat:
             return multiple
         # The slope in kappa is piecewise linear and falls ever faster,
@@ -250,9 +242,9 @@ class ElasticNet(Value):
 
 
 def penalty_of(
-    value: Any, squared_norms: np.ndarray, positive: np.ndarray | None = None, *, name: str = "penalty"
-) -> ElasticNet:
-    """Return the penalty of a problem with atoms of these squared norms: arrays of one number an atom."""
+    value: Any, squared_norms: np.ndarray, positive: Any = False, *, name: str = "penalty"
+) -> Penalty:
+    """Return the penalty of a problem with atoms of these squared norms."""
     is_net, n_atoms = isinstance(value, ElasticNet), len(squared_norms)
     name, l1, l2 = ("l1", value.l1, value.l2) if is_net else (name, value, 0.0)
     if (
@@ -275,7 +267,19 @@ def penalty_of(
             f"got {l2[atom]:g} for atom {atom} with ||d_i||^2 = {squared_norms[atom]:.3g}: pass 0 there, "
             "or rescale"
         )
-    return ElasticNet._of(l1, l2, np.zeros(n_atoms, dtype=np.bool_) if positive is None else positive)
+    return Penalty(l1, l2, _checked_signs(positive, n_atoms))
+
+
+def _checked_signs(value: Any, n_atoms: int) -> np.ndarray:
+    """Return True for each atom whose codes must not be negative."""
+    if not isinstance(value, (np.ndarray, list, tuple)) or not np.ndim(value):
+        return checks.read_only(np.full(n_atoms, checks.flag("positive", value)))
+    signs = np.array(value)
+    if signs.dtype != np.bool_:
+        raise TypeError(f"positive must be a bool, or an array of bools; got dtype {signs.dtype}")
+    if signs.shape != (n_atoms,):
+        raise ValueError(f"positive must have shape ({n_atoms},), a bool an atom; got shape {signs.shape}")
+    return checks.read_only(signs)
 
 
 def largest_ratio(reach: np.ndarray, weights: np.ndarray) -> np.ndarray:

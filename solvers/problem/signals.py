@@ -8,8 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers.problem.dictionary import Dictionary
-from solvers.problem.messages import checked_squared_norms, compressed_rows
+from solvers.problem.atoms import Atoms, checked_squared_norms, compressed_rows
 
 # Of a weight that is not zero, so that neither it nor its root nor its product with a residual is lost.
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
@@ -65,7 +64,7 @@ def feature_weights(
     return checks.read_only(array)
 
 
-def require_weighted_norms(atoms: Dictionary, weights: np.ndarray) -> None:
+def require_weighted_norms(atoms: Atoms, weights: np.ndarray) -> None:
     """Raise ValueError if the squared norm of an atom overflows with weights of features."""
     with np.errstate(over="ignore"):
         if weights.dtype == np.bool_ or np.isfinite(weights.max() * atoms.squared_norms.max()):
@@ -83,7 +82,7 @@ def _require_in_range(sums: str, row: str, squared_norms: np.ndarray, what: str)
         )
 
 
-def _transposed(atoms: Dictionary, shape: tuple[int, ...]) -> str:
+def _transposed(atoms: Atoms, shape: tuple[int, ...]) -> str:
     """Return what to do if the atoms are columns, as the variables of a regression."""
     n_atoms, n_features = atoms.shape
     if shape == (n_features, 1) != (1, 1):
@@ -94,7 +93,7 @@ def _transposed(atoms: Dictionary, shape: tuple[int, ...]) -> str:
 
 def checked_signals(
     signals: Any,
-    atoms: Dictionary,
+    atoms: Atoms,
     *,
     mask: Any = None,
     weights: Any = None,
@@ -147,7 +146,7 @@ def checked_signals(
     return Signals(values if is_sparse else checks.read_only(values), weights, checks.read_only(energies))
 
 
-def _compressed(signals: Any, atoms: Dictionary) -> sparse.csr_array:
+def _compressed(signals: Any, atoms: Atoms) -> sparse.csr_array:
     """Return a copy with each entry that is not zero once, in order, as float64."""
     kind = type(signals).__name__
     if signals.format != "csr":

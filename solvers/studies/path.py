@@ -15,7 +15,7 @@ from snn.base.describe import Drawn
 from snn.base.value import Value, cached_property
 from solvers.gram.gram import FEWEST_SHARING, shares_products
 from solvers.methods.method import Method, named_method
-from solvers.problem.lasso import LassoProblem
+from solvers.problem.lasso import LassoProblem, zero_code_multiples
 from solvers.problem.matrix import UnitAtoms
 from solvers.problem.messages import warn_if_ill_posed
 from solvers.results.result import SparseCodingResult, convergence_warning
@@ -129,7 +129,7 @@ def path(
     # What is computed once for all penalties: atoms in single precision, or correlations.
     if shares_products(problem):
         problem.once(UnitAtoms, whatever_penalty=True)
-    elif problem.fits(8 * problem.n_signals * problem.n_atoms):
+    elif 8 * problem.n_signals * problem.n_atoms <= problem.memory_limit:
         _ = problem.correlations
     if multiples is None:
         multiples = _default_multiples(problem, n_multiples, smallest)
@@ -162,7 +162,7 @@ def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float)
     smallest = checks.positive_number("smallest", smallest)
     if smallest >= 1.0:
         raise ValueError(f"smallest must be less than 1; got {smallest}")
-    largest = float(problem.zero_code_multiples().max())
+    largest = float(zero_code_multiples(problem).max())
     if not 0.0 < largest < np.inf:
         why = "all codes are zero at every penalty" if largest == 0.0 else "an atom has no penalty"
         raise ValueError(f"multiples must be given where {why}; got None")

@@ -92,7 +92,7 @@ class SparseCodingStream(Described):
         self._masked: tuple[np.ndarray, LassoNetwork] | None = None
         self.reset()
         # Kernels are compiled or loaded here, so that the first frame is not late.
-        squared_norms = silent.weighted.squared_norms
+        squared_norms = silent.seen_atoms.squared_norms
         loudest = np.argmax(squared_norms)
         if squared_norms[loudest] > 0.0:
             atom = np.zeros((1, silent.n_atoms))

@@ -25,6 +25,7 @@ from solvers import (
     SparseCodingStream,
     lasso_network,
     path,
+    penalty_max,
     solve_active_set,
     solve_fista,
     solve_spiking,
@@ -158,7 +159,7 @@ def convolution(small: bool) -> Work:
     image = learning.photograph(side, side)
     dictionary = ConvolutionalDictionary(kernels, image.shape, 4)
     signal = (image - image.mean()).reshape(1, -1)
-    penalty = 0.1 * np.abs(dictionary.correlate(signal)).max()
+    penalty = 0.1 * penalty_max(dictionary, signal)[0]
     problem = LassoProblem(dictionary, signal, penalty)
     calls = {
         "spikes alone to 1e-2": lambda: solve_spiking(again(problem), tol=1e-2),

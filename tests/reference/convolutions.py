@@ -3,6 +3,7 @@
 import numpy as np
 
 from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, penalty_max
+from solvers.problem.convolution import ConvolutionalAtoms
 
 # Image, kernel, stride: strides that divide a kernel's side or not, reach it or leave pixels out, one
 # position, one pixel; two and three channels.
@@ -21,7 +22,7 @@ GEOMETRIES = [
 def random_dictionary(geometry=GEOMETRIES[0], n_kernels=5, seed=0):
     image_shape, side, stride = geometry
     kernels = np.random.default_rng(seed).standard_normal((n_kernels, *side))
-    return ConvolutionalDictionary(kernels, image_shape, stride)
+    return ConvolutionalAtoms(kernels, image_shape, stride)
 
 
 def image_problem(geometry=GEOMETRIES[0], *, positive=True, share=0.2, seed=1):

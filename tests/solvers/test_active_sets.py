@@ -100,8 +100,7 @@ def test_a_single_signal_needs_no_gram_matrix(positive, share, monkeypatch):
     def refuse(self, *arguments):
         raise AssertionError("more of the Gram matrix was computed than is used")
 
-    monkeypatch.setattr("solvers.problem.matrix.MatrixDictionary.gram", refuse)
-    monkeypatch.setattr("solvers.problem.matrix.MatrixDictionary.gram_rows", refuse)
+    monkeypatch.setattr("solvers.problem.matrix.MatrixAtoms.gram_rows", refuse)
     alone = LassoProblem(problem.dictionary, problem.signals, problem.l1_weights, positive=positive)
     result = solve_active_set(alone, start=start)
     assert not alone.has_gram

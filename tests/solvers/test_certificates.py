@@ -201,7 +201,10 @@ def test_optima_with_tiny_penalties_are_certified_and_others_truly(figures, seed
     problem, changed = single, lambda codes: codes
     if twice and not positive:
         problem = LassoProblem(
-            np.vstack([dictionary, -dictionary[1:]]), signals, np.r_[penalty, penalty[1:]], mask=single.mask
+            np.vstack([dictionary, -dictionary[1:]]),
+            signals,
+            np.r_[penalty, penalty[1:]],
+            mask=single.feature_weights,
         )
         changed = lambda codes: np.hstack([codes[:, :1], codes[:, 1:] / 2.0, -codes[:, 1:] / 2.0])  # noqa: E731
     assert figures(problem, changed(best)).duality_gap[0] <= 1e-11 * problem.energies[0]

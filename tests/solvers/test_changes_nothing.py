@@ -260,7 +260,7 @@ def test_forms_of_a_dictionary_have_the_products_of_its_array(this):
         rows = rng.integers(0, len(this.atoms), 3)
         close(sparse.csr_array(problem.atoms.take(rows)).toarray(), this.atoms[rows])
         if this.kind[0] not in CONVOLUTIONAL:
-            close(problem.weighted.atoms.gram_rows(rows), (this.atoms[rows] * this.weights[0]) @ this.atoms.T)
+            close(problem.seen_atoms.gram_rows(rows), (this.atoms[rows] * this.weights[0]) @ this.atoms.T)
     reach = weighted @ this.atoms.T
     largest = np.maximum(np.where(this.positive, reach, np.abs(reach)).max(axis=1), 0.0)
     if "feature_weights" not in this.options:

@@ -15,6 +15,7 @@ from solvers._kernels.products import GramMatrix
 from solvers.gram.convolutional import _kernel_grid, gram_part
 from solvers.gram.gram import FullGram
 from solvers.gram.nested_dissection import Factor
+from solvers.problem.convolution import ConvolutionalAtoms
 from solvers.results.codes import certificate_work
 from solvers.studies.stream import _work_of_mixture
 from tests.reference.problems import random_problem, require_certified
@@ -45,7 +46,7 @@ def test_atoms_that_enter_cost_the_same_in_any_blocks(n_block):
 
 def test_sweeps_by_hand():
     """Two kernels of four pixels at one position, far from the signal: each moves once, then none."""
-    dictionary = ConvolutionalDictionary(np.array([[[1.0, 0], [0, 0]], [[0, 1.0], [0, 0]]]), (2, 2), 1)
+    dictionary = ConvolutionalAtoms(np.array([[[1.0, 0], [0, 0]], [[0, 1.0], [0, 0]]]), (2, 2), 1)
     grid = _kernel_grid(dictionary)
     code, image, drift = np.zeros((1, 2)), np.array([[2.0, 3.0], [0.0, 0.0]]), np.zeros(1)
     problem = GridProblem(np.full((1, 2), 0.5), np.ones((1, 2)), np.ones((1, 2), bool))
@@ -62,7 +63,7 @@ def test_sweeps_by_hand():
 
 def test_factorisation_of_one_region_is_that_of_a_dense_matrix():
     rng = np.random.default_rng(1)
-    dictionary = ConvolutionalDictionary(rng.standard_normal((5, 4, 4)), (6, 6), 2)
+    dictionary = ConvolutionalAtoms(rng.standard_normal((5, 4, 4)), (6, 6), 2)
     members = np.arange(dictionary.shape[0])
     n = len(members)
     part = gram_part(dictionary, members, np.full(n, 0.1))

@@ -14,17 +14,17 @@ from solvers import (
 )
 from solvers.methods.fista import gram_is_cheaper
 from solvers.problem.convolution import require_grid, require_room, valid_shape
-from solvers.problem.lasso import groups_of
-from solvers.problem.matrix import MatrixDictionary, dictionary_of
+from solvers.problem.lasso import groups_of, zero_code_multiples
+from solvers.problem.matrix import MatrixAtoms, atoms_of
 from tests.reference.convolutions import GEOMETRIES, random_dictionary
 from tests.reference.problems import random_codes, random_problem
 
 RNG = np.random.default_rng(0)
 DICTIONARIES = {
-    "wide": MatrixDictionary(RNG.standard_normal((30, 80))),
-    "tall": MatrixDictionary(RNG.uniform(0.1, 3.0, (90, 1)) * RNG.standard_normal((90, 20))),
-    "sparse": dictionary_of(sparse.random_array((40, 70), density=0.1, rng=RNG) + sparse.eye_array(40, 70)),
-    "long sparse": dictionary_of(
+    "wide": MatrixAtoms(RNG.standard_normal((30, 80))),
+    "tall": MatrixAtoms(RNG.uniform(0.1, 3.0, (90, 1)) * RNG.standard_normal((90, 20))),
+    "sparse": atoms_of(sparse.random_array((40, 70), density=0.1, rng=RNG) + sparse.eye_array(40, 70)),
+    "long sparse": atoms_of(
         sparse.vstack([np.ones((1, 5000)), sparse.random_array((20, 5000), density=0.01, rng=RNG)])
     ),
     **{f"images {geometry}": random_dictionary(geometry) for geometry in GEOMETRIES},
@@ -144,7 +144,7 @@ def test_masks_and_sparse_rows_of_the_caller_are_left_alone():
     signals, mask = np.ones((2, 3)), np.array([[True, False, True], [True, True, True]])
     problem = LassoProblem(np.eye(3), signals, 0.1, mask=mask)
     mask[:] = False
-    assert problem.mask.sum() == 5
+    assert problem.feature_weights.sum() == 5
     assert (signals == 1.0).all()
     assert problem.signals[0, 1] == 0.0
     for writeable, dtype, index in product((True, False), (np.int8, np.float32, float), (np.int32, np.int64)):
@@ -184,5 +184,5 @@ def test_groups_are_signals_with_equal_masks():
 def test_the_largest_penalty_of_one_signal_is_a_number():
     atoms, signal = RNG.standard_normal((5, 3)), RNG.standard_normal((1, 3))
     problem = LassoProblem(atoms, signal, 0.1 * penalty_max(atoms, signal))
-    np.testing.assert_allclose(problem.zero_code_multiples(), 10.0, rtol=1e-14)
+    np.testing.assert_allclose(zero_code_multiples(problem), 10.0, rtol=1e-14)
     np.testing.assert_array_equal(problem.l1_weights, problem.l1_weights[0])

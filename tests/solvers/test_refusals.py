@@ -146,7 +146,7 @@ FORMS = [
         ValueError, "signals", np.ones(2), np.ones((1, 3)), [[NAN, 0.0]], [[1e200, 0.0]], [[1e-200, 0.0]],
         make=PREPARED.with_signals,
     ),
-    *wrong(ValueError, "kernels", np.ones((3, 3)), np.full((1, 2, 2), NAN), ZERO[np.newaxis], make=kernels),
+    *wrong(ValueError, "kernels", np.ones((3, 3)), np.full((1, 2, 2), NAN), make=kernels),
     (lambda: kernels(np.ones((1, 2, 2, 2)), 5), ValueError, "kernels"),
     *wrong(TypeError, "kernels", ["a"], make=kernels),
     *wrong(ValueError, "image_shape", (5, 5, 3), make=kernels),

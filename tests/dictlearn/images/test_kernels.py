@@ -137,7 +137,7 @@ def planted(n_images=40, shape=(18, 17), n_kernels=3, side=5, n_channels=None, s
     codes = np.zeros((n_images, dictionary.shape[0]))
     for code in codes:
         code[rng.choice(len(code), 6, replace=False)] = rng.uniform(1.0, 2.0, 6) * rng.choice([-1, 1], 6)
-    return dictionary.reconstruct(codes).reshape(n_images, *dictionary.signal_shape), kernels
+    return (codes @ dictionary.toarray()).reshape(n_images, *dictionary.signal_shape), kernels
 
 
 def started(images, n_kernels=4, penalty=0.1, unit=1.0, **options):

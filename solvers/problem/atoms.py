@@ -1,0 +1,210 @@
+"""The atoms of a dictionary, by the products that problems and solvers need of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from snn.base import checks
+from snn.base.describe import Described
+from snn.base.value import Value, cached_property
+from solvers._kernels.precision import SMALLEST_SQUARED_NORM
+from solvers.workers.blas import load_scipy_linalg
+
+# Up to this number of atoms or features the largest eigenvalue is computed directly.
+MOST_FOR_DIRECT_EIGENVALUES = 64
+# Of the largest eigenvalue by Lanczos's method.
+ACCURACY = 1e-3
+
+
+class Atoms(Value, Described, ABC):
+    """A matrix D of atoms d_i, one a row; a product of a row does not depend on the rows beside it."""
+
+    # Whether these are `MatrixAtoms`, of which rows and columns can be taken, with a Gram matrix.
+    is_matrix = False
+    # An array, or compressed rows, of `MatrixAtoms`.
+    matrix: Any
+    # The array of atoms that kernels read, or None if they have no kernel for this dictionary.
+    rows: np.ndarray | None = None
+    # ||d_i||^2 of each atom, shape (n_atoms,).
+    squared_norms: np.ndarray
+    # Number of features that an atom covers.
+    features_of_atom: int
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n_atoms, n_features)."""
+
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """||d_i|| of each atom, shape (n_atoms,)."""
+        return checks.read_only(np.sqrt(self.squared_norms))
+
+    @cached_property
+    def positive_squared_norms(self) -> np.ndarray:
+        """||d_i||^2; for an atom of norm zero, to divide by, the largest of them, or 1.  Shape (n_atoms,)."""
+        squared_norms = self.squared_norms
+        return checks.read_only(np.where(squared_norms > 0.0, squared_norms, squared_norms.max() or 1.0))
+
+    @abstractmethod
+    def complaint(self, signals: np.ndarray) -> str | None:
+        """Return what is wrong with coding signals in this dictionary, in one sentence, or None."""
+
+    @abstractmethod
+    def correlate(self, signals: np.ndarray) -> np.ndarray:
+        """Return signals @ D.T, shape (n_signals, n_atoms)."""
+
+    @abstractmethod
+    def covered_norms(self, signals: np.ndarray) -> np.ndarray:
+        """Return the largest norm of the features of each signal that one atom covers, shape (n_signals,)."""
+
+    @abstractmethod
+    def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
+        """Return how many atoms of each code cover one feature, or more, shape (n_signals,)."""
+
+    @abstractmethod
+    def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
+        """Return codes @ D, shape (n_signals, n_features)."""
+
+    @abstractmethod
+    def take(self, atoms: np.ndarray) -> Any:
+        """Return some atoms by their numbers, shape (n_chosen, n_features): an array, or compressed rows."""
+
+    def toarray(self) -> np.ndarray:
+        """Return the atoms in full, shape (n_atoms, n_features)."""
+        return in_full(self.take(np.arange(self.shape[0])))
+
+    def normal_product(
+        self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        """Write (w * (codes @ D)) @ D.T to `out`, which may depend on the rows beside it."""
+        fits = self.reconstruct(codes)
+        if weights is not None:
+            fits *= weights
+        out[:] = self.correlate(fits)
+
+    def weighted(self, weights: np.ndarray) -> Atoms:
+        """Return D diag(sqrt(w)) without features of weight zero; atoms may be zero."""
+        raise TypeError(
+            "problem must have an array of atoms for this solver where features are masked or weighted; "
+            "got a ConvolutionalDictionary: pass method='fista', or dictionary.toarray()"
+        )
+
+    @abstractmethod
+    def weighted_squared_norms(self, weights: np.ndarray) -> np.ndarray:
+        """Return sum_j w_j d_ij^2 for each row of weights, shape (n_rows, n_atoms)."""
+
+    @property
+    def array(self) -> np.ndarray:
+        """The array of atoms, for solvers that cannot do without; others may not fit into memory in full."""
+        if self.rows is None:
+            kind = "sparse ones" if self.is_matrix else "a ConvolutionalDictionary"
+            raise TypeError(
+                f"problem must have a dense array of atoms for this solver; got {kind}: pass "
+                "dictionary.toarray() if it fits into memory"
+            )
+        return self.rows
+
+    def gram_rows(self, atoms: np.ndarray | slice) -> np.ndarray:
+        """Return some rows of the Gram matrix D @ D.T, shape (n_chosen, n_atoms)."""
+        return self.array[atoms] @ self.array.T
+
+    def largest_eigenvalue(self) -> float:
+        """Return L, the largest eigenvalue of the Gram matrix of the atoms at norm one, or a little more."""
+        n_atoms, n_features = self.shape
+        scale = 1.0 / np.sqrt(self.positive_squared_norms)
+        if min(n_atoms, n_features) <= MOST_FOR_DIRECT_EIGENVALUES:
+            atoms = self.toarray() * scale[:, np.newaxis]
+            square = atoms @ atoms.T if n_atoms <= n_features else atoms.T @ atoms
+            return float(np.linalg.eigvalsh(square)[-1])
+
+        load_scipy_linalg()
+        from scipy.sparse.linalg import LinearOperator, eigsh
+
+        def product(code: np.ndarray) -> np.ndarray:
+            out = np.empty((1, n_atoms))
+            self.normal_product((scale * code.ravel())[np.newaxis], out=out)
+            return scale * out[0]
+
+        # From a vector that is the same every time; the value is off by less than `ACCURACY` of it.
+        operator = LinearOperator((n_atoms, n_atoms), matvec=product, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(n_atoms)
+        value = eigsh(operator, k=1, tol=ACCURACY, v0=start, return_eigenvectors=False)[0]
+        return float(value) * (1.0 + ACCURACY)
+
+
+def in_full(matrix: np.ndarray | sparse.csr_array) -> np.ndarray:
+    """Return a matrix as an array; an array itself."""
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+def inverse_norms(squared_norms: np.ndarray) -> np.ndarray:
+    """Return 1 / ||d_i|| of each atom; 0 for an atom of norm zero."""
+    norms = np.sqrt(squared_norms)
+    return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+
+
+def compressed_rows(name: str, value: Any, *, meaning: str, hint: str = "") -> sparse.csr_array:
+    """Return a read-only copy with each entry that is not zero once, in order, as float64."""
+    kind = type(value).__name__
+    if value.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers; got dtype {value.dtype}")
+    if value.ndim != 2:
+        raise ValueError(f"{name} must be 2-D, {meaning}; got shape {value.shape}")
+    if 0 in value.shape:
+        raise ValueError(f"{name} must not be empty; got shape {value.shape}")
+    try:
+        rows = sparse.csr_array(
+            (value.data.astype(np.float64), value.indices.copy(), value.indptr.copy()), value.shape
+        )
+        rows.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"{name} must be valid compressed rows; got a {kind} of which {error}") from None
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    lost = np.flatnonzero(~np.isfinite(rows.data))
+    if len(lost):
+        row = int(np.searchsorted(rows.indptr, lost[0], side="right")) - 1
+        raise ValueError(
+            f"{name} must be finite; got {rows.data[lost[0]]} at [{row}, {rows.indices[lost[0]]}]{hint}"
+        )
+    for array in (rows.data, rows.indices, rows.indptr):
+        array.flags.writeable = False
+    return rows
+
+
+def squared_norms_of(rows: np.ndarray | sparse.csr_array) -> np.ndarray:
+    """Return the squared norm of each row."""
+    if isinstance(rows, np.ndarray):
+        return np.einsum("ij,ij->i", rows, rows)
+    number = np.arange(rows.shape[0]).repeat(np.diff(rows.indptr))
+    return np.bincount(number, rows.data * rows.data, rows.shape[0])
+
+
+def checked_squared_norms(name: str, row: str, rows: Any, *, hint: str = "") -> np.ndarray:
+    """Return the squared norm of each row; refuse what is not finite, or a norm that is out of range.
+
+    `hint` says what to do about a number that is not finite.
+    """
+    # The rows are read once, unless something is wrong with them.
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squared_norms = squared_norms_of(rows)
+    # False also where one is not a number.
+    if squared_norms.min() >= SMALLEST_SQUARED_NORM and squared_norms.max() < np.inf:
+        return squared_norms
+    if isinstance(rows, np.ndarray) and not np.isfinite(squared_norms).all():
+        checks.require_finite(name, rows, hint=hint)
+    lost = ~(squared_norms >= SMALLEST_SQUARED_NORM) | np.isinf(squared_norms)
+    small = np.flatnonzero(lost)
+    lost[small] = np.diff(rows.indptr)[small] > 0 if sparse.issparse(rows) else rows[small].any(axis=1)
+    if lost.any():
+        first = int(np.argmax(lost))
+        raise ValueError(
+            f"{name} must have rows of squared norm between {SMALLEST_SQUARED_NORM:.1g} and "
+            f"{np.finfo(float).max:.1g}; got {squared_norms[first]:.3g} for {row} {first}: rescale"
+        )
+    return squared_norms
