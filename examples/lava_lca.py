@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn.digital import FixedPoint
+from snn.digital.format import FixedPoint, exponent_for, mantissas_of
 from solvers import LassoProblem
 
 MESSAGE_BITS, WEIGHT_BITS, DECAY_BITS = 24, 8, 24
@@ -89,7 +89,7 @@ class _Layers:
         exponent, threshold = 0, float(penalties[0]) / unit
         if arithmetic == "fixed":
             # The smallest exponent with which no mantissa saturates.
-            exponent = _mantissas(None).exponent_for(matrix)
+            exponent = exponent_for(_mantissas(None), matrix)
             matrix, threshold = np.ldexp(matrix, -exponent), round(threshold)
         # A mantissa of tau between 1/2 and 1 keeps the bits of tau times the weights.
         mantissa, tau_exp = math.frexp(tau)
@@ -111,7 +111,7 @@ class _Layers:
             return np.ldexp(weights, exponent), 0
         if exponent not in EXPONENTS:
             raise ValueError(f"the exponent of weights must lie in [-24, 8]; got {exponent}")
-        mantissas = _mantissas(0).quantise(weights).mantissas
+        mantissas = mantissas_of(_mantissas(0), weights).values
         if mantissas.min() < 0 < mantissas.max():
             return (mantissas >> 1) << 1, exponent
         return np.maximum(mantissas, 1 - 2**WEIGHT_BITS), exponent

@@ -14,19 +14,11 @@ from snn.record.record import Record, SpikeExplanation
 from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
-from snn.run.clock import Clock, RealNeuron
-from snn.run.exact import Exact
 from snn.run.imperfect import Imperfections
 from snn.run.simulate import simulate
 from snn.run.simulator import Simulator
-from snn.weights import (
-    Block,
-    DenseRows,
-    Segments,
-    SparseWeights,
-    StencilWeights,
-    Weights,
-)
+from snn.run.time import Clock, Exact, RealNeuron
+from snn.weights import DenseRows, SparseWeights, StencilWeights, Weights
 
 __distribution__ = "sparsespike"
 __version__ = "1.0.0rc1"
@@ -35,7 +27,6 @@ __all__ = [
     "ARITHMETIC_45NM",
     "LOIHI",
     "AnalogResult",
-    "Block",
     "Clock",
     "DenseRows",
     "Exact",
@@ -45,7 +36,6 @@ __all__ = [
     "RealNeuron",
     "Record",
     "RunawayError",
-    "Segments",
     "SimulationResult",
     "Simulator",
     "SparseWeights",

@@ -12,7 +12,7 @@ from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.value import Value
 from snn.record.operations import OperationCounts
-from snn.weights.dense import require_square, require_zero_diagonal
+from snn.weights.protocol import require_square, require_zero_diagonal
 
 # The integrator replaces what is below 100 times the rounding unit by that, with a warning.
 LEAST_RELATIVE_TOLERANCE = 2.5e-14

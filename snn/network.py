@@ -154,30 +154,24 @@ class NetworkState(Value, Saved, Described):
     def at_rest(cls, n_neurons: int) -> NetworkState:
         """Return the state of `n_neurons` neurons at time 0, all potentials and currents zero."""
         n_neurons = checks.positive_integer("n_neurons", n_neurons)
-        return cls.unchecked(np.zeros(n_neurons), np.zeros(n_neurons), 0.0)
-
-    @classmethod
-    def unchecked(
-        cls,
-        membrane_potential: np.ndarray,
-        synaptic_current: np.ndarray,
-        time: float,
-        pending: np.ndarray | None = None,
-    ) -> NetworkState:
-        """Build without validation from finite float64 arrays of one length; takes ownership of them."""
-        state = object.__new__(cls)
-        vars(state).update(
-            membrane_potential=checks.read_only(membrane_potential),
-            synaptic_current=checks.read_only(synaptic_current),
-            time=time,
-            pending=pending,
-        )
-        return state
+        return state_of(np.zeros(n_neurons), np.zeros(n_neurons), 0.0)
 
     @property
     def n_neurons(self) -> int:
         """Number of neurons."""
         return len(self.membrane_potential)
+
+
+def state_of(membrane_potential: np.ndarray, synaptic_current: np.ndarray, time: float) -> NetworkState:
+    """Return a state of finite arrays of one length, which it takes as they are."""
+    state = object.__new__(NetworkState)
+    vars(state).update(
+        membrane_potential=checks.read_only(membrane_potential),
+        synaptic_current=checks.read_only(synaptic_current),
+        time=time,
+        pending=None,
+    )
+    return state
 
 
 class RunnableNetwork(Protocol):
@@ -202,7 +196,7 @@ def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> 
     Of weights that are computed on demand, those known so far are checked.
     """
     checks.require_ratio(
-        "weights", weights.largest_magnitudes(), firing_threshold, whose="of the neuron they reach"
+        "weights", weights._largest_magnitudes(), firing_threshold, whose="of the neuron they reach"
     )
 
 

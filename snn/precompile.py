@@ -21,10 +21,10 @@ from snn._kernels.compiling import is_kept_on_disk
 from snn.base import checks
 from snn.digital import DigitalFormat
 from snn.network import NetworkState, SpikingNetwork
-from snn.run.clock import Clock
 from snn.run.imperfect import Imperfections
 from snn.run.simulate import simulate
-from snn.weights import Block, DenseRows, Segments, SparseWeights, examples
+from snn.run.time import Clock
+from snn.weights import Connection, DenseRows, Segments, SparseWeights, examples
 
 # Small runs by name: together they call every kernel as users' runs do.
 Tasks: TypeAlias = Mapping[str, Callable[[], object]]
@@ -119,7 +119,7 @@ def tasks() -> Tasks:
     inhibition = -0.01 * (1.0 - np.eye(n_neurons))
     for weights in (
         DenseRows(inhibition),
-        Segments.of_blocks(n_neurons, (Block(0, 0, inhibition),)),
+        Segments(n_neurons, (Connection(0, 0, inhibition.shape, 0),), inhibition.ravel()),
         SparseWeights(csr_array(inhibition)),
     ):
         network = SpikingNetwork(weights, np.full(n_neurons, 0.7), np.ones(n_neurons))

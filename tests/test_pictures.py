@@ -77,8 +77,6 @@ def make_things():
     coded = dictlearn.CodedImage(
         prepared=prepared, problem=of_image, result=solvers.solve_fista(of_image, tol=1e-2)
     )
-    kernels = dictlearn.KernelLearner(rng.standard_normal((4, 3, 3)), dictlearn.KernelSettings(penalty=0.2))
-    kernels.learn(image[np.newaxis] - image.mean())
     graph = snn.exchange.to_nir(network)
     things = [
         network,
@@ -94,7 +92,6 @@ def make_things():
         flow,
         *snn.weights.examples(),
         digital,
-        digital.weights,
         in_integers,
         in_integers.registers,
         snn.NetworkState(
@@ -118,7 +115,6 @@ def make_things():
         two_phase,
         two_phase.run(signals, penalty=0.1, duration=5.0)[1],
         learner,
-        kernels,
         prepared,
         coded,
         dictlearn.DenoisingResult(

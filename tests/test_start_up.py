@@ -70,6 +70,7 @@ snn.warm_up(progress=False)
 warm = signatures()
 import numpy as np
 from scipy import sparse
+from snn.weights import Connection, Segments
 rng = np.random.default_rng(0)
 for n_neurons in (2, 90):
     inhibition = -rng.uniform(0.0, 0.2, (n_neurons, n_neurons))
@@ -77,12 +78,12 @@ for n_neurons in (2, 90):
     lateral = snn.DenseRows(-inhibition, -1.0)
     wide = sparse.csr_array(inhibition)
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-    block = snn.Block(0, 0, inhibition)
+    block = Connection(0, 0, inhibition.shape, 0)
     for weights in (
         inhibition, np.asfortranarray(inhibition), lateral,
         snn.DenseRows(inhibition).sign_pairs(np.ones(n_neurons)),
         lateral.sign_pairs(np.ones(n_neurons)), sparse.csc_array(inhibition), wide,
-        snn.Segments.of_blocks(n_neurons, (block, block)), snn.Segments.of_blocks(n_neurons, ()),
+        Segments(n_neurons, (block, block), inhibition.ravel()), Segments(n_neurons, (), inhibition.ravel()),
     ):
         drive = rng.uniform(0.0, 1.0, weights.shape[0])
         network = snn.SpikingNetwork(weights, drive, np.ones(len(drive)))

@@ -14,7 +14,7 @@ import numpy as np
 
 from snn.base import checks
 from snn.base.value import cached_property
-from snn.weights.segments import Connection
+from snn.weights import Connection
 
 FEEDFORWARD, LATERAL, FEEDBACK = range(3)
 """F, H and B, in the order in which `Synapses` holds them."""

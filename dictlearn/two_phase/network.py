@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value
 from snn.digital import FixedPoint
-from snn.run.run import Time
+from snn.run.time import Time
 
 if TYPE_CHECKING:
     import nir
@@ -350,7 +350,7 @@ class TwoPhaseNetwork(Value, Described):
         initial_potential: float,
         *,
         n_jobs: int | None,
-        how: Time[Any] = EXACT,
+        how: Time = EXACT,
         graded: bool = False,
     ) -> list[Phase]:
         signals, inhibition, known = task

@@ -27,7 +27,8 @@ from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.value import Value
 from snn.network import NetworkState
-from snn.run.run import Run, Time
+from snn.run.run import Run
+from snn.run.time import Time, end_of, start_run
 from snn.weights import Segments
 
 Result = TypeVar("Result")
@@ -109,7 +110,7 @@ def run_phases(
     gammas: Sequence[float],
     duration: float,
     initial_potential: float,
-    how: Time[Any],
+    how: Time,
     graded: bool = False,
     n_threads: int = 1,
     rows: np.ndarray | None = None,
@@ -149,7 +150,7 @@ def run_phases(
         _Network(synapses.weights(layers, gamma), layers.thresholds(rows))
         for gamma, rows in zip(gammas, laterals, strict=True)
     ]
-    end, stop = how.end_of(duration), Event()
+    end, stop = end_of(how, duration), Event()
 
     def run_piece(rows: np.ndarray) -> _Piece:
         """Run some signals through all phases, or until one runs away."""
@@ -165,7 +166,7 @@ def run_phases(
             # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
             if isinstance(state, Run) and graded and gamma != before:
                 _close_loop(state, filtered, layers, laterals[0], laterals[-1], network.firing_threshold)
-            run = how.start(network, (1.0 - gamma) * drives[rows], state, filter_spikes=True)
+            run = start_run(how, network, (1.0 - gamma) * drives[rows], state, filter_spikes=True)
             if gamma != before:
                 passed = np.ascontiguousarray(difference(layers.coding, filtered))
                 for inputs in layers.inputs:

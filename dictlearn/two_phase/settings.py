@@ -16,8 +16,7 @@ from snn.base import checks
 from snn.base.archive import json_object
 from snn.base.value import Value, checked
 from snn.digital import FixedPoint
-from snn.run.clock import time_of
-from snn.run.run import Time
+from snn.run.time import Clock, Exact, RealNeuron, Time, end_of
 
 READOUTS = ("rate", "current")
 INPUTS = ("spiking", "graded")
@@ -123,7 +122,7 @@ class LearningSettings(Value):
         )
         # `_how` is how time passes.
         vars(self).update(kappa=kappa, duration=duration, initial_potential=initial_potential)
-        vars(self).update(time_step=how.time_step, _how=how)
+        vars(self).update(time_step=getattr(how, "time_step", None), _how=how)
         if self.weight_format is not None:
             checked_format(self.weight_format, self.signs)
         vars(self)["batch_size"] = checks.positive_integer("batch_size", self.batch_size)
@@ -152,7 +151,7 @@ class LearningSettings(Value):
         )
 
     @property
-    def how(self) -> Time[Any]:
+    def how(self) -> Time:
         """How time passes in runs of the network."""
         return vars(self)["_how"]
 
@@ -202,15 +201,16 @@ def checked_phases(
     initial_potential: float,
     time_step: float | None = None,
     integration: str = "exact",
-) -> tuple[float, float, float, Time[Any]]:
+) -> tuple[float, float, float, Time]:
     """Return the parameters of two phases, numbers as floats, and how time passes, having checked them."""
     kappa = share("kappa", kappa)
     if kappa == 0.0:
         raise ValueError("kappa must be positive: without feedback there is no second phase")
     duration = checks.positive_number("duration", duration)
     reset = "zero" if integration == "euler" else "subtract"
-    how = time_of(time_step, integration=integration, reset=reset)
-    how.end_of(duration)
+    neuron = RealNeuron(integration=integration, reset=reset)
+    how = Exact() if time_step is None else Clock(time_step, neuron)
+    end_of(how, duration)
     return kappa, duration, share("initial_potential", initial_potential), how
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dictlearn.two_phase.layers import Layers, Signs
 from snn.base import checks
-from snn.digital import FixedPoint
+from snn.digital.format import FixedPoint, round_in_place
 from snn.weights import Segments
 
 # In units of the target, 1: a threshold at zero would mean endless spikes.
@@ -101,7 +101,7 @@ class Synapses:
         """Round F, B and H; return how many were beyond the range, and are now at its end."""
         between, lateral = exponents(weight_format)
         n_saturated = sum(
-            weight_format.round_in_place(rows, exponent=exponent, rng=rng)
+            round_in_place(weight_format, rows, exponent=exponent, rng=rng)
             for rows, exponent in (
                 (self.feedforward_rows, between),
                 (self.feedback_rows, between),

@@ -155,7 +155,6 @@ class DigitalNeurons(NamedTuple):
     messages: np.ndarray
     removed: np.ndarray  # what messages say, in units of the potential
     overflows: np.ndarray  # shape (n_copies, n_neurons, 4): steps in which a register was too narrow
-    n_clipped: np.ndarray  # shape (n_copies,): entries of drives that did not fit
     # Drives, potentials and currents in the units of the real network.
     real_bias: np.ndarray
     real_potential: np.ndarray
@@ -554,7 +553,7 @@ def _least_exponent(extreme, end):
 
 @implements(take_drive, DigitalNeurons)
 def round_drive(neurons, k):
-    # As `DigitalNetwork.drive`.
+    # As `snn.digital.network.integer_drive`.
     rules, real = neurons.rules, neurons.real_bias[k]
     largest = smallest = real[0]
     for i in range(real.shape[0]):
@@ -577,9 +576,7 @@ def round_drive(neurons, k):
             amount = np.floor(amount)
         else:
             amount = np.trunc(amount)
-        held = min(max(amount, rules.least_drive), rules.largest_drive)
-        neurons.n_clipped[k] += held != amount
-        neurons.bias[k, i] = int(held) << exponent
+        neurons.bias[k, i] = int(min(max(amount, rules.least_drive), rules.largest_drive)) << exponent
 
 
 @implements(restart_copy, DigitalNeurons)
@@ -593,6 +590,5 @@ def restart_digital(neurons, copies, k):
         neurons.potential[k, i] = int(min(max(potential, rules.least_potential), rules.largest_potential))
         current = np.rint(neurons.real_current[k, i] / neurons.current_unit)
         neurons.current[k, i] = int(min(max(current, rules.least_current), rules.largest_current))
-    neurons.n_clipped[k] = 0
     take_drive(neurons, k)
     leave(neurons, k)

@@ -12,7 +12,7 @@ from snn._kernels.compiling import inner, uncounted
 from snn._kernels.convolution.grid import new_grid
 from snn._kernels.convolution.loop import events_per_epoch
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW
-from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
+from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil, targets_per_source
 from snn._kernels.neuron import Group
 from snn._kernels.rows import SUMS_IN_CACHE
 from snn._kernels.run_state import (
@@ -43,21 +43,21 @@ COSTS = {Rows: (0.3, 0.4), Segments: (0.3, 0.4), CompressedRows: (3.0, 3.0), Ste
 COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
 
 
-def settings_of(form, n_neurons, targets_per_source, *, screening):
-    """Return the settings for a network of this form, whose spikes have this many targets."""
+def settings_of(form, n_neurons, *, screening):
+    """Return the settings for a network of this form."""
     n_sums = form.row_of.shape[0] if isinstance(form, Rows) else n_neurons
-    return _settings_of(type(form), n_neurons, n_sums, targets_per_source, screening)
+    return _settings_of(type(form), n_neurons, n_sums, targets_per_source(form, n_neurons), screening)
 
 
 @lru_cache(maxsize=64)
-def _settings_of(kind, n_neurons, n_sums, targets_per_source, screening):
+def _settings_of(kind, n_neurons, n_sums, n_targets, screening):
     in_place, n_wanted = DENSE_IN_PLACE, max(LEAST_WANTED, n_neurons // NEURONS_PER_WANTED)
-    if targets_per_source < n_neurons - 1:
+    if n_targets < n_neurons - 1:
         in_place = max(SPARSE_IN_PLACE, n_neurons // NEURONS_PER_SPARSE)
-        n_wanted = max(n_wanted, round(n_neurons / max(targets_per_source, 1.0)))
+        n_wanted = max(n_wanted, round(n_neurons / max(n_targets, 1.0)))
     n_wanted = float(min(n_wanted, MOST_EVENTS_PER_WINDOW // 2))
     cost_in_place, cost_of_source = COSTS[kind]
-    cost_in_place *= targets_per_source
+    cost_in_place *= n_targets
     if kind is CompressedRows:
         cost_in_place += COST_OF_WINDOW * n_neurons / n_wanted + COST_OF_CANDIDATE * n_wanted
     return Settings(
@@ -68,7 +68,7 @@ def _settings_of(kind, n_neurons, n_sums, targets_per_source, screening):
         n_sums=n_sums,
         sums_at_once=min(SUMS_IN_CACHE, n_sums) if kind is Rows else n_sums,
         cost_in_place=cost_in_place,
-        cost_of_source=cost_of_source * min(targets_per_source, n_sums),
+        cost_of_source=cost_of_source * min(n_targets, n_sums),
     )
 
 

@@ -13,8 +13,8 @@ class Stops(NamedTuple):
     """The times at which copies stop, and stay; and changes from outside on the way, at `instants`."""
 
     times: np.ndarray  # shape (n_copies,)
-    instants: np.ndarray  # shape (n_changes,), increasing; all copies make all changes
     position: np.ndarray  # shape (n_copies,): the next change of each copy
+    instants: np.ndarray  # shape (n_changes,), increasing; all copies make all changes
     # Shape (n_changes + 1, 2): the row of `drives` that holds from change m on, -1 where the drive stays; and
     # where its spikes begin in `sources`.
     changes: np.ndarray
@@ -22,9 +22,7 @@ class Stops(NamedTuple):
     soma_bias: np.ndarray  # shape (n_copies, n_neurons): the drives of the copies, which changes write
     sources: np.ndarray
     is_onto_drive: bool  # whether a spike adds its weights to the drive, and not to the synaptic currents
-    # The weights of source j are weights[starts[j] : starts[j + 1]]; of size zero where each source has a
-    # weight to every neuron.
-    starts: np.ndarray
+    starts: np.ndarray  # the weights of source j are weights[starts[j] : starts[j + 1]]
     targets: np.ndarray
     weights: np.ndarray
 
@@ -32,13 +30,8 @@ class Stops(NamedTuple):
 @inner
 def add_spikes(stops, m, amounts):
     """Add what the spikes of change m bring to the numbers of all neurons."""
-    n_neurons = amounts.shape[0]
     for spike in range(stops.changes[m, SPIKES], stops.changes[m + 1, SPIKES]):
         source = stops.sources[spike]
-        if stops.starts.shape[0] == 0:
-            for i in range(n_neurons):
-                amounts[i] += stops.weights[source * n_neurons + i]
-            continue
         for entry in range(stops.starts[source], stops.starts[source + 1]):
             amounts[stops.targets[entry]] += stops.weights[entry]
 

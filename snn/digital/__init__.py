@@ -4,9 +4,7 @@
 a network in them; `DigitalNetwork.of` makes the integers of a network.
 """
 
-from snn.digital.fixed_point import FixedPoint, FixedPointArray
-from snn.digital.format import DigitalFormat
-from snn.digital.network import DigitalNetwork
-from snn.digital.registers import Registers
+from snn.digital.format import DigitalFormat, FixedPoint
+from snn.digital.network import DigitalNetwork, Registers
 
-__all__ = ["DigitalFormat", "DigitalNetwork", "FixedPoint", "FixedPointArray", "Registers"]
+__all__ = ["DigitalFormat", "DigitalNetwork", "FixedPoint", "Registers"]

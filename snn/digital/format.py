@@ -1,14 +1,24 @@
-"""What the integers of a digital neuron are: widths, rounding, and what happens at their ends."""
+"""What the numbers of a digital neuron are: fixed point, widths, rounding, and what happens at their ends."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
+from snn.base.checks import read_only
 from snn.base.value import Value, checked
-from snn.digital.fixed_point import FixedPoint
 
+SIGNS = ("signed", "non-negative", "non-positive")
+ROUNDINGS = ("nearest", "floor", "truncate", "stochastic")
+# Mantissas are exact as float64, and so are their differences.
+MOST_BITS = 52
+# Powers of two, and mantissas times them, stay in the range of float64.
+LARGEST_EXPONENT = 900
 OVERFLOWS = ("saturate", "wrap")
 RESETS = ("subtract", "zero")
 QUOTIENT_ROUNDINGS = ("truncate", "floor", "nearest")
@@ -23,6 +33,151 @@ BITS_ABOVE_THRESHOLD = 4
 SHORTEST_STEP = 2.0**-40
 # In synaptic time constants; a longer one is most often a mistake about the unit of time.
 LONGEST_STEP = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedPoint(Value):
+    """A format of numbers: value = mantissa * 2^exponent, with integer mantissas of `bits` bits.
+
+    ::
+
+        "signed"            -2^(bits - 1) <= mantissa <= 2^(bits - 1) - 1
+        "non-negative"                  0 <= mantissa <= 2^bits - 1
+        "non-positive"   -(2^bits - 1) <= mantissa <= 0
+
+    Numbers beyond the range of mantissas saturate: they become the nearest end of it.
+
+    Parameters
+    ----------
+    bits : int
+        Bits of a mantissa, its sign included; 1 to 52, and "signed" at least 2.
+    exponent : int, optional
+        The power of two of all mantissas.  By default it is chosen for the numbers given: the smallest with
+        which none of them is beyond the range (0 where all are zero).
+    sign : {"signed", "non-negative", "non-positive"}, default "signed"
+        Which mantissas there are.
+    rounding : {"nearest", "floor", "truncate", "stochastic"}, default "nearest"
+        To which mantissa a number goes:
+
+        - "nearest": the nearest one, of two the even one;
+        - "floor": the one below, towards minus infinity, as an arithmetic shift to the right does;
+        - "truncate": the one towards zero;
+        - "stochastic": the one above with a probability equal to the distance from the one below, so that
+          its mean is the number.
+    """
+
+    bits: int = checked(checks.positive_integer)
+    exponent: int | None = checked(checks.integer, default=None)
+    sign: str = checked(checks.one_of, SIGNS, default="signed")
+    rounding: str = checked(checks.one_of, ROUNDINGS, default="nearest")
+
+    def _check(self) -> None:
+        least = 2 if self.sign == "signed" else 1
+        if not least <= self.bits <= MOST_BITS:
+            raise ValueError(
+                f"bits must lie in [{least}, {MOST_BITS}] for {self.sign} mantissas; got {self.bits}"
+            )
+        if self.exponent is not None and abs(self.exponent) > LARGEST_EXPONENT:
+            raise ValueError(
+                f"exponent must lie in [-{LARGEST_EXPONENT}, {LARGEST_EXPONENT}]; got {self.exponent}"
+            )
+
+    @property
+    def smallest(self) -> int:
+        """The smallest mantissa."""
+        return -self.largest - 1 if self.sign == "signed" else self.largest + 1 - 2**self.bits
+
+    @property
+    def largest(self) -> int:
+        """The largest mantissa."""
+        bits = {"signed": self.bits - 1, "non-negative": self.bits, "non-positive": 0}[self.sign]
+        return 2**bits - 1
+
+
+class Mantissas(NamedTuple):
+    """Numbers that were rounded: ``values * 2.0**exponent``."""
+
+    values: np.ndarray  # int64, read-only
+    exponent: int
+    n_saturated: int  # how many were beyond the range of mantissas
+
+
+def exponent_for(format: FixedPoint, values: np.ndarray) -> int:
+    """Return the exponent of a format, or the smallest with which none of finite `values` saturates."""
+    # Of numbers with the wrong sign, which are beyond the range whatever the exponent, nothing is asked.
+    if format.exponent is not None:
+        return format.exponent
+    exponents = [
+        _least_exponent(float(extreme), end)
+        for extreme, end in (
+            (values.max(initial=0.0), format.largest),
+            (values.min(initial=0.0), format.smallest),
+        )
+        if extreme * end > 0
+    ]
+    exponent = max(exponents, default=0)
+    if abs(exponent) > LARGEST_EXPONENT:
+        raise ValueError(
+            f"values must need an exponent in [-{LARGEST_EXPONENT}, {LARGEST_EXPONENT}]; got numbers "
+            f"that need {exponent}: divide them by a scale"
+        )
+    return exponent
+
+
+def mantissas_of(
+    format: FixedPoint, values: np.ndarray, *, rng: int | np.random.Generator | None = None
+) -> Mantissas:
+    """Return the numbers of a format that finite `values` are rounded to, drawn in C order."""
+    exponent, rounded = exponent_for(format, values), np.empty_like(values, order="C")
+    n_saturated = _round(format, values, exponent, rng, rounded)
+    return Mantissas(read_only(rounded.astype(np.int64)), exponent, n_saturated)
+
+
+def round_in_place(
+    format: FixedPoint,
+    values: np.ndarray,
+    *,
+    exponent: int | None = None,
+    rng: int | np.random.Generator | None = None,
+) -> int:
+    """Round finite floats to numbers of a format, which stay floats; return how many saturated."""
+    if exponent is None:
+        exponent = exponent_for(format, values)
+    n_saturated = _round(format, values, exponent, rng, values)
+    np.multiply(values, 2.0**exponent, out=values)
+    return n_saturated
+
+
+def _round(
+    format: FixedPoint,
+    values: np.ndarray,
+    exponent: int,
+    rng: int | np.random.Generator | None,
+    out: np.ndarray,
+) -> int:
+    """Write mantissas, as floats, to `out`, which may be `values`; return how many saturated."""
+    with np.errstate(over="ignore"):  # what is then infinite saturates
+        np.multiply(values, 2.0**-exponent, out=out)
+    if format.rounding == "stochastic":
+        below = np.floor(out)
+        # The difference is exact; a number that is a mantissa already stays.
+        with np.errstate(invalid="ignore"):
+            out -= below
+        out[...] = below + (np.random.default_rng(rng).random(out.shape) < out)
+    else:
+        {"nearest": np.rint, "floor": np.floor, "truncate": np.trunc}[format.rounding](out, out=out)
+    n_saturated = np.count_nonzero((out < format.smallest) | (out > format.largest))
+    if n_saturated:
+        np.clip(out, format.smallest, format.largest, out=out)
+    out += 0.0  # no negative zeros
+    return int(n_saturated)
+
+
+def _least_exponent(extreme: float, end: int) -> int:
+    """Return the smallest exponent with which `extreme` / 2^exponent is not beyond `end`, of one sign."""
+    fraction, power = math.frexp(abs(extreme))
+    end_fraction, end_power = math.frexp(abs(end))
+    return power - end_power + (fraction > end_fraction)
 
 
 def checked_step(time_step: float, *, warn: bool = True) -> float:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from snn._kernels import neurons
+from snn._kernels.stepped import DelayedRows
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, cached_property
-from snn.digital.fixed_point import FixedPoint, FixedPointArray
 from snn.digital.format import (
     BITS_ABOVE_THRESHOLD,
     MOST_DELAY,
     MOST_REGISTER_BITS,
     DigitalFormat,
+    Mantissas,
     checked_step,
+    exponent_for,
+    mantissas_of,
 )
 from snn.network import SpikingNetwork
 from snn.weights import SparseWeights
@@ -28,6 +32,7 @@ from snn.weights import SparseWeights
 BITS_ABOVE_GRADED = 2
 # Sums of all that can reach a neuron in one step; those of input spikes are exact as floats.
 LARGEST_SUM, LARGEST_INPUT = 2**60, 2**53
+ROUNDINGS = {"truncate": neurons.TRUNCATE, "floor": neurons.FLOOR, "nearest": neurons.NEAREST}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -55,33 +60,20 @@ class DigitalNetwork(Value, Described):
         dt, in synaptic time constants.
     unit : float
         q: the potential that the integer 1 stands for.
-    decay : int
-        delta.
     firing_threshold : ndarray of int64, shape (n_neurons,)
         Thresholds.
-    weights : FixedPointArray
-        The mantissas of the weights that are not zero, source by source, and their exponent.
-    targets, starts : ndarray of int64
-        ``targets[starts[j] : starts[j + 1]]`` are those of neuron j.
-    delays : ndarray of int64, shape (n_neurons,)
-        Steps that the spikes of a neuron take besides the one in which they are sent.
-    message_shift : int
-        Low bits of a potential that a graded message leaves out; 0 if messages are numbers of spikes.
     """
 
     network: SpikingNetwork
     format: DigitalFormat
     time_step: float
     unit: float
-    decay: int
     firing_threshold: np.ndarray
-    weights: FixedPointArray
-    targets: np.ndarray
-    starts: np.ndarray
-    delays: np.ndarray
-    message_shift: int
+    # As kernels take them, with the mantissas of the weights that are not zero.
+    synapses: DelayedRows
+    rules: neurons.Rules
 
-    _shown: ClassVar = ("n_neurons", "format", "time_step", "unit", "firing_threshold", "delays")
+    _shown: ClassVar = ("n_neurons", "format", "time_step", "unit", "firing_threshold")
 
     @classmethod
     def of(
@@ -141,27 +133,24 @@ class DigitalNetwork(Value, Described):
                 f"message_bits must be so many that a graded message can say the smallest threshold, "
                 f"{int(thresholds.min())} units; got {format.message_bits}, whose unit is 2^{shift} of these"
             )
-        rows = _rows(network)
         # What one unit of a message stands for, in spikes.
         values = 2.0**shift / thresholds if format.graded else np.ones(network.n_neurons)
+        rows = _rows(network)
         scale = decay / steps_of_decay / unit
-        per_source = np.repeat(values * scale, np.diff(rows.indptr))
-        weights = _quantised(format.weights, rows.data * per_source, format.seed)
+        real = rows.data * np.repeat(values * scale, np.diff(rows.indptr))
+        mantissas, exponent, _ = mantissas_of(format.weights, real, rng=format.seed)
+        starts, targets = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
+        _require_sums_in_range(format, targets, mantissas, exponent)
         made = cls(
             network=network,
             format=format,
             time_step=time_step,
             unit=unit,
-            decay=decay,
             firing_threshold=checks.read_only(thresholds),
-            weights=weights,
-            targets=checks.read_only(rows.indices.astype(np.int64)),
-            starts=checks.read_only(rows.indptr.astype(np.int64)),
-            delays=delays,
-            message_shift=shift,
+            synapses=DelayedRows(*map(checks.read_only, (starts, targets, mantissas, delays))),
+            rules=_rules(format, steps_of_decay - decay, exponent, shift),
         )
-        made._require_sums_in_range()
-        made.drive(network.soma_bias)
+        integer_drive(made, network.soma_bias)
         return made
 
     @property
@@ -172,81 +161,98 @@ class DigitalNetwork(Value, Described):
     @property
     def current_unit(self) -> float:
         """The synaptic current that the integer 1 stands for."""
-        return self.unit / (self.decay / 2**self.format.decay_bits)
+        share = 2**self.rules.decay_bits
+        return self.unit * share / (share - self.rules.kept)
 
     @property
     def message_value(self) -> np.ndarray:
         """How many spikes one unit of a neuron's message stands for, shape (n_neurons,)."""
         if not self.format.graded:
             return np.ones(self.n_neurons)
-        return 2.0**self.message_shift / self.firing_threshold
+        return 2.0**self.rules.message_shift / self.firing_threshold
 
     @property
     def effective_weights(self) -> np.ndarray:
         """The weights that the integers stand for, in real units, shape (n_neurons, n_neurons)."""
-        scale = self.decay / 2**self.format.decay_bits / self.unit
-        weights = sparse.csr_array(
-            (self.weights.to_float(), self.targets, self.starts), (self.n_neurons, self.n_neurons)
-        ).toarray()
-        return weights / (scale * self.message_value[:, np.newaxis])
+        values = self.synapses.weights * (2.0**self.rules.exponent * self.current_unit)
+        rows = values, self.synapses.targets, self.synapses.starts
+        return sparse.csr_array(rows, (self.n_neurons,) * 2).toarray() / self.message_value[:, np.newaxis]
 
     @cached_property
     def out_degree(self) -> np.ndarray:
         """Number of targets of each neuron, shape (n_neurons,): its weights that are not rounded to zero."""
-        sources = np.repeat(np.arange(self.n_neurons), np.diff(self.starts))
-        kept = self.weights.mantissas != 0
+        sources = np.repeat(np.arange(self.n_neurons), np.diff(self.synapses.starts))
+        kept = self.synapses.weights != 0
         return checks.read_only(np.bincount(sources[kept], minlength=self.n_neurons))
 
-    def drive(self, soma_bias: np.ndarray) -> FixedPointArray:
-        """Return the integers of a drive, what it adds to each potential in a step.
 
-        Parameters
-        ----------
-        soma_bias : ndarray, shape (n_neurons,)
-            In the units of the network.
-        """
-        amounts = soma_bias * (self.time_step / self.unit)
-        exponent = max(0, self.format.bias.exponent_for(amounts))
-        if self.format.bias.bits + exponent > MOST_REGISTER_BITS:
-            raise ValueError(
-                f"soma_bias must be at most 2^{MOST_REGISTER_BITS} units of the potential in a step; got "
-                f"{np.abs(amounts).max():.3g}"
-            )
-        return replace(self.format.bias, exponent=exponent).quantise(amounts)
+def integer_drive(network: DigitalNetwork, soma_bias: np.ndarray) -> Mantissas:
+    """Return the integers of a drive of the real network, what it adds to each potential in a step."""
+    amounts, format = soma_bias * (network.time_step / network.unit), network.format.bias
+    exponent = max(0, exponent_for(format, amounts))
+    if format.bits + exponent > MOST_REGISTER_BITS:
+        raise ValueError(
+            f"soma_bias must be at most 2^{MOST_REGISTER_BITS} units of the potential in a step; got "
+            f"{np.abs(amounts).max():.3g}"
+        )
+    return mantissas_of(replace(format, exponent=exponent), amounts)
 
-    def input_mantissas(self, weights: np.ndarray) -> np.ndarray:
-        """Return the integers of weights of input spikes, with the exponent of those of the network.
 
-        Parameters
-        ----------
-        weights : ndarray, any shape
-            In the units of the real network.
-        """
-        form = replace(self.format.weights, exponent=self.weights.exponent)
-        if form.rounding == "stochastic":
-            form = replace(form, rounding="nearest")
-        scale = self.decay / 2**self.format.decay_bits / self.unit
-        rounded = form.quantise(weights * scale)
-        if rounded.n_saturated:
-            raise ValueError(
-                f"weights of stimulus must fit into the {form.bits} bits of the network's weights, which end "
-                f"at {form.largest * 2.0**self.weights.exponent / scale:.3g}; got magnitudes up to "
-                f"{np.abs(weights).max():.3g}"
-            )
-        return rounded.mantissas
+def input_mantissas(network: DigitalNetwork, weights: np.ndarray) -> np.ndarray:
+    """Return the integers of weights of input spikes, with the exponent of those of the network."""
+    exponent = network.rules.exponent
+    form = replace(network.format.weights, exponent=exponent)
+    if form.rounding == "stochastic":
+        form = replace(form, rounding="nearest")
+    mantissas, _, n_saturated = mantissas_of(form, weights / network.current_unit)
+    if n_saturated:
+        raise ValueError(
+            f"weights of stimulus must fit into the {form.bits} bits of the network's weights, which end "
+            f"at {form.largest * 2.0**exponent * network.current_unit:.3g}; got magnitudes up to "
+            f"{np.abs(weights).max():.3g}"
+        )
+    return mantissas
 
-    def _require_sums_in_range(self) -> None:
-        """ValueError if all that can reach a neuron in one step could leave 64 bits."""
-        largest = np.zeros(self.n_neurons)
-        # Sums of magnitudes in float64 are right to 2^-40 of themselves; the bound leaves a factor of 8.
-        np.add.at(largest, self.targets, np.abs(self.weights.mantissas).astype(np.float64))
-        exponent = self.weights.exponent
-        most = float(largest.max()) * self.format.largest_message * 2.0 ** max(exponent, 0)
-        if most > LARGEST_SUM or abs(exponent) > MOST_REGISTER_BITS:
-            raise ValueError(
-                f"weights times messages must sum to at most 2^60 in a step; got {most:.3g} with an exponent "
-                f"of {exponent}: use fewer bits for weights or messages, or a smaller threshold"
-            )
+
+def _require_sums_in_range(
+    format: DigitalFormat, targets: np.ndarray, mantissas: np.ndarray, exponent: int
+) -> None:
+    """Raise ValueError if all that can reach a neuron in one step could leave 64 bits."""
+    # Sums of magnitudes in float64 are right to 2^-40 of themselves; the bound leaves a factor of 8.
+    largest = np.bincount(targets, np.abs(mantissas), minlength=1).max()
+    most = float(largest) * format.largest_message * 2.0 ** max(exponent, 0)
+    if most > LARGEST_SUM or abs(exponent) > MOST_REGISTER_BITS:
+        raise ValueError(
+            f"weights times messages must sum to at most 2^60 in a step; got {most:.3g} with an exponent "
+            f"of {exponent}: use fewer bits for weights or messages, or a smaller threshold"
+        )
+
+
+def _rules(form: DigitalFormat, kept: int, exponent: int, message_shift: int) -> neurons.Rules:
+    """Return how a step of integers is done, as kernels take it; perfect neurons do not leak."""
+    return neurons.Rules(
+        kept=kept,
+        leak=0,
+        decay_bits=form.decay_bits,
+        decay_rounding=ROUNDINGS[form.decay_rounding],
+        exponent=exponent,
+        input_rounding=ROUNDINGS[form.input_rounding],
+        least_potential=-(2 ** (form.potential_bits - 1)),
+        largest_potential=2 ** (form.potential_bits - 1) - 1,
+        potential_wraps=form.potential_overflow == "wrap",
+        least_current=-(2 ** (form.current_bits - 1)),
+        largest_current=2 ** (form.current_bits - 1) - 1,
+        current_wraps=form.current_overflow == "wrap",
+        largest_message=form.largest_message,
+        is_graded=form.graded,
+        message_shift=message_shift,
+        subtract=form.reset == "subtract",
+        least_drive=float(form.bias.smallest),
+        largest_drive=float(form.bias.largest),
+        drive_exponent=-1 if form.bias.exponent is None else form.bias.exponent,
+        drive_rounding=ROUNDINGS[form.bias.rounding],
+        lowest_drive=math.inf if form.lowest_drive is None else form.lowest_drive,
+    )
 
 
 def _checked_delays(delays: ArrayLike | None, n_neurons: int, format: DigitalFormat) -> np.ndarray:
@@ -268,9 +274,32 @@ def _rows(network: SpikingNetwork) -> sparse.csr_array:
     return sparse.csr_array((entries.data[kept], pairs), shape=entries.shape)
 
 
-def _quantised(format: FixedPoint, values: np.ndarray, seed: int) -> FixedPointArray:
-    if len(values):
-        return format.quantise(values, rng=seed)
-    exponent = 0 if format.exponent is None else format.exponent
-    empty = np.zeros(0, dtype=np.int64)
-    return FixedPointArray(mantissas=empty, exponent=exponent, n_saturated=0, format=format)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Registers(Value, Described):
+    """The integers of a run: `SimulationResult.registers`.
+
+    Attributes
+    ----------
+    network : DigitalNetwork
+        The network that ran.
+    membrane_potential, synaptic_current : ndarray of int, shape (n_neurons,)
+        The registers at the end; ``result.state`` has them in the units of the real network.
+    messages : ndarray of int, shape (n_neurons,)
+        The sum of each neuron's messages.
+    spike_messages : ndarray of int, shape (n_spikes,), or None
+        The number in each message, if spikes were recorded.
+    saturations : ndarray of int, shape (n_neurons, 4)
+        Steps in which a register was too narrow: the potential below and above what it holds, the synaptic
+        current, and the message.  It then saturated, or wrapped around.  The potential of a neuron that is
+        driven downwards comes to the lower end, and stays.  Messages of one bit, unless they are graded, say
+        that a neuron fired, and are not counted.
+    """
+
+    network: DigitalNetwork = field(repr=False)
+    membrane_potential: np.ndarray
+    synaptic_current: np.ndarray
+    messages: np.ndarray
+    spike_messages: np.ndarray | None = field(repr=False)
+    saturations: np.ndarray
+
+    _shown: ClassVar = ("messages", "saturations")

@@ -103,7 +103,7 @@ def to_nir(
     synapses: dict[tuple[str, str], Any]
     weights: Any = network.weights
     is_grid = isinstance(weights, StencilWeights) and populations is None
-    bias = network.soma_bias.reshape(-1, weights.layout[-1])
+    bias = network.soma_bias.reshape(-1, getattr(weights, "n_channels", network.n_neurons))
     is_uniform = bool((bias == bias[0]).all())
     if input_weights is None and is_grid and is_uniform:
         input_weights = InputConvolution(np.zeros((weights.n_channels, 1, 1, 1)), weights.grid_shape, 1)
@@ -317,8 +317,9 @@ def _convolutions(
 ) -> tuple[Any, Any, Any]:
     """Return shape of the input, drive and weights of a network on a grid; NIR has the channels first."""
     weights: Any = network.weights
-    bias = network.soma_bias.reshape(weights.layout)[0, 0] / time_constant
-    threshold = np.ascontiguousarray(network.firing_threshold.reshape(weights.layout).transpose(2, 0, 1))
+    layout = *weights.grid_shape, weights.n_channels
+    bias = network.soma_bias.reshape(layout)[0, 0] / time_constant
+    threshold = np.ascontiguousarray(network.firing_threshold.reshape(layout).transpose(2, 0, 1))
 
     def convolution(kernels: np.ndarray, grid: Any, bias: Any, stride: int, padding: Any) -> Any:
         # NIR 1.0.8 takes the rows of a kernel for its columns where it infers the shape of what comes out,

@@ -29,7 +29,7 @@ from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, checked
 from snn.digital.format import DigitalFormat
-from snn.digital.network import DigitalNetwork
+from snn.digital.network import DigitalNetwork, integer_drive
 
 MOST_LANES = 256
 LARGEST_MEMORY = 2**22  # words of the largest memory of a lane
@@ -77,11 +77,12 @@ class CoreLayout(Value, Described):
         network, lanes, n_groups = self.network, self.lanes, self.n_groups
         if lanes & (lanes - 1) or lanes > MOST_LANES:
             raise ValueError(f"lanes must be a power of two, at most {MOST_LANES}; got {lanes}")
-        if not network.weights.mantissas.any():
+        starts, all_targets, mantissas, _ = network.synapses
+        if not mantissas.any():
             raise ValueError("network must have a weight that is not zero, to be a core; got none")
-        sources = np.repeat(np.arange(network.n_neurons), np.diff(network.starts))
-        kept = network.weights.mantissas != 0
-        sources, targets = sources[kept], network.targets[kept]
+        sources = np.repeat(np.arange(network.n_neurons), np.diff(starts))
+        kept = mantissas != 0
+        sources, targets = sources[kept], all_targets[kept]
         # Words that are not all zero; a row of all words has one for each group.
         places = sources * n_groups + targets // lanes
         positions, n_all = np.unique(places), network.n_neurons * n_groups
@@ -95,9 +96,10 @@ class CoreLayout(Value, Described):
         if largest > LARGEST_MEMORY:
             raise ValueError(f"network must need at most 2^22 words in a memory of a core; got {largest:,}")
         words = np.zeros((len(positions), lanes), dtype=np.int64)
-        words[np.searchsorted(positions, places), targets % lanes] = network.weights.mantissas[kept]
-        amounts, half = network.drive(network.network.soma_bias), 2 ** (self.format.potential_bits - 1)
-        drive = amounts.mantissas << amounts.exponent
+        words[np.searchsorted(positions, places), targets % lanes] = mantissas[kept]
+        amounts = integer_drive(network, network.network.soma_bias)
+        half = 2 ** (self.format.potential_bits - 1)
+        drive = amounts.values << amounts.exponent
         if drive.min() < -half or drive.max() >= half:
             raise ValueError(
                 f"drive of network must fit into the {self.format.potential_bits} bits of the potential; got "
@@ -120,7 +122,7 @@ class CoreLayout(Value, Described):
     @property
     def n_slots(self) -> int:
         """Steps for which arriving input is kept: the longest delay, and one."""
-        return int(self.network.delays.max()) + 1
+        return int(self.network.synapses.delays.max()) + 1
 
     @property
     def pending_range(self) -> range:
@@ -236,7 +238,7 @@ class Lane(wiring.Component):
         m.d.comb += [x.addr.eq(Mux(order.update, place, target_place)), w.addr.eq(order.word)]
 
         # The step of a neuron.  Cycle 0 gives addresses; cycle 1 has the numbers, and rounds what arrives.
-        exponent = layout.network.weights.exponent
+        exponent = layout.network.rules.exponent
         arriving = self._delayed(
             x.data.shift_left(exponent) if exponent >= 0 else quotient(x.data, -exponent, form.input_rounding)
         )
@@ -249,7 +251,7 @@ class Lane(wiring.Component):
         potential, below, above = fitted(
             self._delayed(v.data + b.data, 2) + current, form.potential_bits, form.potential_overflow
         )
-        kept = self._delayed(current * (2**form.decay_bits - layout.network.decay))
+        kept = self._delayed(current * layout.network.rules.kept)
         # Cycle 4: messages, a bit a cycle.
         potential, message, message_is_narrow = self._fire(self._delayed(potential))
         since = self.latency - 3
@@ -310,10 +312,10 @@ class Lane(wiring.Component):
         form, thresholds, bits = self.layout.format, self._thresholds(4), len(potential)
         if form.graded:
             fires = potential >= next(thresholds)
-            said = potential.shift_right(self.layout.network.message_shift).as_unsigned()
+            said = potential.shift_right(self.layout.network.rules.message_shift).as_unsigned()
             narrow = fires & (said > form.largest_message)
             message = Mux(fires, Mux(narrow, form.largest_message, said), 0)[: form.message_bits]
-            left = potential - message.shift_left(self.layout.network.message_shift)
+            left = potential - message.shift_left(self.layout.network.rules.message_shift)
             left = Mux(fires, 0, potential) if form.reset == "zero" else left[:bits].as_signed()
             return self._delayed(left), self._delayed(message), self._delayed(narrow)
         message = Const(0, 0)
@@ -398,7 +400,7 @@ class Core(wiring.Component):
         target, target_slot = Signal.like(order.target), Signal.like(order.target_slot)
         factor = Signal.like(order.factor)
         row = data.StructLayout({"begin": len(end), "end": len(end), "delay": len(target_slot)})
-        bounds = zip(layout.rows[:-1], layout.rows[1:], layout.network.delays, strict=True)
+        bounds = zip(layout.rows[:-1], layout.rows[1:], layout.network.synapses.delays, strict=True)
         rows = [{"begin": int(a), "end": int(b), "delay": int(d)} for a, b, d in bounds]
         read_row = memory_of(m, "rows", row, len(rows), rows).read_port()
         m.d.comb += [

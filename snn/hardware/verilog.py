@@ -13,8 +13,8 @@ from amaranth.back import verilog
 from snn.base import checks
 from snn.digital.network import DigitalNetwork
 from snn.hardware.core import STEP_BITS, Action, Core, CoreLayout
-from snn.run.clock import Clock
 from snn.run.simulate import simulate
+from snn.run.time import Clock
 
 NAME = "snn_core"
 
@@ -207,12 +207,12 @@ def _header(core: Core) -> str:
     layout, network, form = core.layout, core.layout.network, core.layout.format
     constants = {
         "N_NEURONS": network.n_neurons,
-        "N_WEIGHTS": len(network.targets),
+        "N_WEIGHTS": len(network.synapses.targets),
         "N_SLOTS": layout.n_slots,
-        "DECAY": network.decay,
-        "EXPONENT": network.weights.exponent,
+        "DECAY": 2**form.decay_bits - network.rules.kept,
+        "EXPONENT": network.rules.exponent,
         "LARGEST_MESSAGE": form.largest_message,
-        "MESSAGE_SHIFT": network.message_shift,
+        "MESSAGE_SHIFT": network.rules.message_shift,
     }
     for name, value in vars(form).items():
         if isinstance(value, str):  # such as RESET_SUBTRACT
@@ -228,10 +228,10 @@ def _header(core: Core) -> str:
     arrays = {
         "thresholds": network.firing_threshold,
         "drives": layout.drive,
-        "delays": network.delays,
-        "row_starts": network.starts,
-        "targets": network.targets,
-        "weights": network.weights.mantissas,
+        "delays": network.synapses.delays,
+        "row_starts": network.synapses.starts,
+        "targets": network.synapses.targets,
+        "weights": network.synapses.weights,
     }
     defines = "\n".join(f"#define {NAME.upper()}_{name} {value}" for name, value in constants.items())
     return HEADER.format(

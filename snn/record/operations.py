@@ -113,7 +113,7 @@ def footprint(network: SpikingNetwork) -> int:
     network : SpikingNetwork
         The network.
     """
-    stored = [part for part in network.weights.kernel_form() if isinstance(part, np.ndarray)]
+    stored = [part for part in network.weights.kernel_form if isinstance(part, np.ndarray)]
     state = 2 * network.n_neurons * np.dtype(np.float64).itemsize
     arrays = [*stored, network.soma_bias, network.firing_threshold]
     return sum(array.nbytes for array in arrays) + state

@@ -145,7 +145,7 @@ class Record(Value, Drawn):
         amounts = _charges_per_weight(spikes, k, since, time)
         fired = np.flatnonzero(amounts)
         source_charge = np.zeros(network.n_neurons)
-        source_charge[fired] = amounts[fired] * network.weights.column(neuron, fired)
+        source_charge[fired] = amounts[fired] * network.weights._column(neuron, fired)
         drive = drive_charge(self.stimulus, np.array([since, time]), network.soma_bias)
         charges = {"bias": drive[1, neuron]}
         if not len(own):

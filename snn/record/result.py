@@ -9,7 +9,7 @@ import numpy as np
 
 from snn.base.describe import Drawn
 from snn.base.value import Value, cached_property
-from snn.digital.registers import Registers
+from snn.digital.network import Registers
 from snn.network import NetworkState, SpikingNetwork
 from snn.record.operations import OperationCounts
 from snn.record.record import Record
@@ -110,10 +110,12 @@ class SimulationResult(Value, Drawn):
         Deliveries of input spikes are synaptic operations too; a weight of integers that is rounded to zero
         is none.
         """
+        fired = np.flatnonzero(self.spike_counts)
         if self.registers is None:
-            deliveries = int(self.network.weights.n_deliveries(self.spike_counts))
+            degrees = self.network.weights.out_degrees(fired)
         else:
-            deliveries = int(self.spike_counts @ self.registers.network.out_degree)
+            degrees = self.registers.network.out_degree[fired]
+        deliveries = int(self.spike_counts[fired] @ degrees)
         n_neurons = self.network.n_neurons
         return OperationCounts(
             spikes=self.n_spikes,

@@ -148,8 +148,9 @@ class SpikeTrain(Value, Drawn):
         """
         start, stop = self._interval(start, stop)
         first, last = np.searchsorted(self.times, [start, stop], side="right")
-        moments = window_moments(self.times[first:last] - start, self.neurons[first:last], self.n_neurons)
-        return smooth_rate_of_moments(moments, stop - start)
+        times, neurons = self.times[first:last] - start, self.neurons[first:last]
+        sums = [np.bincount(neurons, times**power, minlength=self.n_neurons) for power in POWERS]
+        return smooth_rate_of_moments(np.stack(sums, axis=-1), stop - start)
 
     def _interval(self, start: float | None, stop: float | None) -> tuple[float, float]:
         start = self.start if start is None else checks.real_number("start", start)
@@ -197,14 +198,8 @@ def cumulative_counts(
     return np.cumsum(counts, axis=0)
 
 
-def window_moments(times: np.ndarray, neurons: np.ndarray, n_neurons: int) -> np.ndarray:
-    """Return the sums of t^2, t^3 and t^4 over the spike times of each neuron, shape (n_neurons, 3)."""
-    sums = [np.bincount(neurons, weights=times**power, minlength=n_neurons) for power in POWERS]
-    return np.stack(sums, axis=-1)
-
-
 def smooth_rate_of_moments(moments: np.ndarray, duration: float | np.ndarray) -> np.ndarray:
-    """Return rates through the smooth window from `window_moments`, shape (..., n_neurons, 3) and (...)."""
+    """Return smooth rates from sums of t^2, t^3 and t^4, shape (..., n_neurons, 3), and durations, (...)."""
     # With M_p the sum of t^p over a neuron's spikes and T the duration (docs/theory.md, section 4):
     #     a = 1/T sum_k w(t_k / T) = 30/T (M_2 / T^2 - 2 M_3 / T^3 + M_4 / T^4)      w(s) = 30 s^2 (1 - s)^2
     duration = np.asarray(duration, dtype=np.float64)

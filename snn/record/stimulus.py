@@ -19,11 +19,12 @@ from snn.weights.sparse import checked_rows
 CURRENT, DRIVE = "current", "drive"
 
 
-def _input_weights(name: str, value: Any) -> np.ndarray | sparse.csr_array:
-    """Return weights of sources as an array or as compressed rows, checked."""
-    if sparse.issparse(value):
-        return checked_rows(name, value)
-    return checks.real_array(name, value, shape=(None, None), meaning="one row a source, one column a neuron")
+def _input_weights(name: str, value: Any) -> sparse.csr_array:
+    """Return weights of sources as compressed rows, checked."""
+    if not sparse.issparse(value):
+        meaning = "one row a source, one column a neuron"
+        value = sparse.csr_array(checks.real_array(name, value, shape=(None, None), meaning=meaning))
+    return checked_rows(name, value)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -73,7 +74,7 @@ class Stimulus(Value, Described):
         default=None,
     )
     spikes: SpikeTrain | None = checked(require_record, default=None)
-    weights: Any = checked(_input_weights, default=None)  # an array, or a csr_array
+    weights: Any = checked(_input_weights, default=None)  # a csr_array once it is in
     onto: str = checked(checks.one_of, (CURRENT, DRIVE), default=CURRENT)
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
@@ -205,24 +206,30 @@ def n_deliveries(stimulus: Stimulus | None) -> int:
     """Return how often an input spike reaches a neuron by a weight that is not zero."""
     if stimulus is None or stimulus.spikes is None:
         return 0
-    targets = np.bincount((stimulus.weights != 0).nonzero()[0], minlength=stimulus.spikes.n_neurons)
-    return int(stimulus.spikes.counts() @ targets)
+    return int(stimulus.spikes.counts() @ np.diff(stimulus.weights.indptr))
 
 
-def require_fitting(stimulus: Stimulus, network: SpikingNetwork) -> None:
-    """Raise an error unless a stimulus is one for a network."""
+def require_fitting(
+    stimulus: Stimulus, network: SpikingNetwork, start: float = -np.inf, stop: float = np.inf
+) -> None:
+    """Raise an error unless a stimulus is one for a network, in a run from `start` to `stop`."""
     checks.instance_of("stimulus", stimulus, Stimulus)
     if stimulus.n_neurons != network.n_neurons:
         raise ValueError(
             f"stimulus is for {stimulus.n_neurons} neurons but the network has {network.n_neurons}"
         )
-
-
-def largest_magnitudes(stimulus: Stimulus) -> np.ndarray:
-    """Return the largest drive, or weight, that each neuron gets at once, shape (n_neurons,)."""
-    amounts = [amount for amount in (stimulus.drive, stimulus.weights) if amount is not None]
-    largest = [abs(amount).max(axis=0) for amount in amounts]
-    return np.max([part.toarray().ravel() if sparse.issparse(part) else part for part in largest], axis=0)
+    times = stimulus.times
+    if len(times) and not start <= times[0] <= times[-1] <= stop:
+        raise ValueError(
+            f"stimulus must have its changes in the time of the run, from {start} to {stop}; got changes "
+            f"from {times[0]} to {times[-1]}: cut it with stimulus.between"
+        )
+    largest = np.zeros(network.n_neurons)
+    if stimulus.drive is not None:
+        largest = np.abs(stimulus.drive).max(axis=0)
+    if stimulus.spikes is not None:
+        np.maximum.at(largest, stimulus.weights.indices, np.abs(stimulus.weights.data))
+    checks.require_ratio("drives and weights of stimulus", largest, network.firing_threshold)
 
 
 def excitation(stimulus: Stimulus, duration: float, soma_bias: np.ndarray) -> np.ndarray:

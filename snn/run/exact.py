@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snn._kernels import run_state, simulation
+from snn._kernels.forms import targets_per_source
 from snn._kernels.run_state import Neurons
 from snn._kernels.stops import Stops
 from snn._kernels.workspace import overshoot
 from snn.base import checks
-from snn.base.value import Value, checked
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
-from snn.run.run import NO_SPIKES, Run, Spikes, Time
+from snn.run.run import NO_SPIKES, Run, Spikes
+
+if TYPE_CHECKING:
+    from snn.run.time import Exact
 
 LEAST_WORK_PER_CALL, MOST_WORK_PER_CALL = 16, 65_536
 """Spikes and windows after which a call to the kernel ends."""
@@ -55,7 +57,7 @@ class ExactRun(Run):
         state: NetworkState | Run | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(how, network, soma_bias, state, **options)
+        super().__init__(network, soma_bias, state, **options)
         shape = soma_bias.shape
         n_neurons = shape[1]
         drift = soma_bias.copy()
@@ -82,16 +84,14 @@ class ExactRun(Run):
             self._states["largest_burst"] = LARGEST_BURST + SPIKES_PER_NEURON * n_neurons
             self._states["burst_rate"] = BURST_RATE + SPIKES_PER_NEURON * n_neurons
         self._first_states = self._states.copy()
-        weights = network.weights
-        work_per_spike = weights.work_per_spike
-        self._form = weights.kernel_form()
-        self._usual = simulation.settings_of(self._form, n_neurons, work_per_spike, screening=how.screening)
+        self._form = network.weights.kernel_form
+        self._usual = simulation.settings_of(self._form, n_neurons, screening=how.screening)
         # Those of the present calls of the kernel, which may go from spike to spike.
         self._settings, self._is_stepping = self._usual, False
         # Copies at the end of the active ones that wait for a row of weights.
         self._n_waiting = 0
         self._memory = simulation.new_memory(self._form, n_neurons, self._usual)
-        work = int(self._updates_per_call / max(work_per_spike, 1.0))
+        work = int(self._updates_per_call / max(targets_per_source(self._form, n_neurons), 1.0))
         self._work_per_call = min(max(work, LEAST_WORK_PER_CALL), MOST_WORK_PER_CALL)
         self._most_per_call = self._work_per_call + overshoot(n_neurons, self._usual)
 
@@ -117,50 +117,16 @@ class ExactRun(Run):
 
     def step(self) -> Spikes:
         """Advance the only copy to its next spike; return those of that instant, none if there are none."""
-        ahead = FIRST_LOOK
-        self._is_stepping = True
-        try:
-            while not self._is_silent():
-                time = float(self.time[0]) + ahead
-                if time == np.inf:  # nor will there be one within the range of numbers
-                    break
-                spikes = self.advance(time, max_spikes=0, record=True)
-                if len(spikes.times):
-                    return spikes
-                ahead *= 2.0
-        finally:
-            self._is_stepping = False
+        ahead, self._is_stepping = FIRST_LOOK, True
+        while not self._is_silent():
+            time = float(self.time[0]) + ahead
+            if time == np.inf:  # nor will there be one within the range of numbers
+                break
+            spikes = self.advance(time, max_spikes=0, record=True)
+            if len(spikes.times):
+                return spikes
+            ahead *= 2.0
         return NO_SPIKES
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Memory of the kernel has views of itself, and is as new after each call.
-        return self.__dict__ | {"_memory": None}
-
-    def copy(self) -> ExactRun:
-        """Return a run that goes on from here by itself; the two must not run at the same time."""
-        other = object.__new__(type(self))
-        vars(other).update(self.__getstate__())
-        other._memory = self._memory
-        other.soma_bias = self.soma_bias.copy()
-        other._states = self._states.copy()
-        other._is_lost = self._is_lost.copy()
-        other._first_potential = self._first_potential.copy()
-        if self._first_counts is not None:
-            other._first_counts = self._first_counts.copy()
-        neurons = {name: getattr(self._neurons, name).copy() for name in CHANGING}
-        other._neurons = self._neurons._replace(**neurons)
-        other.membrane_potential, other.synaptic_current = neurons["potential"], neurons["current"]
-        other.spike_counts, other.window_moments = neurons["spike_counts"], neurons["moments"]
-        other._link()
-        return other
-
-    def _link(self) -> None:
-        self._neurons = self._neurons._replace(
-            bias=checks.read_only(self.soma_bias), threshold=checks.read_only(self.network.firing_threshold)
-        )
-        self._form = self.network.weights.kernel_form()
-        if self._memory is None:
-            self._memory = simulation.new_memory(self._form, self.soma_bias.shape[1], self._usual)
 
     def renew(self) -> None:
         """Forget all that copies did, before they start again, so that they run as those of a new run."""
@@ -168,11 +134,6 @@ class ExactRun(Run):
         self._is_lost.fill(False)
         self._states.view(np.uint8)[:] = self._first_states.view(np.uint8)
         self._first_counts, self.n_emitted = None, 0
-
-    def require_valid(self) -> None:
-        """As `Run`; copies of a run that gives up are valid."""
-        if not self._gives_up:
-            super().require_valid()
 
     def _is_silent(self) -> bool:
         """Whether no neuron of the only copy will ever fire, whatever the time."""
@@ -257,24 +218,4 @@ class ExactRun(Run):
         weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=at_most, priority=nearness)
         if self._checks_weights:
             require_moderate_weights(weights, neurons.threshold)
-        self._form = weights.kernel_form()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exact(Value, Time[ExactRun]):
-    """Time without steps: potentials and currents follow a closed form, and spike times are its roots.
-
-    Parameters
-    ----------
-    screening : bool, default True
-        Let an active set of neurons be integrated spike by spike and the others be screened, where that pays.
-        Without, all neurons are integrated: the same spikes to rounding.
-    """
-
-    screening: bool = checked(checks.flag, default=True)
-
-    def start(
-        self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
-    ) -> ExactRun:
-        """As `Time.start`."""
-        return ExactRun(self, network, soma_bias, state, **options)
+        self._form = weights.kernel_form

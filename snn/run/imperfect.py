@@ -116,11 +116,6 @@ class Imperfections(Value):
         if self.seed > LARGEST_SEED:
             raise ValueError(f"seed must be at most 2^63 - 1; got {self.seed}")
 
-    @property
-    def longest_delay(self) -> float:
-        """The longest delay of a synapse."""
-        return float(self.delays.max())
-
     def mismatched(self, network: RunnableNetwork) -> SpikingNetwork:
         """Return the network as a chip with this seed has it, with its thresholds and weights mismatched.
 
@@ -179,8 +174,9 @@ def require_fit(imperfections: Imperfections, n_neurons: int, time_step: float) 
             f"delays must be one number, one for each of {n_neurons} neurons, or one for each synapse, "
             f"({n_neurons}, {n_neurons}); got shape {shape}"
         )
-    if imperfections.longest_delay > MOST_DELAY_STEPS * time_step:
+    longest = float(imperfections.delays.max())
+    if longest > MOST_DELAY_STEPS * time_step:
         raise ValueError(
             f"delays must be at most {MOST_DELAY_STEPS:,} steps, {MOST_DELAY_STEPS * time_step:g}; got "
-            f"{imperfections.longest_delay:g}"
+            f"{longest:g}"
         )

@@ -6,17 +6,18 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from snn._kernels import run_state
-from snn.digital.network import DigitalNetwork
-from snn.digital.registers import Registers
-from snn.network import NetworkState, RunnableNetwork
-from snn.record.stimulus import Stimulus
-from snn.run.changes import stops_of
+from snn._kernels.neurons import MOST_AT_ONCE
+from snn._kernels.stops import Stops
+from snn.base import checks
+from snn.digital.network import DigitalNetwork, Registers
+from snn.network import NetworkState, RunnableNetwork, state_of
+from snn.record.stimulus import CURRENT, DRIVE, Stimulus
 
 UPDATES_PER_CALL = 30_000_000
 """Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a
@@ -24,31 +25,44 @@ progress bar work in between."""
 LARGEST_GROWN_RATIO = 2.0**46
 """Largest synaptic current, in firing thresholds.  Above it, rounding decides which neurons fire."""
 
-ROUNDING_OF_POTENTIALS = 1e-9
-"""Shares of a threshold by which rounding may leave a potential above it."""
-
 NO_MOMENTS = np.empty((0, 0, 3))
 BAR_FORMAT = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
 NO_BAR = nullcontext()
+# Of the kernels' record of stops, which is read-only but for what they write.
+NO_NUMBERS, NO_DRIVES = checks.read_only(np.empty(0)), np.empty((0, 0))
+NO_INDICES = checks.read_only(np.empty(0, dtype=np.int64))
+NO_CHANGES = Stops(
+    times=NO_NUMBERS,
+    position=NO_INDICES,
+    instants=NO_NUMBERS,
+    changes=checks.read_only(np.zeros((1, 2), dtype=np.int64)),
+    drives=checks.read_only(NO_DRIVES),
+    soma_bias=NO_DRIVES,
+    sources=NO_INDICES,
+    is_onto_drive=False,
+    starts=NO_INDICES,
+    targets=NO_INDICES,
+    weights=NO_NUMBERS,
+)[2:]
 
 
 class Spikes(NamedTuple):
     """Spikes of a call of `Run.advance`, copy by copy."""
 
-    times: np.ndarray
-    """Since each copy was started."""
+    times: np.ndarray  # since each copy was started
     neurons: np.ndarray
-    messages: np.ndarray | None = None
-    """What each spike of a digital run says; None of other runs."""
+    messages: np.ndarray | None = None  # what each spike of a digital run says; None of other runs
 
 
 NO_SPIKES = Spikes(np.empty(0), np.empty(0, dtype=np.int64))
 
 
 class Run(ABC):
-    """Copies of one network, each with its own drive, advanced together: what `Time.start` makes."""
+    """Copies of one network, each with its own drive, advanced together; made by `snn.run.time.start_run`."""
 
     time_step = 0.0
+    # In which ways neurons depart from the equations of `SpikingNetwork`, such as "leak, delays".
+    departures = ""
     # The charge that a spike brings in all, in units of its weight.
     gain = 1.0
     # Synaptic current at the beginning of a step, for one unit of the currents of constant rates, W^T r.
@@ -58,7 +72,6 @@ class Run(ABC):
 
     def __init__(
         self,
-        how: Time[Any],
         network: RunnableNetwork,
         soma_bias: np.ndarray,
         state: NetworkState | Run | None = None,
@@ -140,7 +153,7 @@ class Run(ABC):
         recorded: list[Spikes] = []
         n_spikes, is_stopped = 0, False
         with tqdm(total=until, unit="tau", bar_format=BAR_FORMAT) if progress else NO_BAR as bar:
-            stops, position = stops_of(self, until, stimulus, origin), 0
+            stops, position = self._stops(until, stimulus, origin), 0
             while position < len(active) and n_spikes <= most and not is_stopped:
                 position, n_new, n_entries = self._call(active, position, stops, most - n_spikes, buffer)
                 n_spikes += n_new
@@ -151,7 +164,38 @@ class Run(ABC):
                     bar.update(float(self.time[active].min()) - bar.n)
                 is_stopped = stop_when is not None and stop_when()
         self.n_emitted = n_spikes
-        return _joined(recorded) if recorded else NO_SPIKES
+        if len(recorded) < 2:
+            return recorded[0] if recorded else NO_SPIKES
+        columns = [column for column in zip(*recorded, strict=True) if column[0] is not None]
+        return Spikes(*map(np.concatenate, columns))
+
+    def _stops(self, until: float | np.ndarray, stimulus: Stimulus | None, origin: float) -> Stops:
+        """Return where copies stop, and what a stimulus changes on the way, as kernels read it."""
+        n_copies = len(self.soma_bias)
+        times = np.empty(n_copies)
+        times[:] = until
+        stops = Stops(times, np.zeros(n_copies, dtype=np.int64), *NO_CHANGES)
+        if stimulus is None:
+            return stops
+        drives, spikes = stimulus.drive_times, stimulus.spikes
+        drive_instants = self.instants_of((NO_NUMBERS if drives is None else drives) - origin)
+        spike_instants = self.instants_of((NO_NUMBERS if spikes is None else spikes.times) - origin)
+        instants = np.unique(np.concatenate([drive_instants, spike_instants]))
+        # Of the drives of one step of a clock, the last one holds.
+        rows = np.searchsorted(drive_instants, instants, side="right") - 1
+        changes = np.zeros((len(instants) + 1, 2), dtype=np.int64)
+        changes[:-1, 0] = np.where(np.diff(rows, prepend=-1) > 0, rows, -1)
+        changes[1:, 1] = np.searchsorted(spike_instants, instants, side="right")
+        changed: dict[str, Any] = {"instants": instants, "changes": changes}
+        if stimulus.drive is not None:
+            changed["drives"] = np.ascontiguousarray(stimulus.drive)
+        if spikes is not None:
+            weights = self.input_weights(stimulus) if stimulus.onto == CURRENT else stimulus.weights
+            changed |= {"sources": spikes.neurons, "starts": weights.indptr, "targets": weights.indices}
+            changed["weights"] = weights.data
+        changed = {name: checks.read_only(array) for name, array in changed.items()}
+        is_onto_drive = spikes is not None and stimulus.onto == DRIVE
+        return stops._replace(soma_bias=self.soma_bias, is_onto_drive=is_onto_drive, **changed)
 
     def instants_of(self, times: np.ndarray) -> np.ndarray:
         """Return when changes at these times since the start act: at once, or at the end of a step."""
@@ -165,7 +209,7 @@ class Run(ABC):
             position, _, _ = self._call(active, position, stops(), sys.maxsize, buffer)
 
     def input_weights(self, stimulus: Stimulus) -> Any:
-        """Return the weights of input spikes as this run takes them, shape (n_sources, n_neurons)."""
+        """Return the weights of input spikes as this run takes them, compressed rows, one for each source."""
         return stimulus.weights
 
     def registers(self, spike_messages: np.ndarray | None) -> Registers | None:
@@ -183,26 +227,25 @@ class Run(ABC):
         self._restart(copies)
         self._first_potential[rows] = self.membrane_potential[rows]
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._link()
-
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
         """Return the state of one copy, whose numbers are in range."""
-        potential, threshold = self.membrane_potential[copy], self.network.firing_threshold
-        # Rounding may leave a neuron that is about to fire a little above its threshold; one that was
-        # refractory is further above, and that is its state.
-        is_rounding = potential <= threshold * (1.0 + ROUNDING_OF_POTENTIALS)
-        return NetworkState.unchecked(
-            np.where(is_rounding, np.minimum(potential, threshold), potential),
+        # Rounding may leave a neuron that is about to fire a little above its threshold.
+        return state_of(
+            np.minimum(self.membrane_potential[copy], self.network.firing_threshold),
             self.synaptic_current[copy].copy(),
             float(self.time[copy]) if time is None else time,
         )
 
     def require_valid(self) -> None:
-        """Raise an error if potentials or currents are no longer reliable."""
+        """Raise an error if potentials or currents are no longer reliable.
+
+        Registers, and copies of a run that gives up, are valid.
+        """
+        if self._gives_up or self.integers is not None:
+            return
+        threshold = self.network.firing_threshold
         is_finite, is_moderate = run_state.in_range(
-            self.membrane_potential, self.synaptic_current, self.network.firing_threshold, LARGEST_GROWN_RATIO
+            self.membrane_potential, self.synaptic_current, threshold, LARGEST_GROWN_RATIO
         )
         if not is_finite:
             raise OverflowError(
@@ -212,6 +255,13 @@ class Run(ABC):
             raise OverflowError(
                 f"currents of the network have grown beyond {LARGEST_GROWN_RATIO:.1g} firing thresholds, "
                 "where rounding decides which neurons fire"
+            )
+        if self.is_lost.any():
+            is_late = (self.membrane_potential > threshold).any(axis=0)
+            raise ValueError(
+                f"time_step must be so short that no neuron has to fire more than {MOST_AT_ONCE:,.0f} times "
+                f"in a step; got {self.time_step}, too long for neuron {int(np.argmax(is_late))}: "
+                "docs/theory.md, section 7.2"
             )
 
     # What a kind of run supplies, besides `time`, and `filtered_spikes` where it keeps them.
@@ -231,9 +281,6 @@ class Run(ABC):
     def _recorded(self, buffer: Any, n_entries: int) -> Spikes:
         """Return a copy of the spikes in the buffer."""
 
-    def _link(self) -> None:  # noqa: B027
-        """Have the kernel read drive, thresholds and weights of this run, and not those of another."""
-
     @abstractmethod
     def _restart(self, copies: np.ndarray) -> None:
         """Set all that changes, but for potentials and counts of spikes, to what it is at time zero."""
@@ -242,71 +289,3 @@ class Run(ABC):
         """Return the charge that resets took since the start: a threshold a spike."""
         counts = self.spike_counts if self._first_counts is None else self.spike_counts - self._first_counts
         return self.network.firing_threshold * counts
-
-
-def _joined(parts: list[Spikes]) -> Spikes:
-    if len(parts) == 1:
-        return parts[0]
-    messages = [part.messages for part in parts if part.messages is not None]
-    return Spikes(
-        np.concatenate([part.times for part in parts]),
-        np.concatenate([part.neurons for part in parts]),
-        np.concatenate(messages) if messages else None,
-    )
-
-
-R_co = TypeVar("R_co", bound=Run, covariant=True)
-
-
-class Time(ABC, Generic[R_co]):
-    """How time passes in a run of a network.
-
-    Attributes
-    ----------
-    time_step : float or None
-        Length of a step, in synaptic time constants; None of exact time.
-    is_digital : bool
-        Whether neurons are integers.
-    departures : str
-        In which ways neurons depart from the equations of `SpikingNetwork`, such as "leak, delays".
-    """
-
-    time_step: float | None = None
-    is_digital = False
-
-    @property
-    def departures(self) -> str:
-        """ "" unless a kind of time says otherwise."""
-        return ""
-
-    @abstractmethod
-    def start(
-        self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
-    ) -> R_co:
-        """Start copies of a network, each with its own drive.
-
-        Parameters
-        ----------
-        network, soma_bias, state, **options
-            As of `Run`; not checked.
-        """
-
-    def prepare(self, network: RunnableNetwork) -> Time[R_co]:
-        """Return a time that starts runs of one network faster; what takes long is done here, once.
-
-        Parameters
-        ----------
-        network : SpikingNetwork, or another with its weights and thresholds
-            The network of all runs to come.
-        """
-        return self
-
-    def end_of(self, duration: float) -> float:
-        """Return the time at which a run of this duration ends; it may differ from `duration` by rounding.
-
-        Parameters
-        ----------
-        duration : float
-            Positive.
-        """
-        return duration

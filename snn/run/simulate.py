@@ -11,10 +11,9 @@ from snn._kernels import run_state
 from snn.base import checks
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import RunawayError, SimulationResult
-from snn.record.spikes import SpikeTrain, window_moments
-from snn.record.stimulus import Stimulus, excitation, largest_magnitudes, require_fitting
-from snn.run.exact import Exact
-from snn.run.run import Run, Time
+from snn.record.spikes import SpikeTrain
+from snn.record.stimulus import Stimulus, excitation, require_fitting
+from snn.run.time import Exact, Time, end_of, require_time, start_run
 
 EXACT = Exact()
 
@@ -29,7 +28,7 @@ MOST_RECORDED = 20_000_000
 def simulate(
     network: SpikingNetwork,
     duration: float,
-    time: Time[Any] = EXACT,
+    time: Time = EXACT,
     *,
     state: NetworkState | None = None,
     stimulus: Stimulus | None = None,
@@ -48,8 +47,8 @@ def simulate(
         What to run.
     duration : float
         How long, in synaptic time constants; positive, and on a clock a whole number of steps.
-    time : Time, default Exact()
-        `Exact`, or a `Clock` with the length of its steps and what its neurons are: real numbers or integers,
+    time : Exact or Clock, default Exact()
+        Exact, or a clock with the length of its steps and what its neurons are: real numbers or integers,
         perfect or not.
     state : NetworkState, optional
         Where to start; by default at rest at time 0.  Integers are rounded to.
@@ -92,79 +91,76 @@ def simulate(
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
-    checks.instance_of("time", time, Time)
-    end = time.end_of(duration)
-    start = starting_state(network, state, is_exact=time.time_step is None)
-    if math.isinf(start.time + duration):
+    require_time("time", time)
+    start = starting_state(network, state, is_exact=isinstance(time, Exact))
+    stop = start.time + duration
+    if math.isinf(stop):
         raise ValueError(
             f"duration must end within the range of numbers; got {duration} from time {start.time} on"
         )
-    soma_bias = network.soma_bias[np.newaxis]
-    if stimulus is not None:
-        require_fitting_stimulus(network, stimulus, start.time, start.time + duration)
-        soma_bias = soma_bias.copy()
-    record_spikes, progress = checks.flag("record_spikes", record_spikes), checks.flag("progress", progress)
-    by_drive = spikes_by_drive(network, duration, start, stimulus)
-    max_spikes = spike_limit(max_spikes, by_drive, record=record_spikes)
-    run = time.start(network, soma_bias, state, window_moments=True, check_weights=True)
-    if run.network is not network:
-        network = run.network.with_soma_bias(network.soma_bias)
-    return advanced(
-        run, network, start, duration, end=end, origin=start.time, departures=time.departures,
-        stimulus=stimulus, record_spikes=record_spikes, max_spikes=max_spikes, by_drive=by_drive,
-        progress=progress,
+    return result_of(
+        network, duration, stop, time, state, start,
+        stimulus=stimulus, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress,
     )  # fmt: skip
 
 
-def advanced(
-    run: Run,
+def result_of(
     network: SpikingNetwork,
+    duration: float,
+    stop: float,
+    time: Time,
+    state: NetworkState | None,
     start: NetworkState,
-    until: float,
     *,
-    end: float,
-    origin: float,
-    departures: str = "",
     stimulus: Stimulus | None,
     record_spikes: bool,
-    max_spikes: int,
-    by_drive: float,
+    max_spikes: int | None,
     progress: bool,
 ) -> SimulationResult:
-    """Advance a run that began at `origin` from its state `start`; return what happened on the way.
-
-    It ends at `until`, a time since the origin, which on a clock is `end` but for rounding.
-    """
-    then, counts, charge = float(run.time[0]), run.spike_counts[0], 0.0
-    if then > 0.0:
-        counts, charge = counts.copy(), run.charge[0]
-    spikes = run.advance(
-        end, record=record_spikes, max_spikes=max_spikes, progress=progress, stimulus=stimulus, origin=origin
-    )
-    now, times = float(run.time[0]), spikes.times
-    if now == end != until:
-        now, times = until, np.minimum(times, until)
-    final, elapsed = run.state(time=origin + now), now - then
+    """Run a network from a state, which is `start` or None for rest, to time `stop`; return what happened."""
+    record_spikes, progress = checks.flag("record_spikes", record_spikes), checks.flag("progress", progress)
+    end = end_of(time, duration)
+    soma_bias = network.soma_bias
     if stimulus is not None:
-        changed = stimulus.times - origin
+        require_fitting(stimulus, network, start.time, stop)
+        soma_bias = excitation(stimulus, duration, soma_bias) / duration
+    by_drive = run_state.expected_spikes(
+        soma_bias, network.firing_threshold, start.synaptic_current, duration
+    )
+    max_spikes = _spike_limit(max_spikes, by_drive, record=record_spikes)
+    bias = network.soma_bias[np.newaxis] if stimulus is None else network.soma_bias[np.newaxis].copy()
+    run = start_run(time, network, bias, state, window_moments=True, check_weights=True)
+    that_ran: Any = run.network  # with mismatch, if there is any
+    if that_ran is not network:
+        network = that_ran.with_soma_bias(network.soma_bias)
+    spikes = run.advance(
+        end, record=record_spikes, max_spikes=max_spikes, progress=progress, stimulus=stimulus,
+        origin=start.time,
+    )  # fmt: skip
+    elapsed, times = float(run.time[0]), spikes.times
+    final = run.state(time=stop if elapsed == end else start.time + elapsed)
+    if elapsed == end != duration:
+        elapsed, times = duration, np.minimum(times, duration)
+    departures = run.departures
+    if stimulus is not None:
+        changed = stimulus.times - start.time
         if not np.allclose(run.instants_of(changed), changed, rtol=1e-12, atol=0.0):
             departures = ", ".join(filter(None, (departures, "changes between steps")))
     average_soma_current = network.soma_bias + start.synaptic_current
     if elapsed > 0.0:  # not a runaway within its first instant
-        average_soma_current = (run.charge[0] - charge) / elapsed
+        average_soma_current = run.charge[0] / elapsed
+    train = None
+    if record_spikes:
+        train = spike_train(start.time + times, spikes.neurons, start.time, final, departures)
     result = SimulationResult(
         network=network,
         duration=elapsed,
-        spike_counts=run.spike_counts[0] - counts if then > 0.0 else counts,
+        spike_counts=run.spike_counts[0],
         average_soma_current=average_soma_current,
-        window_moments=window_moments(times - then, spikes.neurons, network.n_neurons)
-        if then > 0.0
-        else run.window_moments[0],
+        window_moments=run.window_moments[0],
         start=start,
         state=final,
-        spikes=spike_train(origin + times, spikes.neurons, start.time, final, departures)
-        if record_spikes
-        else None,
+        spikes=train,
         n_steps=None if run.n_steps is None else int(run.n_steps[0]),
         stimulus=stimulus,
         registers=run.registers(spikes.messages if record_spikes else None),
@@ -190,33 +186,9 @@ def spike_train(
     )
 
 
-def spike_limit(max_spikes: int | None, by_drive: float, *, record: bool) -> int:
+def _spike_limit(max_spikes: int | None, by_drive: float, *, record: bool) -> int:
     """Return `max_spikes`, checked, or its default: far above what the drive alone can cause."""
     if max_spikes is not None:
         return checks.positive_integer("max_spikes", max_spikes)
     most = max(LEAST_SPIKE_LIMIT, math.ceil(min(SPIKE_LIMIT_FACTOR * by_drive, 1e18)))
     return min(most, MOST_RECORDED) if record else most
-
-
-def spikes_by_drive(
-    network: SpikingNetwork, duration: float, state: NetworkState, stimulus: Stimulus | None = None
-) -> float:
-    """Return how many spikes the drive, the currents of a state, and a stimulus could cause alone."""
-    soma_bias = network.soma_bias
-    if stimulus is not None:
-        soma_bias = excitation(stimulus, duration, soma_bias) / duration
-    return run_state.expected_spikes(soma_bias, network.firing_threshold, state.synaptic_current, duration)
-
-
-def require_fitting_stimulus(network: SpikingNetwork, stimulus: Stimulus, start: float, stop: float) -> None:
-    """Raise an error unless a stimulus is one for a network, in a run from `start` to `stop`."""
-    require_fitting(stimulus, network)
-    times = stimulus.times
-    if len(times) and not start <= times[0] <= times[-1] <= stop:
-        raise ValueError(
-            f"stimulus must have its changes in the time of the run, from {start} to {stop}; got changes "
-            f"from {times[0]} to {times[-1]}: cut it with stimulus.between"
-        )
-    checks.require_ratio(
-        "drives and weights of stimulus", largest_magnitudes(stimulus), network.firing_threshold
-    )

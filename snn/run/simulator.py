@@ -12,11 +12,11 @@ import numpy as np
 from snn.base import checks
 from snn.base.describe import Described, number
 from snn.network import NetworkState, SpikingNetwork, starting_state
-from snn.record.result import SimulationResult
+from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
-from snn.run.exact import Exact, ExactRun
-from snn.run.simulate import advanced, require_fitting_stimulus, spike_limit, spike_train, spikes_by_drive
+from snn.run.exact import ExactRun
+from snn.run.simulate import EXACT, result_of, spike_train
 from snn.weights import Weights, as_weights
 
 
@@ -46,17 +46,20 @@ class Simulator(Described):
     (2.5, array([1, 1]))
     """
 
+    # Between calls it is a network, its state and its counts of spikes, none of which is written to.
+
     def __init__(self, network: SpikingNetwork, state: NetworkState | None = None) -> None:
         checks.instance_of("network", network, SpikingNetwork)
-        self._begin(network, starting_state(network, state), np.zeros(network.n_neurons, dtype=np.int64))
+        self._go_on(network, starting_state(network, state), np.zeros(network.n_neurons, dtype=np.int64))
 
-    def _begin(self, network: SpikingNetwork, start: NetworkState, counts: np.ndarray) -> None:
-        self._network = network
-        self._origin = start.time
-        self._counts_before = counts
-        bias, options = network.soma_bias[np.newaxis].copy(), {"window_moments": True, "check_weights": True}
-        self._run = Exact().start(network, bias, start, **options)
-        self._next: tuple[ExactRun, SpikeTrain] | None = None
+    def _go_on(self, network: SpikingNetwork, state: NetworkState, spike_counts: np.ndarray) -> None:
+        self._network, self._state, self._spike_counts = network, state, checks.read_only(spike_counts)
+        # The run that looks for next spikes, and the time when it began; the next one, if it is known.
+        self._ahead: tuple[ExactRun, float] | None = None
+        self._next: tuple[SpikeTrain, NetworkState] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_ahead": None, "_next": None}
 
     def _facts(self) -> dict[str, str]:
         return {
@@ -64,9 +67,6 @@ class Simulator(Described):
             "spikes so far": number(int(self.spike_counts.sum())),
             **self.network._facts(),
         }
-
-    def __copy__(self) -> Simulator:
-        return deepcopy(self)
 
     @property
     def network(self) -> SpikingNetwork:
@@ -76,12 +76,12 @@ class Simulator(Described):
     @property
     def time(self) -> float:
         """Time now, in synaptic time constants."""
-        return self._origin + float(self._run.time[0])
+        return self._state.time
 
     @property
     def membrane_potential(self) -> np.ndarray:
         """Potentials now, shape (n_neurons,), read-only: assign others, whole, none above its threshold."""
-        return self.state().membrane_potential
+        return self._state.membrane_potential
 
     @membrane_potential.setter
     def membrane_potential(self, value: np.ndarray) -> None:
@@ -90,7 +90,7 @@ class Simulator(Described):
     @property
     def synaptic_current(self) -> np.ndarray:
         """Synaptic currents now, shape (n_neurons,), read-only: assign others, whole."""
-        return self.state().synaptic_current
+        return self._state.synaptic_current
 
     @synaptic_current.setter
     def synaptic_current(self, value: np.ndarray) -> None:
@@ -99,13 +99,13 @@ class Simulator(Described):
     def _replace(self, name: str, value: np.ndarray) -> None:
         """Go on from a state with other potentials or currents."""
         changed: Any = {name: checks.real_array(name, value, shape=(self._network.n_neurons,))}
-        state = starting_state(self._network, replace(self.state(), **changed))
-        self._begin(self._network, state, self.spike_counts)
+        state = starting_state(self._network, replace(self._state, **changed))
+        self._go_on(self._network, state, self._spike_counts)
 
     @property
     def spike_counts(self) -> np.ndarray:
-        """Spikes of each neuron since the simulator was made, shape (n_neurons,)."""
-        return self._counts_before + self._run.spike_counts[0]
+        """Spikes of each neuron since the simulator was made, shape (n_neurons,), read-only."""
+        return self._spike_counts
 
     @property
     def soma_bias(self) -> np.ndarray:
@@ -117,7 +117,7 @@ class Simulator(Described):
         checked = self._network.with_soma_bias(value).soma_bias
         # A copy, because the caller may change the array later.
         network = self._network.with_soma_bias(checked.copy())
-        self._begin(network, self.state(), self.spike_counts)
+        self._go_on(network, self._state, self._spike_counts)
 
     @property
     def weights(self) -> Weights:
@@ -135,11 +135,11 @@ class Simulator(Described):
                 f"{weights.shape}"
             )
         network = SpikingNetwork(weights, self._network.soma_bias, self._network.firing_threshold)
-        self._begin(network, self.state(), self.spike_counts)
+        self._go_on(network, self._state, self._spike_counts)
 
     def state(self) -> NetworkState:
         """Return the state now, to save it or to start another run from."""
-        return self._run.state(time=self.time)
+        return self._state
 
     def advance(
         self,
@@ -169,50 +169,55 @@ class Simulator(Described):
             As `simulate`.
         """
         until = checks.real_number("until", until)
-        start = self.state()
-        if not until > start.time:
-            raise ValueError(f"until must be after the simulator's time, {start.time}; got {until}")
-        if math.isinf(until - self._origin):
-            raise ValueError(f"until must be less than 1.8e308 after {self._origin}; got {until}")
-        progress = checks.flag("progress", progress)
-        network = self._network
-        if stimulus is not None:
-            require_fitting_stimulus(network, stimulus, start.time, until)
-        by_drive = spikes_by_drive(network, until - start.time, start, stimulus)
-        max_spikes = spike_limit(max_spikes, by_drive, record=True)
-        self._next = None
-        end = until - self._origin
+        if not until > self.time:
+            raise ValueError(f"until must be after the simulator's time, {self.time}; got {until}")
+        duration = until - self.time
+        if math.isinf(duration):
+            raise ValueError(f"until must be less than 1.8e308 after {self.time}; got {until}")
         try:
-            return advanced(
-                self._run, network, start, end, end=end, origin=self._origin, stimulus=stimulus,
-                record_spikes=True, max_spikes=max_spikes, by_drive=by_drive, progress=progress,
+            result = result_of(
+                self._network, duration, until, EXACT, self._state, self._state,
+                stimulus=stimulus, record_spikes=True, max_spikes=max_spikes, progress=progress,
             )  # fmt: skip
-        finally:
-            if stimulus is not None:
-                self._network = network.with_soma_bias(self._run.soma_bias[0].copy())
+        except RunawayError as error:
+            self._take(error.result)
+            raise
+        self._take(result)
+        return result
+
+    def _take(self, result: SimulationResult) -> None:
+        """Go on from the end of a result."""
+        network = self._network
+        if result.stimulus is not None:
+            drive = result.stimulus.drive_at([result.state.time], network.soma_bias)[0]
+            network = network.with_soma_bias(drive)
+        self._go_on(network, result.state, self._spike_counts + result.spike_counts)
 
     def peek(self) -> float:
         """Return the time of the next spike, inf if there will be none; nothing changes."""
-        _, spikes = self._look_ahead()
+        spikes, _ = self._look_ahead()
         return float(spikes.times[0]) if len(spikes) else np.inf
 
     def step(self) -> SpikeTrain | None:
         """Advance to the next spike; return it, with all of the same instant, or None if there will be
         none."""
-        run, spikes = self._look_ahead()
+        spikes, state = self._look_ahead()
         if not len(spikes):
             return None
-        self._run, self._next = run, None
+        ahead = self._ahead
+        self._go_on(self._network, state, self._spike_counts + spikes.counts())
+        self._ahead = ahead
         return spikes
 
-    def _look_ahead(self) -> tuple[ExactRun, SpikeTrain]:
-        """Return a copy of the run that is at its next spike, and that spike; it is kept for `step`."""
+    def _look_ahead(self) -> tuple[SpikeTrain, NetworkState]:
+        """Return the next spike, and the state right after it."""
         if self._next is None:
-            start_time = self.time
-            run = self._run.copy()
-            spikes_of_run = run.step()
-            final = run.state(time=self._origin + float(run.time[0]))
-            times = self._origin + spikes_of_run.times
-            spikes = spike_train(times, spikes_of_run.neurons, start_time, final)
-            self._next = run, spikes
+            if self._ahead is None:
+                bias = self._network.soma_bias[np.newaxis]
+                self._ahead = ExactRun(EXACT, self._network, bias, self._state, check_weights=True), self.time
+            (run, origin), self._ahead = self._ahead, None  # forgotten if it is interrupted
+            times, neurons, _ = run.step()
+            state = run.state(time=origin + float(run.time[0]))
+            spikes = spike_train(origin + times, neurons, self.time, state)
+            self._ahead, self._next = (run, origin), (spikes, state)
         return self._next

@@ -6,26 +6,24 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from snn._kernels import neurons as kinds
 from snn._kernels import stepped
+from snn._kernels.forms import targets_per_source
 from snn._kernels.stepped import THRESHOLD
 from snn.base import checks
-from snn.digital.network import LARGEST_INPUT, DigitalNetwork
-from snn.digital.registers import Registers
+from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers, input_mantissas
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.record.stimulus import Stimulus
 from snn.run.imperfect import ROUNDING, Imperfections, delay_steps, whole_steps
 from snn.run.run import Run, Spikes
 
 if TYPE_CHECKING:
-    from snn.run.clock import Clock
+    from snn.run.time import Clock
 
 # Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
 MOST_SPIKES_PER_CALL = 65_536
 NOTHING_RECORDED = stepped.Spikes(*np.empty((3, 0), dtype=np.int64))
-ROUNDINGS = {"truncate": kinds.TRUNCATE, "floor": kinds.FLOOR, "nearest": kinds.NEAREST}
 # Of a potential times a leak.
 MOST_PRODUCT_BITS = 62
 # Of what noise adds to a potential in a step; no normal number that is drawn is larger than 9.
@@ -47,9 +45,9 @@ class SteppedRun(Run):
         state: NetworkState | Run | None = None,
         **options: Any,
     ) -> None:
-        given, self.time_step = clock.imperfections, clock.time_step
-        self.integers = clock.neuron if isinstance(clock.neuron, DigitalNetwork) else None
-        if self.integers is not None:
+        given, self.time_step, self._clock = clock.imperfections, clock.time_step, clock
+        if isinstance(clock.neuron, DigitalNetwork):
+            self.integers = clock.neuron
             network = self.integers.network
         elif given is not None:
             network = given.mismatched(network)
@@ -57,8 +55,8 @@ class SteppedRun(Run):
             raise ValueError(
                 "state must be None with a refractory_time: it does not say which neurons are refractory"
             )
-        super().__init__(clock, network, soma_bias, state, **options)
-        n_copies, n_neurons = shape = soma_bias.shape
+        super().__init__(network, soma_bias, state, **options)
+        n_copies, n_neurons = soma_bias.shape
         self._synapses, n_slots = _synapses_of(network, given, self.integers, self.time_step)
         if self._checks_weights:
             require_moderate_weights(network.weights, network.firing_threshold)
@@ -71,27 +69,22 @@ class SteppedRun(Run):
             moments=self.window_moments,
             pending=np.zeros((n_copies, n_slots, n_neurons), dtype=number),
             is_due=np.zeros((n_copies, n_slots), dtype=np.bool_),
-            fired=np.empty(n_neurons if self.integers or given else _padded(n_neurons), dtype=np.int64),
+            fired=np.empty(n_neurons + kinds.GROUP, dtype=np.int64),
         )
-        faults: Any = kinds.NoFaults(0)
-        if given is not None:
-            faults = kinds.Faults(
-                refractory_steps=int(whole_steps(given.refractory_time, self.time_step)),
-                noise=given.potential_noise * math.sqrt(_variance(clock)),
-                lost=given.lost_spikes,
-                key=given.seed,
-                waiting=np.zeros(shape, dtype=np.int64),
-                n_lost=np.zeros(shape, dtype=np.int64),
-                normals=np.empty(n_neurons),
-            )
+        # What a soma gets in a step of one unit of the synaptic current at its beginning.  With exact
+        # integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
+        is_euler = getattr(clock.neuron, "integration", "exact") == "euler"
+        self._arrival = self.time_step if is_euler else 1.0 - math.exp(-self.time_step)
         self.neurons: Any
-        self.gain, self.current_per_rate = 1.0, self.time_step / -math.expm1(-self.time_step)
         if self.integers is not None:
-            self.neurons = self._integer_neurons(self.integers, faults, given)
+            self.neurons = self._integer_neurons(self.integers)
             self.current_per_rate = self.time_step * self.integers.current_unit / self.integers.unit
+            stepped.restart(self.neurons, self._copies, np.arange(n_copies))
+            self._first_potential[:] = self.membrane_potential
         else:
-            self.neurons = self._real_neurons(clock, faults)
-            self.gain = _charge(clock) / -math.expm1(-self.time_step)
+            self.neurons = self._real_neurons(is_euler)
+            self.gain = self._arrival / -math.expm1(-self.time_step)
+            self.current_per_rate = self.time_step / -math.expm1(-self.time_step)
         if isinstance(state, NetworkState):
             # A run that goes on from another time has the noise of that time.
             self._copies.steps_before[:] = round(state.time / self.time_step)
@@ -99,24 +92,37 @@ class SteppedRun(Run):
                 self._take_pending(state.pending)
         if state is not None and isinstance(self.neurons, kinds.RealNeurons):
             self.neurons.trace[:] = getattr(state, "filtered_spikes", 0.0)
-        if self.integers is not None:
-            pending, is_due = self._copies.pending.copy(), self._copies.is_due.copy()
-            stepped.restart(self.neurons, self._copies, np.arange(n_copies))
-            self._copies.pending[:], self._copies.is_due[:] = pending, is_due
-            self._first_potential[:] = self.membrane_potential
         self._steps_per_call = max(1, self._updates_per_call // n_neurons)
-        per_call = int(self._updates_per_call / max(network.weights.work_per_spike, 1.0))
+        n_targets = targets_per_source(network.weights.kernel_form, n_neurons)
+        per_call = int(self._updates_per_call / max(n_targets, 1.0))
         self._spikes_per_call = min(max(1, per_call), MOST_SPIKES_PER_CALL)
 
-    def _real_neurons(self, clock: Clock, faults: Any) -> Any:
+    def _faults(self) -> Any:
+        """Return the record of imperfections that real numbers and integers have alike."""
+        given, step, shape = self._clock.imperfections, self.time_step, self.soma_bias.shape
+        if given is None:
+            return kinds.NoFaults(0)
+        variance = step  # of unit white noise over a step; in real numbers it leaks meanwhile
+        if given.leak > 0.0 and self.integers is None:
+            variance = -math.expm1(-2.0 * given.leak * step) / (2.0 * given.leak)
+        return kinds.Faults(
+            refractory_steps=int(whole_steps(given.refractory_time, step)),
+            noise=given.potential_noise * math.sqrt(variance),
+            lost=given.lost_spikes,
+            key=given.seed,
+            waiting=np.zeros(shape, dtype=np.int64),
+            n_lost=np.zeros(shape, dtype=np.int64),
+            normals=np.empty(shape[1]),
+        )
+
+    def _real_neurons(self, is_euler: bool) -> Any:
         """Return the record of neurons in real numbers."""
-        neuron: Any = clock.neuron
-        given, step, shape = clock.imperfections, self.time_step, self.soma_bias.shape
-        decay, is_euler = math.exp(-step), neuron.integration == "euler"
+        neuron: Any = self._clock.neuron
+        given, step, shape = self._clock.imperfections, self.time_step, self.soma_bias.shape
         common = {
-            "faults": faults,
+            "faults": self._faults(),
             "time_step": step,
-            "decay": decay,
+            "decay": math.exp(-step),
             "subtract": neuron.reset == "subtract",
             "bias": checks.read_only(self.soma_bias),
             "potential": self.membrane_potential,
@@ -125,19 +131,18 @@ class SteppedRun(Run):
         }
         if given is None:
             return kinds.RealNeurons(
-                arrival=_charge(clock),
+                arrival=self._arrival,
                 trace=np.zeros(shape),
-                growth=np.ones(len(self.soma_bias)),
-                step_growth=1.0 / decay if decay > 0.0 else math.inf,
+                growth=np.ones(shape[0]),
+                step_growth=1.0 / common["decay"] if common["decay"] > 0.0 else math.inf,
                 workspace=_workspace(self.network.firing_threshold),
                 **common,
             )
-        leak = given.leak
-        keep, rise, arrival = math.exp(-leak * step), step, _charge(clock)
+        keep, rise, arrival = math.exp(-given.leak * step), step, self._arrival
         if is_euler:
-            keep = 1.0 - leak * step
-        elif leak > 0.0:
-            rise, arrival = -math.expm1(-leak * step) / leak, _arrival(leak, step)
+            keep = 1.0 - given.leak * step
+        elif given.leak > 0.0:
+            rise, arrival = -math.expm1(-given.leak * step) / given.leak, _leaky_arrival(given.leak, step)
         # charge = rise of the potential + thresholds of the spikes + leaked + refused - noise
         # (docs/theory.md, section 7.5)
         leaked, refused, noise = np.zeros((3, *shape))
@@ -145,7 +150,7 @@ class SteppedRun(Run):
             keep=keep,
             rise=rise,
             arrival=arrival,
-            charge=_charge(clock),
+            charge=self._arrival,
             threshold=checks.read_only(self.network.firing_threshold),
             leaked=leaked,
             refused=refused,
@@ -153,15 +158,13 @@ class SteppedRun(Run):
             **common,
         )
 
-    def _integer_neurons(
-        self, integers: DigitalNetwork, faults: Any, given: Imperfections | None
-    ) -> kinds.DigitalNeurons:
+    def _integer_neurons(self, integers: DigitalNetwork) -> kinds.DigitalNeurons:
         """Return the record of neurons in integers."""
-        shape = self.soma_bias.shape
+        given, shape = self._clock.imperfections, self.soma_bias.shape
         bias, potential, current, messages, removed = np.zeros((5, *shape), dtype=np.int64)
         return kinds.DigitalNeurons(
-            faults=faults,
-            rules=_rules_of(integers, given),
+            faults=self._faults(),
+            rules=integers.rules if given is None else _with_leak(integers, given),
             threshold=checks.read_only(integers.firing_threshold),
             values=checks.read_only(integers.message_value),
             bias=bias,
@@ -170,7 +173,6 @@ class SteppedRun(Run):
             messages=messages,
             removed=removed,
             overflows=np.zeros((*shape, 4), dtype=np.int64),
-            n_clipped=np.zeros(len(bias), dtype=np.int64),
             real_bias=checks.read_only(self.soma_bias),
             real_potential=self.membrane_potential,
             real_current=self.synaptic_current,
@@ -178,6 +180,20 @@ class SteppedRun(Run):
             unit=integers.unit,
             current_unit=integers.current_unit,
         )
+
+    @property
+    def departures(self) -> str:  # type: ignore[override]
+        """Imperfections but mismatch, which the network of a run has; Euler's steps, resets to zero."""
+        names = ("leak", "refractory_time", "delays", "potential_noise", "lost_spikes")
+        found = [
+            name.replace("_", " ") for name in names if np.any(getattr(self._clock.imperfections, name, 0.0))
+        ]
+        if self.integers is not None:
+            return ", ".join([*found, "registers of few bits"])
+        neuron: Any = self._clock.neuron
+        found += ["Euler's steps"] * (neuron.integration == "euler")
+        found += ["resets to zero"] * (neuron.reset == "zero")
+        return ", ".join(found)
 
     @property
     def time(self) -> np.ndarray:
@@ -226,60 +242,41 @@ class SteppedRun(Run):
     def input_weights(self, stimulus: Stimulus) -> Any:
         """As `Run`; of integers, mantissas with the exponent and the rounding of those of the network."""
         integers = self.integers
-        if integers is None:
+        if integers is None or not stimulus.weights.nnz:
             return stimulus.weights
-        weights = stimulus.weights.toarray() if sparse.issparse(stimulus.weights) else stimulus.weights
-        mantissas = integers.input_mantissas(weights)
+        rows = stimulus.weights.copy()
+        rows.data = input_mantissas(integers, rows.data).astype(np.float64)
         assert stimulus.spikes is not None
-        most = stimulus.spikes.counts() @ np.abs(mantissas).astype(np.float64)
-        if most.max() * 2.0 ** max(integers.weights.exponent, 0) > LARGEST_INPUT:
+        most = stimulus.spikes.counts() @ abs(rows)
+        if most.max() * 2.0 ** max(integers.rules.exponent, 0) > LARGEST_INPUT:
             raise ValueError(
                 "weights of stimulus times its spikes must sum to at most 2^53 units of a current"
             )
-        return mantissas
+        return rows
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
         """As `Run`, with what is on its way."""
+        state = super().state(copy, time=time)
+        if self.integers is not None or self.neurons.faults.refractory_steps > 0:
+            # Neurons that were refractory are above their thresholds, and that is their state.
+            vars(state)["membrane_potential"] = checks.read_only(self.membrane_potential[copy].copy())
         pending = self._copies.pending[copy]
         if len(pending) > 1:
-            pending = np.roll(pending, -(int(self.n_steps[copy]) + 1), axis=0)
-        time = float(self.time[copy]) if time is None else time
-        if self.integers is None:
-            state = super().state(copy, time=time)
-            potential, current = state.membrane_potential, state.synaptic_current
-        else:
-            potential, current = self.membrane_potential[copy].copy(), self.synaptic_current[copy].copy()
-        return NetworkState.unchecked(potential, current, time, pending if len(pending) > 1 else None)
+            vars(state)["pending"] = np.roll(pending, -(int(self.n_steps[copy]) + 1), axis=0)
+        return state
 
     def registers(self, spike_messages: np.ndarray | None) -> Registers | None:
         """Return the integers of the first copy."""
         if self.integers is None:
             return None
-        overflows = self.neurons.overflows[0]
         return Registers(
             network=self.integers,
             membrane_potential=self.neurons.potential[0].copy(),
             synaptic_current=self.neurons.current[0].copy(),
             messages=self.neurons.messages[0],
             spike_messages=spike_messages,
-            potential_saturations=overflows[:, : kinds.NARROW_CURRENT],
-            current_saturations=overflows[:, kinds.NARROW_CURRENT],
-            message_saturations=overflows[:, kinds.NARROW_MESSAGE],
-            drive_saturations=int(self.neurons.n_clipped[0]),
+            saturations=self.neurons.overflows[0],
         )
-
-    def require_valid(self) -> None:
-        """As `Run`; also ValueError if a neuron has to fire too often in a step.  Registers are valid."""
-        if self._gives_up or self.integers is not None:
-            return
-        super().require_valid()
-        if self.is_lost.any():
-            is_late = (self.membrane_potential > self.network.firing_threshold).any(axis=0)
-            raise ValueError(
-                "time_step must be so short that no neuron has to fire more than "
-                f"{kinds.MOST_AT_ONCE:,.0f} times in a step; got {self.time_step}, too long for neuron "
-                f"{int(np.argmax(is_late))}: docs/theory.md, section 7.2"
-            )
 
     def _begin(self, record: bool) -> stepped.Spikes:
         if not record:
@@ -313,18 +310,6 @@ class SteppedRun(Run):
             return neurons.removed
         return neurons.removed + neurons.leaked + neurons.refused - neurons.noise
 
-    def _link(self) -> None:
-        name = "bias" if self.integers is None else "real_bias"
-        constant = [field for field in ("threshold", "values") if field in self.neurons._fields]
-        self.neurons = self.neurons._replace(
-            **{name: checks.read_only(self.soma_bias)},
-            **{field: checks.read_only(getattr(self.neurons, field)) for field in constant},
-        )
-        if type(self._synapses) in (stepped.DelayedRows, stepped.Synapses):
-            self._synapses = type(self._synapses)(*map(checks.read_only, self._synapses))
-        else:
-            self._synapses = self.network.weights.kernel_form()
-
     def _take_pending(self, pending: np.ndarray) -> None:
         """Put what is on its way where its steps find it: at the end of step s arrives slot s."""
         ours = self._copies.pending
@@ -334,7 +319,7 @@ class SteppedRun(Run):
                 f"{len(pending)}"
             )
         if self.integers is not None:
-            largest = LARGEST_INPUT / 2.0 ** max(self.integers.weights.exponent, 0)
+            largest = LARGEST_INPUT / 2.0 ** max(self.integers.rules.exponent, 0)
             if pending.dtype.kind != "i" or np.abs(pending.astype(np.float64)).max() > largest:
                 raise ValueError("pending of state must be made of integers up to 2^53 units of a current")
         ours[:] = np.roll(pending, 1, axis=0)
@@ -347,36 +332,24 @@ def _synapses_of(
     """Return how spikes are delivered, and the slots for what is on its way."""
     if integers is None and given is None:
         network.weights.prepare(np.arange(network.n_neurons))
-        return network.weights.kernel_form(), 0
+        return network.weights.kernel_form, 0
     if integers is not None:
-        starts, targets, weights = integers.starts, integers.targets, integers.weights.mantissas
-        delays = integers.delays
+        rows = integers.synapses
     else:
-        rows = network.weights.tocsr()
-        starts, targets, weights = rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data
+        matrix = network.weights.tocsr()
         delays = np.zeros(network.n_neurons, dtype=np.int64)
-    kind: Any = stepped.DelayedRows
+        rows = stepped.DelayedRows(
+            matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data, delays
+        )
+    record: Any = rows
     if given is not None:
-        kind, sources = stepped.Synapses, np.repeat(np.arange(network.n_neurons), np.diff(starts))
-        delays = delays[sources] + delay_steps(given, sources, targets, time_step)
-    record = kind(*map(checks.read_only, (starts, targets, weights, delays)))
-    return record, int(delays.max(initial=0)) + 1
+        sources = np.repeat(np.arange(network.n_neurons), np.diff(rows.starts))
+        delays = rows.delays[sources] + delay_steps(given, sources, rows.targets, time_step)
+        record = stepped.Synapses(*map(checks.read_only, (*rows[:3], delays)))
+    return record, int(record.delays.max(initial=0)) + 1
 
 
-def _charge(clock: Clock) -> float:
-    """Return what a soma gets in a step of one unit of the synaptic current at its beginning."""
-    # With exact integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
-    is_euler = getattr(clock.neuron, "integration", "exact") == "euler"
-    return clock.time_step if is_euler else 1.0 - math.exp(-clock.time_step)
-
-
-def _variance(clock: Clock) -> float:
-    """Return the variance of unit white noise over a step; in real numbers it leaks meanwhile."""
-    leak = 0.0 if clock.imperfections is None or clock.is_digital else clock.imperfections.leak
-    return clock.time_step if leak == 0.0 else -math.expm1(-2.0 * leak * clock.time_step) / (2.0 * leak)
-
-
-def _arrival(leak: float, step: float) -> float:
+def _leaky_arrival(leak: float, step: float) -> float:
     """Return the integral of e^(-l (step - t)) e^-t over a step: (e^(-l step) - e^-step) / (1 - l)."""
     difference = (1.0 - leak) * step
     if difference == 0.0:
@@ -384,13 +357,9 @@ def _arrival(leak: float, step: float) -> float:
     return step * math.exp(-step) * math.expm1(difference) / difference
 
 
-def _padded(n_neurons: int) -> int:
-    return math.ceil(n_neurons / kinds.GROUP) * kinds.GROUP
-
-
 def _workspace(firing_threshold: np.ndarray) -> np.ndarray:
     """Return the workspace of a kernel, its rows aligned to cache lines."""
-    padded = _padded(len(firing_threshold))
+    padded = -(-len(firing_threshold) // kinds.GROUP) * kinds.GROUP
     memory = np.zeros(4 * padded + 8)
     first = -memory.ctypes.data % 64 // 8
     rows = memory[first : first + 4 * padded].reshape(4, padded)
@@ -399,36 +368,8 @@ def _workspace(firing_threshold: np.ndarray) -> np.ndarray:
     return rows
 
 
-def _rules_of(network: DigitalNetwork, given: Imperfections | None) -> kinds.Rules:
-    """Return how a step of integers is done."""
-    form = network.format
-    return kinds.Rules(
-        kept=2**form.decay_bits - network.decay,
-        leak=0 if given is None else _leak_of(network, given),
-        decay_bits=form.decay_bits,
-        decay_rounding=ROUNDINGS[form.decay_rounding],
-        exponent=network.weights.exponent,
-        input_rounding=ROUNDINGS[form.input_rounding],
-        least_potential=-(2 ** (form.potential_bits - 1)),
-        largest_potential=2 ** (form.potential_bits - 1) - 1,
-        potential_wraps=form.potential_overflow == "wrap",
-        least_current=-(2 ** (form.current_bits - 1)),
-        largest_current=2 ** (form.current_bits - 1) - 1,
-        current_wraps=form.current_overflow == "wrap",
-        largest_message=form.largest_message,
-        is_graded=form.graded,
-        message_shift=network.message_shift,
-        subtract=form.reset == "subtract",
-        least_drive=float(form.bias.smallest),
-        largest_drive=float(form.bias.largest),
-        drive_exponent=-1 if form.bias.exponent is None else form.bias.exponent,
-        drive_rounding=ROUNDINGS[form.bias.rounding],
-        lowest_drive=math.inf if form.lowest_drive is None else form.lowest_drive,
-    )
-
-
-def _leak_of(network: DigitalNetwork, given: Imperfections) -> int:
-    """Return what of 2^decay_bits units of a potential leaks in a step; leak and noise must fit integers."""
+def _with_leak(network: DigitalNetwork, given: Imperfections) -> kinds.Rules:
+    """Return the rules of a network whose potentials leak; leak and noise must fit integers."""
     form, step = network.format, network.time_step
     if given.leak > 0.0 and form.potential_bits + form.decay_bits > MOST_PRODUCT_BITS:
         raise ValueError(
@@ -448,4 +389,4 @@ def _leak_of(network: DigitalNetwork, given: Imperfections) -> int:
             f"potential_noise must add at most 2^60 units to a potential in a step; got {noise:g}, which "
             f"may add {most:.3g}"
         )
-    return leak
+    return network.rules._replace(leak=leak)

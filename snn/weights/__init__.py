@@ -18,13 +18,13 @@ from scipy.sparse import csr_array, issparse
 
 from snn.base import checks
 from snn.weights.convolution import StencilWeights
-from snn.weights.dense import DenseRows, require_square, require_zero_diagonal
-from snn.weights.protocol import Weights
-from snn.weights.segments import Block, Segments
+from snn.weights.dense import DenseRows
+from snn.weights.protocol import Weights, require_square, require_zero_diagonal
+from snn.weights.segments import Connection, Segments
 from snn.weights.sparse import SparseWeights
 
 __all__ = [
-    "Block",
+    "Connection",
     "DenseRows",
     "Segments",
     "SparseWeights",
@@ -36,14 +36,7 @@ __all__ = [
 
 
 def as_weights(weights: Any) -> Weights:
-    """Return checked, read-only weights of an array, a SciPy sparse matrix, or any form of weights.
-
-    Parameters
-    ----------
-    weights : array_like, sparse matrix or Weights, shape (n_neurons, n_neurons)
-        Row j holds what a spike of neuron j adds to the others; the diagonal of a matrix is zero.  A form of
-        weights comes back as it is.
-    """
+    """Return checked weights of an array or a SciPy sparse matrix; a form of weights comes back as it is."""
     if isinstance(weights, Weights):
         return weights
     with checks.called(strengths="weights", matrix="weights"):
@@ -63,7 +56,7 @@ def examples() -> tuple[Weights, ...]:
         lateral,
         DenseRows.on_demand(2, (-inhibition).__getitem__, -1.0),
         lateral.sign_pairs(np.ones(2)),
-        Segments.of_blocks(2, (Block(0, 0, inhibition),)),
+        Segments(2, (Connection(0, 0, (2, 2), 0),), inhibition.ravel()),
         SparseWeights(csr_array(inhibition)),
         StencilWeights(inhibition[:, np.newaxis, np.newaxis, :], (1, 1)),
     )

@@ -12,7 +12,8 @@ from scipy import sparse
 
 from snn._kernels.forms import Stencil
 from snn.base import checks
-from snn.weights.protocol import Weights, kept, same_type
+from snn.base.value import cached_property, checked
+from snn.weights.protocol import Weights, same_type
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,21 +35,19 @@ class StencilWeights(Weights):
         (rows, columns) of the grid of positions.
     """
 
-    values: np.ndarray
-    grid_shape: tuple[int, int]
+    values: np.ndarray = checked(
+        checks.real_array,
+        shape=(None,) * 4,
+        meaning="(source channel, row offset, column offset, target channel)",
+    )
+    grid_shape: tuple[int, int] = checked(checks.integer_pair)
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
         def __init__(self, values: ArrayLike, grid_shape: tuple[int, int]) -> None: ...
 
-    def __post_init__(self) -> None:
-        values = checks.real_array(
-            "values",
-            self.values,
-            shape=(None, None, None, None),
-            meaning="(source channel, row offset, column offset, target channel)",
-        )
-        n_channels, n_row_offsets, n_column_offsets, n_targets = values.shape
+    def _check(self) -> None:
+        n_channels, n_row_offsets, n_column_offsets, n_targets = self.values.shape
         if n_channels != n_targets:
             raise ValueError(
                 f"values must have as many source as target channels; got {n_channels} and {n_targets}"
@@ -58,15 +57,13 @@ class StencilWeights(Weights):
                 "values must have odd numbers of offsets, none in the middle; got "
                 f"{n_row_offsets} and {n_column_offsets}"
             )
-        own = values[:, n_row_offsets // 2, n_column_offsets // 2].diagonal()
+        own = self.values[:, n_row_offsets // 2, n_column_offsets // 2].diagonal()
         if own.any():
             channel = int(np.flatnonzero(own)[0])
             raise ValueError(
                 "values must not connect a neuron to itself; got "
                 f"{own[channel]} for channel {channel} without offset"
             )
-        grid_shape = checks.integer_pair("grid_shape", self.grid_shape)
-        vars(self).update(values=checks.read_only(values), grid_shape=grid_shape)
 
     @property
     def n_channels(self) -> int:
@@ -79,16 +76,10 @@ class StencilWeights(Weights):
         return self.values.shape[1] // 2, self.values.shape[2] // 2
 
     @property
-    def layout(self) -> tuple[int, int, int]:
-        """(rows, columns, channels)."""
-        return (*self.grid_shape, self.n_channels)
+    def shape(self) -> tuple[int, int]:
+        return (self.grid_shape[0] * self.grid_shape[1] * self.n_channels,) * 2
 
-    @property
-    def work_per_spike(self) -> float:
-        # Targets beyond the grid are included.
-        return float(self.values[0].size)
-
-    @kept
+    @cached_property
     def kernel_form(self) -> Stencil:
         largest_value = float(np.abs(self.values).max()) or 1.0
         return Stencil(
@@ -135,13 +126,14 @@ class StencilWeights(Weights):
             total += reached.ravel()[position] * degrees[channel, i, j]
         return total
 
-    def largest_magnitudes(self) -> np.ndarray:
+    def _largest_magnitudes(self) -> np.ndarray:
         # Offsets beyond the grid are included.
         return np.tile(np.abs(self.values).max(axis=(0, 1, 2)), self.grid_shape[0] * self.grid_shape[1])
 
-    def column(self, target: int, sources: np.ndarray) -> np.ndarray:
-        row, column, channel = np.unravel_index(sources, self.layout)
-        place = np.unravel_index(target, self.layout)
+    def _column(self, target: int, sources: np.ndarray) -> np.ndarray:
+        layout = *self.grid_shape, self.n_channels
+        row, column, channel = np.unravel_index(sources, layout)
+        place = np.unravel_index(target, layout)
         i, j = place[0] - row + self.reach[0], place[1] - column + self.reach[1]
         n_rows, n_columns = self.values.shape[1:3]
         inside = (i >= 0) & (i < n_rows) & (j >= 0) & (j < n_columns)

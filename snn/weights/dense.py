@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,174 +12,11 @@ from numpy.typing import ArrayLike
 from snn._kernels.forms import Rows
 from snn.base import checks
 from snn.base.value import ForkSafeLock
-from snn.weights.protocol import Weights, same_type
+from snn.weights.protocol import Weights, require_square, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))
 ROWS_AT_ONCE = 64
 """Rows compared together, so that they stay in the cache."""
-
-
-class DenseRows(Weights):
-    """Weights with a dense row for every source: a factor times strengths S, without their diagonal.
-
-    ::
-
-        W[j, i] = factor S[j, i]    i != j
-
-    With ``factor=-1`` a Gram matrix is lateral inhibition as it is; nothing is copied.  `on_demand` makes
-    weights whose rows are computed when their neurons fire, and `sign_pairs` those of pairs of neurons.
-
-    Parameters
-    ----------
-    strengths : array_like, shape (n_neurons, n_neurons)
-        S: ``strengths[source, target]``; the diagonal is ignored.
-    factor : float, default 1.0
-        Multiplies the strengths: -1 if a positive strength inhibits.
-    """
-
-    _shown: ClassVar = (*Weights._shown, "n_stored")
-
-    def __init__(self, strengths: ArrayLike, factor: float = 1.0) -> None:
-        array = checks.real_array("strengths", strengths, shape=(None, None), meaning="(source, target)")
-        require_square("strengths", array.shape)
-        self._rows = _Rows(checks.read_only(array), checks.read_only(np.arange(len(array))))
-        self.factor = checks.real_number("factor", factor)
-        self.cross = NO_CROSS
-
-    @classmethod
-    def on_demand(
-        cls, n_neurons: int, compute_rows: Callable[[np.ndarray], np.ndarray], factor: float = 1.0
-    ) -> DenseRows:
-        """Return weights whose rows are computed when they are needed, for large S of which few neurons fire.
-
-        A row is computed when its neuron fires for the first time, and kept; rows of neurons that will fire
-        soon are computed with it.  Several runs may share one object, also in threads.  They agree to
-        rounding: which rows are computed together depends on the run that needs them first.
-
-        Parameters
-        ----------
-        n_neurons : int
-            Number of neurons.
-        compute_rows : callable
-            Takes indices, an array of int of shape (n_sources,), and returns those rows of S, an array of
-            shape (n_sources, n_neurons).  It must not use this object.
-        factor : float, default 1.0
-            Multiplies the strengths: -1 if a positive strength inhibits.
-        """
-        n_neurons = checks.positive_integer("n_neurons", n_neurons)
-        if not callable(compute_rows):
-            raise TypeError(f"compute_rows must be callable; got {type(compute_rows).__name__}")
-        rows = _Rows(np.zeros((1, n_neurons)), np.full(n_neurons, -1), compute_rows)
-        return cls._made(rows, checks.real_number("factor", factor), NO_CROSS)
-
-    def sign_pairs(self, cross: ArrayLike) -> DenseRows:
-        """Return the weights of sign pairs, two neurons that receive one current with opposite signs.
-
-        Neuron i < n is the positive neuron of pair i, neuron n + i its negative neuron.  With L these weights
-        and X the diagonal matrix of the cross weights, the 2n x 2n weights are::
-
-            [[  L,  X - L ],
-             [ X - L,  L  ]]
-
-        They are never built: a spike reads one row of L, which both objects share.
-
-        Parameters
-        ----------
-        cross : array_like, shape (n,)
-            X: weight from either neuron of a pair to the other.
-        """
-        if len(self.cross):
-            raise TypeError("sign_pairs must be made of weights of single neurons; got those of sign pairs")
-        n_pairs = self._rows.n_rows
-        cross = checks.real_array("cross", cross, shape=(n_pairs,), meaning="one weight for each pair")
-        return self._made(self._rows, self.factor, checks.read_only(cross))
-
-    @classmethod
-    def _made(cls, rows: _Rows, factor: float, cross: np.ndarray) -> DenseRows:
-        weights = object.__new__(cls)
-        weights._rows, weights.factor, weights.cross = rows, factor, cross
-        return weights
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_rows": self._rows, "factor": self.factor, "cross": self.cross}
-
-    @property
-    def layout(self) -> tuple[int, ...]:
-        """(n_neurons,), or (2, n_pairs): all positive neurons, then all negative ones."""
-        return (2, len(self.cross)) if len(self.cross) else (self._rows.n_rows,)
-
-    @property
-    def n_stored(self) -> int:
-        """Number of rows computed so far."""
-        return self._rows.n_stored
-
-    @property
-    def nbytes(self) -> int:
-        return 8 * self._rows.n_rows * self.n_stored + self.cross.nbytes
-
-    def kernel_form(self) -> Rows:
-        # Rows that are computed later are not added to this record.
-        return Rows(*self._rows.flat, self.factor, self.cross)
-
-    def toarray(self) -> np.ndarray:
-        """Return the weights as a dense array, read-only where it is the array that they were made of."""
-        strengths = self._rows.of(np.arange(self._rows.n_rows))
-        lateral = strengths
-        if self.factor != 1.0 or strengths.diagonal().any():
-            lateral = self.factor * strengths
-            np.fill_diagonal(lateral, 0.0)
-        if not len(self.cross):
-            return lateral
-        opposite = np.diag(self.cross) - lateral
-        return np.block([[lateral, opposite], [opposite, lateral]])
-
-    def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
-        if not len(self.cross):
-            return self._lateral_product(amounts)
-        positive, negative = np.split(amounts, 2, axis=-1)
-        lateral = self._lateral_product(positive - negative)
-        return np.concatenate([lateral + self.cross * negative, self.cross * positive - lateral], axis=-1)
-
-    def _lateral_product(self, amounts: np.ndarray) -> np.ndarray:
-        n = self._rows.n_rows
-        sources = np.arange(n)
-        if self._rows.n_stored < n:
-            sources = np.flatnonzero(amounts.reshape(-1, n).any(axis=0))
-            amounts = amounts[..., sources]
-        strengths = self._rows.of(sources)
-        received = amounts @ strengths
-        received[..., sources] -= amounts * strengths[np.arange(len(sources)), sources]
-        return self.factor * received
-
-    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        rows = sources % self._rows.n_rows
-        strengths = self._rows.of(rows)
-        own = strengths[np.arange(len(rows)), rows] != 0.0
-        degrees = np.count_nonzero(strengths, axis=1) - own if self.factor else np.zeros(len(rows), dtype=int)
-        return 2 * degrees + (self.cross[rows] != 0.0) if len(self.cross) else degrees
-
-    def largest_magnitudes(self) -> np.ndarray:
-        largest = abs(self.factor) * self._rows.largest()
-        return np.tile(np.maximum(largest, np.abs(self.cross)), 2) if len(self.cross) else largest
-
-    def column(self, target: int, sources: np.ndarray) -> np.ndarray:
-        n_rows = self._rows.n_rows
-        row, place = sources % n_rows, target % n_rows
-        weights = self.factor * self._rows.of(row, place)
-        weights[row == place] = 0.0
-        if not len(self.cross):
-            return weights
-        is_same_sign = (sources < n_rows) == (target < n_rows)
-        return np.where(is_same_sign, weights, np.where(row == place, self.cross[place], 0.0) - weights)
-
-    def prepare(
-        self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
-    ) -> None:
-        if len(self.cross):
-            sources = np.unique(sources % len(self.cross))
-            if priority is not None:
-                priority = priority.reshape(self.layout).max(axis=0)
-        self._rows.prepare(sources, at_most, priority)
 
 
 class _Rows:
@@ -272,17 +110,161 @@ class _Rows:
             return self._largest
 
 
-def require_square(name: str, shape: tuple[int, ...]) -> None:
-    """Raise ValueError unless a matrix is square."""
-    if shape[0] != shape[1]:
-        raise ValueError(f"{name} must be square, (source, target); got shape {shape}")
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class DenseRows(Weights):
+    """Weights with a dense row for every source: a factor times strengths S, without their diagonal.
 
+    ::
 
-def require_zero_diagonal(name: str, diagonal: np.ndarray) -> None:
-    """Raise ValueError if a neuron is connected to itself."""
-    if diagonal.any():
-        neuron = int(np.flatnonzero(diagonal)[0])
-        raise ValueError(
-            f"{name} must have a zero diagonal (no neuron connects to itself); "
-            f"got {diagonal[neuron]} at [{neuron}, {neuron}]: set the diagonal to exactly 0"
-        )
+        W[j, i] = factor S[j, i]    i != j
+
+    With ``factor=-1`` a Gram matrix is lateral inhibition as it is; nothing is copied.  `on_demand` makes
+    weights whose rows are computed when their neurons fire, and `sign_pairs` those of pairs of neurons.
+
+    Parameters
+    ----------
+    strengths : array_like, shape (n_neurons, n_neurons)
+        S: ``strengths[source, target]``; the diagonal is ignored.
+    factor : float, default 1.0
+        Multiplies the strengths: -1 if a positive strength inhibits.
+    """
+
+    _rows: _Rows
+    _factor: float
+    _cross: np.ndarray
+
+    _shown: ClassVar = (*Weights._shown, "n_stored")
+
+    def __init__(self, strengths: ArrayLike, factor: float = 1.0) -> None:
+        array = checks.real_array("strengths", strengths, shape=(None, None), meaning="(source, target)")
+        require_square("strengths", array.shape)
+        rows = _Rows(checks.read_only(array), checks.read_only(np.arange(len(array))))
+        vars(self).update(_rows=rows, _factor=checks.real_number("factor", factor), _cross=NO_CROSS)
+
+    @classmethod
+    def on_demand(
+        cls, n_neurons: int, compute_rows: Callable[[np.ndarray], np.ndarray], factor: float = 1.0
+    ) -> DenseRows:
+        """Return weights whose rows are computed when they are needed, for large S of which few neurons fire.
+
+        A row is computed when its neuron fires for the first time, and kept; rows of neurons that will fire
+        soon are computed with it.  Several runs may share one object, also in threads.  They agree to
+        rounding: which rows are computed together depends on the run that needs them first.
+
+        Parameters
+        ----------
+        n_neurons : int
+            Number of neurons.
+        compute_rows : callable
+            Takes indices, an array of int of shape (n_sources,), and returns those rows of S, an array of
+            shape (n_sources, n_neurons).  It must not use this object.
+        factor : float, default 1.0
+            Multiplies the strengths: -1 if a positive strength inhibits.
+        """
+        n_neurons = checks.positive_integer("n_neurons", n_neurons)
+        if not callable(compute_rows):
+            raise TypeError(f"compute_rows must be callable; got {type(compute_rows).__name__}")
+        rows = _Rows(np.zeros((1, n_neurons)), np.full(n_neurons, -1), compute_rows)
+        return cls._made(rows, checks.real_number("factor", factor), NO_CROSS)
+
+    def sign_pairs(self, cross: ArrayLike) -> DenseRows:
+        """Return the weights of sign pairs, two neurons that receive one current with opposite signs.
+
+        Neuron i < n is the positive neuron of pair i, neuron n + i its negative neuron.  With L these weights
+        and X the diagonal matrix of the cross weights, the 2n x 2n weights are::
+
+            [[  L,  X - L ],
+             [ X - L,  L  ]]
+
+        They are never built: a spike reads one row of L, which both objects share.
+
+        Parameters
+        ----------
+        cross : array_like, shape (n,)
+            X: weight from either neuron of a pair to the other.
+        """
+        if len(self._cross):
+            raise TypeError("sign_pairs must be made of weights of single neurons; got those of sign pairs")
+        n_pairs = self._rows.n_rows
+        cross = checks.real_array("cross", cross, shape=(n_pairs,), meaning="one weight for each pair")
+        return self._made(self._rows, self._factor, checks.read_only(cross))
+
+    @classmethod
+    def _made(cls, rows: _Rows, factor: float, cross: np.ndarray) -> DenseRows:
+        weights = object.__new__(cls)
+        vars(weights).update(_rows=rows, _factor=factor, _cross=cross)
+        return weights
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (2 * len(self._cross) or self._rows.n_rows,) * 2
+
+    @property
+    def n_stored(self) -> int:
+        """Number of rows computed so far."""
+        return self._rows.n_stored
+
+    @property
+    def kernel_form(self) -> Rows:
+        # Rows that are computed later are not added to this record.
+        return Rows(*self._rows.flat, self._factor, self._cross)
+
+    def toarray(self) -> np.ndarray:
+        """Return the weights as a dense array, read-only where it is the array that they were made of."""
+        strengths = self._rows.of(np.arange(self._rows.n_rows))
+        lateral = strengths
+        if self._factor != 1.0 or strengths.diagonal().any():
+            lateral = self._factor * strengths
+            np.fill_diagonal(lateral, 0.0)
+        if not len(self._cross):
+            return lateral
+        opposite = np.diag(self._cross) - lateral
+        return np.block([[lateral, opposite], [opposite, lateral]])
+
+    def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
+        if not len(self._cross):
+            return self._lateral_product(amounts)
+        positive, negative = np.split(amounts, 2, axis=-1)
+        lateral = self._lateral_product(positive - negative)
+        return np.concatenate([lateral + self._cross * negative, self._cross * positive - lateral], axis=-1)
+
+    def _lateral_product(self, amounts: np.ndarray) -> np.ndarray:
+        n = self._rows.n_rows
+        sources = np.arange(n)
+        if self._rows.n_stored < n:
+            sources = np.flatnonzero(amounts.reshape(-1, n).any(axis=0))
+            amounts = amounts[..., sources]
+        strengths = self._rows.of(sources)
+        received = amounts @ strengths
+        received[..., sources] -= amounts * strengths[np.arange(len(sources)), sources]
+        return self._factor * received
+
+    def out_degrees(self, sources: np.ndarray) -> np.ndarray:
+        rows = sources % self._rows.n_rows
+        strengths = self._rows.of(rows)
+        own = strengths[np.arange(len(rows)), rows] != 0.0
+        degrees = (np.count_nonzero(strengths, axis=1) - own) * (self._factor != 0.0)
+        return 2 * degrees + (self._cross[rows] != 0.0) if len(self._cross) else degrees
+
+    def _largest_magnitudes(self) -> np.ndarray:
+        largest = abs(self._factor) * self._rows.largest()
+        return np.tile(np.maximum(largest, np.abs(self._cross)), 2) if len(self._cross) else largest
+
+    def _column(self, target: int, sources: np.ndarray) -> np.ndarray:
+        n_rows = self._rows.n_rows
+        row, place = sources % n_rows, target % n_rows
+        weights = self._factor * self._rows.of(row, place)
+        weights[row == place] = 0.0
+        if not len(self._cross):
+            return weights
+        is_same_sign = (sources < n_rows) == (target < n_rows)
+        return np.where(is_same_sign, weights, np.where(row == place, self._cross[place], 0.0) - weights)
+
+    def prepare(
+        self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
+    ) -> None:
+        if len(self._cross):
+            sources = np.unique(sources % len(self._cross))
+            if priority is not None:
+                priority = priority.reshape(2, -1).max(axis=0)
+        self._rows.prepare(sources, at_most, priority)

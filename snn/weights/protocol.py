@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import fields
-from functools import wraps
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -18,49 +15,23 @@ from snn.base.value import Value
 
 KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
 
-Result = TypeVar("Result")
-
-
-def kept(method: Callable[[Any], Result]) -> Callable[[Any], Result]:
-    """Return a method that computes its result once for each object, which keeps it."""
-    name = f"_{method.__name__}"
-
-    @wraps(method)
-    def once(self: Any) -> Result:
-        if name not in vars(self):
-            vars(self)[name] = method(self)
-        result: Result = vars(self)[name]
-        return result
-
-    return once
-
 
 class Weights(Value, Described, ABC):
     """Weights of a network: ``weights[source, target]``; a positive weight excites.
 
-    A form of weights is a subclass that defines `layout`, `kernel_form` and `toarray`,
-    and whatever else its structure makes cheaper.  It is immutable, and several runs may use one object at
-    the same time.  Objects convert to arrays: ``numpy.asarray(weights)``.
+    A form of weights is a subclass that defines `shape`, `kernel_form` and `toarray`, and whatever else its
+    structure makes cheaper.  It is immutable, and several runs may use one object at the same time.  Objects
+    convert to arrays: ``numpy.asarray(weights)``.
     """
 
-    _shown: ClassVar[tuple[str, ...]] = ("layout", "work_per_spike", "nbytes")
+    _shown: ClassVar[tuple[str, ...]] = ("shape",)
 
     @property
     @abstractmethod
-    def layout(self) -> tuple[int, ...]:
-        """Order of the neurons: the shape of the array whose entries they are, in C order."""
-
-    @property
     def shape(self) -> tuple[int, int]:
         """(n_neurons, n_neurons)."""
-        n_neurons = math.prod(self.layout)
-        return n_neurons, n_neurons
 
     @property
-    def work_per_spike(self) -> float:
-        """Mean number of targets that a spike touches, stored zeros included; every neuron by default."""
-        return float(self.shape[0])
-
     @abstractmethod
     def kernel_form(self) -> KernelForm:
         """Return the record that kernels take; it may be shared by threads."""
@@ -86,43 +57,20 @@ class Weights(Value, Described, ABC):
         """Return the number of targets of each source: the non-zero weights of its row."""
         return np.diff(self.tocsr().indptr)[sources]
 
-    def largest_magnitudes(self) -> np.ndarray:
-        """Return an upper bound of the absolute weights to each target, shape (n_neurons,).
-
-        If rows are computed on demand, it is a bound of the rows that are known.
-        """
+    def _largest_magnitudes(self) -> np.ndarray:
+        """Return an upper bound of the absolute weights to each target that are known, shape (n_neurons,)."""
         matrix, largest = self.tocsr(), np.zeros(self.shape[0])
         np.maximum.at(largest, matrix.indices, np.abs(matrix.data))
         return largest
 
-    def column(self, target: int, sources: np.ndarray) -> np.ndarray:
+    def _column(self, target: int, sources: np.ndarray) -> np.ndarray:
         """Return the weights from `sources` to one target, shape (n_sources,)."""
         return self.tocsr()[:, [target]].toarray().reshape(-1)[sources]
 
     def prepare(
         self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
     ) -> None:
-        """Compute the weights of `sources` that are missing; most forms have all of them.
-
-        Parameters
-        ----------
-        sources : ndarray of int, shape (n_sources,)
-            Neurons whose spikes need their weights.
-        at_most : int, optional
-            Compute no more rows than this.
-        priority : ndarray, shape (n_neurons,), optional
-            With `at_most`, those rows whose neurons have the largest priority.
-        """
-
-    def n_deliveries(self, spike_counts: np.ndarray) -> np.ndarray:
-        """Return how many times a spike reached a target: spike_counts @ out-degrees, shape (...,)."""
-        fired = np.flatnonzero(spike_counts.reshape(-1, spike_counts.shape[-1]).any(axis=0))
-        return spike_counts[..., fired] @ self.out_degrees(fired)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the weights as they are stored, in bytes."""
-        return sum(getattr(stored, "nbytes", 0) for stored in Weights.__getstate__(self).values())
+        """Compute the weights of sources that are missing, at most so many, those of largest priority."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
@@ -141,3 +89,19 @@ def same_type(array: np.ndarray, dtype: type) -> np.ndarray:
     flat: np.ndarray = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view()
     flat.flags.writeable = False
     return flat
+
+
+def require_square(name: str, shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless a matrix is square."""
+    if shape[0] != shape[1]:
+        raise ValueError(f"{name} must be square, (source, target); got shape {shape}")
+
+
+def require_zero_diagonal(name: str, diagonal: np.ndarray) -> None:
+    """Raise ValueError if a neuron is connected to itself."""
+    if diagonal.any():
+        neuron = int(np.flatnonzero(diagonal)[0])
+        raise ValueError(
+            f"{name} must have a zero diagonal (no neuron connects to itself); "
+            f"got {diagonal[neuron]} at [{neuron}, {neuron}]: set the diagonal to exactly 0"
+        )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,26 +11,8 @@ from scipy import sparse
 
 from snn._kernels import forms
 from snn.base import checks
+from snn.base.value import cached_property, checked
 from snn.weights.protocol import Weights, same_type
-
-
-class Block(NamedTuple):
-    """Dense weights from one range of neurons to another.
-
-    Attributes
-    ----------
-    first_source, first_target : int
-        First neuron of each range; the shape of `values` gives their lengths.
-    values : array_like, shape (n_sources, n_targets)
-        Values [source, target]; those from a neuron to itself are ignored.
-    factor : float, default 1.0
-        Multiplies the values.
-    """
-
-    first_source: int
-    first_target: int
-    values: np.ndarray
-    factor: float = 1.0
 
 
 class Connection(NamedTuple):
@@ -38,17 +21,27 @@ class Connection(NamedTuple):
     first_source: int
     first_target: int
     shape: tuple[int, int]
-    offset: int
-    """Where the weights begin, source by source."""
+    offset: int  # where the weights begin, source by source
     factor: float = 1.0
 
 
+def _checked_values(name: str, values: Any) -> np.ndarray:
+    """Return an array of float64 itself, which may change."""
+    if not isinstance(values, np.ndarray) or values.dtype != np.float64:
+        raise TypeError(
+            f"{name} must be an array of float64; got {getattr(values, 'dtype', type(values).__name__)}"
+        )
+    if values.ndim != 1 or not values.flags.c_contiguous:
+        raise ValueError(f"{name} must be 1-D and contiguous; got shape {values.shape}")
+    return values
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Segments(Weights):
     """Weights from ranges of neurons to ranges of neurons, such as layers, that lie in one array of values.
 
     Each source has a segment of targets for each of its connections; weights to itself are left out.  The
-    cost of a spike is the length of its segments, not the size of the network.  `of_blocks` makes them of
-    dense blocks.
+    cost of a spike is the length of its segments, not the size of the network.
 
     Numbers of `values` may be changed between two runs; that is how weights learn without being built again.
     They are not checked, and nothing derived from them is kept.
@@ -57,22 +50,27 @@ class Segments(Weights):
     ----------
     n_neurons : int
         Number of neurons.
-    connections : sequence of `snn.weights.segments.Connection`
+    connections : sequence of Connection
         Ranges of sources and of targets, and where the weights of each begin in `values`.  Connections may
         share values; where they overlap, they add up.
     values : ndarray of float64, shape (n_values,), contiguous
         Weights; not copied.
     """
 
-    def __init__(self, n_neurons: int, connections: Iterable[Connection], values: np.ndarray) -> None:
-        self.n_neurons = checks.positive_integer("n_neurons", n_neurons)
-        self.connections, self.values = tuple(connections), values
-        if not isinstance(values, np.ndarray) or values.dtype != np.float64:
-            raise TypeError(
-                f"values must be an array of float64; got {getattr(values, 'dtype', type(values).__name__)}"
-            )
-        if values.ndim != 1 or not values.flags.c_contiguous:
-            raise ValueError(f"values must be 1-D and contiguous; got shape {values.shape}")
+    n_neurons: int = checked(checks.positive_integer)
+    connections: Sequence[Connection] = checked(checks.instance_of, Sequence)
+    values: np.ndarray = checked(_checked_values)
+
+    def _check(self) -> None:
+        self.kernel_form  # noqa: B018 - the connections are checked while it is made
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_neurons, self.n_neurons
+
+    @cached_property
+    def kernel_form(self) -> forms.Segments:
+        n_neurons, values = self.n_neurons, self.values
         none = np.empty(0, dtype=np.int64)
         pieces: list[tuple[np.ndarray, ...]] = [(none, none, none, none, np.empty(0))]
         for first_source, first_target, (n_sources, n_targets), offset, factor in self.connections:
@@ -102,7 +100,7 @@ class Segments(Weights):
         order = np.argsort(sources, kind="stable")
         order = order[(lengths > 0)[order] & (factors != 0.0)[order]]
         starts = np.searchsorted(sources[order], np.arange(n_neurons + 1))
-        self._form = forms.Segments(
+        return forms.Segments(
             same_type(starts, np.int64),
             same_type(targets[order], np.int64),
             same_type(lengths[order], np.int64),
@@ -112,48 +110,8 @@ class Segments(Weights):
             same_type(values, np.float64),
         )
 
-    @classmethod
-    def of_blocks(cls, n_neurons: int, blocks: Iterable[Block]) -> Segments:
-        """Return weights made of dense blocks between ranges of neurons; the values are copied.
-
-        Parameters
-        ----------
-        n_neurons : int
-            Number of neurons.
-        blocks : sequence of Block
-            Where they overlap, they add up.
-        """
-        checks.instance_of("blocks", blocks, Iterable, hint=": pass a sequence of Block")
-        connections, arrays, place = [], [np.empty(0)], 0
-        for block in blocks:
-            first_source, first_target, given, factor = checks.instance_of("blocks", block, Block)
-            array = checks.real_array("values", given, shape=(None, None), meaning="(source, target)")
-            connections.append(Connection(first_source, first_target, array.shape, place, factor))
-            arrays.append(array.ravel())
-            place += array.size
-        with checks.called(connections="blocks"):
-            return cls(n_neurons, connections, checks.read_only(np.concatenate(arrays)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Segments, (self.n_neurons, self.connections, self.values)
-
-    @property
-    def layout(self) -> tuple[int]:
-        return (self.n_neurons,)
-
-    @property
-    def work_per_spike(self) -> float:
-        return float(self._form.lengths.sum() / self.n_neurons)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._form)
-
-    def kernel_form(self) -> forms.Segments:
-        return self._form
-
     def tocsr(self) -> sparse.csr_array:
-        starts, targets, lengths, offsets, factors, _ = self._form
+        starts, targets, lengths, offsets, factors, _ = self.kernel_form
         first = np.cumsum(lengths) - lengths
         within = np.arange(lengths.sum()) - np.repeat(first, lengths)
         weights = self.values[np.repeat(offsets, lengths) + within] * np.repeat(factors, lengths)

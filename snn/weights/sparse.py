@@ -8,58 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from snn._kernels.forms import CompressedRows
-from snn.weights.dense import require_square, require_zero_diagonal
-from snn.weights.protocol import Weights, kept, same_type
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SparseWeights(Weights):
-    """Weights of which most are zero.
-
-    Parameters
-    ----------
-    matrix : scipy.sparse matrix or array, shape (n_neurons, n_neurons)
-        W: ``matrix[source, target]``, with a zero diagonal; copied.
-    """
-
-    matrix: sparse.csr_array
-
-    def __post_init__(self) -> None:
-        matrix = checked_rows("matrix", self.matrix)
-        require_square("matrix", matrix.shape)
-        require_zero_diagonal("matrix", matrix.diagonal())
-        object.__setattr__(self, "matrix", matrix)
-
-    @property
-    def layout(self) -> tuple[int]:
-        return (self.matrix.shape[0],)
-
-    @property
-    def work_per_spike(self) -> float:
-        return self.matrix.nnz / self.matrix.shape[0]
-
-    @property
-    def nbytes(self) -> int:
-        return sum(a.nbytes for a in (self.matrix.data, self.matrix.indices, self.matrix.indptr))
-
-    @kept
-    def kernel_form(self) -> CompressedRows:
-        return CompressedRows(
-            same_type(self.matrix.indptr, np.int64),
-            same_type(self.matrix.indices, np.int64),
-            same_type(self.matrix.data, np.float64),
-        )
-
-    def tocsr(self) -> sparse.csr_array:
-        """Return the matrix itself, whose arrays are read-only."""
-        return self.matrix
-
-    def toarray(self) -> np.ndarray:
-        return self.matrix.toarray()
-
-    @kept
-    def largest_magnitudes(self) -> np.ndarray:
-        return super().largest_magnitudes()
+from snn.base.value import cached_property, checked
+from snn.weights.protocol import Weights, require_square, require_zero_diagonal, same_type
 
 
 def checked_rows(name: str, value: sparse.spmatrix | sparse.sparray) -> sparse.csr_array:
@@ -102,3 +52,39 @@ def _require_valid_indices(name: str, value: sparse.spmatrix | sparse.sparray) -
             f"{name} must have valid indices, within its shape {value.shape}; got a {value.format} matrix "
             f"where {error}"
         ) from None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseWeights(Weights):
+    """Weights of which most are zero.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse matrix or array, shape (n_neurons, n_neurons)
+        W: ``matrix[source, target]``, with a zero diagonal; copied.
+    """
+
+    matrix: sparse.csr_array = checked(checked_rows)
+
+    def _check(self) -> None:
+        require_square("matrix", self.matrix.shape)
+        require_zero_diagonal("matrix", self.matrix.diagonal())
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape
+
+    @cached_property
+    def kernel_form(self) -> CompressedRows:
+        return CompressedRows(
+            same_type(self.matrix.indptr, np.int64),
+            same_type(self.matrix.indices, np.int64),
+            same_type(self.matrix.data, np.float64),
+        )
+
+    def tocsr(self) -> sparse.csr_array:
+        """Return the matrix itself, whose arrays are read-only."""
+        return self.matrix
+
+    def toarray(self) -> np.ndarray:
+        return self.matrix.toarray()

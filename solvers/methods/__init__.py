@@ -7,7 +7,7 @@ from collections.abc import Callable
 from inspect import cleandoc
 from typing import Any, TypeVar
 
-from snn.run.run import Time
+from snn.run.time import Time, is_digital
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.analog import Analog
 from solvers.methods.fista import Fista
@@ -81,7 +81,7 @@ def solve_spiking(
     n_jobs: int | None = None,
     progress: bool = False,
     max_duration: float = 10_000.0,
-    how: Time[Any] = EXACT_TIME,
+    how: Time = EXACT_TIME,
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of spiking neurons, one (positive) or two for each atom."""
     return solve(problem, Stages(max_duration, how), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
@@ -96,10 +96,10 @@ def solve_digital(
     n_jobs: int | None = None,
     progress: bool = False,
     max_duration: float = 10_000.0,
-    how: Time[Any] = QUARTER_STEPS,
+    how: Time = QUARTER_STEPS,
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom."""
-    if not getattr(how, "is_digital", False):
+    if not is_digital(how):
         raise TypeError(f"how must be a Clock with a DigitalFormat; got {how}")
     return solve(problem, Stages(max_duration, how), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 

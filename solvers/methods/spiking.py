@@ -14,9 +14,7 @@ from scipy import sparse
 from snn.base import checks
 from snn.digital import DigitalFormat
 from snn.record.spikes import smooth_rate_of_moments
-from snn.run.clock import Clock
-from snn.run.exact import Exact
-from snn.run.run import Time
+from snn.run.time import Clock, Exact, Time, is_digital, require_time
 from solvers._kernels.batch import read_and_certify
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.methods.method import ONLY, Method
@@ -67,12 +65,12 @@ class SpikingMethod(Method):
     ----------
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped.
-    how : Time, default Exact()
+    how : Exact or Clock, default Exact()
         Exact time, or the clock of the network.
     """
 
     max_duration: float = 10_000.0
-    how: Time[Any] = EXACT_TIME
+    how: Time = EXACT_TIME
 
     takes: ClassVar[tuple[str, ...]] = ("convolution", "mixed_signs", "zero_penalties", "own_weights")
     steps = "spikes"
@@ -82,7 +80,7 @@ class SpikingMethod(Method):
 
     def __post_init__(self) -> None:
         checks.positive_number("max_duration", self.max_duration)
-        checks.instance_of("how", self.how, Time)
+        require_time("how", self.how)
         if self.integers is not None and self.in_integers != self.integers:
             wanted = "a Clock with a DigitalFormat" if self.integers else "Exact, or a Clock of real numbers,"
             raise TypeError(f"how must be {wanted} for {self.name}; got {self.how}")
@@ -91,7 +89,7 @@ class SpikingMethod(Method):
             takes = tuple(one for one in self.takes if one not in ("zero_penalties", "own_weights"))
             name, finest_tol = self.name.replace("spiking", "digital"), max(self.finest_tol, 1e-3)
             vars(self).update(name=name, takes=takes, finest_tol=finest_tol)
-        step = self.how.time_step or 0.0
+        step = getattr(self.how, "time_step", 0.0)
         if self.max_duration < step:
             raise ValueError(
                 f"max_duration must be at least one time_step, {step:g}; got {self.max_duration:g}"
@@ -100,14 +98,14 @@ class SpikingMethod(Method):
     @property
     def in_integers(self) -> bool:
         """Whether the neurons are integers."""
-        return self.how.is_digital
+        return is_digital(self.how)
 
     def limit(self, stopped: np.ndarray | None) -> str:
         """Return the time, and how many networks were stopped before."""
         limit = f"max_duration={self.max_duration:g}"
         if stopped is None or not stopped.any():
             return limit
-        why = BURSTS if self.how.time_step is None else RAN_AWAY
+        why = BURSTS if isinstance(self.how, Exact) else RAN_AWAY
         return f"{limit} (the networks of {int(stopped.sum())} were stopped before, {why})"
 
     def prepare(self, problem: LassoProblem) -> LassoNetwork:
@@ -143,7 +141,7 @@ class Stages(SpikingMethod):
     ----------
     max_duration : float, default 10000
         Simulated time of all stages, in synaptic time constants, after which the network is stopped.
-    how : Time, optional
+    how : Clock, optional
         `Exact()`, event by event, by default; a `Clock` on which the network keeps charge, as a chip would,
         also with `Imperfections` (docs/imperfect_neurons.md), or in the integers of a `DigitalFormat`, by
         default of `solve_digital` with steps of 1/4.  These take about as many spikes as exact time.  Where
@@ -315,7 +313,7 @@ class OneRun(SpikingMethod):
         for look in count():
             if not len(signals) or time >= self.max_duration:
                 break
-            time = max(FIRST_CHECK * 2.0 ** (look / CHECKS_PER_DOUBLING), self.how.time_step or 0.0)
+            time = max(FIRST_CHECK * 2.0 ** (look / CHECKS_PER_DOUBLING), getattr(self.how, "time_step", 0.0))
             batch.run.advance(min(time, self.max_duration), active=signals)
             best.work[READ_OUT][signals] += self.products_per_neuron * network.n_neurons
             yield signals, self.read(batch, signals)
@@ -360,7 +358,7 @@ class DigitalOneWindow(OneRun):
         Length of a step, widths and rounding.
     """
 
-    how: Time[Any] = QUARTER_STEPS
+    how: Time = QUARTER_STEPS
 
     name = "digital_one_window"
     integers = True

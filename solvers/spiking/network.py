@@ -10,9 +10,9 @@ from scipy import sparse
 from snn import OperationCounts, SpikingNetwork
 from snn.base import checks
 from snn.base.value import cached_property
-from snn.run.exact import Exact
-from snn.run.run import Run, Time
+from snn.run.run import Run
 from snn.run.stepped import SteppedRun
+from snn.run.time import Exact, Time, prepared, start_run
 from solvers._kernels.refinement import BARRED
 from solvers.gram.gram import Gram, SharedProducts, gram_of
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
@@ -62,7 +62,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 class LassoNetwork:
     """The network of all signals of a problem, without their drives, and the time in which it runs."""
 
-    def __init__(self, gram: Gram, positive: np.ndarray, how: Time[Any] = EXACT_TIME) -> None:
+    def __init__(self, gram: Gram, positive: np.ndarray, how: Time = EXACT_TIME) -> None:
         self.gram, self._positive = gram, positive
         is_positive, n_atoms = bool(positive.all()), len(positive)
         self.weights = gram.weights(positive=is_positive)
@@ -76,12 +76,10 @@ class LassoNetwork:
         self.neurons.ravel()[: self.n_neurons] = self.in_result_order
         self.firing_threshold = self.in_network_order(np.tile(gram.diagonal, self.n_neurons // n_atoms))
         # Weights of integers are rounded here, once.
-        self.how = how.prepare(self)
+        self.how = prepared(how, self)
 
     @classmethod
-    def of(
-        cls, problem: LassoProblem, *, on_demand: bool = False, how: Time[Any] = EXACT_TIME
-    ) -> LassoNetwork:
+    def of(cls, problem: LassoProblem, *, on_demand: bool = False, how: Time = EXACT_TIME) -> LassoNetwork:
         """Return the network of a problem whose signals have no weights of their own."""
         return cls(gram_of(problem, on_demand=on_demand), problem.positive, how)
 
@@ -93,8 +91,7 @@ class LassoNetwork:
 
     def start(self, drives: np.ndarray, *, window_moments: bool) -> Run:
         """Start a run with a copy of the network for each row of drives; copies may be given up."""
-        run: Run = self.how.start(self, drives, window_moments=window_moments, gives_up=True)
-        return run
+        return start_run(self.how, self, drives, window_moments=window_moments, gives_up=True)
 
     def driven(self, problem: LassoProblem, signal: int, *, scale: float) -> SpikingNetwork:
         """Return the network with the drive of one signal: `lasso_network`."""

@@ -11,6 +11,7 @@ import numpy as np
 from snn._kernels.run_state import new_records
 from snn.base import checks
 from snn.run.exact import ExactRun
+from snn.run.time import Exact, is_digital
 from solvers._kernels.refinement import (
     BEST,
     DONE,
@@ -54,7 +55,7 @@ class RefinedCodes:
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
         self.network, self._inhibition = network, network.gram.weights(positive=True)
-        in_few_spikes = network.how.time_step is None or network.how.is_digital
+        in_few_spikes = isinstance(network.how, Exact) or is_digital(network.how)
         self._pace = FEW_SPIKES if in_few_spikes else FEW_STEPS
         # What is known of each signal, and its codes, the best one among them.
         self.looks = new_records(n_signals, LOOK)
@@ -154,7 +155,7 @@ class RefinedCodes:
     def _looking(self, *, refine: bool | None = None, once: bool = False) -> Looking:
         """Return the record that kernels look by, with the weights as they are now."""
         return Looking(
-            self._inhibition.kernel_form(),
+            self._inhibition.kernel_form,
             self._problem,
             *self._pace,
             self._max_duration,

@@ -13,6 +13,7 @@ import numpy as np
 
 from snn import Clock, Imperfections, SimulationResult, SpikingNetwork, simulate
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
+from snn.digital.network import integer_drive
 from tests.reference.clock import delay_of, n_lost, normal, whole_steps
 
 
@@ -55,7 +56,7 @@ def in_register(number, bits, overflow):
 
 
 def integers_of(drive):
-    return [int(m) * 2**drive.exponent for m in drive.mantissas]
+    return [int(m) * 2**drive.exponent for m in drive.values]
 
 
 def simulate_slowly(network, n_steps, *, imperfections=None, drives=None, inputs=None) -> DigitalRun:
@@ -64,10 +65,10 @@ def simulate_slowly(network, n_steps, *, imperfections=None, drives=None, inputs
     `drives` and `inputs` say by the number of a step, from 1 on, which drive holds after it, and which sums
     of weights arrive at its end after those of the network.
     """
-    fmt, n, step_length = network.format, network.n_neurons, network.time_step
+    fmt, rows, n, step_length = network.format, network.synapses, network.n_neurons, network.time_step
     given = imperfections or Imperfections()
-    threshold, exponent = network.firing_threshold.tolist(), network.weights.exponent
-    bias = integers_of(network.drive(network.network.soma_bias))
+    threshold, exponent = network.firing_threshold.tolist(), network.rules.exponent
+    bias = integers_of(integer_drive(network, network.network.soma_bias))
     leak = round(2**fmt.decay_bits * (1.0 - math.exp(-given.leak * step_length)))
     refractory_steps = whole_steps(given.refractory_time, step_length)
     v, u, free_at, due = [0] * n, [0] * n, [1] * n, {}
@@ -83,7 +84,7 @@ def simulate_slowly(network, n_steps, *, imperfections=None, drives=None, inputs
     for step in range(1, n_steps + 1):
         for i in range(n):
             arrived = u[i]
-            u[i] = quotient(u[i] * (2**fmt.decay_bits - network.decay), fmt.decay_bits, fmt.decay_rounding)
+            u[i] = quotient(u[i] * network.rules.kept, fmt.decay_bits, fmt.decay_rounding)
             if step < free_at[i]:
                 continue
             v[i] -= quotient(v[i] * leak, fmt.decay_bits, fmt.decay_rounding)
@@ -95,7 +96,7 @@ def simulate_slowly(network, n_steps, *, imperfections=None, drives=None, inputs
             overflows[i][1] += side > 0
             if v[i] < threshold[i]:
                 continue
-            unit = 2**network.message_shift if fmt.graded else threshold[i]
+            unit = 2**network.rules.message_shift if fmt.graded else threshold[i]
             number = v[i] // unit
             if number > limit:
                 overflows[i][3] += fmt.graded or limit > 1
@@ -105,11 +106,11 @@ def simulate_slowly(network, n_steps, *, imperfections=None, drives=None, inputs
             messages.append((step, i, number))
             if n_lost(given, step, i, 1):
                 continue
-            for entry in range(network.starts[i], network.starts[i + 1]):
-                target = int(network.targets[entry])
-                delay = delay_of(given, i, target, step_length) + int(network.delays[i])
+            for entry in range(rows.starts[i], rows.starts[i + 1]):
+                target = int(rows.targets[entry])
+                delay = delay_of(given, i, target, step_length) + int(rows.delays[i])
                 arriving = due.setdefault(step + delay, [0] * n)
-                arriving[target] += int(network.weights.mantissas[entry]) * number
+                arriving[target] += int(rows.weights[entry]) * number
         arrive(due.pop(step, [0] * n))
         arrive((inputs or {}).get(step, [0] * n))
         bias = (drives or {}).get(step, bias)

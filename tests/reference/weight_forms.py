@@ -13,14 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from snn import (
-    Block,
-    DenseRows,
-    Segments,
-    SpikingNetwork,
-    StencilWeights,
-    Weights,
-)
+from snn import DenseRows, SpikingNetwork, StencilWeights, Weights
+from snn.weights import Connection, Segments
 
 NOT_LOOKED_AT = 3.0  # stored where a neuron would meet itself
 GRID_SHAPE, REACH = (3, 2), (1, 1)
@@ -84,10 +78,19 @@ def overlapping_blocks(weights: np.ndarray) -> Segments:
     outer = strength_of(weights)
     outer[middle, middle] *= 0.5
     ranges = [(0, half), (half, n)] if half else [(0, n)]
-    blocks = [Block(i, k, 2.0 * outer[i:j, k:m], -0.5) for i, j in ranges for k, m in ranges]
+    blocks = [(i, k, 2.0 * outer[i:j, k:m], -0.5) for i, j in ranges for k, m in ranges]
     inner = 0.5 * strength_of(weights)[middle, middle]
-    blocks.append(Block(quarter, quarter, -inner))
-    return Segments.of_blocks(n, blocks)
+    return segments_of(n, [*blocks, (quarter, quarter, -inner, 1.0)])
+
+
+def segments_of(n_neurons: int, blocks: list) -> Segments:
+    """Return weights made of dense blocks: first source, first target, values and factor of each."""
+    ends = np.cumsum([0, *(values.size for _, _, values, _ in blocks)])
+    connections = [
+        Connection(source, target, values.shape, int(end), factor)
+        for (source, target, values, factor), end in zip(blocks, ends[:-1], strict=True)
+    ]
+    return Segments(n_neurons, connections, np.concatenate([values.ravel() for _, _, values, _ in blocks]))
 
 
 def sign_pairs(store_lateral: Callable[[np.ndarray], DenseRows]) -> Callable[[np.ndarray], DenseRows]:

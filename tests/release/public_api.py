@@ -20,7 +20,6 @@ MODULES = (
     "snn.exchange",
     "snn.hardware",
     "snn.pictures",
-    "snn.weights",
     "solvers",
     "solvers.certificate.optimality",
     "solvers.methods",

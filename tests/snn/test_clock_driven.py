@@ -18,6 +18,7 @@ from snn import (
     SpikingNetwork,
     simulate,
 )
+from snn.run.time import start_run
 from tests.reference.clock import simulate_slowly
 from tests.reference.networks import classo_network, networks, random_dictionary
 from tests.reference.weight_forms import NAMES
@@ -81,7 +82,7 @@ def test_every_step_is_the_slow_twins(form, data, step, scale, integration, rese
     chip = network if given is None else given.mismatched(network)
     state = this.state
     if state is not None:
-        keeps = given is None or (given.refractory_time == 0.0 and given.longest_delay == 0.0)
+        keeps = given is None or (given.refractory_time == 0.0 and not given.delays.any())
         lowest = np.minimum(state.membrane_potential, chip.firing_threshold)
         state = replace(state, membrane_potential=lowest) if keeps else None
     start, duration = 0.0 if state is None else state.time, n_steps * step
@@ -94,7 +95,7 @@ def test_every_step_is_the_slow_twins(form, data, step, scale, integration, rese
         raise
     drives = np.stack([network.soma_bias, 0.5 * network.soma_bias])
     pieces = {} if data.draw(st.booleans()) else {"updates_per_call": 50}
-    run = clock.start(network, drives, state, window_moments=True, **pieces)
+    run = start_run(clock, network, drives, state, window_moments=True, **pieces)
     run.advance(data.draw(st.floats(0.0, 0.5)) * duration, active=np.array([1, 0]))
     run.advance(duration)
 
@@ -163,7 +164,7 @@ def test_spikes_of_a_step_are_bounded_and_charge_is_not_lost():
 def test_filtered_spikes_are_the_sum_over_the_spikes(time_step):
     """Also where e^dt, by which the kernel counts, is out of range."""
     network = SpikingNetwork(np.zeros((2, 2)), [0.3 / time_step, 1.0 / time_step], [1.0, 1.0])
-    run = Clock(time_step).start(network, network.soma_bias[np.newaxis])
+    run = start_run(Clock(time_step), network, network.soma_bias[np.newaxis])
     times, neurons, _ = run.advance(1601 * time_step, record=True)
     expected = np.bincount(neurons, np.exp(times - 1601 * time_step))
     np.testing.assert_allclose(run.filtered_spikes[0], expected, rtol=1e-12, atol=1e-300)

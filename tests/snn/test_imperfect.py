@@ -9,6 +9,7 @@ import pytest
 from snn import Clock, Imperfections, SpikingNetwork, simulate
 from snn._kernels.random_numbers import fill_normals
 from snn._kernels.random_numbers import philox as compiled_philox
+from snn.run.time import start_run
 from tests.reference.clock import normal, philox
 from tests.reference.networks import random_network
 
@@ -73,8 +74,8 @@ def test_noise_has_its_variance(leak):
 
 def test_lost_spikes_are_so_many():
     network = SpikingNetwork(np.zeros((200, 200)), np.linspace(5.0, 9.0, 200))
-    run = Clock(1 / 8, imperfections=Imperfections(lost_spikes=0.3)).start(
-        network, network.soma_bias[np.newaxis]
+    run = start_run(
+        Clock(1 / 8, imperfections=Imperfections(lost_spikes=0.3)), network, network.soma_bias[np.newaxis]
     )
     run.advance(100.0)
     n_spikes = int(run.spike_counts.sum())
@@ -107,7 +108,7 @@ def test_mismatch_has_its_mean_and_deviation():
 def test_a_run_that_starts_again_has_new_noise_and_an_empty_line():
     network = random_network(np.random.default_rng(3), 30)
     clock = Clock(1 / 8, imperfections=Imperfections(**ALL))
-    run = clock.start(network, network.soma_bias[np.newaxis], window_moments=True)
+    run = start_run(clock, network, network.soma_bias[np.newaxis], window_moments=True)
     run.advance(20.0)
     assert run.pending.any()
     first = run.spike_counts.copy()

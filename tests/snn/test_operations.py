@@ -52,7 +52,7 @@ def test_every_form_of_weights_against_its_dense_matrix(name):
 
 
 def test_counts_of_several_runs_are_arrays_and_have_a_total():
-    deliveries = golden_network().weights.n_deliveries(np.array([[1, 0, 2], [0, 0, 0]]))
+    deliveries = np.array([[1, 0, 2], [0, 0, 0]]) @ golden_network().out_degree
     counts = OperationCounts(
         spikes=np.array([3, 0]), synaptic_operations=deliveries, neuron_time=3 * np.array([2.0, 0.5])
     )

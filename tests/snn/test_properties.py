@@ -25,6 +25,7 @@ from snn import (
     SpikingNetwork,
     simulate,
 )
+from snn.run.time import start_run
 from tests.processes import at_most, interrupted, run_python
 from tests.reference.exact_spikes import judge
 from tests.reference.networks import FIRST_SPIKES, MODERATE, MOST_SPIKES, networks
@@ -159,7 +160,7 @@ def test_screening_changes_nothing(form, data):
     with_and_without = []
     for screening in (True, False):
         network = this.network()
-        run = Exact(screening=screening).start(network, network.soma_bias[np.newaxis], this.state)
+        run = start_run(Exact(screening=screening), network, network.soma_bias[np.newaxis], this.state)
         spikes = run.advance(this.duration, record=True)
         with_and_without.append((spikes, run.membrane_potential[0], run.synaptic_current[0]))
         assert screening or run.screened_time[0] == 0.0
@@ -173,7 +174,7 @@ def test_screening_is_at_work_in_large_networks(form):
     """Hundreds of spikes between two looks at the screened neurons, all of them right."""
     weights, bias = sparse_coding(form, np.random.default_rng(3), 660, 120, 20)
     network = stored(form, weights, bias)
-    run = Exact().start(network, bias[np.newaxis])
+    run = start_run(Exact(), network, bias[np.newaxis])
     spikes = run.advance(60.0, record=True)
     assert run.screened_time[0] > 40.0 or not FORMS[form].screened
     result = simulate(network, 60.0, record_spikes=True)
@@ -224,14 +225,14 @@ def test_no_bit_depends_on_pauses_and_company(form, data):
     network = known(this)
     expected = recorded(this, network)
     assume(expected.n_spikes <= MOST_SPIKES)
-    paused = Exact().start(network, network.soma_bias[np.newaxis], this.state, updates_per_call=1)
+    paused = start_run(Exact(), network, network.soma_bias[np.newaxis], this.state, updates_per_call=1)
     times, neurons, _ = paused.advance(this.duration, record=True)
     np.testing.assert_array_equal(this.start + times, expected.spikes.times)
     np.testing.assert_array_equal(neurons, expected.spikes.neurons)
     place, n_copies = data.draw(st.sampled_from([(0, 2), (1, 2), (3, 5)]))
     drives = network.soma_bias * np.linspace(0.1, 1.0, n_copies)[:, np.newaxis]
     drives[place] = network.soma_bias
-    several = Exact().start(network, drives, this.state)
+    several = start_run(Exact(), network, drives, this.state)
     several.advance(this.duration, active=np.array([place]))
     several.advance(this.duration, max_spikes=MOST_SPIKES)
     for run, copy_ in ((paused, 0), (several, place)):
@@ -556,7 +557,7 @@ def test_what_hardly_ever_happens_takes_no_time(form):
     faint = replace(current, synaptic_current=np.full(n, 1e-300))
     ends = []
     for updates_per_call in (1, 10**9):  # too small to count, they are set to zero, and not at pauses
-        run = Exact().start(network, np.eye(1, n) * 20.0, faint, updates_per_call=updates_per_call)
+        run = start_run(Exact(), network, np.eye(1, n) * 20.0, faint, updates_per_call=updates_per_call)
         run.advance(30.0)
         ends.append(run.synaptic_current[0])
     np.testing.assert_array_equal(*ends)

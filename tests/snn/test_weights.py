@@ -13,21 +13,18 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from snn import (
-    Block,
     Clock,
     DenseRows,
     NetworkState,
-    Segments,
     SparseWeights,
     SpikingNetwork,
     StencilWeights,
     simulate,
 )
-from snn.weights import Weights, examples
-from snn.weights.segments import Connection
+from snn.weights import Connection, Segments, Weights, examples
 from tests.reference.exact_spikes import judge
 from tests.reference.networks import LARGEST_RATIO, moderate_state
-from tests.reference.weight_forms import random_dictionary, require_sums
+from tests.reference.weight_forms import random_dictionary, require_sums, segments_of
 from tests.tiers import examples as tried
 
 clocked = pytest.mark.parametrize(
@@ -45,14 +42,15 @@ class Chain(Weights):
     n_neurons: int
 
     @property
-    def layout(self):
-        return (self.n_neurons,)
+    def shape(self):
+        return self.n_neurons, self.n_neurons
 
     def toarray(self):
         return np.diag(np.full(self.n_neurons - 1, self.weight), 1)
 
+    @property
     def kernel_form(self):
-        return DenseRows(self.toarray()).kernel_form()
+        return DenseRows(self.toarray()).kernel_form
 
 
 @pytest.mark.parametrize("weights", [*examples(), Chain(0.5, 3)], ids=lambda weights: type(weights).__name__)
@@ -60,12 +58,11 @@ def test_every_form_says_the_same_as_its_array(weights):
     weights.prepare(np.arange(weights.shape[0]))
     array = np.asarray(weights)
     n = len(array)
-    assert np.prod(weights.layout) == n
-    assert 0.0 < weights.work_per_spike <= n
+    assert weights.shape == (n, n)
     require_sums(weights, array)
-    assert (weights.largest_magnitudes() >= np.abs(array).max(axis=0)).all()
+    assert (weights._largest_magnitudes() >= np.abs(array).max(axis=0)).all()
     for target in range(n):
-        column = weights.column(target, np.arange(n)[::-1])
+        column = weights._column(target, np.arange(n)[::-1])
         np.testing.assert_allclose(column, array[::-1, target], atol=1e-15)
     copies = [weights, copy.copy(weights), copy.deepcopy(weights), pickle.loads(pickle.dumps(weights))]
     for other in copies:
@@ -77,10 +74,10 @@ def test_every_form_says_the_same_as_its_array(weights):
 
 def added_up(blocks, n_neurons):
     array = np.zeros((n_neurons, n_neurons))
-    for block in blocks:
-        for i, row in enumerate(block.values):
+    for source, target, values, factor in blocks:
+        for i, row in enumerate(values):
             for j, value in enumerate(row):
-                array[block.first_source + i, block.first_target + j] += block.factor * value
+                array[source + i, target + j] += factor * value
     np.fill_diagonal(array, 0.0)
     return array
 
@@ -97,8 +94,8 @@ def random_blocks(rng):
         values[rng.uniform(size=values.shape) > rng.choice([0.3, 1.0])] = 0.0
         excitation = np.maximum(values, 0.0).sum(axis=1).max()
         factor = min(rng.uniform(0.0, 3.0), 0.16 / max(excitation, 1e-300))
-        blocks.append(Block(int(source[0]), int(target[0]), values, factor))
-    return Segments.of_blocks(n_neurons, blocks), added_up(blocks, n_neurons)
+        blocks.append((int(source[0]), int(target[0]), values, factor))
+    return segments_of(n_neurons, blocks), added_up(blocks, n_neurons)
 
 
 def random_stencil(rng):
@@ -140,14 +137,14 @@ def test_blocks_and_grids_of_any_shape(made, seed):
 
 
 def test_segments_by_hand():
-    segments = segmented()
+    values = np.array([0.1, 0.2, 0.3])
+    segments = segmented(values=values)
     np.testing.assert_allclose(np.asarray(segments), [[0, 0.1, 0.2], [0, 0, -0.6], [0, 0, 0]], rtol=1e-15)
-    np.testing.assert_allclose(segments.largest_magnitudes(), [0.0, 0.1, 0.6], rtol=1e-15)
-    assert segments.work_per_spike == 1.0
-    segments.values[:] = [0.0, 1.0, 1.0]  # they may change between runs
+    np.testing.assert_allclose(segments._largest_magnitudes(), [0.0, 0.1, 0.6], rtol=1e-15)
+    values[:] = [0.0, 1.0, 1.0]  # they may change between runs
     np.testing.assert_array_equal(np.asarray(segments), [[0, 0, 1], [0, 0, -2], [0, 0, 0]])
     np.testing.assert_array_equal(segments.out_degrees(np.arange(3)), [1, 1, 0])
-    np.testing.assert_array_equal(segments.kernel_form().values, segments.values)
+    np.testing.assert_array_equal(segments.kernel_form.values, segments.values)
 
 
 @tried(10)
@@ -211,7 +208,7 @@ def test_only_rows_that_are_needed_are_computed_and_once():
     other = copy.deepcopy(network.weights)  # it stores rows of its own
     missing = np.setdiff1d(np.arange(400), rows.asked)[:2]
     other.prepare(missing[:1])
-    np.testing.assert_array_equal(other.column(missing[1], missing[:1]), -gram[missing[1], missing[:1]])
+    np.testing.assert_array_equal(other._column(missing[1], missing[:1]), -gram[missing[1], missing[:1]])
     assert other.n_stored == network.weights.n_stored + 1
 
 
@@ -244,11 +241,6 @@ def segmented(**changes):
     return Segments(**(arguments | changes))
 
 
-def block(n_neurons, first_source, first_target, **changes):
-    blocks = [Block(first_source, first_target, **{"values": np.ones((2, 2)), **changes})]
-    return Segments.of_blocks(n_neurons, blocks)
-
-
 def asked(rows):
     return simulate(
         SpikingNetwork(DenseRows.on_demand(3, lambda sources: np.ones((3, 3))[sources] * rows), np.ones(3)),
@@ -268,14 +260,9 @@ def wrong(make, error, **arguments):
 
 HUGE = 2**62
 REFUSED = [
-    (lambda: block(2, 1, 0), ValueError, "blocks"),
-    (lambda: Segments.of_blocks(2, [np.ones((2, 2))]), TypeError, "blocks"),
-    (lambda: Segments.of_blocks(2, 5), TypeError, "blocks"),
-    *((lambda k=k: block(4, k, 0), ValueError, "blocks") for k in (HUGE, 3)),
-    *((lambda k=k: block(4, 0, k), ValueError, "blocks") for k in (HUGE, 3)),
-    (lambda: block(4, -1, 0), ValueError, "first_source"),
-    (lambda: block(4, 0, -5), ValueError, "first_target"),
-    (lambda: block(4, 0, 0, values=[[np.nan]]), ValueError, "values"),
+    (lambda: segmented(connections=[Connection(-1, 0, (1, 1), 0)]), ValueError, "first_source"),
+    (lambda: segmented(connections=[Connection(0, -5, (1, 1), 0)]), ValueError, "first_target"),
+    (lambda: segmented(connections=[Connection(HUGE, 1, (1, 1), 0)]), ValueError, "connections"),
     (lambda: DenseRows(np.eye(3)).sign_pairs(np.ones(4)), ValueError, "cross"),
     (lambda: DenseRows.on_demand(3, np.eye(3).__getitem__).sign_pairs(np.ones(4)), ValueError, "cross"),
     (lambda: DenseRows(np.zeros((1, 1))).sign_pairs([1.0]).sign_pairs(np.ones(2)), TypeError, "sign_pairs"),
@@ -355,7 +342,7 @@ STRONG = {
     "dense": DenseRows,
     "lateral inhibition": lambda array: DenseRows(np.diag([1e300, 1e300, 1.0]) - array, -1.0),
     "sparse": lambda array: SparseWeights(sparse.csr_array(array)),
-    "segments": lambda array: Segments.of_blocks(3, [Block(0, 0, array)]),
+    "segments": lambda array: segments_of(3, [(0, 0, array, 1.0)]),
     "sign pairs": lambda array: DenseRows(array).sign_pairs(np.ones(3)),
     "cross-inhibition": lambda array: DenseRows(np.zeros((3, 3))).sign_pairs([0.0, array[0, 1], 0.0]),
     "stencil": lambda array: StencilWeights(array[:, np.newaxis, np.newaxis], (1, 1)),

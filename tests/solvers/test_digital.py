@@ -163,7 +163,7 @@ def test_stochastic_weights_come_from_the_generator():
         solve_digital(problem, how=Clock(0.25, replace(form, seed=seed)), tol=1e-3) for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first.codes, again.codes)
-    assert (first.info["network"].weights.mantissas != other.info["network"].weights.mantissas).any()
+    assert (first.info["network"].synapses.weights != other.info["network"].synapses.weights).any()
 
 
 @pytest.mark.parametrize("call", [quietly, in_one_run])

@@ -15,6 +15,7 @@ pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespik
 
 from snn import NetworkState, SpikingNetwork
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
+from snn.digital.network import integer_drive
 from snn.hardware import to_verilog
 from snn.hardware.core import Action, CoreLayout
 from tests.reference.core import SimulatedCore
@@ -68,12 +69,13 @@ def test_every_bit_of_every_step_is_the_emulators(seed):
     for step in range(n_steps):
         result = in_integers(network, 1, state=state)
         state, now = result.state, result.registers
-        narrow = np.column_stack([now.potential_saturations, is_narrow, now.message_saturations])
+        narrow = now.saturations.copy()
+        is_narrow, narrow[:, 2] = now.saturations[:, 2], is_narrow
         flags = narrow @ (1 << np.arange(4))
         # What a step adds to potentials is what the step before left.
         columns = np.arange(n), now.messages, now.membrane_potential, current, flags
         np.testing.assert_array_equal(seen[step], np.column_stack(columns))
-        current, is_narrow = now.synaptic_current, now.current_saturations
+        current = now.synaptic_current
     assert spikes == expected(network, n_steps)[0]
     # The flags of all neurons and steps stay until the next rest.
     assert core.narrow == np.bitwise_or.reduce(seen[:, :, 4].astype(int), axis=None)
@@ -91,10 +93,10 @@ def test_values_can_be_loaded():
     )
     core = SimulatedCore(CoreLayout(network, lanes=4))
     core.run(20)
-    amounts = changed.drive(drive)
+    amounts = integer_drive(changed, drive)
     core.do(REST)
     for action, values in (
-        (Action.DRIVE, amounts.mantissas << amounts.exponent),
+        (Action.DRIVE, amounts.values << amounts.exponent),
         (Action.POTENTIAL, potential),
         (Action.CURRENT, current),
     ):

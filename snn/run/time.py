@@ -1,9 +1,9 @@
-"""Time in steps of fixed length, and the neurons of a clock."""
+"""How time passes in a run: exactly, or in steps of fixed length; and the neurons of a clock."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,14 +12,28 @@ from snn.base.value import Value, checked
 from snn.digital.format import DigitalFormat, checked_step
 from snn.digital.network import DigitalNetwork
 from snn.network import RunnableNetwork, SpikingNetwork
-from snn.run.exact import Exact
+from snn.run.exact import ExactRun
 from snn.run.imperfect import MOST_STEPS, ROUNDING, Imperfections, require_fit
-from snn.run.run import Time
+from snn.run.run import Run
 from snn.run.stepped import SteppedRun
 
 INTEGRATIONS = ("exact", "euler")
 RESETS = ("subtract", "zero")
 LARGEST_SUM_OF_MESSAGES = 2**62
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exact(Value):
+    """Time without steps: potentials and currents follow a closed form, and spike times are its roots.
+
+    Parameters
+    ----------
+    screening : bool, default True
+        Let an active set of neurons be integrated spike by spike and the others be screened, where that pays.
+        Without, all neurons are integrated: the same spikes to rounding.
+    """
+
+    screening: bool = checked(checks.flag, default=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +64,7 @@ class RealNeuron(Value):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clock(Value, Time[SteppedRun]):
+class Clock(Value):
     """Time in steps of fixed length.
 
     One step of length dt, from t to t + dt, does, in this order and for all neurons at once::
@@ -103,78 +117,67 @@ class Clock(Value, Time[SteppedRun]):
                 f"time_step must be that of the DigitalNetwork, {self.neuron.time_step}; got {self.time_step}"
             )
 
-    @property
-    def is_digital(self) -> bool:  # type: ignore[override]
-        """Whether neurons are integers."""
-        return not isinstance(self.neuron, RealNeuron)
 
-    @property
-    def departures(self) -> str:
-        """Imperfections but mismatch, which the network of a run has; Euler's steps, resets to zero."""
-        names = ("leak", "refractory_time", "delays", "potential_noise", "lost_spikes")
-        found = [name.replace("_", " ") for name in names if np.any(getattr(self.imperfections, name, 0.0))]
-        if isinstance(self.neuron, RealNeuron):
-            found += ["Euler's steps"] * (self.neuron.integration == "euler")
-            found += ["resets to zero"] * (self.neuron.reset == "zero")
-        else:
-            found.append("registers of few bits")
-        return ", ".join(found)
-
-    def prepare(self, network: RunnableNetwork) -> Clock:
-        """As `Time.prepare`: weights are rounded to integers here.
-
-        Parameters
-        ----------
-        network : SpikingNetwork, or another with its weights and thresholds
-            The network of all runs to come.
-        """
-        if self.imperfections is not None:
-            require_fit(self.imperfections, network.n_neurons, self.time_step)
-        if not isinstance(self.neuron, DigitalFormat):
-            return self
-        drive = getattr(network, "soma_bias", np.zeros(network.n_neurons))
-        if self.imperfections is not None:
-            network = self.imperfections.mismatched(network)
-        real = SpikingNetwork(network.weights, drive, network.firing_threshold)
-        return replace(self, neuron=DigitalNetwork.of(real, self.neuron, time_step=self.time_step))
-
-    def start(
-        self, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
-    ) -> SteppedRun:
-        """As `Time.start`."""
-        return SteppedRun(self.prepare(network), network, soma_bias, state, **options)
-
-    def end_of(self, duration: float) -> float:
-        """Return the time of the end of the last step; ValueError unless the steps of a duration are whole.
-
-        Parameters
-        ----------
-        duration : float
-            Positive; longer than a refractory time and all delays.
-        """
-        if self.imperfections is not None:
-            for name, time in (
-                ("refractory_time", self.imperfections.refractory_time),
-                ("longest of delays", self.imperfections.longest_delay),
-            ):
-                if time >= duration:
-                    raise ValueError(f"duration must be longer than the {name}, {time:g}; got {duration:g}")
-        n_steps = round(min(duration / self.time_step, MOST_STEPS))
-        if n_steps < 1 or abs(n_steps * self.time_step - duration) > ROUNDING * duration:
-            raise ValueError(
-                f"duration must be a whole number of time steps, at most 2^40; got {duration} and a "
-                f"time_step of {self.time_step}"
-            )
-        largest = getattr(getattr(self.neuron, "format", self.neuron), "largest_message", 1)
-        if n_steps * largest > LARGEST_SUM_OF_MESSAGES:
-            raise ValueError(
-                f"duration must be so short that messages sum to at most 2^62; got {n_steps} steps of "
-                f"messages up to {largest}"
-            )
-        return n_steps * self.time_step
+Time: TypeAlias = Exact | Clock
 
 
-def time_of(time_step: float | None, *, integration: str = "exact", reset: str = "subtract") -> Time[Any]:
-    """Return the time of functions that take a `time_step`, or None for an exact run."""
-    neuron = RealNeuron(integration=integration, reset=reset)
-    return Exact() if time_step is None else Clock(time_step, neuron=neuron)
+def require_time(name: str, value: Any) -> None:
+    """Raise TypeError unless a value says how time passes."""
+    if not isinstance(value, Exact | Clock):
+        raise TypeError(f"{name} must be Exact() or a Clock; got {type(value).__name__}")
+
+
+def is_digital(how: Time) -> bool:
+    """Return whether neurons are integers."""
+    return isinstance(how, Clock) and not isinstance(how.neuron, RealNeuron)
+
+
+def prepared(how: Time, network: RunnableNetwork) -> Time:
+    """Return a time that starts runs of one network faster: weights are rounded to integers here, once."""
+    if isinstance(how, Exact):
+        return how
+    if how.imperfections is not None:
+        require_fit(how.imperfections, network.n_neurons, how.time_step)
+    if not isinstance(how.neuron, DigitalFormat):
+        return how
+    drive = getattr(network, "soma_bias", np.zeros(network.n_neurons))
+    if how.imperfections is not None:
+        network = how.imperfections.mismatched(network)
+    real = SpikingNetwork(network.weights, drive, network.firing_threshold)
+    return replace(how, neuron=DigitalNetwork.of(real, how.neuron, time_step=how.time_step))
+
+
+def start_run(
+    how: Time, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
+) -> Run:
+    """Start copies of a network, each with its own drive; arguments as of `Run`, not checked."""
+    how = prepared(how, network)
+    if isinstance(how, Exact):
+        return ExactRun(how, network, soma_bias, state, **options)
+    return SteppedRun(how, network, soma_bias, state, **options)
+
+
+def end_of(how: Time, duration: float) -> float:
+    """Return when a run of a duration ends, which on a clock has to be a whole number of steps."""
+    if isinstance(how, Exact):
+        return duration
+    if how.imperfections is not None:
+        for name, time in (
+            ("refractory_time", how.imperfections.refractory_time),
+            ("longest of delays", float(how.imperfections.delays.max())),
+        ):
+            if time >= duration:
+                raise ValueError(f"duration must be longer than the {name}, {time:g}; got {duration:g}")
+    n_steps = round(min(duration / how.time_step, MOST_STEPS))
+    if n_steps < 1 or abs(n_steps * how.time_step - duration) > ROUNDING * duration:
+        raise ValueError(
+            f"duration must be a whole number of time steps, at most 2^40; got {duration} and a "
+            f"time_step of {how.time_step}"
+        )
+    largest = getattr(getattr(how.neuron, "format", how.neuron), "largest_message", 1)
+    if n_steps * largest > LARGEST_SUM_OF_MESSAGES:
+        raise ValueError(
+            f"duration must be so short that messages sum to at most 2^62; got {n_steps} steps of "
+            f"messages up to {largest}"
+        )
+    return n_steps * how.time_step
