@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,10 +20,9 @@ from dictlearn.images.kernels import Crops, KernelLearner, KernelSettings, learn
 from dictlearn.resumable import Course
 from snn.base import checks
 from snn.base.caller_warnings import warn_caller
-from snn.base.describe import size
-from solvers import LassoProblem, SparseCodingResult, solve_active_set
+from solvers import LassoProblem, Method, solve
+from solvers.methods.method import named_method
 from solvers.problem.convolution import require_room, valid_shape
-from solvers.problem.matrix import atoms_of
 
 # Sides of crops by default, in pixels, and at least in kernels, so that kernels have neighbours.
 IMAGE_CROP = 64, 4
@@ -78,9 +76,9 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
         Largest duality gap of the codes that kernels are learned from, as a share of 1/2 ||crop||^2.
     replace_dead : bool, default False
         Whether kernels that no code of 32 crops has are replaced by the patches that codes leave most of.
-    solver : callable, optional
-        The solver of `transform`: a function of a `LassoProblem` and ``tol``, such as `solve_spiking`; by
-        default `solve_active_set`.
+    method : str or Method, default "active_set"
+        The method of `transform`: the name of one in `solvers.METHODS`, such as "spiking", or a method with
+        options of its own.
     transform_tol : float, default 1e-6
         Its tolerance.
     dict_init : array_like, shape of `components_`, optional
@@ -104,7 +102,7 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    `alpha`, `positive`, `background`, `margin`, `solver` and `transform_tol` say how images are coded, and
+    `alpha`, `positive`, `background`, `margin`, `method` and `transform_tol` say how images are coded, and
     may change after `fit`.  scikit-learn's common checks on data do not apply: they pass tables of numbers.
 
     Examples
@@ -131,7 +129,7 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
     margin: int = 0
     tol: float = 0.1
     replace_dead: bool = False
-    solver: Callable[..., SparseCodingResult] | None = None
+    method: str | Method = "active_set"
     transform_tol: float = 1e-6
     dict_init: ArrayLike | None = None
     checkpoint: str | os.PathLike[str] | None = None
@@ -210,19 +208,9 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
 
     def encode(self, X: list[np.ndarray] | ArrayLike) -> list[CodedImage]:
         """Return images with their codes and certificates."""
-        check_is_fitted(self, "learner_")
-        solver = self._checked_solver()
-        alpha = checks.positive_number("alpha", self.alpha)
-        # Images of one shape share a dictionary, and what is computed from it.
-        known: dict[tuple[int, int], LassoProblem] = {}
         coded = []
-        for prepared in self._prepared(X):
-            shape = prepared.detail.shape[:2]
-            if shape not in known:
-                dictionary = prepared.dictionary(self.components_)
-                known[shape] = LassoProblem(dictionary, prepared.signal, alpha, positive=self.positive)
-            problem = known[shape].with_signals(prepared.signal)
-            result = solver(problem, tol=self.transform_tol)
+        for prepared, problem in self._problems(X):
+            result = solve(problem, named_method(self.method), tol=self.transform_tol, n_jobs=self.n_jobs)
             coded.append(CodedImage(prepared=prepared, problem=problem, result=result))
         return coded
 
@@ -245,27 +233,28 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
         list of ndarray, or ndarray, shape (n_images, height, width[, 3]) or (n_signals, length)
             A list for a list of codes.
         """
-        check_is_fitted(self, "learner_")
         is_list = isinstance(X, (list, tuple))
-        rows = _rows(X)
-        prepared = self._prepared(images)
-        if len(prepared) != len(rows):
-            raise ValueError(f"images must be as many as codes, {len(rows)}; got {len(prepared)}")
-        if not is_list and len({one.background.shape for one in prepared}) > 1:
-            raise ValueError(
-                "images must have one shape where their codes are one array; pass a list of codes, and get a "
-                "list of images"
-            )
+        codes = X if is_list else [X[[k]] for k in range(np.shape(X)[0])]
+        problems = list(self._problems(images))
+        if len(problems) != len(codes):
+            raise ValueError(f"images must be as many as codes, {len(codes)}; got {len(problems)}")
         restored = []
-        for k, (row, one) in enumerate(zip(rows, prepared, strict=True)):
-            dictionary = one.dictionary(self.components_)
-            if row.shape[1] != dictionary.shape[0]:
-                raise ValueError(
-                    f"X[{k}] must have {dictionary.shape[0]} coefficients, as an image of "
-                    f"{size(one.background.shape[:2])}; got {row.shape[1]}"
-                )
-            restored.append(one.restore(atoms_of(dictionary).reconstruct(row)))
-        return restored if is_list else np.stack(restored)
+        for k, (code, (prepared, problem)) in enumerate(zip(codes, problems, strict=True)):
+            name = f"X[{k}]"
+            if not sparse.issparse(code):
+                code = checks.real_array(name, np.atleast_2d(code), shape=(1, None), meaning="(1, n_atoms)")
+            row = sparse.csr_array(code.reshape(1, -1), copy=True)
+            row.sum_duplicates()
+            checks.require_finite(name, row.data)
+            with checks.called(codes=name):
+                restored.append(prepared.restore(problem.reconstruct(row)))
+        if is_list:
+            return restored
+        if len({image.shape for image in restored}) > 1:
+            raise ValueError(
+                "images must have one shape where their codes are one array: pass a list of codes"
+            )
+        return np.stack(restored)
 
     def score(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> float:
         """Return minus the objective of images by their energy, 1/2 ||x||^2: from -1 to 0, larger is better.
@@ -292,18 +281,10 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
         checks.positive_integer("batch_size", self.batch_size)
         checks.positive_number("transform_tol", self.transform_tol)
         checks.non_negative_integer("margin", self.margin)
-        self._checked_solver()
+        named_method(self.method)
         names = ("stride", "positive", "tol", "replace_dead")
         with checks.called(penalty="alpha"):
             return KernelSettings(penalty=self.alpha, **{name: getattr(self, name) for name in names})
-
-    def _checked_solver(self) -> Callable[..., SparseCodingResult]:
-        if self.solver is not None and not callable(self.solver):
-            raise TypeError(
-                "solver must be a function of a LassoProblem and tol, such as solve_spiking; got "
-                f"{self.solver!r}"
-            )
-        return self.solver or solve_active_set
 
     def _crops(self, frame: Frame, details: list[np.ndarray], seed: int) -> Crops:
         """Return how images are cut into crops, checked."""
@@ -334,7 +315,10 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
             require_room(plane.shape[:2], kernel_size, name=f"images[{k}]", hint=hint)
         return frame, [plane - background_of(plane, self.background, kernel_size) for plane in planes]
 
-    def _prepared(self, X: list[np.ndarray] | ArrayLike) -> list[PreparedImage]:
+    def _problems(self, X: list[np.ndarray] | ArrayLike) -> Iterator[tuple[PreparedImage, LassoProblem]]:
+        """Yield images, prepared for the kernels that were learned, and the problems of coding them."""
+        check_is_fitted(self, "learner_")
+        alpha = checks.positive_number("alpha", self.alpha)
         frame, planes = frame_of(X, self._frame.n_channels)
         if frame != self._frame:
             raise ValueError(
@@ -342,7 +326,15 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
                 "one image pass [image]"
             )
         size, stride = self.learner_.kernel_size, self.learner_.settings.stride
-        return [prepared_plane(plane, frame, size, stride, self.margin, self.background) for plane in planes]
+        # Images of one shape share a dictionary, and what is computed from it.
+        known: dict[tuple[int, ...], LassoProblem] = {}
+        for plane in planes:
+            prepared = prepared_plane(plane, frame, size, stride, self.margin, self.background)
+            shape = prepared.detail.shape
+            if shape not in known:
+                dictionary = prepared.dictionary(self.components_)
+                known[shape] = LassoProblem(dictionary, prepared.signal, alpha, positive=self.positive)
+            yield prepared, known[shape].with_signals(prepared.signal)
 
     def _first_learner(
         self, frame: Frame, details: list[np.ndarray], settings: KernelSettings
@@ -386,25 +378,6 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
         tags.input_tags.three_d_array = True
         tags.target_tags.required = False
         return tags
-
-
-def _rows(codes: Any) -> list[sparse.csr_array]:
-    """Return codes of images, in a list or the rows of an array, as rows of shape (1, n_atoms)."""
-    if not isinstance(codes, (list, tuple)):
-        if not sparse.issparse(codes):
-            codes = checks.real_array("X", codes, shape=(None, None), meaning="(n_images, n_atoms)")
-        array = sparse.csr_array(codes)
-        codes = [array[[k]] for k in range(array.shape[0])]
-    rows = []
-    for k, code in enumerate(codes):
-        name = f"X[{k}]"
-        if not sparse.issparse(code):
-            code = checks.real_array(name, np.atleast_2d(code), shape=(1, None), meaning="(1, n_atoms)")
-        row = sparse.csr_array(code.reshape(1, -1), copy=True)
-        checks.require_finite(name, row.data)
-        row.sum_duplicates()
-        rows.append(row)
-    return rows
 
 
 def _warn_of_dead(learner: KernelLearner) -> None:

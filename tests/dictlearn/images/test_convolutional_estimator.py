@@ -13,7 +13,7 @@ from sklearn.utils import estimator_checks
 
 from dictlearn import ConvolutionalDictionaryLearning, as_pixels, prepare_image
 from dictlearn.images.kernels import KernelLearner
-from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set, solve_spiking
+from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set
 from tests.dictlearn.refused import each_refused
 
 RNG = np.random.default_rng(0)
@@ -127,7 +127,7 @@ def test_parameters_of_coding_may_change_after_fit(fitted):
     problem = LassoProblem(prepared.dictionary(fitted.components_), prepared.signal, 0.3, positive=True)
     exact = solve_active_set(problem, tol=1e-9).codes
     np.testing.assert_array_equal(learning.transform(images())[0].toarray(), exact)
-    coded = learning.set_params(solver=solve_spiking).encode(images()[:1])
+    coded = learning.set_params(method="spiking").encode(images()[:1])
     assert coded[0].result.method == "spiking"
     np.testing.assert_allclose(coded[0].result.codes, exact, rtol=0, atol=1e-3)
 
@@ -247,10 +247,10 @@ def test_silence_is_said():
     assert learning.learner_.dead_kernels.tolist() == [1]
 
 
-def fit(images=PICTURES, method="fit", **changes):
+def fit(images=PICTURES, call="fit", **changes):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KernelLearner, "learn", lambda *arguments, **options: pytest.fail("it learned"))
-        getattr(estimator(**changes), method)(images)
+        getattr(estimator(**changes), call)(images)
 
 
 def of_both(images=PICTURES, **changes):
@@ -263,7 +263,7 @@ def of_both(images=PICTURES, **changes):
 @each_refused(
     (of_both, ValueError, {"images": [np.array(1.0), [np.ones((9, 9)), np.ones(9)], [], [np.ones((9, 9))], [np.full((9, 9), np.nan)]], "n_channels": [0], "n_components": [0], "alpha": [0.0], "stride": [0], "crop_size": [4]}),
     (of_both, ValueError, {"background": ["dark"], "dict_init": [np.ones((3, 5, 5)), np.zeros((4, 5, 5))], "n_jobs": [0], "margin": [-2], "transform_tol": [-1]}),
-    (of_both, TypeError, {"batch_size": [1.5], "solver": ["fista"], "images": [[np.ma.masked_less(np.eye(9), 0.5)]]}),
+    (of_both, TypeError, {"batch_size": [1.5], "method": [3], "images": [[np.ma.masked_less(np.eye(9), 0.5)]]}),
     (fit, ValueError, {"max_iter": [0]}),
     (fit, TypeError, {"callback": [3], "progress": [1], "checkpoint": [3]}),
     (lambda: of_both(np.ones((9, 4))), ValueError, r"images\[0\]; got 5 columns in an image of 4"),
@@ -284,14 +284,14 @@ def test_bad_input_is_named_before_learning(call, error, name):
     ("call", "error", "name"),
     [
         (lambda one, codes: one.inverse_transform(codes, images()[:1]), ValueError, "as many as codes, 2; got 1"),
-        (lambda one, codes: one.inverse_transform(codes[::-1], images()), ValueError, r"X\[0\] must have 2392"),
+        (lambda one, codes: one.inverse_transform(codes[::-1], images()), ValueError, r"X\[0\] must be 2-D, with rows of 2392"),
         (lambda one, codes: one.inverse_transform(sparse.vstack([codes[0]] * 2, format="csr"), [images()[0], images()[0].T]), ValueError, "one shape"),
         (lambda one, codes: one.inverse_transform(np.ma.masked_equal(codes[0].toarray(), 0.0), images()[:1]), TypeError, "masked entries"),
         (lambda one, codes: one.inverse_transform([codes[0] * np.nan], images()[:1]), ValueError, r"X\[0\] must be finite"),
         (lambda one, codes: one.transform(COLOUR), ValueError, "images with 3 channels"),
         (lambda one, codes: one.transform(signal()), ValueError, "learned from"),
         (lambda one, codes: clone(one).transform(images()), NotFittedError, "fit"),
-        *((lambda one, codes, changes=changes: pickle.loads(pickle.dumps(one)).set_params(**changes).transform(images()), error, next(iter(changes))) for changes, error in (({"alpha": 0.0}, ValueError), ({"positive": 1}, TypeError), ({"solver": 3}, TypeError))),
+        *((lambda one, codes, changes=changes: pickle.loads(pickle.dumps(one)).set_params(**changes).transform(images()), error, next(iter(changes))) for changes, error in (({"alpha": 0.0}, ValueError), ({"positive": 1}, TypeError), ({"method": 3}, TypeError))),
     ],
 )  # fmt: skip
 def test_bad_codes_and_pictures_are_named(fitted, call, error, name):
