@@ -6,8 +6,7 @@ Each drawing draws into `ax` (default: a figure of its own) and returns it.  Tho
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -18,8 +17,7 @@ from matplotlib.lines import Line2D
 
 from snn.analog import AnalogResult
 from snn.base import checks
-from snn.base.describe import counted, number, plot
-from snn.record.operations import OperationCounts
+from snn.base.describe import counted, plot
 from snn.record.record import Record, SpikeExplanation
 from snn.record.result import SimulationResult
 from snn.record.spikes import SpikeTrain, require_record
@@ -106,17 +104,6 @@ def activities(result: AnalogResult, *, ax: Axes | None = None) -> Axes:
     )
     if len(used):
         ax.legend(fontsize="small", loc="best")
-    return ax
-
-
-@plot.register
-def operations(counts: OperationCounts, *, ax: Axes | None = None) -> Axes:
-    """Draw a bar for each kind of operation, of all signals together."""
-    ax = axes_of(ax)
-    total = counts.total()
-    names = [field.name for field in fields(counts) if field.name != "neuron_time"]
-    count_bars(ax, {"operations": {name.replace("_", " "): getattr(total, name) for name in names}})
-    ax.set(xlabel="number of operations", title="operations")
     return ax
 
 
@@ -215,24 +202,6 @@ def stems(ax: Axes, positions: np.ndarray, values: np.ndarray, n_positions: int)
 def base_line(ax: Axes) -> None:
     """Draw the line of zero."""
     ax.axhline(0.0, color="0.4", linewidth=0.8, zorder=0)
-
-
-def count_bars(ax: Axes, groups: Mapping[str, Mapping[str, float]]) -> None:
-    """Draw bars from left to right, each with its number; rows of zeros are left out."""
-    rows = [row for row in next(iter(groups.values())) if any(counts[row] > 0 for counts in groups.values())]
-    height = 0.8 / len(groups)
-    largest = max((counts[row] for counts in groups.values() for row in rows), default=1.0)
-    for k, (name, counts) in enumerate(groups.items()):
-        shown = {row: counts[row] for row in rows if counts[row] > 0}
-        places = [rows.index(row) + (k - 0.5 * (len(groups) - 1)) * height for row in shown]
-        bars = ax.barh(places, list(shown.values()), height=height, color=f"C{k}", label=name)
-        ax.bar_label(bars, [number(count) for count in shown.values()], padding=2, fontsize="small")
-    ax.set_yticks(range(len(rows)), labels=rows)
-    # With room for the names of the colours, and for the number of the longest bar.
-    ax.set_ylim(max(len(rows), 1) - 0.5, -0.5 if len(groups) == 1 else -1.2)
-    ax.set(xscale="log", xlim=(1.0, 10.0 * max(largest, 1.0) ** 1.5))
-    if len(groups) > 1:
-        ax.legend(fontsize="small", loc="upper right", ncols=len(groups))
 
 
 def _label_time(ax: Axes, spikes: SpikeTrain) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from snn.base import checks
-from snn.base.describe import counted, plot
-from snn.pictures import axes_of, base_line, count_bars, named_lines, stems
+from snn.base.describe import counted, number, plot
+from snn.pictures import axes_of, base_line, named_lines, stems
 from solvers.results.result import OperationLedger, SparseCodingResult
 from solvers.studies.compare import Comparison
 from solvers.studies.path import PathResult
@@ -106,12 +106,17 @@ def ledger(operations: OperationLedger, *, ax: Axes | None = None) -> Axes:
     ax = axes_of(ax)
     totals = {part: counts.total() for part, counts in operations.items()}
     kinds = ("synaptic_operations", "multiply_adds")
-    count_bars(
-        ax,
-        {
-            kind.replace("_", " "): {part: getattr(total, kind) for part, total in totals.items()}
-            for kind in kinds
-        },
-    )
+    parts = [part for part, total in totals.items() if any(getattr(total, kind) for kind in kinds)]
+    for k, kind in enumerate(kinds):
+        counts = np.array([getattr(totals[part], kind) for part in parts], dtype=int)
+        shown = np.flatnonzero(counts)
+        label = kind.replace("_", " ")
+        bars = ax.barh(shown + 0.4 * (k - 0.5), counts[shown], height=0.4, color=f"C{k}", label=label)
+        ax.bar_label(bars, [number(count) for count in counts[shown]], padding=2, fontsize="small")
+    ax.set_yticks(range(len(parts)), labels=parts)
+    # With room for the names of the colours, and for the number of the longest bar.
+    ax.set_ylim(max(len(parts), 1) - 0.5, -1.2)
+    ax.set(xscale="log", xlim=(1.0, 10.0 * max(ax.dataLim.xmax, 1.0) ** 1.5))
+    ax.legend(fontsize="small", loc="upper right", ncols=2)
     ax.set(xlabel="number of operations", title=f"operations by what they were for ({operations.bound})")
     return ax

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 import numpy as np
 
 from snn.base import checks
-from snn.base.describe import Drawn
+from snn.base.describe import Described
 
 if TYPE_CHECKING:
     from snn.network import SpikingNetwork
@@ -29,7 +29,7 @@ PRICED = ("synaptic_operations", "neuron_updates", "multiply_adds")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OperationCounts(Drawn):
+class OperationCounts(Described):
     """Operations of a network, or of a program, for one signal or for several.
 
     Counts add up: ``first + second``, or ``sum(many)``.  The network is counted, not this simulator.  All are
