@@ -26,7 +26,6 @@ from snn.digital.format import (
     mantissas_of,
 )
 from snn.network import SpikingNetwork
-from snn.weights import SparseWeights
 
 # Thresholds that a graded message has room for.
 BITS_ABOVE_GRADED = 2
@@ -62,6 +61,10 @@ class DigitalNetwork(Value, Described):
         q: the potential that the integer 1 stands for.
     firing_threshold : ndarray of int64, shape (n_neurons,)
         Thresholds.
+    synapses : DelayedRows
+        Mantissas of the weights that are not zero, source by source, with their targets, and delays in steps.
+    rules : Rules
+        How a step is done, as kernels take it.
     """
 
     network: SpikingNetwork
@@ -69,7 +72,6 @@ class DigitalNetwork(Value, Described):
     time_step: float
     unit: float
     firing_threshold: np.ndarray
-    # As kernels take them, with the mantissas of the weights that are not zero.
     synapses: DelayedRows
     rules: neurons.Rules
 
@@ -99,8 +101,7 @@ class DigitalNetwork(Value, Described):
 
         Notes
         -----
-        Weights of every form become rows of mantissas, 16 bytes a weight.  Unless they are sparse they are
-        written out as an array first.
+        Weights of every form become rows of mantissas, 16 bytes a weight.
         """
         checks.instance_of("network", network, SpikingNetwork)
         checks.instance_of("format", format, DigitalFormat)
@@ -135,7 +136,7 @@ class DigitalNetwork(Value, Described):
             )
         # What one unit of a message stands for, in spikes.
         values = 2.0**shift / thresholds if format.graded else np.ones(network.n_neurons)
-        rows = _rows(network)
+        rows = network.weights.tocsr()
         scale = decay / steps_of_decay / unit
         real = rows.data * np.repeat(values * scale, np.diff(rows.indptr))
         mantissas, exponent, _ = mantissas_of(format.weights, real, rng=format.seed)
@@ -198,20 +199,26 @@ def integer_drive(network: DigitalNetwork, soma_bias: np.ndarray) -> Mantissas:
     return mantissas_of(replace(format, exponent=exponent), amounts)
 
 
-def input_mantissas(network: DigitalNetwork, weights: np.ndarray) -> np.ndarray:
+def integer_inputs(
+    network: DigitalNetwork, weights: sparse.csr_array, spike_counts: np.ndarray
+) -> sparse.csr_array:
     """Return the integers of weights of input spikes, with the exponent of those of the network."""
     exponent = network.rules.exponent
     form = replace(network.format.weights, exponent=exponent)
     if form.rounding == "stochastic":
         form = replace(form, rounding="nearest")
-    mantissas, _, n_saturated = mantissas_of(form, weights / network.current_unit)
+    mantissas, _, n_saturated = mantissas_of(form, weights.data / network.current_unit)
     if n_saturated:
         raise ValueError(
             f"weights of stimulus must fit into the {form.bits} bits of the network's weights, which end "
             f"at {form.largest * 2.0**exponent * network.current_unit:.3g}; got magnitudes up to "
-            f"{np.abs(weights).max():.3g}"
+            f"{np.abs(weights.data).max():.3g}"
         )
-    return mantissas
+    rows = weights.copy()
+    rows.data = mantissas.astype(np.float64)
+    if (spike_counts @ abs(rows)).max() * 2.0 ** max(exponent, 0) > LARGEST_INPUT:
+        raise ValueError("weights of stimulus times its spikes must sum to at most 2^53 units of a current")
+    return rows
 
 
 def _require_sums_in_range(
@@ -262,16 +269,6 @@ def _checked_delays(delays: ArrayLike | None, n_neurons: int, format: DigitalFor
     if (array != np.rint(array)).any() or array.min() < 0 or array.max() > MOST_DELAY:
         raise ValueError(f"delays must be whole numbers of steps from 0 to {MOST_DELAY}")
     return checks.read_only(array.astype(np.int64))
-
-
-def _rows(network: SpikingNetwork) -> sparse.csr_array:
-    """Return the weights that are not zero, without those of a neuron to itself."""
-    weights = network.weights
-    rows = weights.matrix if isinstance(weights, SparseWeights) else weights.toarray()
-    entries = sparse.coo_array(rows)
-    kept = (entries.row != entries.col) & (entries.data != 0.0)
-    pairs = entries.row[kept], entries.col[kept]
-    return sparse.csr_array((entries.data[kept], pairs), shape=entries.shape)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

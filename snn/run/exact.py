@@ -19,28 +19,24 @@ from snn.run.run import NO_SPIKES, Run, Spikes
 if TYPE_CHECKING:
     from snn.run.time import Exact
 
+# Spikes and windows after which a call to the kernel ends.
 LEAST_WORK_PER_CALL, MOST_WORK_PER_CALL = 16, 65_536
-"""Spikes and windows after which a call to the kernel ends."""
+# When a row of weights is missing, those of neurons that will fire within about this time are computed with
+# it, but no more than this number for each copy: one product of matrices costs little more than one of a
+# matrix and a vector.
 LOOK_AHEAD, ROWS_AT_ONCE = 2.0, 64
-"""When a row of weights is missing, those of neurons that will fire within about this time are computed with
-it, but no more than so many for each copy: one product of matrices costs little more than one of a matrix and
-a vector."""
-
+# A copy with a larger burst is given up, after about a second of work.  If thresholds differ by many orders
+# of magnitude, one spike can cause 1e10 others.
 LARGEST_BURST = 10_000_000
-"""A copy with a larger burst is given up, after about a second of work.  If thresholds differ by many orders
-of magnitude, one spike can cause 1e10 others."""
-BURST_RATE = 10_000
-"""Spikes in a synaptic time constant that are no burst."""
-SPIKES_PER_NEURON = 10
-"""Added to `LARGEST_BURST` and `BURST_RATE` for each neuron."""
-
+# Spikes in a synaptic time constant that are no burst; and what is added to both for each neuron.
+BURST_RATE, SPIKES_PER_NEURON = 10_000, 10
+# Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on.
 FIRST_LOOK = 16.0
-"""Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on."""
 
 NO_TRACES = np.empty((2, 0, 0))
 NOTHING_RECORDED = run_state.Spikes(NO_SPIKES.times, NO_SPIKES.neurons)
+# The fields of `run_state.Neurons` that a run changes.
 CHANGING = ("potential", "current", "drift", "spike_counts", "trace", "last_spike", "moments")
-"""The fields of `run_state.Neurons` that a run changes."""
 
 
 class ExactRun(Run):
@@ -97,12 +93,10 @@ class ExactRun(Run):
 
     @property
     def time(self) -> np.ndarray:
-        """Time since each copy was started, in synaptic time constants, shape (n_copies,)."""
         return self._states["time"]
 
     @property
     def is_lost(self) -> np.ndarray:
-        """Copies that were given up, bool, shape (n_copies,); only where the run `gives_up`."""
         return self._is_lost
 
     @property
@@ -112,7 +106,6 @@ class ExactRun(Run):
 
     @property
     def filtered_spikes(self) -> np.ndarray:
-        """The synaptic trace of each neuron's own spikes, if it is kept, shape (n_copies, n_neurons)."""
         return self._neurons.trace * np.exp(self._neurons.last_spike - self.time[:, np.newaxis])
 
     def step(self) -> Spikes:

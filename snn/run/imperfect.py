@@ -22,8 +22,8 @@ LARGEST_SEED = 2**63 - 1
 MOST_STEPS = 2**40
 # Of times, in steps: less is rounding.
 ROUNDING = 1e-9
+# What mismatch is drawn for; each has random numbers of its own.
 THRESHOLDS, WEIGHTS = 0, 1
-"""What mismatch is drawn for; each has random numbers of its own."""
 
 
 def _checked_delays(name: str, delays: Any) -> np.ndarray:
@@ -154,16 +154,6 @@ def whole_steps(time: float | np.ndarray, time_step: float) -> np.ndarray:
     """Return the number of steps of a time, rounded up."""
     steps = np.asarray(time) / time_step
     return np.ceil(np.minimum(steps - ROUNDING * np.maximum(steps, 1.0), MOST_STEPS)).astype(np.int64)
-
-
-def delay_steps(
-    imperfections: Imperfections, sources: np.ndarray, targets: np.ndarray, time_step: float
-) -> np.ndarray:
-    """Return the delays of synapses, by their sources and targets, in whole steps."""
-    steps = whole_steps(imperfections.delays, time_step)
-    if imperfections.delays.ndim == 0:
-        return np.full(len(sources), steps)
-    return steps[sources] if imperfections.delays.ndim == 1 else steps[sources, targets]
 
 
 def require_fit(imperfections: Imperfections, n_neurons: int, time_step: float) -> None:

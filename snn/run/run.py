@@ -19,11 +19,11 @@ from snn.digital.network import DigitalNetwork, Registers
 from snn.network import NetworkState, RunnableNetwork, state_of
 from snn.record.stimulus import CURRENT, DRIVE, Stimulus
 
+# Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a progress
+# bar work in between.
 UPDATES_PER_CALL = 30_000_000
-"""Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a
-progress bar work in between."""
+# The largest synaptic current, in firing thresholds.  Above it, rounding decides which neurons fire.
 LARGEST_GROWN_RATIO = 2.0**46
-"""Largest synaptic current, in firing thresholds.  Above it, rounding decides which neurons fire."""
 
 NO_MOMENTS = np.empty((0, 0, 3))
 BAR_FORMAT = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"

@@ -12,10 +12,10 @@ from snn._kernels import stepped
 from snn._kernels.forms import targets_per_source
 from snn._kernels.stepped import THRESHOLD
 from snn.base import checks
-from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers, input_mantissas
+from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers, integer_inputs
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.record.stimulus import Stimulus
-from snn.run.imperfect import ROUNDING, Imperfections, delay_steps, whole_steps
+from snn.run.imperfect import ROUNDING, Imperfections, whole_steps
 from snn.run.run import Run, Spikes
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class SteppedRun(Run):
 
     @property
     def departures(self) -> str:  # type: ignore[override]
-        """Imperfections but mismatch, which the network of a run has; Euler's steps, resets to zero."""
+        # Mismatch is none: the network of the run has it.
         names = ("leak", "refractory_time", "delays", "potential_noise", "lost_spikes")
         found = [
             name.replace("_", " ") for name in names if np.any(getattr(self._clock.imperfections, name, 0.0))
@@ -197,23 +197,20 @@ class SteppedRun(Run):
 
     @property
     def time(self) -> np.ndarray:
-        """Time since each copy was started, in synaptic time constants, shape (n_copies,)."""
         return self._copies.steps * self.time_step
 
     @property
     def n_steps(self) -> np.ndarray:
-        """Steps since each copy was started, shape (n_copies,)."""
         return self._copies.steps
 
     @property
     def total_steps(self) -> np.ndarray:
-        """As `n_steps`, those before a restart included."""
         return self._copies.steps_before + self._copies.steps
 
     @property
     def is_lost(self) -> np.ndarray:
-        """Copies that run away: a neuron has to fire too often in a step, or potentials came to the upper
-        end of their registers, on average one in every step."""
+        # A neuron has to fire too often in a step, or potentials came to the upper end of their registers, on
+        # average one in every step.
         if self.integers is not None:
             return self.neurons.overflows[:, :, kinds.HIGH_POTENTIAL].sum(axis=1) > self.total_steps
         # Refractory neurons cannot keep up sooner; their copies are not lost.
@@ -223,7 +220,6 @@ class SteppedRun(Run):
 
     @property
     def filtered_spikes(self) -> np.ndarray:
-        """The synaptic trace of each neuron's own spikes: 1 a spike, times e^-dt a step."""
         if not isinstance(self.neurons, kinds.RealNeurons):
             return super().filtered_spikes
         return self.neurons.trace / self.neurons.growth[:, np.newaxis]
@@ -234,28 +230,16 @@ class SteppedRun(Run):
         return self._copies.pending.sum(axis=1)
 
     def instants_of(self, times: np.ndarray) -> np.ndarray:
-        """As `Run`: the ends of the steps in which the times lie."""
         steps = times / self.time_step
         # A time at the end of a step may be a little above it, by rounding.
         return np.ceil(steps - np.maximum(ROUNDING, 4.0 * np.spacing(steps))) * self.time_step
 
     def input_weights(self, stimulus: Stimulus) -> Any:
-        """As `Run`; of integers, mantissas with the exponent and the rounding of those of the network."""
-        integers = self.integers
-        if integers is None or not stimulus.weights.nnz:
+        if self.integers is None or stimulus.spikes is None:
             return stimulus.weights
-        rows = stimulus.weights.copy()
-        rows.data = input_mantissas(integers, rows.data).astype(np.float64)
-        assert stimulus.spikes is not None
-        most = stimulus.spikes.counts() @ abs(rows)
-        if most.max() * 2.0 ** max(integers.rules.exponent, 0) > LARGEST_INPUT:
-            raise ValueError(
-                "weights of stimulus times its spikes must sum to at most 2^53 units of a current"
-            )
-        return rows
+        return integer_inputs(self.integers, stimulus.weights, stimulus.spikes.counts())
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
-        """As `Run`, with what is on its way."""
         state = super().state(copy, time=time)
         if self.integers is not None or self.neurons.faults.refractory_steps > 0:
             # Neurons that were refractory are above their thresholds, and that is their state.
@@ -266,7 +250,6 @@ class SteppedRun(Run):
         return state
 
     def registers(self, spike_messages: np.ndarray | None) -> Registers | None:
-        """Return the integers of the first copy."""
         if self.integers is None:
             return None
         return Registers(
@@ -344,7 +327,10 @@ def _synapses_of(
     record: Any = rows
     if given is not None:
         sources = np.repeat(np.arange(network.n_neurons), np.diff(rows.starts))
-        delays = rows.delays[sources] + delay_steps(given, sources, rows.targets, time_step)
+        steps = whole_steps(given.delays, time_step)
+        if steps.ndim == 1:
+            steps = steps[:, np.newaxis]
+        delays = rows.delays[sources] + np.broadcast_to(steps, network.weights.shape)[sources, rows.targets]
         record = stepped.Synapses(*map(checks.read_only, (*rows[:3], delays)))
     return record, int(record.delays.max(initial=0)) + 1
 

@@ -40,13 +40,11 @@ def checked_rows(name: str, value: sparse.spmatrix | sparse.sparray) -> sparse.c
 def _require_valid_indices(name: str, value: sparse.spmatrix | sparse.sparray) -> None:
     """Raise ValueError if a matrix has indices outside its shape; SciPy does not check them."""
     try:
-        if hasattr(value, "check_format"):
-            # In a container of its own, because the check may replace arrays by arrays of another type.
+        # In a container of its own, because the check may replace arrays by arrays of another type.
+        if value.format == "coo":
+            sparse.coo_array((value.data, (value.row, value.col)), value.shape)
+        elif hasattr(value, "check_format"):
             type(value)(value, copy=False).check_format(full_check=True)
-        elif value.format == "coo":
-            for axis, indices in enumerate((value.row, value.col)):
-                if len(indices) and not 0 <= indices.min() <= indices.max() < value.shape[axis]:
-                    raise ValueError(f"index {indices.min()} to {indices.max()} along axis {axis}")
     except ValueError as error:
         raise ValueError(
             f"{name} must have valid indices, within its shape {value.shape}; got a {value.format} matrix "
