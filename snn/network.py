@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -146,9 +146,6 @@ class NetworkState(Value, Saved, Described):
             numbers = checks.real_array("pending", self.pending, shape=(None, *shape))
             is_whole = np.asarray(self.pending).dtype.kind in "iu"
             vars(self)["pending"] = np.array(numbers, dtype=np.int64 if is_whole else np.float64)
-
-    def _entries(self) -> dict[str, Any]:
-        return {name: value for name, value in super()._entries().items() if value is not None}
 
     @classmethod
     def at_rest(cls, n_neurons: int) -> NetworkState:

@@ -74,8 +74,9 @@ class Saved:
             return cls._of_entries(entries)
 
     def _entries(self) -> dict[str, Any]:
-        """Return the entries of the file."""
-        return {name: getattr(self, name) for name in self._schema}
+        """Return the entries of the file, without those that are None."""
+        entries = {name: getattr(self, name) for name in self._schema}
+        return {name: value for name, value in entries.items() if value is not None}
 
     @classmethod
     def _of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:

@@ -201,12 +201,9 @@ class ExactRun(Run):
     def _compute_rows(self, copies: np.ndarray) -> None:
         """Have the rows of weights computed that copies wait for, and some that they will need soon."""
         neurons = self._neurons
-        nearness = np.zeros(len(neurons.threshold))
-        for number in copies:
-            drive = np.maximum(neurons.bias[number] + neurons.current[number], 0.0)
-            of_copy = (neurons.potential[number] + drive * LOOK_AHEAD) / neurons.threshold
-            of_copy[self._states["missing"][number]] = np.inf
-            np.maximum(nearness, of_copy, out=nearness)
+        drive = np.maximum(neurons.bias[copies] + neurons.current[copies], 0.0)
+        nearness = ((neurons.potential[copies] + drive * LOOK_AHEAD) / neurons.threshold).max(axis=0)
+        nearness[self._states["missing"][copies]] = np.inf
         weights, at_most = self.network.weights, ROWS_AT_ONCE * len(copies)
         weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=at_most, priority=nearness)
         if self._checks_weights:

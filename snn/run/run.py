@@ -126,9 +126,9 @@ class Run(ABC):
         return (self.membrane_potential - self._first_potential) + self._removed()
 
     @property
+    @abstractmethod
     def filtered_spikes(self) -> np.ndarray:
         """Synaptic trace of each neuron's own spikes, falling as e^-t, shape (n_copies, n_neurons)."""
-        raise ValueError(f"{type(self).__name__} keeps no filtered spikes")
 
     def advance(
         self,
@@ -264,7 +264,7 @@ class Run(ABC):
                 "docs/theory.md, section 7.2"
             )
 
-    # What a kind of run supplies, besides `time`, and `filtered_spikes` where it keeps them.
+    # What a kind of run supplies, besides `time` and `filtered_spikes`.
 
     @abstractmethod
     def _begin(self, record: bool) -> Any:
