@@ -18,7 +18,7 @@ from snn.run.imperfect import Imperfections
 from snn.run.simulate import simulate
 from snn.run.simulator import Simulator
 from snn.run.time import Clock, Exact, RealNeuron
-from snn.weights import DenseRows, SparseWeights, StencilWeights, Weights
+from snn.weights import DenseRows, StencilWeights, Weights
 
 __distribution__ = "sparsespike"
 __version__ = "1.0.0rc1"
@@ -38,7 +38,6 @@ __all__ = [
     "RunawayError",
     "SimulationResult",
     "Simulator",
-    "SparseWeights",
     "SpikeExplanation",
     "SpikeTrain",
     "SpikingNetwork",

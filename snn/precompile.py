@@ -24,7 +24,7 @@ from snn.network import NetworkState, SpikingNetwork
 from snn.run.imperfect import Imperfections
 from snn.run.simulate import simulate
 from snn.run.time import Clock
-from snn.weights import Connection, DenseRows, Segments, SparseWeights, examples
+from snn.weights import Connection, DenseRows, Segments, examples
 
 # Small runs by name: together they call every kernel as users' runs do.
 Tasks: TypeAlias = Mapping[str, Callable[[], object]]
@@ -120,7 +120,7 @@ def tasks() -> Tasks:
     for weights in (
         DenseRows(inhibition),
         Segments(n_neurons, (Connection(0, 0, inhibition.shape, 0),), inhibition.ravel()),
-        SparseWeights(csr_array(inhibition)),
+        csr_array(inhibition),
     ):
         network = SpikingNetwork(weights, np.full(n_neurons, 0.7), np.ones(n_neurons))
         runs[f"{type(weights).__name__}, an active set"] = partial(simulate, network, 5.0)

@@ -13,7 +13,6 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.value import Value, checked
 from snn.network import RunnableNetwork, SpikingNetwork
-from snn.weights import SparseWeights
 
 # Copies keep a current for each neuron and step of the longest delay.
 MOST_DELAY_STEPS = 4096
@@ -135,10 +134,9 @@ class Imperfections(Value):
         network.weights.prepare(np.arange(n_neurons))
         weights = network.weights.tocsr()
         values = weights.data * self._factors(self.weight_mismatch, WEIGHTS, len(weights.data))
-        soma_bias = getattr(network, "soma_bias", np.zeros(n_neurons))
         return SpikingNetwork(
-            SparseWeights(sparse.csr_array((values, weights.indices, weights.indptr), weights.shape)),
-            soma_bias,
+            sparse.csr_array((values, weights.indices, weights.indptr), weights.shape),
+            getattr(network, "soma_bias", np.zeros(n_neurons)),
             network.firing_threshold * self._factors(self.threshold_mismatch, THRESHOLDS, n_neurons),
         )
 

@@ -98,7 +98,8 @@ class Simulator(Described):
 
     def _replace(self, name: str, value: np.ndarray) -> None:
         """Go on from a state with other potentials or currents."""
-        changed: Any = {name: checks.real_array(name, value, shape=(self._network.n_neurons,))}
+        array = checks.real_array(name, deepcopy(value), shape=(self._network.n_neurons,))
+        changed: Any = {name: array}
         state = starting_state(self._network, replace(self._state, **changed))
         self._go_on(self._network, state, self._spike_counts)
 
@@ -114,9 +115,8 @@ class Simulator(Described):
 
     @soma_bias.setter
     def soma_bias(self, value: np.ndarray) -> None:
-        checked = self._network.with_soma_bias(value).soma_bias
         # A copy, because the caller may change the array later.
-        network = self._network.with_soma_bias(checked.copy())
+        network = self._network.with_soma_bias(deepcopy(value))
         self._go_on(network, self._state, self._spike_counts)
 
     @property
@@ -126,9 +126,8 @@ class Simulator(Described):
 
     @weights.setter
     def weights(self, value: Any) -> None:
-        weights = as_weights(value)
-        if weights is not value:  # an array, which the caller may change
-            weights = as_weights(deepcopy(value))
+        # A copy of an array, because the caller may change it later.
+        weights = as_weights(value if isinstance(value, Weights) else deepcopy(value))
         if weights.shape != self._network.weights.shape:
             raise ValueError(
                 f"weights must have shape {self._network.weights.shape}, as those before; got shape "

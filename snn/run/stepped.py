@@ -102,9 +102,9 @@ class SteppedRun(Run):
         given, step, shape = self._clock.imperfections, self.time_step, self.soma_bias.shape
         if given is None:
             return kinds.NoFaults(0)
-        variance = step  # of unit white noise over a step; in real numbers it leaks meanwhile
-        if given.leak > 0.0 and self.integers is None:
-            variance = -math.expm1(-2.0 * given.leak * step) / (2.0 * given.leak)
+        # The variance of unit white noise over a step; in real numbers it leaks meanwhile.
+        leak = given.leak if self.integers is None else 0.0
+        variance = step * _mean_exponential(-2.0 * leak * step)
         return kinds.Faults(
             refractory_steps=int(whole_steps(given.refractory_time, step)),
             noise=given.potential_noise * math.sqrt(variance),
@@ -142,7 +142,9 @@ class SteppedRun(Run):
         if is_euler:
             keep = 1.0 - given.leak * step
         elif given.leak > 0.0:
-            rise, arrival = -math.expm1(-given.leak * step) / given.leak, _leaky_arrival(given.leak, step)
+            rise = step * _mean_exponential(-given.leak * step)
+            # The integral of e^(-l (step - t)) e^-t over a step.
+            arrival = step * math.exp(-step) * _mean_exponential((1.0 - given.leak) * step)
         # charge = rise of the potential + thresholds of the spikes + leaked + refused - noise
         # (docs/theory.md, section 7.5)
         leaked, refused, noise = np.zeros((3, *shape))
@@ -334,12 +336,9 @@ def _synapses_of(
     return record, int(record.delays.max(initial=0)) + 1
 
 
-def _leaky_arrival(leak: float, step: float) -> float:
-    """Return the integral of e^(-l (step - t)) e^-t over a step: (e^(-l step) - e^-step) / (1 - l)."""
-    difference = (1.0 - leak) * step
-    if difference == 0.0:
-        return step * math.exp(-step)
-    return step * math.exp(-step) * math.expm1(difference) / difference
+def _mean_exponential(exponent: float) -> float:
+    """Return the mean of e^x over x from 0 to an exponent."""
+    return math.expm1(exponent) / exponent if exponent != 0.0 else 1.0
 
 
 def _workspace(firing_threshold: np.ndarray) -> np.ndarray:

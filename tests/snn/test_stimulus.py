@@ -146,7 +146,8 @@ def test_what_is_assigned_to_a_simulator_is_copied():
     drive, weights = np.array([1.0, 0.7]), np.array([[0.0, -0.5], [-0.25, 0.0]])
     simulator = Simulator(network)
     simulator.soma_bias, simulator.weights = drive, weights
-    weights[:] = drive[:] = np.nan
+    potential = simulator.membrane_potential = np.zeros(2)
+    weights[:] = drive[:] = potential[:] = np.nan
     np.testing.assert_array_equal(simulator.advance(9.0).spike_counts, simulate(network, 9.0).spike_counts)
     simulator.weights = network.weights
     assert simulator.weights is network.weights

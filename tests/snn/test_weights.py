@@ -16,12 +16,11 @@ from snn import (
     Clock,
     DenseRows,
     NetworkState,
-    SparseWeights,
     SpikingNetwork,
     StencilWeights,
     simulate,
 )
-from snn.weights import Connection, Segments, Weights, examples
+from snn.weights import Connection, Segments, SparseWeights, Weights, examples
 from tests.reference.exact_spikes import judge
 from tests.reference.networks import LARGEST_RATIO, moderate_state
 from tests.reference.weight_forms import random_dictionary, require_sums, segments_of
