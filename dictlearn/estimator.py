@@ -24,7 +24,6 @@ from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
 from dictlearn.two_phase.settings import LearningSettings
 from snn.base import checks
-from snn.base.caller_warnings import warn_caller, without_warnings
 from solvers import METHODS, LassoProblem, SpikingCodingResult, solve
 from solvers.estimator.input import (
     checked_codes,
@@ -234,7 +233,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         learner = self._first_learner(signals, mask, settings, seed)
         self._check_coding(learner.n_atoms)
         try:
-            with without_warnings(ConvergenceWarning):  # `_warn_of_silence` says more
+            with checks.without_warnings(ConvergenceWarning):  # `_warn_of_silence` says more
                 continue_learning(
                     learner,
                     signals,
@@ -449,4 +448,4 @@ def _warn_of_silence(learner: TwoPhaseLearner, signals: np.ndarray) -> None:
         )
     else:
         return
-    warn_caller(message, ConvergenceWarning)
+    checks.warn_caller(message, ConvergenceWarning)

@@ -10,7 +10,6 @@ from tqdm import tqdm
 
 from dictlearn.atoms import require_positive_norms, unit_norm
 from snn.base import checks
-from snn.base.caller_warnings import without_warnings
 from snn.base.describe import Described, Drawn
 from snn.base.value import Value
 from solvers import METHODS, LassoProblem, solve
@@ -111,7 +110,7 @@ def mean_objective(
         )
         if start == 0:
             warn_if_ill_posed(problem)
-        with without_warnings(IllPosedWarning):  # a batch may have zero codes alone
+        with checks.without_warnings(IllPosedWarning):  # a batch may have zero codes alone
             result = solve(problem, METHODS["active_set_from_spikes"], tol=TOL, n_jobs=n_jobs)
         objectives.append(result.objective)
         gaps.append(result.relative_gap)

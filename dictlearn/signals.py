@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.caller_warnings import warn_caller
 from solvers.problem.messages import IllPosedWarning
 from solvers.problem.signals import feature_weights
 
@@ -82,7 +81,7 @@ def warn_if_ill_scaled(name: str, signals: np.ndarray) -> None:
     worst = int(np.argmax(energies))
     if energies[worst] > 0.5 * energies.sum():
         others = np.median(np.sqrt(energies[energies > 0.0]))
-        warn_caller(
+        checks.warn_caller(
             f"{name}[{worst}] has more energy than all other signals together, a norm of "
             f"{math.sqrt(energies[worst]) / others:.3g} times the median: remove it, or bring "
             "signals to unit norm (dictlearn.normalise)",
@@ -92,7 +91,7 @@ def warn_if_ill_scaled(name: str, signals: np.ndarray) -> None:
     mean = scaled.mean(axis=0)
     share = len(scaled) * float(mean @ mean) / float(energies.sum())
     if len(scaled) >= SIGNALS_WITH_MEAN and share > LARGEST_SHARE_OF_MEAN:
-        warn_caller(
+        checks.warn_caller(
             f"{name} has an offset: its mean has {100.0 * share:.0f} % of the energy, so that all atoms will "
             f"resemble it, and learning may run away: subtract it, {name} - {name}.mean(axis=0), and learn "
             "atoms of either sign",

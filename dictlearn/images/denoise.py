@@ -13,7 +13,6 @@ from dictlearn.images.frame import as_size
 from dictlearn.images.patches import add_patches, as_plane, patch_counts, windows_of
 from dictlearn.images.preprocessing import remove_mean
 from snn.base import checks
-from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.describe import Drawn, value_range
 from snn.base.value import Value
 from solvers import METHODS, LassoProblem, solve
@@ -144,7 +143,7 @@ def denoise(
             some = slice(row, row + n_some)
             patches, means = remove_mean(noisy[some].reshape(-1, n_pixels))
             problem = LassoProblem(dictionary, patches, penalty, gram=gram)
-            with without_warnings(IllPosedWarning):  # a part of an image may have no detail
+            with checks.without_warnings(IllPosedWarning):  # a part of an image may have no detail
                 result = solve(problem, METHODS["active_set_from_spikes"], tol=1e-3, n_jobs=n_jobs)
             add_patches(windows[some], _projections(patches, dictionary, result.codes) + means)
             n_nonzeros += int(result.support_size.sum())
@@ -152,7 +151,7 @@ def denoise(
             bar.update(len(patches))
     if not n_nonzeros and np.ptp(image) > 0.0:
         given = f"noise_level is {noise_level:.3g}" if noise_level else f"penalty is {value_range(penalty)}"
-        warn_caller(
+        checks.warn_caller(
             f"no patch has an atom, and of each its mean is left: {given}, and image has values from "
             f"{image.min():.3g} to {image.max():.3g}; both must be in one unit",
             IllPosedWarning,

@@ -19,7 +19,6 @@ from dictlearn.images.frame import CodedImage, Frame, PreparedImage, background_
 from dictlearn.images.kernels import Crops, KernelLearner, KernelSettings, learn_kernels, random_kernels
 from dictlearn.resumable import Course
 from snn.base import checks
-from snn.base.caller_warnings import warn_caller
 from solvers import LassoProblem, Method, solve
 from solvers.methods.method import named_method
 from solvers.problem.convolution import require_room, valid_shape
@@ -298,7 +297,7 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
             require_room(crop_size, kernel_size, name="crop_size")
         crop_size = valid_shape(crop_size, kernel_size, self.stride, pad=False)
         if crop_size == kernel_size and any(detail.shape[:2] != kernel_size for detail in details):
-            warn_caller(
+            checks.warn_caller(
                 f"crop_size {self.crop_size} has one position of a kernel, so that kernels are learned as if "
                 "they had no neighbours: pass some times kernel_size, or None",
                 UserWarning,
@@ -396,4 +395,4 @@ def _warn_of_dead(learner: KernelLearner) -> None:
         )
     else:
         return
-    warn_caller(message, ConvergenceWarning)
+    checks.warn_caller(message, ConvergenceWarning)

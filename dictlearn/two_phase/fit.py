@@ -23,7 +23,6 @@ from dictlearn.two_phase.samples import Samples, SamplesInMemory, samples_of
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
 from snn.base import checks
-from snn.base.caller_warnings import warn_caller
 from solvers.workers.blas import one_blas_thread
 
 
@@ -215,7 +214,7 @@ def continue_learning(
     if silent.all() and learner.n_samples >= RECORD_EVERY:
         from sklearn.exceptions import ConvergenceWarning  # here, because it takes long to import
 
-        warn_caller(
+        checks.warn_caller(
             f"all {learner.n_atoms} atoms are dead: none fired for the last {RECORD_EVERY:,} samples or "
             "more; try a smaller penalty or, with PaperSteps, a smaller step",
             ConvergenceWarning,

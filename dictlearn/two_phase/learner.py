@@ -21,7 +21,6 @@ from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
 from snn.base.archive import Entry, conforming
-from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.describe import number, value_range
 
 # Objectives, which are sums of squares, stay in the range of floats.
@@ -387,7 +386,7 @@ class TwoPhaseLearner(Resumable):
 
     @classmethod
     def _of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
-        with without_warnings():  # the user was warned when the settings were made
+        with checks.without_warnings():  # the user was warned when the settings were made
             settings = LearningSettings.from_text(str(entries["settings"]))
         remembered = {REMEMBERED + name: entry for name, entry in settings.rule.remembers.items()}
         entries = conforming(entries, {**cls._schema, **remembered})
@@ -436,7 +435,7 @@ def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[], float]) -> floa
         else:
             break
     if learner.settings is not settings:
-        warn_caller(
+        checks.warn_caller(
             f"the network ran away on a clock of {settings.time_step:g} before it had learned from "
             f"{learner.n_samples:,} samples; it goes on with steps of {learner.settings.time_step:g}: "
             "subtract the mean of signals with an offset, or set time_step",

@@ -1,4 +1,4 @@
-"""Convert arguments to the arrays that kernels need, or say in one sentence what is wrong.
+"""Convert arguments to the arrays that kernels need, or say in one sentence what is wrong; warnings.
 
 `TypeError` is for the wrong kind of thing, `ValueError` for a wrong value or shape.  A message names
 the argument, the rule, and what came.  Nothing is repaired silently.
@@ -11,9 +11,12 @@ import math
 import numbers
 import operator
 import re
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from contextvars import ContextVar
+from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +28,12 @@ Number = TypeVar("Number", int, float)
 # differences of sums of this size.  In float64 they keep 2^-53 of it: at 2^40, a threshold is known to 1e-4
 # of itself; from 2^53 on, rounding alone makes neurons fire.
 LARGEST_RATIO = 2.0**40
+
+# Packages whose code is not the caller's: estimators are called through wrappers of scikit-learn.
+PASSED_OVER = {"snn", "solvers", "dictlearn", "sklearn", "joblib"}
+
+# Filters of the `warnings` module belong to all threads of the process; these to one.
+_LEFT_OUT: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", default=())
 
 
 def real_array(
@@ -246,3 +255,24 @@ def called(**names: str) -> Iterator[None]:
         if message == str(error):
             raise
         raise type(error)(message) from None
+
+
+@contextmanager
+def without_warnings(category: type[Warning] = Warning) -> Iterator[None]:
+    """Leave out warnings of this project within, as the caller gives one for all; of this thread alone."""
+    token = _LEFT_OUT.set((*_LEFT_OUT.get(), category))
+    try:
+        yield
+    finally:
+        _LEFT_OUT.reset(token)
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn with the line outside of this project and of scikit-learn from which it was called."""
+    if issubclass(category, _LEFT_OUT.get()):
+        return
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PASSED_OVER:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from snn.base import checks
-from snn.base.caller_warnings import warn_caller
 from snn.base.checks import read_only
 from snn.base.value import Value, checked
 
@@ -186,7 +185,7 @@ def checked_step(time_step: float, *, warn: bool = True) -> float:
     if time_step < SHORTEST_STEP:
         raise ValueError(f"time_step must be at least 2^-40, where rounding is small; got {time_step}")
     if warn and time_step > LONGEST_STEP:
-        warn_caller(
+        checks.warn_caller(
             f"time_step is {time_step:g} synaptic time constants, which are the unit of time: in so long a "
             "step neurons fire together that would inhibit each other, and rates may swing without end; with "
             "1/4 or less they follow the exact network (docs/theory.md, section 7.2)",

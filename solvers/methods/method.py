@@ -18,7 +18,6 @@ import numpy as np
 from tqdm import tqdm
 
 from snn.base import checks
-from snn.base.caller_warnings import warn_caller
 from solvers.certificate.corrected import signal_of_dependent_atoms
 from solvers.gram.gram import uses_full_gram
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
@@ -213,7 +212,7 @@ def solve(
     warn_if_intercept_is_cut(problem, result.sparse_codes)
     missed = ~result.reached
     if np.count_nonzero(missed):
-        warn_caller(
+        checks.warn_caller(
             f"{method.name}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
             f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit}; the worst has "
             f"{np.max(result.relative_gap[missed]):.2g}",

@@ -10,7 +10,6 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.caller_warnings import warn_caller
 from solvers.problem.lasso import LassoProblem, zero_code_multiples
 
 # A penalty within this share of the smallest at which all codes are zero is that one.
@@ -48,7 +47,7 @@ def warn_if_ill_posed(problem: LassoProblem) -> None:
     """Warn in one sentence where a problem is ill-posed, whatever its penalty: `Dictionary.complaint`."""
     complaint = problem.atoms.complaint(problem.signals)
     if complaint is not None:
-        warn_caller(complaint, IllPosedWarning)
+        checks.warn_caller(complaint, IllPosedWarning)
 
 
 def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
@@ -72,7 +71,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
         why = f": {name} is too large for all signals of a batch; penalty_max says from where on it is"
     else:
         why = f" at this {name}; some are not below {factor:.3g} times it"
-    warn_caller(f"all codes are zero{why}", IllPosedWarning)
+    checks.warn_caller(f"all codes are zero{why}", IllPosedWarning)
 
 
 def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> None:
@@ -84,7 +83,7 @@ def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> 
     constant = unpenalised[(atoms == atoms[:, :1]).all(axis=1) & (atoms[:, 0] != 0.0)]
     cut = constant[(codes[:, constant].toarray() == 0.0).any(axis=0)]
     if len(cut):
-        warn_caller(
+        checks.warn_caller(
             f"positive holds for atom {cut[0]} as well, a constant without penalty: an intercept below zero "
             "becomes zero; pass a bool for each atom, False for that one",
             IllPosedWarning,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from snn.base import checks
-from snn.base.caller_warnings import without_warnings
 from snn.base.describe import Described, Drawn, table
 from solvers.methods.method import Method, named_method
 from solvers.problem.lasso import LassoProblem
@@ -102,7 +101,7 @@ def compare(problem: LassoProblem, methods: Methods, *, tol: float = 1e-3) -> Co
     tol = checks.positive_number("tol", tol)
     solvers = _solvers(methods)
     warn_if_ill_posed(problem)
-    with without_warnings(IllPosedWarning):  # there is one for all methods
+    with checks.without_warnings(IllPosedWarning):  # there is one for all methods
         return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
 
 
@@ -141,7 +140,7 @@ def _solvers(methods: Methods) -> dict[str, Any]:
 
 
 def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, Any]:
-    with without_warnings():
+    with checks.without_warnings():
         solve(problem.subset(slice(0, 1)), tol=tol)
     # A copy, so that what one method makes the problem compute is computed again for the next.
     fresh = problem.subset(slice(None))

@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.caller_warnings import without_warnings
 from solvers.methods import solve_active_set
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning
@@ -102,7 +101,7 @@ def _missed_energy(problem: LassoProblem, hidden: np.ndarray, tol: float, n_jobs
             positive=problem.positive,
             **{kind: None if weights is None else weights[..., seen]},
         )
-        with without_warnings(IllPosedWarning):  # the score says it
+        with checks.without_warnings(IllPosedWarning):  # the score says it
             codes = solve_active_set(part, tol=tol, n_jobs=n_jobs).sparse_codes
     missed, covered = 0.0, rows[:, hidden]
     for start in range(0, problem.n_signals, SIGNALS_AT_ONCE):

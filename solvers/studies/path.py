@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from snn.base import checks
-from snn.base.caller_warnings import warn_caller, without_warnings
 from snn.base.describe import Drawn
 from snn.base.value import Value, cached_property
 from solvers.gram.gram import FEWEST_SHARING, shares_products
@@ -140,7 +139,7 @@ def path(
     units = np.ones(problem.n_atoms)
     warn_if_ill_posed(problem)
     # BLAS is set once, not for each penalty; there is one warning for all: above, and below.
-    with without_warnings(), one_blas_thread():
+    with checks.without_warnings(), one_blas_thread():
         for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):
             penalty = problem.penalty.rescaled(units, 1.0 / multiple)
             start = results[-1] if results else None
@@ -148,7 +147,7 @@ def path(
             results.append(replace(result, problem=asked.with_penalty(penalty)) if is_cut else result)
     missed = np.stack([~result.reached for result in results])
     if missed.any():
-        warn_caller(
+        checks.warn_caller(
             f"path: {int(missed.sum())} of {missed.size} codes did not reach "
             f"duality_gap <= {tol:g} * 1/2 ||signal||^2; the first at the multiple "
             f"{multiples[np.argmax(missed.any(axis=1))]:.3g}",
