@@ -58,10 +58,6 @@ class Analog(Method):
     def __post_init__(self) -> None:
         checks.positive_number("max_duration", self.max_duration)
 
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the time."""
-        return f"max_duration={self.max_duration:g}"
-
     def prepare(self, problem: LassoProblem) -> tuple[np.ndarray, np.ndarray]:
         """Return the norms of atoms, and -(G - 1) of atoms of norm one, the weights of all flows."""
         norms = np.sqrt(problem.seen_atoms.positive_squared_norms)

@@ -69,10 +69,6 @@ class Fista(Method):
     def __post_init__(self) -> None:
         checks.positive_integer("max_iter", self.max_iter)
 
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the iterations."""
-        return f"max_iter={self.max_iter} iterations"
-
     def prepare(self, problem: LassoProblem) -> GradientStep | None:
         """Return the step of all signals; None where each has its own L, since its weights are no mask."""
         weights = problem.feature_weights
@@ -112,41 +108,12 @@ class GradientStep(NamedTuple):
     """The gradient step a -> a + (b - G a) / L, for atoms of norm one."""
 
     norms: np.ndarray
-    largest_eigenvalue: float
-    """L."""
+    largest_eigenvalue: float  # L
     atoms: Atoms
+    # 1 - G / L, or None if products go through the dictionary.
     matrix: np.ndarray | None = None
-    """1 - G / L, or None if products go through the dictionary."""
+    # Whether products with atoms have the weights of features in between.
     has_weights: bool = False
-    """Whether products with atoms have the weights of features in between."""
-
-    def n_products(self, n_active: np.ndarray, n_steps: int) -> np.ndarray:
-        """Return the multiply-adds of steps from codes with `n_active` non-zero entries in all."""
-        n_atoms = len(self.norms)
-        if self.matrix is not None:
-            return n_active * n_atoms
-        return (n_active + n_steps * n_atoms) * self.atoms.features_of_atom
-
-    def __call__(
-        self,
-        codes: np.ndarray,
-        scaled_correlations: np.ndarray,
-        out: np.ndarray,
-        scratch: np.ndarray,
-        weights: np.ndarray,
-    ) -> None:
-        """Write the step from `codes` to `out`; `scaled_correlations` are b / L."""
-        if self.matrix is not None:
-            sparse_product(codes, self.matrix, out)
-            out += scaled_correlations
-            return
-        # Atoms of norm 1 / sqrt(L).
-        factors = 1.0 / (self.norms * np.sqrt(self.largest_eigenvalue))
-        np.multiply(codes, factors, out=scratch)
-        self.atoms.normal_product(scratch, out=out, weights=weights if self.has_weights else None)
-        out *= -factors
-        out += codes
-        out += scaled_correlations
 
 
 def gradient_step(problem: LassoProblem) -> GradientStep:
@@ -211,8 +178,7 @@ class Iterates:
         self.n_active = np.zeros(len(codes), dtype=np.int64)
         self.n_steps = self.n_iterations = self.n_looks = 0
         if self.codes.any():
-            self._count_step()
-            step(self.codes, self.scaled_correlations, self.stepped, self.next_codes, self.weights)
+            self._step()
         else:
             self.stepped[:] = self.scaled_correlations
         self.previous_stepped = self.stepped.copy()
@@ -237,8 +203,7 @@ class Iterates:
         self.codes, self.next_codes = self.next_codes, self.codes
         self.change, self.next_change = self.next_change, self.change
         self.stepped, self.previous_stepped = self.previous_stepped, self.stepped
-        self.step(self.codes, self.scaled_correlations, self.stepped, self.next_codes, self.weights)
-        self._count_step()
+        self._step()
         self.n_iterations += 1
 
     def relative_gap(self) -> np.ndarray:
@@ -263,19 +228,35 @@ class Iterates:
             gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + slacks
             return np.where(self.energies == 0.0, 0.0, gap / self.energies)
 
-    def _count_step(self) -> None:
+    def _step(self) -> None:
+        step, out = self.step, self.stepped
         self.n_steps += 1
         if len(self.codes) == 1:
             self.n_active += np.count_nonzero(self.codes)
         else:
             # A third of the time of `count_nonzero` along an axis.
             self.n_active += (self.codes != 0.0).view(np.uint8).sum(axis=1, dtype=np.uint32)
+        if step.matrix is not None:
+            sparse_product(self.codes, step.matrix, out)
+        else:
+            # Atoms of norm 1 / sqrt(L).
+            factors, scratch = 1.0 / (step.norms * np.sqrt(step.largest_eigenvalue)), self.next_codes
+            np.multiply(self.codes, factors, out=scratch)
+            step.atoms.normal_product(scratch, out=out, weights=self.weights if step.has_weights else None)
+            out *= -factors
+            out += self.codes
+        out += self.scaled_correlations
 
     @property
     def n_products(self) -> np.ndarray:
         """Multiply-adds of each signal so far."""
-        n_sums = PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_GAP * self.n_looks
-        return self.step.n_products(self.n_active, self.n_steps) + n_sums * self.codes.shape[1]
+        n_sums, n_atoms = (
+            PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_GAP * self.n_looks,
+            self.codes.shape[1],
+        )
+        if self.step.matrix is not None:
+            return (self.n_active + n_sums) * n_atoms
+        return (self.n_active + self.n_steps * n_atoms) * self.step.atoms.features_of_atom + n_sums * n_atoms
 
     def drop(self, rows: np.ndarray) -> None:
         """Forget some rows."""

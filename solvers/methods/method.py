@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -108,7 +109,8 @@ class Method(ABC):
 
     def limit(self, stopped: np.ndarray | None) -> str:
         """Return the limit of signals that missed `tol`, for the warning; `stopped` are some before it."""
-        return "its limit"
+        limits = (f"{name}={value:g}" for name, value in vars(self).items() if name.startswith("max_"))
+        return next(limits, "its limit")
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
         """Return the signals that are solved together; by default as many as fit into the cache."""
@@ -199,14 +201,12 @@ def solve(
     progress = checks.flag("progress", progress)
     _require_taken(problem, method, codes)
     warn_if_ill_posed(problem)
-    solved = None
-    if problem.n_signals == 1 and not progress and _has_kernel(problem):
-        solved = _solved_alone(problem, method, codes, tol)
+    solved = None if progress else _solved_alone(problem, method, codes, tol)
     if solved is None:
         # A process that forks while BLAS uses several threads may hang in BLAS.
         with one_blas_thread():
             solved = _solved(problem, method, codes, tol, n_jobs, progress)
-    limit = method.limit(solved.info.pop("stopped", None))
+    stopped = solved.info.pop("stopped", None)
     result = method.result(problem, solved, method.name, tol, method.steps, method.bound)
     warn_if_all_zero(problem, result.sparse_codes)
     warn_if_intercept_is_cut(problem, result.sparse_codes)
@@ -214,27 +214,24 @@ def solve(
     if np.count_nonzero(missed):
         checks.warn_caller(
             f"{method.name}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
-            f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {limit}; the worst has "
+            f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {method.limit(stopped)}; the worst has "
             f"{np.max(result.relative_gap[missed]):.2g}",
             convergence_warning(),
         )
     return result
 
 
-def _has_kernel(problem: LassoProblem) -> bool:
-    """Return whether kernels solve single signals: an array of atoms with a Gram matrix, without weights."""
-    return (
-        problem.atoms.rows is not None
+def _solved_alone(problem: LassoProblem, method: Method, start: Codes | None, tol: float) -> Codes | None:
+    """Return the code of a single signal by kernels, for an array with a Gram matrix; or None."""
+    has_kernel = (
+        problem.n_signals == 1
+        and problem.atoms.rows is not None
         and problem.feature_weights is None
         and not problem.penalty.has_zeros
         and uses_full_gram(problem)
         and problem.gram_fits
     )
-
-
-def _solved_alone(problem: LassoProblem, method: Method, start: Codes | None, tol: float) -> Codes | None:
-    """Return the code of a single signal by kernels, or None."""
-    found = method.solve_alone(problem, start, tol)
+    found = method.solve_alone(problem, start, tol) if has_kernel else None
     if found is None:
         return None
     if not found.reach(problem, tol):
@@ -266,12 +263,13 @@ def _solved(
         groups = method.batches(problem, prepared, n_workers)
         run = partial(_solve_batch, method=method, prepared=prepared)
     name, parts = method.name.replace("_", " "), {}
-    with tqdm(total=problem.n_signals, unit="signal", desc=name, disable=not progress) as bar:
+    with tqdm(total=problem.n_signals, unit="signal", desc=name) if progress else nullcontext() as bar:
         for number, part in spread(
             run, whole.parts(groups), n_jobs, n_workers, common=problem.model, prefer=method.workers
         ):
             parts[number] = part
-            bar.update(len(part.steps))
+            if bar is not None:
+                bar.update(len(part.steps))
     solved = joined([parts[number] for number in range(len(parts))])
     return solved if isinstance(groups[0], slice) else solved.at(np.argsort(np.concatenate(groups)))
 

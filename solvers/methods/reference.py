@@ -26,13 +26,13 @@ _FILTERS = ForkSafeLock()
 class ScaledAtoms(NamedTuple):
     """Atoms d_i * penalty / lambda_i, of norm one at most, all with one penalty."""
 
+    # scikit-learn's X, shape (n_features, n_atoms), in Fortran order.
     design: np.ndarray
-    """scikit-learn's X, shape (n_features, n_atoms), in Fortran order."""
+    # penalty / lambda_i: a code of the problem is factors times a code of the scaled one.
     factors: np.ndarray
-    """penalty / lambda_i: a code of the problem is factors times a code of the scaled one."""
     penalty: float
+    # The Gram matrix of the scaled atoms, with the quadratic penalties on its diagonal.
     gram: np.ndarray
-    """The Gram matrix of the scaled atoms, with the quadratic penalties on its diagonal."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,6 @@ class CoordinateDescent(Method):
 
     def __post_init__(self) -> None:
         checks.positive_integer("max_iter", self.max_iter)
-
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the sweeps."""
-        return f"max_iter={self.max_iter} sweeps"
 
     def prepare(self, problem: LassoProblem) -> ScaledAtoms:
         """Return the scaled atoms, with their Gram matrix."""

@@ -75,34 +75,28 @@ class SpikingMethod(Method):
     takes: ClassVar[tuple[str, ...]] = ("convolution", "mixed_signs", "zero_penalties", "own_weights")
     steps = "spikes"
     result = SpikingCodingResult
+    # Whether the neurons are integers; None where they may be.
     integers: ClassVar[bool | None] = False
-    """Whether the neurons are integers; None where they may be."""
 
     def __post_init__(self) -> None:
         checks.positive_number("max_duration", self.max_duration)
         require_time("how", self.how)
-        if self.integers is not None and self.in_integers != self.integers:
+        if self.integers is not None and is_digital(self.how) != self.integers:
             wanted = "a Clock with a DigitalFormat" if self.integers else "Exact, or a Clock of real numbers,"
             raise TypeError(f"how must be {wanted} for {self.name}; got {self.how}")
-        if self.in_integers:
+        if is_digital(self.how):
             # The weights of one network are rounded.
             takes = tuple(one for one in self.takes if one not in ("zero_penalties", "own_weights"))
             name, finest_tol = self.name.replace("spiking", "digital"), max(self.finest_tol, 1e-3)
             vars(self).update(name=name, takes=takes, finest_tol=finest_tol)
-        step = getattr(self.how, "time_step", 0.0)
-        if self.max_duration < step:
+        if isinstance(self.how, Clock) and self.max_duration < self.how.time_step:
             raise ValueError(
-                f"max_duration must be at least one time_step, {step:g}; got {self.max_duration:g}"
+                f"max_duration must be at least a step, {self.how.time_step:g}; got {self.max_duration:g}"
             )
-
-    @property
-    def in_integers(self) -> bool:
-        """Whether the neurons are integers."""
-        return is_digital(self.how)
 
     def limit(self, stopped: np.ndarray | None) -> str:
         """Return the time, and how many networks were stopped before."""
-        limit = f"max_duration={self.max_duration:g}"
+        limit = super().limit(stopped)
         if stopped is None or not stopped.any():
             return limit
         why = BURSTS if isinstance(self.how, Exact) else RAN_AWAY
@@ -114,7 +108,7 @@ class SpikingMethod(Method):
         if isinstance(how, Clock) and isinstance(how.neuron, DigitalFormat):
             lowest = how.neuron.lowest_drive or LOWEST_DRIVE
             how = replace(how, neuron=replace(how.neuron, lowest_drive=lowest))
-        return LassoNetwork.of(problem, on_demand=not self.in_integers, how=how)
+        return LassoNetwork.of(problem, on_demand=not is_digital(self.how), how=how)
 
 
 @dataclass(frozen=True)
@@ -297,10 +291,10 @@ class OneRun(SpikingMethod):
     """Codes read out of one run, at times that grow, until they are good enough."""
 
     finest_tol = 1e-2
+    # Multiply-adds of reading out.
     products_per_neuron: ClassVar[int] = 1
-    """Multiply-adds of reading out."""
+    # Options of `BatchRun`.
     run_options: ClassVar[dict[str, Any]] = {}
-    """Options of `BatchRun`."""
 
     @abstractmethod
     def read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
@@ -319,7 +313,7 @@ class OneRun(SpikingMethod):
             yield signals, self.read(batch, signals)
             signals = best.active[~batch.run.is_lost[best.active]]
         batch.finish(best)
-        if not self.in_integers:
+        if not is_digital(self.how):
             best.info["average_currents"] = batch.average_currents()
 
 

@@ -62,7 +62,7 @@ def test_killed_workers_lose_nothing(cluster_client, problem, monkeypatch, n_kil
     monkeypatch.setattr(method, "tqdm", lambda **_: bar)
     monkeypatch.setattr(method, "batch_slices", lambda *_: [slice(k, k + 2) for k in range(0, 60, 2)])
     with joblib.parallel_config(backend="dask", client=cluster_client):
-        result = solve_spiking(problem.subset(slice(None)))
+        result = solve_spiking(problem.subset(slice(None)), progress=True)
     require_same_bits(result, expected)
     assert bar.n_batches == 30
     assert not bar.pids
