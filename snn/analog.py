@@ -12,7 +12,7 @@ from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.value import Value
 from snn.record.operations import OperationCounts
-from snn.weights.protocol import require_square, require_zero_diagonal
+from snn.weights.protocol import require_zero_diagonal
 
 # The integrator replaces what is below 100 times the rounding unit by that, with a warning.
 LEAST_RELATIVE_TOLERANCE = 2.5e-14
@@ -104,8 +104,7 @@ def simulate_analog(
     """
     weights = checks.real_array("weights", weights, shape=(None, None), meaning="(source, target)")
     n_neurons = weights.shape[0]
-    require_square("weights", weights.shape)
-    require_zero_diagonal("weights", np.diagonal(weights))
+    require_zero_diagonal("weights", weights)
     drive = checks.real_array("drive", drive, shape=(n_neurons,), meaning="one drive a neuron")
     threshold = checks.positive_array(
         "activation_threshold", activation_threshold, n_neurons, meaning="one threshold a neuron"

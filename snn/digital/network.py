@@ -59,8 +59,12 @@ class DigitalNetwork(Value, Described):
         dt, in synaptic time constants.
     unit : float
         q: the potential that the integer 1 stands for.
+    current_unit : float
+        The synaptic current that the integer 1 stands for.
     firing_threshold : ndarray of int64, shape (n_neurons,)
         Thresholds.
+    message_value : ndarray, shape (n_neurons,)
+        Spikes that one unit of a neuron's message stands for.
     synapses : DelayedRows
         Mantissas of the weights that are not zero, source by source, with their targets, and delays in steps.
     rules : Rules
@@ -71,7 +75,9 @@ class DigitalNetwork(Value, Described):
     format: DigitalFormat
     time_step: float
     unit: float
+    current_unit: float
     firing_threshold: np.ndarray
+    message_value: np.ndarray
     synapses: DelayedRows
     rules: neurons.Rules
 
@@ -107,7 +113,8 @@ class DigitalNetwork(Value, Described):
         checks.instance_of("format", format, DigitalFormat)
         time_step = checked_step(time_step)
         threshold = format.threshold or 2 ** max(0, format.potential_bits - BITS_ABOVE_THRESHOLD)
-        delays = _checked_delays(delays, network.n_neurons, format)
+        n_neurons = network.n_neurons
+        delays = _checked_delays(np.full(n_neurons, format.delay) if delays is None else delays, n_neurons)
         steps_of_decay = 2**format.decay_bits
         decay = round(steps_of_decay * -math.expm1(-time_step))
         if decay < 1:
@@ -134,11 +141,10 @@ class DigitalNetwork(Value, Described):
                 f"message_bits must be so many that a graded message can say the smallest threshold, "
                 f"{int(thresholds.min())} units; got {format.message_bits}, whose unit is 2^{shift} of these"
             )
-        # What one unit of a message stands for, in spikes.
-        values = 2.0**shift / thresholds if format.graded else np.ones(network.n_neurons)
+        message_value = 2.0**shift / thresholds if format.graded else np.ones(n_neurons)
+        current_unit = unit * steps_of_decay / decay
         rows = network.weights.tocsr()
-        scale = decay / steps_of_decay / unit
-        real = rows.data * np.repeat(values * scale, np.diff(rows.indptr))
+        real = rows.data * np.repeat(message_value / current_unit, np.diff(rows.indptr))
         mantissas, exponent, _ = mantissas_of(format.weights, real, rng=format.seed)
         starts, targets = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
         _require_sums_in_range(format, targets, mantissas, exponent)
@@ -147,7 +153,9 @@ class DigitalNetwork(Value, Described):
             format=format,
             time_step=time_step,
             unit=unit,
-            firing_threshold=checks.read_only(thresholds),
+            current_unit=current_unit,
+            firing_threshold=thresholds,
+            message_value=message_value,
             synapses=DelayedRows(*map(checks.read_only, (starts, targets, mantissas, delays))),
             rules=_rules(format, steps_of_decay - decay, exponent, shift),
         )
@@ -158,19 +166,6 @@ class DigitalNetwork(Value, Described):
     def n_neurons(self) -> int:
         """Number of neurons."""
         return self.network.n_neurons
-
-    @property
-    def current_unit(self) -> float:
-        """The synaptic current that the integer 1 stands for."""
-        share = 2**self.rules.decay_bits
-        return self.unit * share / (share - self.rules.kept)
-
-    @property
-    def message_value(self) -> np.ndarray:
-        """How many spikes one unit of a neuron's message stands for, shape (n_neurons,)."""
-        if not self.format.graded:
-            return np.ones(self.n_neurons)
-        return 2.0**self.rules.message_shift / self.firing_threshold
 
     @property
     def effective_weights(self) -> np.ndarray:
@@ -262,13 +257,12 @@ def _rules(form: DigitalFormat, kept: int, exponent: int, message_shift: int) ->
     )
 
 
-def _checked_delays(delays: ArrayLike | None, n_neurons: int, format: DigitalFormat) -> np.ndarray:
-    if delays is None:
-        return checks.read_only(np.full(n_neurons, format.delay, dtype=np.int64))
+def _checked_delays(delays: ArrayLike, n_neurons: int) -> np.ndarray:
+    """Return delays as whole steps."""
     array = checks.real_array("delays", delays, shape=(n_neurons,), meaning="whole steps for each neuron")
     if (array != np.rint(array)).any() or array.min() < 0 or array.max() > MOST_DELAY:
         raise ValueError(f"delays must be whole numbers of steps from 0 to {MOST_DELAY}")
-    return checks.read_only(array.astype(np.int64))
+    return array.astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

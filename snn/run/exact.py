@@ -126,7 +126,8 @@ class ExactRun(Run):
         self.spike_counts.fill(0)
         self._is_lost.fill(False)
         self._states.view(np.uint8)[:] = self._first_states.view(np.uint8)
-        self._first_counts, self.n_emitted = None, 0
+        self._first_counts.fill(0.0)
+        self.n_emitted = 0
 
     def _is_silent(self) -> bool:
         """Whether no neuron of the only copy will ever fire, whatever the time."""

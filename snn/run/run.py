@@ -87,9 +87,9 @@ class Run(ABC):
         self.network, self.soma_bias = network, soma_bias
         self._filters_spikes, self._gives_up, self._checks_weights = filter_spikes, gives_up, check_weights
         self._updates_per_call = updates_per_call
-        # Of the three the last is that when each copy was started; so are the counts, zero until a restart.
-        self.membrane_potential, self.synaptic_current, self._first_potential = np.zeros((3, *shape))
-        self._first_counts: np.ndarray | None = None
+        self.membrane_potential, self.synaptic_current = np.zeros((2, *shape))
+        # When each copy was started.
+        self._first_potential, self._first_counts = np.zeros((2, *shape))
         self.spike_counts = np.zeros(shape, dtype=np.int64)
         # The sums of t^2, t^3 and t^4 over the times of each neuron's spikes since the start.
         self.window_moments = np.zeros((*shape, 3)) if window_moments else NO_MOMENTS
@@ -219,8 +219,6 @@ class Run(ABC):
     def restart(self, copies: np.ndarray) -> None:
         """Start some copies again at time zero, from potentials, currents and drives as they are now."""
         # Spikes go on being counted; charge, filtered spikes and moments start anew.
-        if self._first_counts is None:
-            self._first_counts = np.zeros_like(self.spike_counts)
         # A slice takes a tenth of the time of a list of one copy.
         rows = slice(None) if len(copies) == len(self.spike_counts) == 1 else copies
         self._first_counts[rows] = self.spike_counts[rows]
@@ -287,5 +285,4 @@ class Run(ABC):
 
     def _removed(self) -> np.ndarray:
         """Return the charge that resets took since the start: a threshold a spike."""
-        counts = self.spike_counts if self._first_counts is None else self.spike_counts - self._first_counts
-        return self.network.firing_threshold * counts
+        return self.network.firing_threshold * (self.spike_counts - self._first_counts)

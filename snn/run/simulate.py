@@ -127,7 +127,10 @@ def result_of(
     by_drive = run_state.expected_spikes(
         soma_bias, network.firing_threshold, start.synaptic_current, duration
     )
-    max_spikes = _spike_limit(max_spikes, by_drive, record=record_spikes)
+    if max_spikes is None:
+        max_spikes = max(LEAST_SPIKE_LIMIT, math.ceil(min(SPIKE_LIMIT_FACTOR * by_drive, 1e18)))
+        max_spikes = min(max_spikes, MOST_RECORDED) if record_spikes else max_spikes
+    max_spikes = checks.positive_integer("max_spikes", max_spikes)
     bias = network.soma_bias[np.newaxis] if stimulus is None else network.soma_bias[np.newaxis].copy()
     run = start_run(time, network, bias, state, window_moments=True, check_weights=True)
     that_ran: Any = run.network  # with mismatch, if there is any
@@ -184,11 +187,3 @@ def spike_train(
         stop=max(final.time, times[-1]) if len(times) else final.time,
         departures=departures,
     )
-
-
-def _spike_limit(max_spikes: int | None, by_drive: float, *, record: bool) -> int:
-    """Return `max_spikes`, checked, or its default: far above what the drive alone can cause."""
-    if max_spikes is not None:
-        return checks.positive_integer("max_spikes", max_spikes)
-    most = max(LEAST_SPIKE_LIMIT, math.ceil(min(SPIKE_LIMIT_FACTOR * by_drive, 1e18)))
-    return min(most, MOST_RECORDED) if record else most

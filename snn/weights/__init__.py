@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, issparse
 from snn.base import checks
 from snn.weights.convolution import StencilWeights
 from snn.weights.dense import DenseRows
-from snn.weights.protocol import Weights, require_square, require_zero_diagonal
+from snn.weights.protocol import Weights, require_zero_diagonal
 from snn.weights.segments import Connection, Segments
 from snn.weights.sparse import SparseWeights
 
@@ -43,8 +43,7 @@ def as_weights(weights: Any) -> Weights:
         if issparse(weights):
             return SparseWeights(weights)
         array = checks.real_array("weights", weights, shape=(None, None), meaning="(source, target)")
-        require_square("weights", array.shape)
-        require_zero_diagonal("weights", array.diagonal())
+        require_zero_diagonal("weights", array)
         return DenseRows(array)
 
 

@@ -104,9 +104,6 @@ class StencilWeights(Weights):
         matrix.sort_indices()
         return matrix
 
-    def toarray(self) -> np.ndarray:
-        return self.tocsr().toarray()
-
     def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
         sent = amounts.reshape(*amounts.shape[:-1], *self.grid_shape, self.n_channels)
         received = np.zeros(sent.shape)

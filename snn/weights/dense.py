@@ -15,8 +15,7 @@ from snn.base.value import ForkSafeLock
 from snn.weights.protocol import Weights, require_square, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))
-ROWS_AT_ONCE = 64
-"""Rows compared together, so that they stay in the cache."""
+ROWS_AT_ONCE = 64  # compared together, so that they stay in the cache
 
 
 class _Rows:
@@ -69,10 +68,8 @@ class _Rows:
             return
         with self._lock:
             missing = sources[self.flat[1][sources] < 0]
-            if at_most is not None and len(missing) > at_most:
-                if priority is not None:
-                    missing = missing[np.argsort(-priority[missing], kind="stable")]
-                missing = missing[:at_most]
+            if priority is not None and at_most is not None and len(missing) > at_most:
+                missing = missing[np.argsort(-priority[missing], kind="stable")[:at_most]]
             if len(missing):
                 self._store(missing)
 

@@ -19,9 +19,9 @@ KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
 class Weights(Value, Described, ABC):
     """Weights of a network: ``weights[source, target]``; a positive weight excites.
 
-    A form of weights is a subclass that defines `shape`, `kernel_form` and `toarray`, and whatever else its
-    structure makes cheaper.  It is immutable, and several runs may use one object at the same time.  Objects
-    convert to arrays: ``numpy.asarray(weights)``.
+    A form of weights is a subclass that defines `shape`, `kernel_form`, `toarray` or `tocsr`, and whatever
+    else its structure makes cheaper.  It is immutable, and several runs may use one object at the same time.
+    Objects convert to arrays: ``numpy.asarray(weights)``.
     """
 
     _shown: ClassVar[tuple[str, ...]] = ("shape",)
@@ -36,9 +36,9 @@ class Weights(Value, Described, ABC):
     def kernel_form(self) -> KernelForm:
         """Return the record that kernels take; it may be shared by threads."""
 
-    @abstractmethod
     def toarray(self) -> np.ndarray:
         """Return the weights as a dense array, shape (n_neurons, n_neurons)."""
+        return self.tocsr().toarray()
 
     def tocsr(self) -> sparse.csr_array:
         """Return the weights in compressed rows, a row for each source, without stored zeros."""
@@ -97,8 +97,10 @@ def require_square(name: str, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{name} must be square, (source, target); got shape {shape}")
 
 
-def require_zero_diagonal(name: str, diagonal: np.ndarray) -> None:
-    """Raise ValueError if a neuron is connected to itself."""
+def require_zero_diagonal(name: str, matrix: np.ndarray | sparse.csr_array) -> None:
+    """Raise ValueError unless a matrix is square, and no neuron is connected to itself."""
+    require_square(name, matrix.shape)
+    diagonal = matrix.diagonal()
     if diagonal.any():
         neuron = int(np.flatnonzero(diagonal)[0])
         raise ValueError(

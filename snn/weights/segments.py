@@ -120,6 +120,3 @@ class Segments(Weights):
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         return matrix
-
-    def toarray(self) -> np.ndarray:
-        return self.tocsr().toarray()
