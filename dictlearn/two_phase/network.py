@@ -389,7 +389,7 @@ class TwoPhaseNetwork(Value, Described):
         and the bias -(1 - gamma) lambda1 s of the coding neurons.  At gamma = 0 the last line is left out.
         In a population of pairs the neurons with the sign of the signal come first.  Each phase is a graph,
         since NIR cannot say that gamma changes; potentials start at zero.
-        ``snn.exchange.from_nir(graph, signal=x, order=["input_neurons", "coding_neurons"])`` reads it back.
+        ``snn.exchange.from_nir(graph, signal=x)`` reads it back, with the coding neurons first.
 
         Parameters
         ----------

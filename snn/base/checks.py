@@ -81,11 +81,9 @@ def require_finite(name: str, array: np.ndarray, *, hint: str = "", first: int =
         return
     wrong = np.argwhere(~np.isfinite(array))
     if len(wrong):
-        value = float(array[tuple(wrong[0])])
-        place = wrong[0].copy()
-        place[:1] += first
-        where = ", ".join(str(int(i)) for i in place)
-        raise ValueError(f"{name} must be finite; got {value} at [{where}]{hint}")
+        row, *columns = wrong[0].tolist()
+        where = ", ".join(map(str, [first + row, *columns]))
+        raise ValueError(f"{name} must be finite; got {array[tuple(wrong[0])]} at [{where}]{hint}")
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -20,8 +20,6 @@ PACKAGES = ("snn", "solvers", "dictlearn")
 MOST_CHARACTERS = 100
 # The range of larger arrays is not computed.
 MOST_NUMBERS = 100_000
-# Smaller numbers are what underflow left of zero.
-TINY = 1e-300
 UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
@@ -126,9 +124,7 @@ def value_range(values: np.ndarray) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as text: integers with all their digits, floats with three, or 0 below `TINY`."""
-    if abs(value) < TINY:
-        return "0"
+    """Return a number as text: integers with all their digits, floats with three."""
     return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{value:.3g}"
 
 

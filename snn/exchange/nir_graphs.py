@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -190,9 +190,7 @@ class ImportedNetwork(Described):
     time_constant: float
 
 
-def from_nir(
-    graph: nir.NIRGraph, *, signal: ArrayLike | None = None, order: Sequence[str] | None = None
-) -> ImportedNetwork:
+def from_nir(graph: nir.NIRGraph, *, signal: ArrayLike | None = None) -> ImportedNetwork:
     """Return the network that a NIR graph describes.
 
     Graphs have the form that `to_nir` writes, under any names and in any order::
@@ -202,16 +200,16 @@ def from_nir(
     Edges into one node add up, and one time constant, common to all LI, is the unit of time.  A Conv2d from
     the neurons of a graph to themselves becomes `StencilWeights`.
 
+    Neurons are numbered node by node, sorted by name, as in a file, and within a node in the order of its
+    array; but neurons of a 3-D node, (channel, row, column), by (row, column, channel), as on the grid of
+    `StencilWeights`.
+
     Parameters
     ----------
     graph : nir.NIRGraph
         The graph.
     signal : array_like, optional
         Constant values of the Input node; needed unless all weights from it are zero.
-    order : sequence of str, optional
-        The names of the IF nodes in the order in which their neurons are numbered; by default sorted by name,
-        as in a file.  Within a node neurons have the order of its array; but neurons of a 3-D node, (channel,
-        row, column), are numbered by (row, column, channel), as on the grid of `StencilWeights`.
 
     Returns
     -------
@@ -229,12 +227,14 @@ def from_nir(
         )
     populations: dict[str, np.ndarray] = {}
     first = 0
-    for name in _ordered(nodes, order):
+    for name in sorted(name for name, node in nodes.items() if node.kind == "IF"):
         shape = nodes[name].shape_behind
         neurons = np.arange(first, first := first + math.prod(shape)).reshape(*shape[1:], *shape[:1])
         # The channels of a grid come first in NIR, and last here.
         neurons = neurons.transpose(2, 0, 1) if len(shape) == 3 else neurons.reshape(shape)
         populations[name] = checks.read_only(neurons)
+    if not populations:
+        raise ValueError(f"graph must have a spiking node, nir.IF; got {len(nodes)} of other kinds")
     soma_bias, firing_threshold = np.zeros((2, first))
     for name, neurons in populations.items():
         firing_threshold[neurons] = nodes[name].values
@@ -422,18 +422,6 @@ def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, _Node], dict[str, li
             raise ValueError(f"node {target!r} must get values of shape {wanted}; got {shape}")
         sources[target].append(source)
     return nodes, sources
-
-
-def _ordered(nodes: dict[str, _Node], order: Sequence[str] | None) -> list[str]:
-    """Return the names of the IF nodes in the order of their neurons."""
-    names = sorted(name for name, node in nodes.items() if node.kind == "IF")
-    if not names:
-        raise ValueError(f"graph must have a spiking node, nir.IF; got {len(nodes)} of other kinds")
-    if order is None:
-        return names
-    if sorted(checks.instance_of("order", order, Sequence), key=str) != names:
-        raise ValueError(f"order must have each IF node once, {names}; got {list(order)}")
-    return list(order)
 
 
 def _checked_signal(inputs: list[_Node], signal: Any) -> np.ndarray | None:

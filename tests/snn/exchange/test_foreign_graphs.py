@@ -244,9 +244,6 @@ WRONG_OPTIONS = [
     ({"signal": [1.0, 2.0]}, ValueError, "signal"),
     ({"signal": "light"}, TypeError, "signal"),
     ({"signal": [np.nan]}, ValueError, "signal"),
-    ({"order": "cells"}, ValueError, "order"),
-    ({"order": [1]}, ValueError, "order"),
-    ({"order": ["cells", "li"]}, ValueError, "order"),
     *(({"graph": make}, *refusal) for make, *refusal in REFUSED),
 ]
 

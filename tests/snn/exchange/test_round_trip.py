@@ -51,13 +51,13 @@ def test_there_and_back(form, data, tmp_path_factory):
     network, rng = this.network(), np.random.default_rng(this.seed)
     n, tau = network.n_neurons, data.draw(st.sampled_from([1.0, 8.0, 0.25]))
     cuts = [0, *sorted({1 + cut % n for cut in data.draw(st.sets(st.integers(0, 60), max_size=2))} - {n}), n]
-    names = ["neurons"] if len(cuts) == 2 else ["retina", "lgn", "cortex"][: len(cuts) - 1]
+    names = ["neurons"] if len(cuts) == 2 else ["cortex", "lgn", "retina"][: len(cuts) - 1]
     sizes = None if len(cuts) == 2 else dict(zip(names, np.diff(cuts).tolist(), strict=True))
     assume(this.weights.any() or sizes is None)  # without synapses a graph has no time constant
     inputs = data.draw(st.sampled_from([None, rng.standard_normal((n, 3))]))
     graph = to_nir(network, populations=sizes, time_constant=tau, input_weights=inputs)
     signal = None if inputs is None else rng.standard_normal(3)
-    came = through_file(graph, tmp_path_factory.getbasetemp(), signal=signal, order=names)
+    came = through_file(graph, tmp_path_factory.getbasetemp(), signal=signal)
     assert came.time_constant == tau
     np.testing.assert_array_equal(came.network.weights.toarray(), network.weights.toarray())
     np.testing.assert_array_equal(came.network.firing_threshold, network.firing_threshold)
