@@ -52,6 +52,8 @@ POLISH_GROWTH = 4.0
 # In units of the largest drive.  More negative drives of integers are clipped to this; the neuron is silent
 # anyway.
 LOWEST_DRIVE = 4.0
+# Multiply-adds of reading a code out of the current of a neuron.
+PRODUCTS_OF_CURRENT = 2
 QUARTER_STEPS = Clock(0.25, DigitalFormat())
 BURSTS = "because one spike caused millions: scale the atoms to one norm, and their penalties with them"
 RAN_AWAY = "because they ran away: use a shorter time_step, or, in integers, more weight bits"
@@ -76,13 +78,13 @@ class SpikingMethod(Method):
     steps = "spikes"
     result = SpikingCodingResult
     # Whether the neurons are integers; None where they may be.
-    integers: ClassVar[bool | None] = False
+    _integers: ClassVar[bool | None] = False
 
     def __post_init__(self) -> None:
         checks.positive_number("max_duration", self.max_duration)
         require_time("how", self.how)
-        if self.integers is not None and is_digital(self.how) != self.integers:
-            wanted = "a Clock with a DigitalFormat" if self.integers else "Exact, or a Clock of real numbers,"
+        if self._integers is not None and is_digital(self.how) != self._integers:
+            wanted = "a Clock with a DigitalFormat" if self._integers else "Exact or a Clock of real numbers"
             raise TypeError(f"how must be {wanted} for {self.name}; got {self.how}")
         if is_digital(self.how):
             # The weights of one network are rounded.
@@ -163,8 +165,8 @@ class Stages(SpikingMethod):
     name = "spiking"
     takes = ("start", *SpikingMethod.takes)
     finest_tol = 1e-6
-    integers: ClassVar[bool | None] = None
-    refine: ClassVar[bool] = True
+    _integers: ClassVar[bool | None] = None
+    _refine: ClassVar[bool] = True
 
     def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
         """Yield the best codes read out."""
@@ -177,7 +179,7 @@ class Stages(SpikingMethod):
             network,
             tol=best.tol,
             max_duration=self.max_duration,
-            refine=self.refine,
+            refine=self._refine,
             start=first,
         )
         yield from refined.search(best)
@@ -188,7 +190,7 @@ class Stages(SpikingMethod):
         if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
             return None
         idle = problem.once(IdleCodes)
-        options: dict[str, Any] = {"tol": tol, "max_duration": self.max_duration, "refine": self.refine}
+        options: dict[str, Any] = {"tol": tol, "max_duration": self.max_duration, "refine": self._refine}
         try:
             refined = idle.pop()
         except IndexError:
@@ -226,8 +228,8 @@ class OneWindow(Stages):
 
     name = "spiking_one_window"
     finest_tol = 1e-3
-    integers = False
-    refine = False
+    _integers = False
+    _refine = False
 
 
 class BatchRun:
@@ -292,25 +294,25 @@ class OneRun(SpikingMethod):
 
     finest_tol = 1e-2
     # Multiply-adds of reading out.
-    products_per_neuron: ClassVar[int] = 1
+    _products_per_neuron: ClassVar[int] = 1
     # Options of `BatchRun`.
-    run_options: ClassVar[dict[str, Any]] = {}
+    _run_options: ClassVar[dict[str, Any]] = {}
 
     @abstractmethod
-    def read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
+    def _read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
         """Return the codes of some signals, read out of their networks as they are now."""
 
     def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
         """Yield codes read out of the network as time goes on."""
         network, signals, time = prepared.of_batch(best.problem), best.active, 0.0
-        batch = BatchRun(best.problem, network, **self.run_options)
+        batch = BatchRun(best.problem, network, **self._run_options)
         for look in count():
             if not len(signals) or time >= self.max_duration:
                 break
             time = max(FIRST_CHECK * 2.0 ** (look / CHECKS_PER_DOUBLING), getattr(self.how, "time_step", 0.0))
             batch.run.advance(min(time, self.max_duration), active=signals)
-            best.work[READ_OUT][signals] += self.products_per_neuron * network.n_neurons
-            yield signals, self.read(batch, signals)
+            best.work[READ_OUT][signals] += self._products_per_neuron * network.n_neurons
+            yield signals, self._read(batch, signals)
             signals = best.active[~batch.run.is_lost[best.active]]
         batch.finish(best)
         if not is_digital(self.how):
@@ -322,8 +324,7 @@ class Rates(OneRun):
 
     name = "spiking_rate"
 
-    def read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
-        """See `OneRun`."""
+    def _read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
         return batch.codes_of(batch.run.spike_counts[signals] / batch.run.time[signals, np.newaxis], signals)
 
 
@@ -331,10 +332,9 @@ class AverageCurrents(OneRun):
     """The thresholded average current, max(u, 0) / theta, over the second half of the time so far."""
 
     name = "spiking_current"
-    products_per_neuron = 2
+    _products_per_neuron = PRODUCTS_OF_CURRENT
 
-    def read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
-        """See `OneRun`."""
+    def _read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
         return batch.codes_of_currents(signals, CHECKS_PER_DOUBLING)
 
 
@@ -355,13 +355,12 @@ class DigitalOneWindow(OneRun):
     how: Time = QUARTER_STEPS
 
     name = "digital_one_window"
-    integers = True
-    products_per_neuron = PRODUCTS_OF_RATE
+    _integers = True
+    _products_per_neuron = PRODUCTS_OF_RATE
     # A neuron rarely wants to fire twice in a step.
-    run_options: ClassVar[dict[str, Any]] = {"rate": 0.5, "head_start": HEAD_START, "window_moments": True}
+    _run_options: ClassVar[dict[str, Any]] = {"rate": 0.5, "head_start": HEAD_START, "window_moments": True}
 
-    def read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
-        """See `OneRun`."""
+    def _read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
         run = batch.run
         return batch.codes_of(smooth_rate_of_moments(run.window_moments[signals], run.time[signals]), signals)
 
@@ -399,7 +398,7 @@ class ActiveSetFromSpikes(SpikingMethod):
             if not len(behind):
                 break
             # Read out only these signals: a code does not depend on what else is in the batch.
-            best.work[READ_OUT][behind] += AverageCurrents.products_per_neuron * network.n_neurons
+            best.work[READ_OUT][behind] += PRODUCTS_OF_CURRENT * network.n_neurons
             yield behind, batch.codes_of_currents(behind, 1)
             # On a support that is close to singular the equations may lead astray.  Where the method ended,
             # only rounding is left, and no spike can improve on it.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -110,34 +111,35 @@ class RefinedCodes:
         self._end(self.active[self.run.is_lost[self.active]])
 
     def search(
-        self, best: BestCodes, *, max_spikes: int | None = None, is_late: Callable[[], bool] | None = None
+        self, best: BestCodes, *, max_spikes: float = np.inf, deadline: float = np.inf
     ) -> Iterator[Found]:
         """Yield codes of the active signals when the looks say that they are good enough, or at their ends.
 
-        With `max_spikes` or `is_late`, signals that have as many spikes end, and all when it is late.
+        Signals end that have `max_spikes`, and all of them when `time.perf_counter` comes to the deadline.
         """
         signals = self.active = best.active
-        once = max_spikes is not None or is_late is not None
+        once = min(max_spikes, deadline) < np.inf
         if once:
             self.advance(once=True)
         while len(signals):
             while len(self.active):
-                if max_spikes is not None:
-                    self._advance_within(max_spikes)
+                if max_spikes < np.inf:
+                    self._advance_within(int(max_spikes))
                 self.advance(once=once)
-                if is_late is not None and is_late():
+                if time.perf_counter() >= deadline:
                     break
             yield signals, self.codes[signals]
             signals = best.missed(signals)
             signals = signals[self.can_improve(signals)]
-            if max_spikes is not None:
-                signals = signals[self.run.spike_counts[signals].sum(axis=1) < max_spikes]
-            if not len(signals) or (is_late is not None and is_late()):
+            signals = signals[self.run.spike_counts[signals].sum(axis=1) < max_spikes]
+            if not len(signals) or time.perf_counter() >= deadline:
                 break
-            # The certificate of a gap may differ from the gap by correlations, by rounding.
-            self._resume(signals)
+            # The certificate of a gap may differ from the gap by correlations, by rounding: go on.
+            resume(self._looking(), signals)
+            status = self.looks["status"][signals]
+            self.run.restart(signals[status == STAGE_ENDED])
             # Where no neuron is driven, only rounding is left.
-            signals = self.active
+            signals = self.active = signals[status != DONE]
         finish(best, self.run, self.network, **self.figures())
         best.work[READ_OUT] += self.looks["n_multiply_adds"]
 
@@ -194,13 +196,6 @@ class RefinedCodes:
             left = max_spikes - int(counts[signal].sum())
             self.run.advance(self.looks["stop"], active=np.array([signal]), max_spikes=left - 1)
         self._end(self.active[counts[self.active].sum(axis=1) >= max_spikes])
-
-    def _resume(self, signals: np.ndarray) -> None:
-        """Go on with signals that were done, whose gaps are not what they seemed."""
-        resume(self._looking(), signals)
-        status = self.looks["status"][signals]
-        self.run.restart(signals[status == STAGE_ENDED])
-        self.active = signals[status != DONE]
 
 
 class IdleCodes(list[RefinedCodes]):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from snn.base import checks
-from snn.base.describe import Described, Drawn, table
+from snn.base.describe import Drawn, table
 from solvers.methods.method import Method, named_method
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
@@ -17,6 +17,7 @@ from solvers.results.result import SIGNS, SparseCodingResult
 Solver: TypeAlias = Callable[..., SparseCodingResult]
 Methods: TypeAlias = Sequence[str | Method] | Mapping[str, str | Solver]
 
+# The fields of a record, and how a table writes them.
 COLUMNS = {
     "method": "{}",
     "n_signals": "{:d}",
@@ -30,10 +31,9 @@ COLUMNS = {
     "multiply_adds": "{:,d}",
     "seconds": "{:.4f}",
 }
-"""The fields of a record, and how a table writes them; a dash where there is None."""
 
 
-class Comparison(list[dict[str, Any]], Drawn):
+class Comparison(Drawn, list[dict[str, Any]]):
     """The records of `compare`, a dict each; ``print`` shows them as a table, and so does a notebook.
 
     Parameters
@@ -44,10 +44,17 @@ class Comparison(list[dict[str, Any]], Drawn):
 
     def _rows(self) -> list[list[str]]:
         """Return the cells of the table, a list for each record."""
-        return [[_cell(record, name) for name in COLUMNS] for record in self]
+        # A library that hides its multiply-adds has a bound on them.
+        return [
+            [
+                SIGNS[record["bound"]] * (name == "multiply_adds") + form.format(record[name])
+                for name, form in COLUMNS.items()
+            ]
+            for record in self
+        ]
 
     def _facts(self) -> dict[str, str]:
-        return {record["method"]: _cell(record, "largest_relative_gap") for record in self}
+        return {record["method"]: f"{record['largest_relative_gap']:.1e}" for record in self}
 
     def __str__(self) -> str:
         rows = [list(COLUMNS), *self._rows()]
@@ -57,9 +64,6 @@ class Comparison(list[dict[str, Any]], Drawn):
         rule = line.format(":" + "-" * (first - 1), *("-" * (width - 1) + ":" for width in others))
         header, *lines = (line.format(*row) for row in rows)
         return "\n".join([header, rule, *lines])
-
-    def __repr__(self) -> str:
-        return Described.__repr__(self)
 
     def _repr_html_(self) -> str:
         return table("Comparison", self._rows(), columns=list(COLUMNS))
@@ -103,15 +107,6 @@ def compare(problem: LassoProblem, methods: Methods, *, tol: float = 1e-3) -> Co
     warn_if_ill_posed(problem)
     with checks.without_warnings(IllPosedWarning):  # there is one for all methods
         return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
-
-
-def _cell(record: Mapping[str, Any], name: str) -> str:
-    value = record[name]
-    if value is None:
-        return "-"
-    # A library that hides its multiply-adds has a bound on them.
-    sign = SIGNS[record["bound"]] if name == "multiply_adds" else ""
-    return sign + COLUMNS[name].format(value)
 
 
 def _solvers(methods: Methods) -> dict[str, Any]:

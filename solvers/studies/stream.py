@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -147,33 +147,25 @@ class SparseCodingStream(Described):
             the time from the deadline `max_seconds` to the result, 0 where it was held.
         """
         begin = time.perf_counter()
-
-        def is_late() -> bool:
-            return max_seconds is not None and time.perf_counter() - begin >= max_seconds
-
         mask = feature_weights(mask, None, n_features=self._n_features)
         signals_now = self._checked_frame(frame, mask)
         problem = self._prepared.with_signals(signals_now, mask=mask)
         tol = checks.positive_number("tol", tol)
-        if max_spikes is not None:
-            max_spikes = checks.positive_integer("max_spikes", max_spikes)
-        if max_seconds is not None:
-            max_seconds = checks.positive_number("max_seconds", max_seconds)
+        most = np.inf if max_spikes is None else checks.positive_integer("max_spikes", max_spikes)
+        seconds = np.inf if max_seconds is None else checks.positive_number("max_seconds", max_seconds)
         max_duration = checks.positive_number("max_duration", max_duration)
 
         network = self._network_of(problem)
-        best, is_carried = self._start(problem, tol, is_late)
+        best, is_carried = self._start(problem, tol, begin + seconds)
         start_gap = best.gaps.copy()
         start = best.values.toarray()
         refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, start=start)
-        deadline = None if max_seconds is None else is_late
-        codes = best.keep(refined.search(best, max_spikes=max_spikes, is_late=deadline))
+        codes = best.keep(refined.search(best, max_spikes=most, deadline=begin + seconds))
         self._codes = [codes.values, *self._codes][:MEMORY]
         self.n_frames += 1
         self.frame = checks.read_only(signals_now.copy())
-        late = 0.0 if max_seconds is None else time.perf_counter() - begin - max_seconds
-        carried = {"start_duality_gap": start_gap, "is_carried": is_carried, "seconds_late": max(late, 0.0)}
-        codes.info |= carried
+        late = max(time.perf_counter() - begin - seconds, 0.0)
+        codes.info |= {"start_duality_gap": start_gap, "is_carried": is_carried, "seconds_late": late}
         return SpikingCodingResult(problem, codes, "stream", tol, "spikes")
 
     def _network_of(self, problem: LassoProblem) -> LassoNetwork:
@@ -208,9 +200,7 @@ class SparseCodingStream(Described):
             )
         return rows
 
-    def _start(
-        self, problem: LassoProblem, tol: float, is_late: Callable[[], bool]
-    ) -> tuple[BestCodes, np.ndarray]:
+    def _start(self, problem: LassoProblem, tol: float, deadline: float) -> tuple[BestCodes, np.ndarray]:
         """Return the best codes to start from, certified, and which of them are carried."""
         best = BestCodes(problem, tol)
         signals = best.active
@@ -219,7 +209,7 @@ class SparseCodingStream(Described):
         best.work[START][signals] += 0
         if self._codes and self._codes[0].nnz:
             best.put(signals, self._codes[0])
-            if not is_late():
+            if time.perf_counter() < deadline:
                 best.work[START][signals] += _work_of_mixture(problem, self._codes)
                 best.put(signals, predicted(problem, self._codes))
         return best, best.gaps < zero_gap
@@ -229,7 +219,7 @@ def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> spars
     """Return the mixture of earlier codes that minimises the objective of a frame while signs stay."""
     last, n_signals = codes[0], len(codes[0].indptr) - 1
     row = np.arange(n_signals).repeat(np.diff(last.indptr))
-    values = np.stack([last.data, *(_values_at(last, row, other) for other in codes[1:])])
+    values = np.stack([last.data, *(other.toarray()[row, last.indices] for other in codes[1:])])
     parts = (compressed_rows(last.shape, CompressedRows(last.indptr, last.indices, part)) for part in values)
     fits = np.stack([problem.reconstruct(part) for part in parts], axis=1)
     weighted = fits if problem.feature_weights is None else fits * problem.feature_weights
@@ -247,16 +237,6 @@ def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> spars
     kept = mixed * signs > 0.0
     starts = np.append(0, np.cumsum(np.bincount(row[kept], minlength=n_signals))).astype(last.indptr.dtype)
     return compressed_rows(last.shape, CompressedRows(starts, last.indices[kept], mixed[kept]))
-
-
-def _values_at(last: sparse.csr_array, row: np.ndarray, other: sparse.csr_array) -> np.ndarray:
-    """Return the values of a code where another one has its entries."""
-    n_atoms = last.shape[1]
-    places = row * n_atoms + last.indices
-    other_row = np.arange(len(other.indptr) - 1).repeat(np.diff(other.indptr))
-    known = np.append(other_row * n_atoms + other.indices, -1)
-    found = np.searchsorted(known[:-1], places)
-    return np.where(known[found] == places, np.append(other.data, 0.0)[found], 0.0)
 
 
 def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> np.ndarray:

@@ -118,7 +118,7 @@ class LateRates(OneRun):
 
     name = "late_rates"
 
-    def read(self, batch, signals):
+    def _read(self, batch, signals):
         run, later = batch.run, np.maximum(batch.run.time - 1.0, 0.5)
         return batch.codes_of(run.spike_counts[signals] / later[signals, np.newaxis], signals)
 
