@@ -24,7 +24,7 @@ from snn._kernels.stepped import (
     n_that_reach,
     restart_steps,
 )
-from snn._kernels.stops import add_spikes, is_lost, take_drive, take_spikes
+from snn._kernels.stops import add_amounts, is_lost, take_changes, take_input
 
 GROUP = 32  # the workspace is filled up to a multiple of this number with neurons that never fire
 ONE_NEURON = 2**32  # what a neuron that fires adds to a sum, besides its index
@@ -43,21 +43,33 @@ class NoFaults(NamedTuple):
 
 
 class Faults(NamedTuple):
-    """Imperfections of neurons in real numbers and in integers alike."""
+    """Imperfections of neurons.  A step of a real one, with x a standard normal number::
+
+        refractory:  v stays, and the charge that arrives is refused
+        otherwise:   v <- keep v + rise beta + arrival h + noise theta x
+
+    The charge of a step is ``dt beta + charge h``; the part that the potential does not get is leaked.
+    """
 
     refractory_steps: int
     noise: float  # standard deviation of what noise adds to a potential in a step, in thresholds
     lost: float  # probability that a spike reaches no target
     key: int
+    keep: float  # of integers the leak is in their rules
+    charge: float
     waiting: np.ndarray  # steps until a neuron integrates again
     n_lost: np.ndarray
     normals: np.ndarray  # memory of a number for each neuron
+    # Charge of real neurons, of none where they are integers.
+    leaked: np.ndarray
+    refused: np.ndarray
+    kicks: np.ndarray
 
 
 class RealNeurons(NamedTuple):
-    """Perfect neurons in real numbers.  A step of one with bias beta, potential v and current h::
+    """Neurons in real numbers.  A step of a perfect one with bias beta, potential v and current h::
 
-        v <- v + beta dt + arrival h      arrival 1 - e^-dt: exact; arrival dt: Euler, v + dt (beta + h)
+        v <- v + rise beta + arrival h    rise dt; arrival 1 - e^-dt: exact; dt: Euler, v + dt (beta + h)
         h <- decay h                      decay e^-dt
 
     A step reads four numbers of each neuron and writes two, and takes as long as the first-level cache needs
@@ -65,8 +77,8 @@ class RealNeurons(NamedTuple):
     and the copy that runs is held in a workspace aligned to cache lines.
     """
 
-    faults: NoFaults
-    time_step: float
+    faults: tuple
+    rise: float
     arrival: float
     decay: float
     subtract: bool  # whether a spike takes the threshold from the potential, or all of it
@@ -78,34 +90,6 @@ class RealNeurons(NamedTuple):
     growth: np.ndarray  # shape (n_copies,): a step multiplies it by e^dt
     step_growth: float
     workspace: np.ndarray  # shape (4, n_neurons filled up)
-
-
-class ImperfectRealNeurons(NamedTuple):
-    """Imperfect neurons in real numbers, with x a standard normal number::
-
-        refractory:  v stays, and the charge that arrives is refused
-        otherwise:   v <- keep v + rise beta + arrival h + noise theta x
-        h <- decay h
-
-    The charge of a step is ``dt beta + charge h``; the part that the potential does not get is leaked.
-    """
-
-    faults: Faults
-    time_step: float
-    keep: float
-    rise: float
-    arrival: float
-    decay: float
-    charge: float
-    subtract: bool
-    threshold: np.ndarray
-    bias: np.ndarray
-    potential: np.ndarray
-    current: np.ndarray
-    removed: np.ndarray
-    leaked: np.ndarray
-    refused: np.ndarray
-    noise: np.ndarray
 
 
 class Rules(NamedTuple):
@@ -149,14 +133,14 @@ class DigitalNeurons(NamedTuple):
     rules: Rules
     threshold: np.ndarray
     values: np.ndarray  # spikes that one unit of a message stands for: for the moments alone
-    bias: np.ndarray
+    drive: np.ndarray
     potential: np.ndarray
     current: np.ndarray
     messages: np.ndarray
     removed: np.ndarray  # what messages say, in units of the potential
     overflows: np.ndarray  # shape (n_copies, n_neurons, 4): steps in which a register was too narrow
     # Drives, potentials and currents in the units of the real network.
-    real_bias: np.ndarray
+    bias: np.ndarray
     real_potential: np.ndarray
     real_current: np.ndarray
     drive_unit: float  # in a step a drive adds so many units to a potential
@@ -184,9 +168,11 @@ def restart_faults(faults, k):
 def restart_all_faults(faults, k):
     for i in range(faults.waiting.shape[1]):
         faults.waiting[k, i] = faults.n_lost[k, i] = 0
+    for i in range(faults.leaked.shape[1]):
+        faults.leaked[k, i] = faults.refused[k, i] = faults.kicks[k, i] = 0.0
 
 
-# Perfect neurons in real numbers.
+# Neurons in real numbers.
 
 
 @implements(enter, RealNeurons)
@@ -197,7 +183,7 @@ def enter_workspace(neurons, k):
     for i in range(bias.shape[0]):
         workspace[POTENTIAL, i] = potential[i]
         workspace[CURRENT, i] = current[i]
-        workspace[RISE, i] = bias[i] * neurons.time_step
+        workspace[RISE, i] = bias[i] * neurons.rise
 
 
 @implements(leave, RealNeurons)
@@ -232,17 +218,23 @@ def _sum_of_fired(threshold, potential):
     return fired_sum
 
 
-@inner
-def _find_several(threshold, potential, fired):
-    """List the neurons that fire; return how many do."""
+@resolved_by_record
+def advance_all(faults, neurons, copies, k, step):
+    """Advance the neurons in the workspace by a step; list those that fire, return how many do."""
+    workspace, fired = neurons.workspace, copies.fired
+    threshold, potential = workspace[THRESHOLD], workspace[POTENTIAL]
+    fired_sum = _integrate(
+        workspace[RISE], threshold, potential, workspace[CURRENT], neurons.arrival, neurons.decay
+    )
+    if fired_sum < 2 * ONE_NEURON:
+        fired[0] = fired_sum - ONE_NEURON
+        return int(fired_sum > 0)
     n_fired = 0
     for first in range(0, potential.shape[0], GROUP):
         fired_sum = _sum_of_fired(threshold[first : first + GROUP], potential[first : first + GROUP])
-        if fired_sum == 0:
-            continue
         if fired_sum < 2 * ONE_NEURON:
             fired[n_fired] = first + fired_sum - ONE_NEURON
-            n_fired += 1
+            n_fired += fired_sum > 0
             continue
         for i in range(first, first + GROUP):
             if potential[i] >= threshold[i]:
@@ -251,141 +243,85 @@ def _find_several(threshold, potential, fired):
     return n_fired
 
 
-@inner
-def _rescale(trace, growth):
-    for i in range(trace.shape[0]):
-        trace[i] /= growth
-
-
-@implements(integrate, RealNeurons)
-def integrate_real(neurons, copies, k, step):
-    growth = neurons.growth[k] * neurons.step_growth
-    if growth > MOST_GROWTH:
-        _rescale(neurons.trace[k], growth)
-        growth = 1.0
-    neurons.growth[k] = growth
-    potential, threshold = neurons.workspace[POTENTIAL], neurons.workspace[THRESHOLD]
-    fired_sum = _integrate(
-        neurons.workspace[RISE], threshold, potential, neurons.workspace[CURRENT], neurons.arrival,
-        neurons.decay,
-    )  # fmt: skip
-    if fired_sum == 0:
-        return 0
-    if fired_sum >= 2 * ONE_NEURON:
-        return _find_several(threshold, potential, copies.fired)
-    copies.fired[0] = fired_sum - ONE_NEURON
-    return 1
-
-
-@inner
-def _reset(threshold, potential, subtract, once):
-    """Return what the spikes of a neuron take from its potential, and how many they are."""
-    if not subtract:
-        return potential, 1
-    if once or potential < 2.0 * threshold:
-        return threshold, 1
-    times = min(math.floor(potential / threshold), MOST_AT_ONCE)
-    return times * threshold, int(times)
-
-
-@implements(fire, RealNeurons)
-def fire_real(neurons, k, neuron):
-    potential = neurons.workspace[POTENTIAL]
-    taken, times = _reset(neurons.workspace[THRESHOLD, neuron], potential[neuron], neurons.subtract, False)
-    potential[neuron] -= taken
-    neurons.removed[k, neuron] += taken
-    neurons.trace[k, neuron] += times * neurons.growth[k]
-    return times, 1.0, float(times)
-
-
-@inner
-def _is_above(potential, threshold):
-    n_above = 0
-    for i in range(potential.shape[0]):
-        n_above += potential[i] > threshold[i]
-    return n_above > 0
-
-
-@implements(is_lost, RealNeurons)
-def is_late(neurons, copies, k):
-    return _is_above(neurons.potential[k], neurons.workspace[THRESHOLD])
-
-
-@implements(restart_copy, RealNeurons)
-def restart_real(neurons, copies, k):
-    restart_steps(copies, k)
-    for i in range(neurons.bias.shape[1]):
-        neurons.removed[k, i] = neurons.trace[k, i] = 0.0
-    neurons.growth[k] = 1.0
-
-
-# Imperfect neurons in real numbers.
-
-
-@implements(integrate, ImperfectRealNeurons)
-def integrate_imperfect(neurons, copies, k, step):
-    faults, threshold = neurons.faults, neurons.threshold
-    bias, potential, current, waiting = (
-        neurons.bias[k], neurons.potential[k], neurons.current[k], faults.waiting[k],
-    )  # fmt: skip
-    leaked, refused, noise = neurons.leaked[k], neurons.refused[k], neurons.noise[k]
+@implements(advance_all, Faults)
+def advance_imperfect(faults, neurons, copies, k, step):
+    workspace, bias, waiting = neurons.workspace, neurons.bias[k], faults.waiting[k]
+    leaked, refused, kicks = faults.leaked[k], faults.refused[k], faults.kicks[k]
     if faults.noise > 0.0:
         fill_normals(faults.key, step, faults.normals)
     n_fired = 0
     for i in range(bias.shape[0]):
-        h = current[i]
-        current[i] = h * neurons.decay
+        h, threshold = workspace[CURRENT, i], workspace[THRESHOLD, i]
+        workspace[CURRENT, i] = h * neurons.decay
+        charge = bias[i] * copies.time_step + h * faults.charge
         if waiting[i] > 0:
             waiting[i] -= 1
-            refused[i] += bias[i] * neurons.time_step + h * neurons.charge
+            refused[i] += charge
             continue
-        before = potential[i]
-        v = neurons.keep * before + (bias[i] * neurons.rise + h * neurons.arrival)
-        if neurons.keep != 1.0:
-            leaked[i] += (bias[i] * neurons.time_step + h * neurons.charge) - (v - before)
+        before = workspace[POTENTIAL, i]
+        v = faults.keep * before + (workspace[RISE, i] + h * neurons.arrival)
+        if faults.keep != 1.0:
+            leaked[i] += charge - (v - before)
         if faults.noise > 0.0:
-            kick = faults.noise * threshold[i] * faults.normals[i]
-            noise[i] += kick
+            kick = faults.noise * threshold * faults.normals[i]
+            kicks[i] += kick
             v += kick
-        potential[i] = v
-        if v >= threshold[i]:
+        workspace[POTENTIAL, i] = v
+        if v >= threshold:
             copies.fired[n_fired] = i
             n_fired += 1
     return n_fired
 
 
-@implements(fire, ImperfectRealNeurons)
-def fire_imperfect(neurons, k, neuron):
+@implements(integrate, RealNeurons)
+def integrate_real(neurons, copies, k, step):
+    growth, trace = neurons.growth[k] * neurons.step_growth, neurons.trace
+    if growth > MOST_GROWTH:
+        for i in range(trace.shape[1]):
+            trace[k, i] /= growth
+        growth = 1.0
+    neurons.growth[k] = growth
+    return advance_all(neurons.faults, neurons, copies, k, step)
+
+
+@implements(fire, RealNeurons)
+def fire_real(neurons, k, neuron):
+    potential, threshold = neurons.workspace[POTENTIAL, neuron], neurons.workspace[THRESHOLD, neuron]
+    times = 1.0
     # A refractory neuron has to wait for its next spike.
-    taken, times = _reset(
-        neurons.threshold[neuron], neurons.potential[k, neuron], neurons.subtract,
-        neurons.faults.refractory_steps > 0,
-    )  # fmt: skip
-    neurons.potential[k, neuron] -= taken
+    if neurons.subtract and potential >= 2.0 * threshold and neurons.faults.refractory_steps == 0:
+        times = min(math.floor(potential / threshold), MOST_AT_ONCE)
+    taken = times * threshold if neurons.subtract else potential
+    neurons.workspace[POTENTIAL, neuron] = potential - taken
     neurons.removed[k, neuron] += taken
-    return times, 1.0, float(times)
+    neurons.trace[k, neuron] += times * neurons.growth[k]
+    return int(times), 1.0, times
 
 
-@implements(arrive, ImperfectRealNeurons)
+@implements(arrive, RealNeurons)
 def arrive_real(neurons, copies, k, slot):
-    current, arriving = neurons.current[k], copies.pending[k, slot]
-    for i in range(current.shape[0]):
+    current, arriving = neurons.workspace[CURRENT], copies.pending[k, slot]
+    for i in range(arriving.shape[0]):
         current[i] += arriving[i]
         arriving[i] = 0.0
 
 
-@implements(is_lost, ImperfectRealNeurons)
-def is_imperfect_late(neurons, copies, k):
+@implements(is_lost, RealNeurons)
+def is_late(neurons, copies, k):
+    potential, threshold, n_above = neurons.potential[k], neurons.workspace[THRESHOLD], 0
+    for i in range(potential.shape[0]):
+        n_above += potential[i] > threshold[i]
     # Refractory neurons cannot keep up sooner; their copies are not lost.
-    return neurons.faults.refractory_steps == 0 and _is_above(neurons.potential[k], neurons.threshold)
+    return n_above > 0 and neurons.faults.refractory_steps == 0
 
 
-@implements(restart_copy, ImperfectRealNeurons)
-def restart_imperfect(neurons, copies, k):
+@implements(restart_copy, RealNeurons)
+def restart_real(neurons, copies, k):
     restart_steps(copies, k)
     restart_faults(neurons.faults, k)
     for i in range(neurons.bias.shape[1]):
-        neurons.removed[k, i] = neurons.leaked[k, i] = neurons.refused[k, i] = neurons.noise[k, i] = 0.0
+        neurons.removed[k, i] = neurons.trace[k, i] = 0.0
+    neurons.growth[k] = 1.0
 
 
 # Neurons in integers.
@@ -428,7 +364,7 @@ def disturb_by_faults(faults, neurons, k, step):
         v = potential[i]
         if waiting[i] > 0:
             # Its step leaves it where it was.
-            potential[i] = v - neurons.bias[k, i] - neurons.current[k, i]
+            potential[i] = v - neurons.drive[k, i] - neurons.current[k, i]
             continue
         v -= rounded_quotient(v * rules.leak, rules.decay_bits, rules.decay_rounding)
         if faults.noise > 0.0:
@@ -455,12 +391,15 @@ def n_not_waiting(faults, k, fired, n_fired):
     return n_going
 
 
-@inner
-def _integrate_integers(rules, threshold, bias, potential, current, overflows, fired):
+@implements(integrate, DigitalNeurons)
+def integrate_digital(neurons, copies, k, step):
+    disturb(neurons.faults, neurons, k, step)
+    rules, drive, fired, overflows = neurons.rules, neurons.drive[k], copies.fired, neurons.overflows[k]
+    threshold, potential, current = neurons.threshold, neurons.potential[k], neurons.current[k]
     n_fired = 0
-    for i in range(bias.shape[0]):
+    for i in range(drive.shape[0]):
         u = current[i]
-        v = potential[i] + bias[i] + u
+        v = potential[i] + drive[i] + u
         if v < rules.least_potential or v > rules.largest_potential:
             overflows[i, LOW_POTENTIAL if v < rules.least_potential else HIGH_POTENTIAL] += 1
             v = _in_register(v, rules.least_potential, rules.largest_potential, rules.potential_wraps)
@@ -470,17 +409,7 @@ def _integrate_integers(rules, threshold, bias, potential, current, overflows, f
         if v >= threshold[i]:
             fired[n_fired] = i
             n_fired += 1
-    return n_fired
-
-
-@implements(integrate, DigitalNeurons)
-def integrate_digital(neurons, copies, k, step):
-    disturb(neurons.faults, neurons, k, step)
-    n_fired = _integrate_integers(
-        neurons.rules, neurons.threshold, neurons.bias[k], neurons.potential[k], neurons.current[k],
-        neurons.overflows[k], copies.fired,
-    )  # fmt: skip
-    return n_free(neurons.faults, k, copies.fired, n_fired)
+    return n_free(neurons.faults, k, fired, n_fired)
 
 
 @implements(fire, DigitalNeurons)
@@ -534,12 +463,16 @@ def has_run_away(neurons, copies, k):
     return n_overflows > copies.steps[k] + copies.steps_before[k]
 
 
-@implements(take_spikes, DigitalNeurons)
-def take_spikes_digital(neurons, copies, stops, m, k):
+@implements(take_input, DigitalNeurons)
+def take_input_message(neurons, copies, stops, change, k):
     # The messages that were due at the end of the last step have arrived, and their slot is empty.
-    slot = copies.steps[k] % copies.pending.shape[1]
-    add_spikes(stops, m, copies.pending[k, slot])
-    arrive(neurons, copies, k, slot)
+    add_amounts(stops, change, copies.pending[k, copies.steps[k] % copies.pending.shape[1]])
+
+
+@implements(take_changes, DigitalNeurons)
+def round_changes(neurons, copies, k):
+    arrive(neurons, copies, k, copies.steps[k] % copies.pending.shape[1])
+    round_drive(neurons, k)
     leave(neurons, k)
 
 
@@ -551,10 +484,10 @@ def _least_exponent(extreme, end):
     return power - end_power + (fraction > end_fraction)
 
 
-@implements(take_drive, DigitalNeurons)
+@inner
 def round_drive(neurons, k):
-    # As `snn.digital.network.integer_drive`.
-    rules, real = neurons.rules, neurons.real_bias[k]
+    """Round the drive of a copy, as `snn.digital.network.integer_drive`."""
+    rules, real = neurons.rules, neurons.bias[k]
     largest = smallest = real[0]
     for i in range(real.shape[0]):
         largest, smallest = max(largest, real[i]), min(smallest, real[i])
@@ -576,7 +509,7 @@ def round_drive(neurons, k):
             amount = np.floor(amount)
         else:
             amount = np.trunc(amount)
-        neurons.bias[k, i] = int(min(max(amount, rules.least_drive), rules.largest_drive)) << exponent
+        neurons.drive[k, i] = int(min(max(amount, rules.least_drive), rules.largest_drive)) << exponent
 
 
 @implements(restart_copy, DigitalNeurons)
@@ -590,5 +523,5 @@ def restart_digital(neurons, copies, k):
         neurons.potential[k, i] = int(min(max(potential, rules.least_potential), rules.largest_potential))
         current = np.rint(neurons.real_current[k, i] / neurons.current_unit)
         neurons.current[k, i] = int(min(max(current, rules.least_current), rules.largest_current))
-    take_drive(neurons, k)
+    round_drive(neurons, k)
     leave(neurons, k)

@@ -179,12 +179,3 @@ def in_range(potential, current, threshold, largest_ratio):
             is_finite &= (abs(potential[k, i]) < np.inf) & (abs(current[k, i]) < np.inf)
             is_moderate &= abs(current[k, i]) <= largest_ratio * threshold[i]
     return is_finite, is_moderate
-
-
-@compiled
-def average_current(threshold, spike_counts, potential_then, potential, elapsed):
-    """Return the mean soma current: what spikes took and what is left (docs/theory.md, equation 4)."""
-    average = np.empty(threshold.shape[0])
-    for i in range(threshold.shape[0]):
-        average[i] = (threshold[i] * spike_counts[i] + (potential[i] - potential_then[i])) / elapsed
-    return average

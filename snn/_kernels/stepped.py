@@ -13,7 +13,6 @@ import numpy as np
 from snn._kernels.compiling import implements, inner, resolved_by_record, uncounted
 from snn._kernels.delivery import add_weights
 from snn._kernels.neuron import add_to_moments
-from snn._kernels.run_state import restart_copy
 from snn._kernels.stops import go_on, stop_of
 
 # Rows of the workspace of `neurons.RealNeurons`; RISE is what the bias adds to a potential in a step.
@@ -142,13 +141,6 @@ def restart_steps(copies, k):
         copies.is_due[k, slot] = False
         for i in range(copies.pending.shape[2]):
             copies.pending[k, slot, i] = 0
-
-
-@uncounted
-def restart(neurons, copies, which):
-    """Start some copies again."""
-    for position in range(which.shape[0]):
-        restart_copy(neurons, copies, which[position])
 
 
 @uncounted

@@ -6,45 +6,42 @@ import numpy as np
 
 from snn._kernels.compiling import inner, resolved_by_record
 
-DRIVE, SPIKES = 0, 1  # columns of `Stops.changes`
+SET_DRIVE, ADD_TO_DRIVE, ADD_TO_CURRENT = 0, 1, 2  # kinds of changes
+
+STOP = np.dtype(
+    [("end", np.float64), ("position", np.int64)], align=True
+)  # of a copy: its end, and its next change
+# A change from outside: when and of which kind it is; its amounts are those from `first` to before `last`.
+CHANGE = np.dtype(
+    [("instant", np.float64), ("kind", np.int64), ("first", np.int64), ("last", np.int64)], align=True
+)
 
 
 class Stops(NamedTuple):
-    """The times at which copies stop, and stay; and changes from outside on the way, at `instants`."""
+    """When copies stop, and stay; and changes from outside on the way, which all copies make."""
 
-    times: np.ndarray  # shape (n_copies,)
-    position: np.ndarray  # shape (n_copies,): the next change of each copy
-    instants: np.ndarray  # shape (n_changes,), increasing; all copies make all changes
-    # Shape (n_changes + 1, 2): the row of `drives` that holds from change m on, -1 where the drive stays; and
-    # where its spikes begin in `sources`.
-    changes: np.ndarray
-    drives: np.ndarray
-    soma_bias: np.ndarray  # shape (n_copies, n_neurons): the drives of the copies, which changes write
-    sources: np.ndarray
-    is_onto_drive: bool  # whether a spike adds its weights to the drive, and not to the synaptic currents
-    starts: np.ndarray  # the weights of source j are weights[starts[j] : starts[j + 1]]
-    targets: np.ndarray
-    weights: np.ndarray
+    copies: np.ndarray  # `STOP` of each
+    changes: np.ndarray  # `CHANGE` of each, in order, and one that never comes
+    targets: np.ndarray  # the neuron of each amount
+    amounts: np.ndarray
 
 
 @inner
-def add_spikes(stops, m, amounts):
-    """Add what the spikes of change m bring to the numbers of all neurons."""
-    for spike in range(stops.changes[m, SPIKES], stops.changes[m + 1, SPIKES]):
-        source = stops.sources[spike]
-        for entry in range(stops.starts[source], stops.starts[source + 1]):
-            amounts[stops.targets[entry]] += stops.weights[entry]
+def add_amounts(stops, change, numbers):
+    """Add the amounts of a change to the numbers of its targets."""
+    for entry in range(change.first, change.last):
+        numbers[stops.targets[entry]] += stops.amounts[entry]
 
 
 @resolved_by_record
-def take_spikes(neurons, states, stops, m, k):
-    """Add what the spikes of change m bring to the synaptic currents of copy k."""
-    add_spikes(stops, m, neurons.current[k])
+def take_input(neurons, states, stops, change, k):
+    """Take an input spike of copy k."""
+    add_amounts(stops, change, neurons.current[k])
 
 
 @resolved_by_record
-def take_drive(neurons, k):
-    """Take the drive of copy k as it is now, where that is another number to the neurons."""
+def take_changes(neurons, states, k):
+    """Take inputs and the drive of copy k, where neurons hold other numbers."""
 
 
 @resolved_by_record
@@ -56,27 +53,29 @@ def is_lost(neurons, states, k):
 @resolved_by_record
 def stop_of(stops, k):
     """Return when copy k stops next."""
-    m = stops.position[k]
-    return stops.instants[m] if m < stops.instants.shape[0] else stops.times[k]
+    copy = stops.copies[k]
+    return min(stops.changes[copy.position].instant, copy.end)
 
 
 @resolved_by_record
 def go_on(stops, neurons, states, k):
     """Do what is due where copy k has stopped; return whether it goes on to another stop, and the work that
     this took, in spikes."""
-    m = stops.position[k]
-    if m == stops.instants.shape[0]:
+    copy = stops.copies[k]
+    now = stops.changes[copy.position].instant
+    if now > copy.end:
         return False, 0
-    stops.position[k] = m + 1
-    row = stops.changes[m, DRIVE]
-    if row >= 0:
-        for i in range(stops.soma_bias.shape[1]):
-            stops.soma_bias[k, i] = stops.drives[row, i]
-    n_spikes = stops.changes[m + 1, SPIKES] - stops.changes[m, SPIKES]
-    if stops.is_onto_drive:
-        add_spikes(stops, m, stops.soma_bias[k])
-    elif n_spikes > 0:
-        take_spikes(neurons, states, stops, m, k)
-    if row >= 0 or stops.is_onto_drive:
-        take_drive(neurons, k)
-    return True, 1 + n_spikes
+    n_changes = 0
+    while stops.changes[copy.position].instant == now:
+        change = stops.changes[copy.position]
+        copy.position += 1
+        n_changes += 1
+        if change.kind == ADD_TO_CURRENT:
+            take_input(neurons, states, stops, change, k)
+            continue
+        if change.kind == SET_DRIVE:
+            for i in range(neurons.bias.shape[1]):
+                neurons.bias[k, i] = 0.0
+        add_amounts(stops, change, neurons.bias[k])
+    take_changes(neurons, states, k)
+    return True, n_changes

@@ -10,7 +10,6 @@ import numpy as np
 from snn._kernels import run_state, simulation
 from snn._kernels.forms import targets_per_source
 from snn._kernels.run_state import Neurons
-from snn._kernels.stops import Stops
 from snn._kernels.workspace import overshoot
 from snn.base import checks
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
@@ -36,7 +35,7 @@ FIRST_LOOK = 16.0
 NO_TRACES = np.empty((2, 0, 0))
 NOTHING_RECORDED = run_state.Spikes(NO_SPIKES.times, NO_SPIKES.neurons)
 # The fields of `run_state.Neurons` that a run changes.
-CHANGING = ("potential", "current", "drift", "spike_counts", "trace", "last_spike", "moments")
+CHANGING = ("bias", "potential", "current", "drift", "spike_counts", "trace", "last_spike", "moments")
 
 
 class ExactRun(Run):
@@ -63,8 +62,8 @@ class ExactRun(Run):
             if self._filters_spikes:
                 traces[0] = getattr(state, "filtered_spikes", 0.0)
         self._neurons = Neurons(
+            self.soma_bias,
             # Read-only, as all that kernels only read: they are compiled once for all callers.
-            checks.read_only(soma_bias),
             checks.read_only(network.firing_threshold),
             self.membrane_potential,
             self.synaptic_current,
@@ -143,11 +142,12 @@ class ExactRun(Run):
         return run_state.Spikes(np.empty(self._most_per_call), np.empty(self._most_per_call, dtype=np.int64))
 
     def _call(
-        self, active: np.ndarray, position: int, stops: tuple[Any, ...], most: int, buffer: run_state.Spikes
+        self, active: np.ndarray, position: int, stops: Any, most: int, buffer: run_state.Spikes
     ) -> tuple[int, int, int]:
         before = None
         if most < self._most_per_call and self._settings is self._usual:
-            changing = self._changing(stops)
+            changing = [self._states, self._is_lost, stops.copies]
+            changing += [array for array in (getattr(self._neurons, name) for name in CHANGING) if len(array)]
             before = [array[active[position:]] for array in changing]
         n_going = len(active) - self._n_waiting
         memory = self._memory if self._settings is self._usual else simulation.in_place(self._memory)
@@ -184,13 +184,6 @@ class ExactRun(Run):
 
     def _restart(self, copies: np.ndarray) -> None:
         run_state.restart(self._neurons, self._states, copies)
-
-    def _changing(self, stops: tuple[Any, ...]) -> list[np.ndarray]:
-        """Return all that a call of the kernel changes, but for what is empty; a row for each copy."""
-        arrays = [getattr(self._neurons, name) for name in CHANGING]
-        if isinstance(stops, Stops):
-            arrays += [stops.position, stops.soma_bias]
-        return [self._states, self._is_lost, *(array for array in arrays if len(array))]
 
     def _give_up(self, copy: int) -> None:
         """Leave a copy where it is, or at rest where its numbers have left their range."""

@@ -13,11 +13,11 @@ from tqdm import tqdm
 
 from snn._kernels import run_state
 from snn._kernels.neurons import MOST_AT_ONCE
-from snn._kernels.stops import Stops
+from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, SET_DRIVE, STOP, Stops
 from snn.base import checks
 from snn.digital.network import DigitalNetwork, Registers
 from snn.network import NetworkState, RunnableNetwork, state_of
-from snn.record.stimulus import CURRENT, DRIVE, Stimulus
+from snn.record.stimulus import CURRENT, Stimulus
 
 # Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a progress
 # bar work in between.
@@ -28,22 +28,9 @@ LARGEST_GROWN_RATIO = 2.0**46
 NO_MOMENTS = np.empty((0, 0, 3))
 BAR_FORMAT = "{l_bar}{bar}| {n:.1f}/{total:.1f} tau{postfix}"
 NO_BAR = nullcontext()
-# Of the kernels' record of stops, which is read-only but for what they write.
-NO_NUMBERS, NO_DRIVES = checks.read_only(np.empty(0)), np.empty((0, 0))
-NO_INDICES = checks.read_only(np.empty(0, dtype=np.int64))
-NO_CHANGES = Stops(
-    times=NO_NUMBERS,
-    position=NO_INDICES,
-    instants=NO_NUMBERS,
-    changes=checks.read_only(np.zeros((1, 2), dtype=np.int64)),
-    drives=checks.read_only(NO_DRIVES),
-    soma_bias=NO_DRIVES,
-    sources=NO_INDICES,
-    is_onto_drive=False,
-    starts=NO_INDICES,
-    targets=NO_INDICES,
-    weights=NO_NUMBERS,
-)[2:]
+NO_TARGETS, NO_AMOUNTS = checks.read_only(np.empty(0, dtype=np.int64)), checks.read_only(np.empty(0))
+NEVER = run_state.new_records(1, CHANGE)
+NEVER["instant"] = np.inf
 
 
 class Spikes(NamedTuple):
@@ -82,9 +69,11 @@ class Run(ABC):
         check_weights: bool = False,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
-        # All arrays have shape (n_copies, n_neurons); `soma_bias` is not copied, and has the drives of now.
+        # All arrays have shape (n_copies, n_neurons); `soma_bias` has the drives of now, and is not copied if
+        # it can be written.
         shape = soma_bias.shape
-        self.network, self.soma_bias = network, soma_bias
+        self.network = network
+        self.soma_bias = soma_bias if soma_bias.flags.writeable else soma_bias.copy()
         self._filters_spikes, self._gives_up, self._checks_weights = filter_spikes, gives_up, check_weights
         self._updates_per_call = updates_per_call
         self.membrane_potential, self.synaptic_current = np.zeros((2, *shape))
@@ -171,31 +160,35 @@ class Run(ABC):
 
     def _stops(self, until: float | np.ndarray, stimulus: Stimulus | None, origin: float) -> Stops:
         """Return where copies stop, and what a stimulus changes on the way, as kernels read it."""
-        n_copies = len(self.soma_bias)
-        times = np.empty(n_copies)
-        times[:] = until
-        stops = Stops(times, np.zeros(n_copies, dtype=np.int64), *NO_CHANGES)
+        n_copies, n_neurons = self.soma_bias.shape
+        copies = run_state.new_records(n_copies, STOP)
+        copies["end"] = until
         if stimulus is None:
-            return stops
-        drives, spikes = stimulus.drive_times, stimulus.spikes
-        drive_instants = self.instants_of((NO_NUMBERS if drives is None else drives) - origin)
-        spike_instants = self.instants_of((NO_NUMBERS if spikes is None else spikes.times) - origin)
-        instants = np.unique(np.concatenate([drive_instants, spike_instants]))
-        # Of the drives of one step of a clock, the last one holds.
-        rows = np.searchsorted(drive_instants, instants, side="right") - 1
-        changes = np.zeros((len(instants) + 1, 2), dtype=np.int64)
-        changes[:-1, 0] = np.where(np.diff(rows, prepend=-1) > 0, rows, -1)
-        changes[1:, 1] = np.searchsorted(spike_instants, instants, side="right")
-        changed: dict[str, Any] = {"instants": instants, "changes": changes}
-        if stimulus.drive is not None:
-            changed["drives"] = np.ascontiguousarray(stimulus.drive)
-        if spikes is not None:
-            weights = self.input_weights(stimulus) if stimulus.onto == CURRENT else stimulus.weights
-            changed |= {"sources": spikes.neurons, "starts": weights.indptr, "targets": weights.indices}
-            changed["weights"] = weights.data
-        changed = {name: checks.read_only(array) for name, array in changed.items()}
-        is_onto_drive = spikes is not None and stimulus.onto == DRIVE
-        return stops._replace(soma_bias=self.soma_bias, is_onto_drive=is_onto_drive, **changed)
+            return Stops(copies, NEVER, NO_TARGETS, NO_AMOUNTS)
+        # Each change has a row of amounts: those of drives come first.
+        drives = NO_AMOUNTS if stimulus.drive is None else stimulus.drive.reshape(-1)
+        n_drives, kind = len(drives) // n_neurons, ADD_TO_DRIVE
+        times: Any = stimulus.drive_times
+        targets = np.tile(np.arange(n_neurons), n_drives)
+        starts, rows, amounts = n_neurons * np.arange(n_drives + 1), np.arange(n_drives), drives
+        if stimulus.spikes is not None:
+            weights = stimulus.weights
+            if stimulus.onto == CURRENT:
+                weights, kind = self.input_weights(stimulus), ADD_TO_CURRENT
+            targets = np.concatenate([targets, weights.indices])
+            amounts = np.concatenate([drives, weights.data])
+            starts = np.concatenate([starts[:-1], len(drives) + weights.indptr])
+            rows = np.concatenate([rows, n_drives + stimulus.spikes.neurons])
+            times = stimulus.spikes.times if n_drives == 0 else np.concatenate([times, stimulus.spikes.times])
+        # Rounding may leave a change at the end a little after it.
+        instants = np.minimum(self.instants_of(times - origin), np.min(until))
+        # In one instant the drive changes first; of the drives of one step of a clock, the last one holds.
+        order = np.argsort(instants, kind="stable")
+        changes, rows = np.repeat(NEVER, len(order) + 1), rows[order]
+        changes["instant"][:-1] = instants[order]
+        changes["kind"][:-1] = np.where(rows < n_drives, SET_DRIVE, kind)
+        changes["first"][:-1], changes["last"][:-1] = starts[rows], starts[rows + 1]
+        return Stops(copies, changes, checks.read_only(targets), checks.read_only(amounts))
 
     def instants_of(self, times: np.ndarray) -> np.ndarray:
         """Return when changes at these times since the start act: at once, or at the end of a step."""

@@ -131,7 +131,7 @@ def result_of(
         max_spikes = max(LEAST_SPIKE_LIMIT, math.ceil(min(SPIKE_LIMIT_FACTOR * by_drive, 1e18)))
         max_spikes = min(max_spikes, MOST_RECORDED) if record_spikes else max_spikes
     max_spikes = checks.positive_integer("max_spikes", max_spikes)
-    bias = network.soma_bias[np.newaxis] if stimulus is None else network.soma_bias[np.newaxis].copy()
+    bias = network.soma_bias[np.newaxis]
     run = start_run(time, network, bias, state, window_moments=True, check_weights=True)
     that_ran: Any = run.network  # with mismatch, if there is any
     if that_ran is not network:

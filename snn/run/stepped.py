@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snn._kernels import neurons as kinds
-from snn._kernels import stepped
+from snn._kernels import run_state, stepped
 from snn._kernels.forms import targets_per_source
 from snn._kernels.stepped import THRESHOLD
 from snn.base import checks
@@ -73,16 +73,16 @@ class SteppedRun(Run):
         )
         # What a soma gets in a step of one unit of the synaptic current at its beginning.  With exact
         # integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
-        is_euler = getattr(clock.neuron, "integration", "exact") == "euler"
-        self._arrival = self.time_step if is_euler else 1.0 - math.exp(-self.time_step)
+        self._is_euler = getattr(clock.neuron, "integration", "exact") == "euler"
+        self._arrival = self.time_step if self._is_euler else 1.0 - math.exp(-self.time_step)
         self.neurons: Any
         if self.integers is not None:
             self.neurons = self._integer_neurons(self.integers)
             self.current_per_rate = self.time_step * self.integers.current_unit / self.integers.unit
-            stepped.restart(self.neurons, self._copies, np.arange(n_copies))
+            self._restart(np.arange(n_copies))
             self._first_potential[:] = self.membrane_potential
         else:
-            self.neurons = self._real_neurons(is_euler)
+            self.neurons = self._real_neurons()
             self.gain = self._arrival / -math.expm1(-self.time_step)
             self.current_per_rate = self.time_step / -math.expm1(-self.time_step)
         if isinstance(state, NetworkState):
@@ -105,6 +105,7 @@ class SteppedRun(Run):
         # The variance of unit white noise over a step; in real numbers it leaks meanwhile.
         leak = given.leak if self.integers is None else 0.0
         variance = step * _mean_exponential(-2.0 * leak * step)
+        leaked, refused, kicks = np.zeros((3, *shape) if self.integers is None else (3, shape[0], 0))
         return kinds.Faults(
             refractory_steps=int(whole_steps(given.refractory_time, step)),
             noise=given.potential_noise * math.sqrt(variance),
@@ -113,69 +114,55 @@ class SteppedRun(Run):
             waiting=np.zeros(shape, dtype=np.int64),
             n_lost=np.zeros(shape, dtype=np.int64),
             normals=np.empty(shape[1]),
-        )
-
-    def _real_neurons(self, is_euler: bool) -> Any:
-        """Return the record of neurons in real numbers."""
-        neuron: Any = self._clock.neuron
-        given, step, shape = self._clock.imperfections, self.time_step, self.soma_bias.shape
-        common = {
-            "faults": self._faults(),
-            "time_step": step,
-            "decay": math.exp(-step),
-            "subtract": neuron.reset == "subtract",
-            "bias": checks.read_only(self.soma_bias),
-            "potential": self.membrane_potential,
-            "current": self.synaptic_current,
-            "removed": np.zeros(shape),
-        }
-        if given is None:
-            return kinds.RealNeurons(
-                arrival=self._arrival,
-                trace=np.zeros(shape),
-                growth=np.ones(shape[0]),
-                step_growth=1.0 / common["decay"] if common["decay"] > 0.0 else math.inf,
-                workspace=_workspace(self.network.firing_threshold),
-                **common,
-            )
-        keep, rise, arrival = math.exp(-given.leak * step), step, self._arrival
-        if is_euler:
-            keep = 1.0 - given.leak * step
-        elif given.leak > 0.0:
-            rise = step * _mean_exponential(-given.leak * step)
-            # The integral of e^(-l (step - t)) e^-t over a step.
-            arrival = step * math.exp(-step) * _mean_exponential((1.0 - given.leak) * step)
-        # charge = rise of the potential + thresholds of the spikes + leaked + refused - noise
-        # (docs/theory.md, section 7.5)
-        leaked, refused, noise = np.zeros((3, *shape))
-        return kinds.ImperfectRealNeurons(
-            keep=keep,
-            rise=rise,
-            arrival=arrival,
+            keep=1.0 - given.leak * step if self._is_euler else math.exp(-given.leak * step),
             charge=self._arrival,
-            threshold=checks.read_only(self.network.firing_threshold),
             leaked=leaked,
             refused=refused,
-            noise=noise,
-            **common,
+            kicks=kicks,
+        )
+
+    def _real_neurons(self) -> kinds.RealNeurons:
+        """Return the record of neurons in real numbers."""
+        neuron: Any = self._clock.neuron
+        step, shape = self.time_step, self.soma_bias.shape
+        decay, rise, arrival = math.exp(-step), step, self._arrival
+        leak = 0.0 if self._clock.imperfections is None else self._clock.imperfections.leak
+        if leak > 0.0 and not self._is_euler:
+            rise = step * _mean_exponential(-leak * step)
+            # The integral of e^(-l (step - t)) e^-t over a step.
+            arrival = step * math.exp(-step) * _mean_exponential((1.0 - leak) * step)
+        return kinds.RealNeurons(
+            faults=self._faults(),
+            rise=rise,
+            arrival=arrival,
+            decay=decay,
+            subtract=neuron.reset == "subtract",
+            bias=self.soma_bias,
+            potential=self.membrane_potential,
+            current=self.synaptic_current,
+            removed=np.zeros(shape),
+            trace=np.zeros(shape),
+            growth=np.ones(shape[0]),
+            step_growth=1.0 / decay if decay > 0.0 else math.inf,
+            workspace=_workspace(self.network.firing_threshold),
         )
 
     def _integer_neurons(self, integers: DigitalNetwork) -> kinds.DigitalNeurons:
         """Return the record of neurons in integers."""
         given, shape = self._clock.imperfections, self.soma_bias.shape
-        bias, potential, current, messages, removed = np.zeros((5, *shape), dtype=np.int64)
+        drive, potential, current, messages, removed = np.zeros((5, *shape), dtype=np.int64)
         return kinds.DigitalNeurons(
             faults=self._faults(),
             rules=integers.rules if given is None else _with_leak(integers, given),
             threshold=checks.read_only(integers.firing_threshold),
             values=checks.read_only(integers.message_value),
-            bias=bias,
+            drive=drive,
             potential=potential,
             current=current,
             messages=messages,
             removed=removed,
             overflows=np.zeros((*shape, 4), dtype=np.int64),
-            real_bias=checks.read_only(self.soma_bias),
+            bias=self.soma_bias,
             real_potential=self.membrane_potential,
             real_current=self.synaptic_current,
             drive_unit=self.time_step / integers.unit,
@@ -222,7 +209,7 @@ class SteppedRun(Run):
 
     @property
     def filtered_spikes(self) -> np.ndarray:
-        # Perfect neurons alone keep them.
+        # Neurons in real numbers alone keep them.
         return self.neurons.trace / self.neurons.growth[:, np.newaxis]
 
     @property
@@ -269,7 +256,7 @@ class SteppedRun(Run):
         return stepped.Spikes(*np.empty((3, capacity), dtype=np.int64))
 
     def _call(
-        self, active: np.ndarray, position: int, stops: tuple[Any, ...], most: int, buffer: stepped.Spikes
+        self, active: np.ndarray, position: int, stops: Any, most: int, buffer: stepped.Spikes
     ) -> tuple[int, int, int]:
         return stepped.advance(
             self.neurons, self._synapses, self._copies, active, position, stops, self._steps_per_call,
@@ -283,16 +270,18 @@ class SteppedRun(Run):
         return Spikes(np.repeat(steps, messages) * self.time_step, np.repeat(neurons, messages))
 
     def _restart(self, copies: np.ndarray) -> None:
-        stepped.restart(self.neurons, self._copies, copies)
+        run_state.restart(self.neurons, self._copies, copies)
 
     def _removed(self) -> np.ndarray:
         neurons = self.neurons
         if self.integers is not None:
             # What messages say; a reset to zero takes more, and registers that are too narrow lose charge.
             return neurons.removed * self.integers.unit
-        if isinstance(neurons, kinds.RealNeurons):
+        if isinstance(neurons.faults, kinds.NoFaults):
             return neurons.removed
-        return neurons.removed + neurons.leaked + neurons.refused - neurons.noise
+        # Charge = rise of the potential + thresholds of the spikes + leaked + refused - noise
+        # (docs/theory.md, section 7.5).
+        return neurons.removed + neurons.faults.leaked + neurons.faults.refused - neurons.faults.kicks
 
     def _take_pending(self, pending: np.ndarray) -> None:
         """Put what is on its way where its steps find it: at the end of step s arrives slot s."""

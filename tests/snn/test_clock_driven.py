@@ -129,8 +129,8 @@ def test_every_step_is_the_slow_twins(form, data, step, scale, integration, rese
             filtered = np.bincount(slow.neurons, np.exp((slow.steps - n_steps) * step), minlength=n)
             require_near(run.filtered_spikes[copy], filtered)
         else:
-            of = run.neurons
-            found = SimpleNamespace(**of.faults._asdict() | of._asdict() | {"pending": run.pending})
+            faults = run.neurons.faults
+            found = SimpleNamespace(**faults._asdict() | {"noise": faults.kicks, "pending": run.pending})
             require_same(found, slow, OF_IMPERFECTIONS, copy)
 
 

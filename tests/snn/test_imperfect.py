@@ -114,8 +114,8 @@ def test_a_run_that_starts_again_has_new_noise_and_an_empty_line():
     first = run.spike_counts.copy()
     run.membrane_potential[:] = run.synaptic_current[:] = 0.0
     run.restart(np.array([0]))
-    of = run.neurons
-    for one in (run.charge, run.window_moments, run.pending, of.leaked, of.refused, of.noise):
+    of = run.neurons.faults
+    for one in (run.charge, run.window_moments, run.pending, of.leaked, of.refused, of.kicks):
         assert not one.any()
     np.testing.assert_array_equal(run.spike_counts, first)
     run.advance(20.0)

@@ -303,7 +303,7 @@ ALL_IMPERFECTIONS = {
     "potential_noise": 0.1, "lost_spikes": 0.2,
 }  # fmt: skip
 TERMS = {
-    "leak": "leaked", "refractory_time": "refused", "potential_noise": "noise", "lost_spikes": "n_lost",
+    "leak": "leaked", "refractory_time": "refused", "potential_noise": "kicks", "lost_spikes": "n_lost",
 }  # fmt: skip
 
 
@@ -324,17 +324,16 @@ def test_charge_balances_with_every_imperfection(integration, data, names, seed)
     waited = False
     for time in (1 / 8, 7 / 8, 25.0, 25.25):
         run.advance(time)
-        of, waited = run.neurons, waited or np.any(run.pending)
-        left = run.membrane_potential + of.leaked + of.refused - of.noise
+        of, waited = run.neurons.faults, waited or np.any(run.pending)
+        left = run.membrane_potential + of.leaked + of.refused - of.kicks
         np.testing.assert_allclose(run.charge, threshold * run.spike_counts + left, rtol=0, atol=1e-9)
-        arrived = (run.spike_counts - of.faults.n_lost) @ weights - run.pending - run.synaptic_current
+        arrived = (run.spike_counts - of.n_lost) @ weights - run.pending - run.synaptic_current
         # Euler's step counts a current `gain` times.
         np.testing.assert_allclose(run.charge, drives * time + run.gain * arrived, rtol=0, atol=1e-9)
     assert run.spike_counts.sum() > 50
     assert "delays" in names or not waited
     for name, term in TERMS.items():
-        record = of if hasattr(of, term) else of.faults
-        assert getattr(record, term).any() == (name in names), name
+        assert getattr(of, term).any() == (name in names), name
 
 
 @pytest.mark.parametrize("time_step", [0.1, 1 / 3, 0.25, 1e-6, 0.7])
