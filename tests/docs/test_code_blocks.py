@@ -12,7 +12,7 @@ pytestmark = pytest.mark.thorough
 
 WITH_CODE = [page for page in pages() if blocks(page)]
 # Blocks that are not run, each with its reason in the page.
-NOT_RUN = {"docs/derivatives.md": 1, "docs/installation.md": 1, "docs/scale_out.md": 2}
+NOT_RUN = {"docs/installation.md": 1, "docs/scale_out.md": 2}
 NAMES = {page: str(page.relative_to(ROOT)) for page in pages()}
 
 

@@ -1,4 +1,4 @@
-"""Non-negative dictionary learning for benchopt: docs/performance.md, section 9."""
+"""Non-negative dictionary learning for benchopt: docs/performance.md, section 8."""
 
 import numpy as np
 from benchopt import BaseObjective
