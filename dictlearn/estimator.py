@@ -32,7 +32,6 @@ from solvers.estimator.input import (
     known_entries,
     nan_is_missing,
 )
-from solvers.problem.messages import penalty_called
 from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
 from solvers.workers.blas import one_blas_thread
@@ -393,7 +392,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _encode(self, array: np.ndarray) -> SpikingCodingResult:
         problem = self._problem(array)
-        with penalty_called(self._coding_penalty):
+        with checks.called(penalty=self._coding_penalty):
             return solve(problem, METHODS["active_set_from_spikes"], tol=self.tol, n_jobs=self.n_jobs)
 
     def _check_coding(self, n_atoms: int) -> None:

@@ -20,7 +20,7 @@ from snn.base.archive import Entry, conforming, json_object
 from snn.base.value import Value, checked
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.convolution import ConvolutionalAtoms, valid_shape
-from solvers.problem.messages import zeros_expected
+from solvers.problem.messages import ZeroCodesWarning
 from solvers.workers.blas import one_blas_thread
 
 # A kernel is dead if this number of images, the last ones, have no coefficient of it.
@@ -122,7 +122,9 @@ class KernelLearner(Resumable):
         dictionary = ConvolutionalAtoms(self.kernels, images.shape[1:3], settings.stride)
         signals = images.reshape(len(images), -1)
         problem = LassoProblem(dictionary, signals, settings.penalty, positive=settings.positive)
-        with zeros_expected():  # crops may have no detail, and a fit looks at all of them
+        with checks.without_warnings(
+            ZeroCodesWarning
+        ):  # crops may have no detail, and a fit looks at all of them
             result = solve_spiking(problem, tol=settings.tol, n_jobs=n_jobs)
         codes = result.sparse_codes
         self.n_batches += 1

@@ -21,7 +21,6 @@ from solvers.methods.active_set import ActiveSet
 from solvers.methods.method import Method, named_method, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.matrix import atoms_of
-from solvers.problem.messages import penalty_called
 from solvers.problem.penalty import ElasticNet, penalty_of
 from solvers.results.result import SparseCodingResult
 from solvers.studies.held_out import held_out_score
@@ -130,7 +129,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _encode(self, signals: np.ndarray) -> SparseCodingResult:
         problem = self._problem(signals)
-        with penalty_called("alpha"):
+        with checks.called(penalty="alpha"):
             return solve(problem, named_method(self.method), tol=self.tol, n_jobs=self.n_jobs)
 
     def _check_run(self) -> None:

@@ -17,7 +17,7 @@ from solvers.problem.atoms import Atoms
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.matrix import UnitAtoms, atoms_of, checked_gram
 from solvers.problem.penalty import ElasticNet, Penalty, largest_ratio, penalty_of
-from solvers.problem.signals import checked_signals, feature_weights, require_weighted_norms
+from solvers.problem.signals import checked_signals, checked_weights
 
 # Products of numbers that a description may take: some milliseconds.
 CHEAP = 2**22
@@ -140,9 +140,7 @@ class LassoModel(Value, Described):
         atoms = atoms_of(dictionary)
         if not atoms.squared_norms.any():
             raise ValueError("dictionary must have an atom of positive norm; got zeros only")
-        shared = feature_weights(mask, weights, n_features=atoms.shape[1])
-        if shared is not None:
-            require_weighted_norms(atoms, shared)
+        shared = checked_weights(mask, weights, atoms)
         vars(self).update(
             dictionary=atoms.matrix if atoms.is_matrix else dictionary,
             atoms=atoms,
@@ -382,9 +380,7 @@ class LassoProblem(LassoModel):
 
     def _set_signals(self, signals: Any, mask: Any, feature_weights: Any) -> None:
         shared = None if self.has_own_weights else self.feature_weights
-        values, weights, energies = checked_signals(
-            signals, self.atoms, mask=mask, weights=feature_weights, shared=shared
-        )
+        values, weights, energies = checked_signals(signals, self.atoms, mask, feature_weights, shared)
         vars(self).update(signals=values, feature_weights=weights, energies=energies)
         if shared is not (None if self.has_own_weights else weights):
             vars(self).update(_made={}, _made_of_atoms={})

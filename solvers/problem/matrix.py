@@ -167,21 +167,17 @@ class MatrixAtoms(Atoms):
 
     def weighted(self, weights: np.ndarray) -> MatrixAtoms:
         """Return the dictionary D diag(sqrt(w)) without features of weight zero, whose atoms may be zero."""
-        counting = weights != 0
-        if not counting.any():
+        known = weights != 0
+        if not known.any():
             shape = self.shape[0], 1
             return MatrixAtoms(sparse.csr_array(shape) if self.rows is None else np.zeros(shape))
-        matrix = self.matrix[:, counting]
-        values = matrix if self.rows is not None else matrix.data
-        if weights.dtype != np.bool_:
-            roots = np.sqrt(weights[counting])
-            values *= roots if self.rows is not None else roots[matrix.indices]
         # Next to nothing may be left of an atom.  Its correlations are then as small, and its code is zero
         # unless its penalty is, too; certificates know the atom itself.
         with np.errstate(under="ignore"):
-            lost = squared_norms_of(matrix) < SMALLEST_SQUARED_NORM
-        values[lost if self.rows is not None else lost.repeat(np.diff(matrix.indptr))] = 0.0
-        return MatrixAtoms(matrix)
+            matrix = self.matrix[:, known] * np.sqrt(weights[known].astype(np.float64))[np.newaxis]
+            matrix = matrix if self.rows is not None else matrix.tocsr()
+            is_left = squared_norms_of(matrix) >= SMALLEST_SQUARED_NORM
+        return MatrixAtoms(matrix * is_left[:, np.newaxis])
 
 
 class UnitAtoms:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
-
 import numpy as np
 from scipy import sparse
 
@@ -15,36 +11,17 @@ from solvers.problem.lasso import LassoProblem, zero_code_multiples
 # A penalty within this share of the smallest at which all codes are zero is that one.
 EQUAL = 1e-6
 
-_PENALTY_NAME: ContextVar[str | None] = ContextVar("penalty_name", default="penalty")
-
 
 class IllPosedWarning(UserWarning):
     """The dictionary or the penalty does not suit the signals, or atoms depend on each other."""
 
 
-@contextmanager
-def penalty_called(name: str) -> Iterator[None]:
-    """Say what the caller calls the penalty of the problems that are solved within; of this thread alone."""
-    with _penalty_name(name), checks.called(penalty=name):
-        yield
-
-
-def zeros_expected() -> AbstractContextManager[None]:
-    """Leave out warnings that all codes are zero, where that is no surprise; of this thread alone."""
-    return _penalty_name(None)
-
-
-@contextmanager
-def _penalty_name(name: str | None) -> Iterator[None]:
-    token = _PENALTY_NAME.set(name)
-    try:
-        yield
-    finally:
-        _PENALTY_NAME.reset(token)
+class ZeroCodesWarning(IllPosedWarning):
+    """The codes of all signals are zero."""
 
 
 def warn_if_ill_posed(problem: LassoProblem) -> None:
-    """Warn in one sentence where a problem is ill-posed, whatever its penalty: `Dictionary.complaint`."""
+    """Warn in one sentence where a problem is ill-posed, whatever its penalty: `Atoms.complaint`."""
     complaint = problem.atoms.complaint(problem.signals)
     if complaint is not None:
         checks.warn_caller(complaint, IllPosedWarning)
@@ -59,19 +36,16 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     """
     if (problem.n_signals == 1 and problem.is_prepared) or codes.nnz or not problem.energies.any():
         return
-    name = _PENALTY_NAME.get()
-    if name is None:
-        return
     factor = float(zero_code_multiples(problem).max())
     if factor > 1.0 - EQUAL:
         return
     if factor == 0.0:
         why = ": no correlation of a signal with an atom is positive, which positive=True requires"
     elif problem.is_prepared:
-        why = f": {name} is too large for all signals of a batch; penalty_max says from where on it is"
+        why = ": the penalty is too large for all signals of a batch; penalty_max says from where on it is"
     else:
-        why = f" at this {name}; some are not below {factor:.3g} times it"
-    checks.warn_caller(f"all codes are zero{why}", IllPosedWarning)
+        why = f" at this penalty; some are not below {factor:.3g} times it"
+    checks.warn_caller(f"all codes are zero{why}", ZeroCodesWarning)
 
 
 def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> None:
