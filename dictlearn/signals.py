@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from solvers.problem.messages import IllPosedWarning
-from solvers.problem.signals import feature_weights
+from solvers.problem.signals import checked_weights
 
 # A single signal of fewer may well have most of the energy.
 SIGNALS_TO_COMPARE = 10
@@ -38,7 +38,7 @@ def checked_signals(
         least = signals.min()
     else:
         n_signals, n_features = signals.shape
-        known = feature_weights(mask, None, n_features=n_features, n_signals=n_signals)
+        known = checked_weights(mask, None, n_features=n_features, n_signals=n_signals)
         assert known is not None
         mask = np.broadcast_to(known, signals.shape)
         wrong = np.argwhere(mask & ~np.isfinite(signals))

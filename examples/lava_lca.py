@@ -79,9 +79,9 @@ class _Layers:
         the largest correlation becomes 2^20, or with two layers the largest entry of the signal 2^14.
         """
         penalties = problem.l1_weights
-        if problem.is_positive or problem.feature_weights is not None or np.ptp(penalties) != 0.0:
+        if problem.penalty.is_positive or problem.feature_weights is not None or np.ptp(penalties) != 0.0:
             raise ValueError("problem must have codes of any sign, one l1 penalty, no mask and no weights")
-        if np.abs(problem.squared_norms - 1.0).max() > 1e-9:
+        if np.abs(problem.atoms.squared_norms - 1.0).max() > 1e-9:
             raise ValueError("problem must have atoms of norm one: so has the soft threshold of LCA")
         matrix, values, gain = cls._numbers(problem, signal, tau)
         if unit is None:

@@ -162,7 +162,7 @@ class CodeDerivatives(Described):
         self._has_bound = (problem.l1_weights > 0.0) | problem.positive
         if not self._has_bound.all():
             rows = codes.toarray()
-            belongs = (rows != 0.0) | ~self._has_bound & (problem.squared_norms > 0.0)
+            belongs = (rows != 0.0) | ~self._has_bound & (problem.atoms.squared_norms > 0.0)
             pointers = np.concatenate([[0], np.cumsum(np.count_nonzero(belongs, axis=1))])
             atoms, self._entries = np.nonzero(belongs)[1], rows[belongs]
         self.supports = _Supports(problem, pointers, atoms)
@@ -280,7 +280,9 @@ class CodeDerivatives(Described):
         for wrong, reason in ((excess >= -AT_BOUND, AT_A_BOUND), (excess > AT_BOUND, NOT_OPTIMAL)):
             self._reasons[wrong], self._atoms[wrong] = reason, atoms[wrong]
         # Nothing determines the code of a zero atom without any penalty.
-        unsaid = (problem.l1_weights == 0.0) & (problem.curvatures == 0.0) & (problem.squared_norms == 0.0)
+        unsaid = (
+            (problem.l1_weights == 0.0) & (problem.curvatures == 0.0) & (problem.atoms.squared_norms == 0.0)
+        )
         if unsaid.any():
             self._reasons[:], self._atoms[:] = AT_A_BOUND, np.argmax(unsaid)
 

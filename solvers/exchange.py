@@ -55,7 +55,7 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
         )
     if problem.penalty.has_mixed_signs:
         raise ValueError("problem must have one bool for all atoms as positive; got an array of both")
-    signs = (1.0,) if problem.is_positive else (1.0, -1.0)
+    signs = (1.0,) if problem.penalty.is_positive else (1.0, -1.0)
     layer = LassoNetwork.of(problem)
     bias = np.concatenate([-problem.l1_weights for _ in signs]) / scale
     network = SpikingNetwork(layer.weights, layer.in_network_order(bias), layer.firing_threshold)

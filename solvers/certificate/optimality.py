@@ -181,7 +181,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     place = signal * n_atoms + atom
     penalty_of_entry = penalty.at(atom)
     if weights is None:
-        squared_norms = problem.squared_norms.take(atom)
+        squared_norms = problem.atoms.squared_norms.take(atom)
     else:
         squared_norms = problem.atoms.weighted_squared_norms(weights)[
             signal if weights.ndim == 2 else 0, atom

@@ -152,9 +152,9 @@ class ActiveSetSearch:
         self._diagonal = diagonal.reshape(by_position)
         positive = problem.positive.reshape(by_position)
         self._terms = GridProblem(self._l1_weights, self._diagonal, positive)
-        norms = np.sqrt(problem.squared_norms)
+        norms = np.sqrt(problem.atoms.squared_norms)
         self._least_drift = LEAST_DRIFT / float(np.max(norms / problem.l1_weights))
-        reach = np.abs(problem.correlations[0]) * inverse_norms(problem.squared_norms)
+        reach = np.abs(problem.correlations[0]) * inverse_norms(problem.atoms.squared_norms)
         self._tolerance = ROUNDING * reach.max() * norms
         self._noise = ROUNDING * problem.energies[0]
         self._grid = _kernel_grid(dictionary)

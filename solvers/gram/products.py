@@ -72,7 +72,7 @@ class KnownDirections:
 
     def __init__(self, problem: LassoProblem) -> None:
         self._problem, self._atoms = problem, problem.atoms.matrix
-        self._norms = np.sqrt(problem.squared_norms)
+        self._norms = np.sqrt(problem.atoms.squared_norms)
         self._basis, self._known = np.empty((2, problem.n_features)), np.empty((2, problem.n_atoms))
         self._n_known = 0
         self._remember(problem.signals[0], problem.correlations[0])

@@ -85,7 +85,7 @@ class Members:
     def __init__(self, problem: LassoProblem, capacity: int) -> None:
         self.problem = problem
         self.signals = problem.dense_signals()
-        self.inverse_norms = inverse_norms(problem.squared_norms)
+        self.inverse_norms = inverse_norms(problem.atoms.squared_norms)
         weights = problem.feature_weights
         self.root_weights = None if weights is None else np.sqrt(weights.astype(np.float64))
         self._is_listed = np.zeros(problem.n_atoms, dtype=np.bool_)  # False between two uses

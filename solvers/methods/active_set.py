@@ -168,4 +168,4 @@ def _currents(problem: LassoProblem, start: Codes | None) -> CompressedRows:
     if "average_currents" in start.info:
         return rows_of(start.info["average_currents"])
     rows = rows_of(start.values)
-    return rows._replace(values=rows.values * problem.squared_norms[rows.columns])
+    return rows._replace(values=rows.values * problem.atoms.squared_norms[rows.columns])

@@ -86,7 +86,7 @@ class Analog(Method):
             activity = best.start.values.toarray()[0] * norms / length
             # Silent neurons are close to their equilibrium.
             silent = drive + activity @ weights
-            silent = np.clip(silent, -np.inf if problem.is_positive else -threshold, threshold)
+            silent = np.clip(silent, -np.inf if problem.penalty.is_positive else -threshold, threshold)
             active = np.sign(activity) * threshold + divisor * activity
             potential = np.where(activity == 0.0, silent, active)
             best.work[METHOD][signal] += int(np.count_nonzero(activity)) * problem.n_atoms
@@ -98,7 +98,7 @@ class Analog(Method):
                 drive,
                 activation_threshold=threshold,
                 duration=segment,
-                two_sided=not problem.is_positive,
+                two_sided=not problem.penalty.is_positive,
                 divisor=divisor,
                 initial_potential=potential,
                 n_times=2,

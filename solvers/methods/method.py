@@ -299,7 +299,7 @@ def _require_taken(problem: LassoProblem, method: Method, start: Codes | None) -
         "convolution": not is_array,
         "mixed_signs": problem.penalty.has_mixed_signs,
         "zero_penalties": has_zeros,
-        "signed_zero_penalties": has_zeros and not problem.is_positive,
+        "signed_zero_penalties": has_zeros and not problem.penalty.is_positive,
         "own_weights": problem.has_own_weights,
     }
     for feature, is_needed in needed.items():

@@ -102,7 +102,7 @@ class CoordinateDescent(Method):
             alpha=scaled.penalty / length / problem.n_features,
             fit_intercept=False,
             precompute=scaled.gram,
-            positive=problem.is_positive,
+            positive=problem.penalty.is_positive,
             copy_X=False,
             warm_start=True,
         )

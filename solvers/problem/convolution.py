@@ -165,11 +165,9 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         )
 
     def weighted_squared_norms(self, weights: np.ndarray) -> np.ndarray:
-        """Return sum_j w_j d_ij^2 for each row of weights, shape (n_rows, n_atoms)."""
         return self._products(np.atleast_2d(weights).astype(np.float64), self.kernel_rows**2)
 
     def correlate(self, signals: np.ndarray) -> np.ndarray:
-        """Return signals @ D.T, shape (n_signals, n_atoms)."""
         return self._products(signals, self.kernel_rows)
 
     def _products(self, signals: np.ndarray, kernel_rows: np.ndarray) -> np.ndarray:
@@ -182,12 +180,10 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         return products
 
     def covered_norms(self, signals: np.ndarray) -> np.ndarray:
-        """Return the largest norm of a patch of each image that a kernel covers, shape (n_signals,)."""
         patch = np.ones((1, self.features_of_atom))
         return np.sqrt(self._products(np.square(signals), patch).max(axis=1))
 
     def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
-        """Return how many atoms of each code cover one pixel, or more, shape (n_signals,)."""
         height, width = self.kernels.shape[1:3]
         n_positions = -(-height // self.stride) * -(-width // self.stride)
         position = codes.indices // self.n_kernels
@@ -198,7 +194,6 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         return np.array(at_one_position) * n_positions
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
-        """Return codes @ D, shape (n_signals, n_features), of an array or of sorted compressed rows."""
         images = np.zeros((codes.shape[0], self.shape[1]))
         for n, image in enumerate(images):
             if isinstance(codes, np.ndarray):
@@ -217,7 +212,6 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         return images
 
     def take(self, atoms: np.ndarray) -> sparse.csr_array:
-        """Return some atoms as compressed rows, by their numbers, shape (n_chosen, n_features)."""
         position, kernel = np.divmod(atoms, self.n_kernels)
         row, column = np.divmod(position, self.grid_shape[1])
         height, width = self.kernel_planes.shape[1:]
@@ -249,7 +243,6 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         return checks.read_only(stencil)
 
     def complaint(self, signals: np.ndarray) -> str | None:
-        """Return what is wrong with coding signals in this dictionary, in one sentence, or None."""
         # Atoms that are equal but for a factor make codes that are not unique.  Where no kernel has a mean,
         # slow changes of an image are coded by many large coefficients of both signs, or not at all.
         if self._equal_kernels is not None:
@@ -328,15 +321,13 @@ def require_grid(image_shape: tuple[int, int], kernel_shape: tuple[int, int], st
     """Raise ValueError unless kernels at steps of `stride` begin and end with the image."""
     require_room(image_shape, kernel_shape)
     smaller, larger = (valid_shape(image_shape, kernel_shape, stride, pad=pad) for pad in (False, True))
-    for name, image, kernel, side in zip(
-        ("rows", "columns"), image_shape, kernel_shape, smaller, strict=True
-    ):
-        if image != side:
-            raise ValueError(
-                f"stride must divide the {name} that the image has beyond a kernel, {image} - {kernel}; got "
-                f"{stride}, which fits {smaller[0]} x {smaller[1]} (crop) and {larger[0]} x {larger[1]} "
-                "pixels (pad); dictlearn.prepare_image does that"
-            )
+    if tuple(image_shape) != smaller:
+        (rows, columns), (height, width) = image_shape, kernel_shape
+        raise ValueError(
+            "stride must divide the rows and columns that the image has beyond a kernel, "
+            f"{rows} - {height} and {columns} - {width}; got {stride}, which fits {smaller[0]} x {smaller[1]}"
+            f" (crop) and {larger[0]} x {larger[1]} pixels (pad); dictlearn.prepare_image does that"
+        )
 
 
 def require_room(

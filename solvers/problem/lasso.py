@@ -140,7 +140,7 @@ class LassoModel(Value, Described):
         atoms = atoms_of(dictionary)
         if not atoms.squared_norms.any():
             raise ValueError("dictionary must have an atom of positive norm; got zeros only")
-        shared = checked_weights(mask, weights, atoms)
+        shared = checked_weights(mask, weights, n_features=atoms.shape[1], atoms=atoms)
         vars(self).update(
             dictionary=atoms.matrix if atoms.is_matrix else dictionary,
             atoms=atoms,
@@ -161,7 +161,7 @@ class LassoModel(Value, Described):
         facts["penalty"] = value_range(self.l1_weights)
         if not self.penalty.is_flat:
             facts["penalty"] += f", quadratic {value_range(self.curvatures)}"
-        facts["codes"] = "not negative" if self.is_positive else "of any sign"
+        facts["codes"] = "not negative" if self.penalty.is_positive else "of any sign"
         if self.penalty.has_mixed_signs:
             facts["codes"] = f"not negative for {np.count_nonzero(self.positive):,} atoms"
         if weights is not None:
@@ -187,11 +187,6 @@ class LassoModel(Value, Described):
         return self.atoms.shape[1]
 
     @property
-    def squared_norms(self) -> np.ndarray:
-        """||d_i||^2 of all features, whatever their weights, shape (n_atoms,)."""
-        return self.atoms.squared_norms
-
-    @property
     def l1_weights(self) -> np.ndarray:
         """lambda, the weight of ``|a_i|``, shape (n_atoms,)."""
         return self.penalty.l1
@@ -205,11 +200,6 @@ class LassoModel(Value, Described):
     def positive(self) -> np.ndarray:
         """True for atoms whose codes must not be negative, shape (n_atoms,)."""
         return self.penalty.positive
-
-    @property
-    def is_positive(self) -> bool:
-        """True if no code may be negative."""
-        return self.penalty.is_positive
 
     @property
     def has_own_weights(self) -> bool:
@@ -383,7 +373,7 @@ class LassoProblem(LassoModel):
         values, weights, energies = checked_signals(signals, self.atoms, mask, feature_weights, shared)
         vars(self).update(signals=values, feature_weights=weights, energies=energies)
         if shared is not (None if self.has_own_weights else weights):
-            vars(self).update(_made={}, _made_of_atoms={})
+            vars(self).update(_made={}, _made_of_atoms=_whatever_weights(self))
 
     def _facts(self) -> dict[str, str]:
         kind = ", sparse" if sparse.issparse(self.signals) else ""
@@ -454,9 +444,7 @@ class LassoProblem(LassoModel):
         """
         if not isinstance(which, slice):
             which = np.asarray(which)
-            if not which.size:
-                which = slice(0)
-            elif which.dtype.kind not in "iub":
+            if which.dtype.kind not in "iub":
                 raise TypeError(f"which must be a slice, or an array of integers or bools; got {which!r}")
         try:
             energies = self.energies[which]
@@ -513,7 +501,8 @@ def with_shared_mask(problem: LassoProblem) -> LassoProblem:
     """Return the problem of signals whose masks are equal, with one mask for all of them."""
     assert problem.feature_weights is not None
     weights = checks.read_only(problem.feature_weights[0])
-    return problem._with(feature_weights=weights, is_prepared=True, _made={}, _made_of_atoms={})
+    made = {"_made": {}, "_made_of_atoms": _whatever_weights(problem)}
+    return problem._with(feature_weights=weights, is_prepared=True, **made)
 
 
 def seen_norms(problem: LassoProblem) -> np.ndarray:
@@ -531,6 +520,11 @@ def _seen_atoms(model: LassoModel) -> Atoms:
 
 def _gram(model: LassoModel) -> np.ndarray:
     return checks.read_only(model.seen_atoms.gram_rows(slice(None)))
+
+
+def _whatever_weights(model: LassoModel) -> dict[Callable[..., Any], Any]:
+    """Return what was made of the atoms whatever the weights of features."""
+    return {make: made for make, made in model._made_of_atoms.items() if make is UnitAtoms}
 
 
 def _checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:

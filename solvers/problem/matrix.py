@@ -65,11 +65,9 @@ class MatrixAtoms(Atoms):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_atoms, n_features)."""
         return self.matrix.shape
 
     def complaint(self, signals: np.ndarray) -> str | None:
-        """Return in one sentence why an array seems to be transposed, or None."""
         return self._transposed
 
     @cached_property
@@ -88,23 +86,19 @@ class MatrixAtoms(Atoms):
         )
 
     def take(self, atoms: np.ndarray) -> np.ndarray:
-        """Return some atoms in full, by their numbers or a mask, shape (n_chosen, n_features)."""
         return in_full(self.matrix[atoms])
 
     def covered_norms(self, signals: np.ndarray) -> np.ndarray:
-        """Return the norms of signals, shape (n_signals,): an atom may cover all features."""
+        # An atom may cover all features.
         return np.sqrt(np.einsum("ij,ij->i", signals, signals))
 
     def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
-        """Return the number of entries of each code, shape (n_signals,)."""
         return codes.indptr[1:] - codes.indptr[:-1]
 
     def correlate(self, signals: np.ndarray | sparse.csr_array) -> np.ndarray:
-        """Return signals @ D.T, shape (n_signals, n_atoms).
-
-        One matrix-vector product a signal: a product of matrices rounds a row differently with the number of
-        rows beside it, and a code must not depend on its batch mates.  Many features are added up in parts.
-        """
+        # One matrix-vector product a signal: a product of matrices rounds a row differently with the number
+        # of rows beside it, and a code must not depend on its batch mates.  Many features are added up in
+        # parts.
         if self.rows is None:
             return self._correlate_sparse(signals)
         if sparse.issparse(signals):
@@ -140,23 +134,19 @@ class MatrixAtoms(Atoms):
         return [(part, self.matrix[:, part]) for part in slices]
 
     def weighted_squared_norms(self, weights: np.ndarray) -> np.ndarray:
-        """Return sum_j w_j d_ij^2 for each row of weights, shape (n_rows, n_atoms)."""
         squares = self.matrix * self.matrix
         # Row by row, as in `correlate`.
         return np.array([squares @ row for row in np.atleast_2d(weights).astype(np.float64)])
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
-        """Return codes @ D, shape (n_signals, n_features); a sparse product adds up each row by itself."""
         return in_full(sparse.csr_array(codes) @ self.matrix)
 
     def gram_rows(self, atoms: np.ndarray | slice) -> np.ndarray:
-        """Return some rows of the Gram matrix, shape (n_chosen, n_atoms)."""
         return in_full(self.matrix[atoms] @ self.matrix.T)
 
     def normal_product(
         self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
     ) -> None:
-        """Write (w * (codes @ D)) @ D.T to `out`; one product of matrices for all rows."""
         fits = codes @ self.matrix if self.rows is None else sparse_product(codes, self.rows)
         if weights is not None:
             fits *= weights
@@ -166,7 +156,6 @@ class MatrixAtoms(Atoms):
             np.matmul(fits, self.rows.T, out=out)
 
     def weighted(self, weights: np.ndarray) -> MatrixAtoms:
-        """Return the dictionary D diag(sqrt(w)) without features of weight zero, whose atoms may be zero."""
         known = weights != 0
         if not known.any():
             shape = self.shape[0], 1
@@ -204,15 +193,14 @@ class UnitAtoms:
         """Yield the number of the first atom of each block, and its atoms; overwritten by the next."""
         n_atoms, n_features = self.shape
         step = self._n_atoms_of_block
-        room = np.empty((min(step, n_atoms), n_features), np.float32) if self._kept is None else None
+        room = np.empty((0 if self.is_kept else min(step, n_atoms), n_features), np.float32)
         for first in range(0, n_atoms, step):
             part = slice(first, min(first + step, n_atoms))
-            if room is None:
-                assert self._kept is not None
-                yield first, self._kept[part]
-                continue
-            block = room[: part.stop - first]
-            self._convert(first, block)
+            if self._kept is not None:
+                block = self._kept[part]
+            else:
+                block = room[: part.stop - first]
+                self._convert(first, block)
             yield first, block
 
     def in_full(self, atoms: np.ndarray) -> np.ndarray:

@@ -26,26 +26,16 @@ QUANTUM = 2.0**-125
 
 
 class Largest(NamedTuple):
-    """The atoms that vectors pull most: by their correlations in units of the penalties.
+    """The atoms that vectors r pull most: by |d_i.r| / lambda_i, or d_i.r / lambda_i of `positive` ones."""
 
-    Attributes
-    ----------
-    counts : ndarray of int, shape (n_vectors,)
-        How many atoms are listed for each vector r.
-    atoms : ndarray of int, shape (n_vectors, capacity)
-        These atoms, in no order; behind them nothing.
-    ratios : ndarray, shape (n_vectors, capacity)
-        |d_i.r| / lambda_i of these, or d_i.r / lambda_i where codes must not be negative.
-    others : ndarray, shape (n_vectors,)
-        The ratios of all other atoms are at most these; -inf where there are none.
-    errors : ndarray, shape (n_vectors,)
-        Bounds on the errors of `ratios` and of `others`.
-    """
-
+    # How many atoms are listed for each vector, shape (n_vectors,).
     counts: np.ndarray
+    # These atoms, in no order, shape (n_vectors, capacity); behind them nothing.  Their ratios.
     atoms: np.ndarray
     ratios: np.ndarray
+    # The ratios of all other atoms are at most these, -inf where there are none, shape (n_vectors,).
     others: np.ndarray
+    # Bounds on the errors of `ratios` and of `others`, shape (n_vectors,).
     errors: np.ndarray
 
 
@@ -122,18 +112,15 @@ def _largest_ratios(
                 products, relative[chosen], begin, positive[chosen], n_listed, counts, others, atoms, values
             )
     units_of_ratio = unit * norms
+    # Of a product of two vectors of norm one, times a factor of at most one.
+    error = SLACK * UNIT_ROUNDOFF * (n_features + SPARE_OPERATIONS) + n_features * QUANTUM
     return Largest(
         counts,
         atoms,
         values * units_of_ratio[:, np.newaxis],
         np.where(np.isneginf(others), -np.inf, np.maximum(others, -1.0) * units_of_ratio),
-        error_of_ratio(n_features) * units_of_ratio,
+        error * units_of_ratio,
     )
-
-
-def error_of_ratio(n_features: int) -> float:
-    """Return the largest error of a product of two vectors of norm one, times a factor of at most one."""
-    return SLACK * UNIT_ROUNDOFF * (n_features + SPARE_OPERATIONS) + n_features * QUANTUM
 
 
 def norms_of(vectors: np.ndarray) -> np.ndarray:

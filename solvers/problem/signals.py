@@ -17,7 +17,9 @@ MISSING = ": for features that are missing, pass mask="
 NOT_MISSING = " where it counts: mask is False, or the weight 0, where a feature is missing"
 
 
-def checked_weights(mask: Any, weights: Any, atoms: Atoms, n_signals: int | None = None) -> np.ndarray | None:
+def checked_weights(
+    mask: Any, weights: Any, *, n_features: int, n_signals: int | None = None, atoms: Atoms | None = None
+) -> np.ndarray | None:
     """Return w of features, in E = 1/2 sum_j w_j (s_j - (aD)_j)^2 + ..., as bools of a mask, or None."""
     if mask is None and weights is None:
         return None
@@ -36,7 +38,6 @@ def checked_weights(mask: Any, weights: Any, atoms: Atoms, n_signals: int | None
     if array.dtype.kind not in kinds or np.ma.isMaskedArray(value):
         got = f"{type(value).__name__} of dtype {array.dtype}"
         raise TypeError(f"{name} must be a dense array of {rule}; got {got}")
-    n_features = atoms.shape[1]
     if array.shape != (n_features,) and (n_signals is None or array.shape != (n_signals, n_features)):
         each = "" if n_signals is None else f", or ({n_signals}, {n_features}), a row for each signal"
         raise ValueError(
@@ -52,7 +53,7 @@ def checked_weights(mask: Any, weights: Any, atoms: Atoms, n_signals: int | None
                 f"at {where}"
             )
         with np.errstate(over="ignore"):
-            if np.isinf(array.max() * atoms.squared_norms.max()):
+            if atoms is not None and np.isinf(array.max() * atoms.squared_norms.max()):
                 norms = atoms.weighted_squared_norms(array).max(axis=0)
                 _require_finite_norms("each atom, the sum of w_j d_ij^2", "atom", norms)
     return checks.read_only(array)
@@ -94,7 +95,7 @@ def checked_signals(
             f"dictionary has {atoms.shape[1]} features but signals have {n_features}"
             + _transposed(atoms, values.shape)
         )
-    weights = checked_weights(mask, weights, atoms, n_signals)
+    weights = checked_weights(mask, weights, n_features=n_features, n_signals=n_signals, atoms=atoms)
     weights = shared if weights is None else weights
     hint, weighted = MISSING, values
     if weights is not None:

@@ -321,7 +321,7 @@ def start_codes(problem: LassoProblem, start: Start) -> Codes | None:
         start = start.sparse_codes
     codes = checked_codes(problem, start, name="start")
     # Entries of atoms of norm zero change nothing but the penalty.
-    is_nothing = (problem.squared_norms[codes.indices] == 0.0) | (codes.data == 0.0)
+    is_nothing = (problem.atoms.squared_norms[codes.indices] == 0.0) | (codes.data == 0.0)
     if is_nothing.any():
         codes = codes.copy()
         codes.data[is_nothing] = 0.0

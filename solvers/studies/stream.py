@@ -15,7 +15,7 @@ from solvers._kernels.batch import CompressedRows
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.penalty import ElasticNet
-from solvers.problem.signals import feature_weights
+from solvers.problem.signals import checked_weights
 from solvers.results.codes import START, BestCodes, compressed_rows
 from solvers.spiking.network import LassoNetwork, SpikingCodingResult
 from solvers.spiking.stages import RefinedCodes
@@ -147,7 +147,7 @@ class SparseCodingStream(Described):
             the time from the deadline `max_seconds` to the result, 0 where it was held.
         """
         begin = time.perf_counter()
-        mask = feature_weights(mask, None, n_features=self._n_features)
+        mask = checked_weights(mask, None, n_features=self._n_features)
         signals_now = self._checked_frame(frame, mask)
         problem = self._prepared.with_signals(signals_now, mask=mask)
         tol = checks.positive_number("tol", tol)

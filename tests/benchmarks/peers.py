@@ -103,7 +103,7 @@ def _prepared(solver: Callable[..., SparseCodingResult]) -> Callable[[LassoProbl
 
     def ask(problem: LassoProblem) -> Solve:
         prepared = LassoModel(
-            problem.dictionary, problem.penalty, positive=problem.is_positive, gram=problem.gram
+            problem.dictionary, problem.penalty, positive=problem.penalty.is_positive, gram=problem.gram
         )
         return lambda tol: solver(prepared.with_signals(problem.signals), tol=tol).codes
 
@@ -126,7 +126,7 @@ def _lean_fista(problem: LassoProblem) -> Solve:
                 problem.gram,
                 correlations[k],
                 problem.l1_weights,
-                problem.is_positive,
+                problem.penalty.is_positive,
                 eigenvalue,
                 problem.energies[k],
                 tol,
@@ -154,7 +154,7 @@ def _sklearn_descent(problem: LassoProblem) -> Solve:
             design,
             signal,
             alphas=alphas,
-            positive=question.is_positive,
+            positive=question.penalty.is_positive,
             tol=tol,
             max_iter=100_000,
             check_input=False,
@@ -173,7 +173,7 @@ def _batch_descent(problem: LassoProblem) -> Solve:
         alpha=problem.l1_weights[0] / problem.n_features,
         fit_intercept=False,
         precompute=problem.gram,
-        positive=problem.is_positive,
+        positive=problem.penalty.is_positive,
         max_iter=100_000,
         warm_start=True,
     )
@@ -197,7 +197,13 @@ def _celer(problem: LassoProblem) -> Solve:
     def solve_one(question: LassoProblem) -> Solve:
         signal = question.signals[0].copy()
         return lambda tol: celer_path(
-            design, signal, "lasso", alphas=alphas, tol=tol, positive=question.is_positive, max_iter=100
+            design,
+            signal,
+            "lasso",
+            alphas=alphas,
+            tol=tol,
+            positive=question.penalty.is_positive,
+            max_iter=100,
         )[1]
 
     return _each(problem, solve_one)
@@ -212,7 +218,7 @@ def _skglm(problem: LassoProblem) -> Solve:
     solver = AndersonCD(fit_intercept=False, max_iter=200)
     datafit = compiled_clone(Quadratic())
     penalty = problem.l1_weights[0] / problem.n_features
-    cost = compiled_clone(L1(float(penalty), positive=problem.is_positive))
+    cost = compiled_clone(L1(float(penalty), positive=problem.penalty.is_positive))
     design = np.array(problem.dictionary.T, order="F")
 
     def solve_one(question: LassoProblem) -> Solve:
@@ -237,7 +243,7 @@ def _spams(problem: LassoProblem) -> Solve:
     options = {
         "lambda1": float(problem.l1_weights[0]),
         "mode": 2,
-        "pos": problem.is_positive,
+        "pos": problem.penalty.is_positive,
         "numThreads": 1,
     }
     return lambda tol: spams.lasso(signals, Q=gram, q=np.asfortranarray(rows @ signals), **options).T

@@ -56,7 +56,7 @@ def in_rows(problem: LassoProblem, codes) -> np.ndarray:
     if problem.n_signals == 1 and codes.size == problem.n_atoms:
         codes = codes.reshape(wanted)
     # Coordinate descent and LARS may leave a positive code at minus a rounding error.
-    if problem.is_positive and -1e-12 < codes.min() < 0.0:
+    if problem.penalty.is_positive and -1e-12 < codes.min() < 0.0:
         codes = np.maximum(codes, 0.0)
     return np.ascontiguousarray(codes, dtype=float)
 

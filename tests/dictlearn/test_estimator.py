@@ -273,7 +273,7 @@ def test_a_penalty_above_all_correlations_warns(signals):
             assert any("no atom codes" in str(warning.message) for warning in caught) is warned
     with pytest.warns(IllPosedWarning, match="zero at this penalty"):
         assert not other.transform(signals).any()
-    with pytest.warns(IllPosedWarning, match="zero at this transform_alpha"):
+    with pytest.warns(IllPosedWarning, match="zero at this penalty"):
         other.set_params(transform_alpha=3.0).transform(signals)
     assert other.score(signals) == 0.0
 

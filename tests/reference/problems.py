@@ -56,7 +56,7 @@ def random_codes(problem, *, density=0.2, scale=1.0, seed=0):
     rng = np.random.default_rng(seed)
     codes = scale * rng.standard_normal((problem.n_signals, problem.n_atoms))
     codes *= rng.random(codes.shape) < density
-    return np.abs(codes) if problem.is_positive else codes
+    return np.abs(codes) if problem.penalty.is_positive else codes
 
 
 def require_certified(problem, result):
@@ -76,7 +76,7 @@ def optimal_codes(problem):
     model = Lasso(
         alpha=1.0 / problem.n_features,
         fit_intercept=False,
-        positive=problem.is_positive,
+        positive=problem.penalty.is_positive,
         tol=1e-10,
         max_iter=1_000_000,
     )

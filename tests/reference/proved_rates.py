@@ -28,7 +28,11 @@ def distance(problem: LassoProblem, first: np.ndarray, second: np.ndarray) -> fl
 
 def code_of_counts(problem: LassoProblem, counts: np.ndarray, duration: float, scale: float) -> np.ndarray:
     """Return the code of the spikes of each neuron since rest, counted as if one time constant longer."""
-    net = counts if problem.is_positive else counts[..., : problem.n_atoms] - counts[..., problem.n_atoms :]
+    net = (
+        counts
+        if problem.penalty.is_positive
+        else counts[..., : problem.n_atoms] - counts[..., problem.n_atoms :]
+    )
     return scale * net / (np.asarray(duration)[..., np.newaxis] + 1.0)
 
 
@@ -55,7 +59,7 @@ class PlainRates:
         residual = problem.signals[0] - optimum @ problem.dictionary
         correlations = problem.dictionary @ residual
         atoms, rates, left = problem.dictionary, optimum, correlations - problem.l1_weights
-        if not problem.is_positive:
+        if not problem.penalty.is_positive:
             atoms = np.concatenate([atoms, -atoms])
             rates = np.concatenate([np.maximum(optimum, 0.0), np.maximum(-optimum, 0.0)])
             left = np.concatenate([left, -correlations - problem.l1_weights])
@@ -204,7 +208,7 @@ def run_stages(
             problem.dictionary[stages.used],
             problem.signals - offset @ problem.dictionary,
             problem.l1_weights[stages.used],
-            positive=problem.is_positive,
+            positive=problem.penalty.is_positive,
         )
         scale = stages.scale * bound
         run = simulate(lasso_network(left, scale=scale), stages.duration, max_spikes=10**8)

@@ -186,7 +186,10 @@ def photograph(side, *, n_kernels=48, penalty=0.4, positive=True, seed=0):
 
 def dense_twin(problem):
     return LassoProblem(
-        problem.dictionary.toarray(), problem.signals, problem.l1_weights, positive=problem.is_positive
+        problem.dictionary.toarray(),
+        problem.signals,
+        problem.l1_weights,
+        positive=problem.penalty.is_positive,
     )
 
 

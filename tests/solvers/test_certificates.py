@@ -118,7 +118,7 @@ def test_figures_of_the_kernel_are_those_of_numpy(curved, positive, weights, n_f
         options = {"mask": rng.random((4, n_features)) < 0.7}
     elif weights == "weights":
         options = {"feature_weights": rng.uniform(0.2, 2.0, n_features)}
-    l2 = problem.squared_norms * 10.0 ** rng.uniform(-6, 2, n_atoms) * (rng.random(n_atoms) < 0.7)
+    l2 = problem.atoms.squared_norms * 10.0 ** rng.uniform(-6, 2, n_atoms) * (rng.random(n_atoms) < 0.7)
     penalty = ElasticNet(rng.uniform(0.5, 2.0, n_atoms), l2 * curved)
     problem = LassoProblem(problem.dictionary, problem.signals, penalty, positive=positive, **options)
     best = solve_active_set(problem).codes

@@ -146,7 +146,7 @@ def test_one_run_is_that_of_simulate():
     assert result.info["duration"][0] == 300.0
     drive = problem.correlations[0] - problem.l1_weights
     # Driven alone, the busiest neuron fires once in two time constants.
-    assert result.info["scale"][0] == pytest.approx(2.0 * (drive / problem.squared_norms).max())
+    assert result.info["scale"][0] == pytest.approx(2.0 * (drive / problem.atoms.squared_norms).max())
     drive = drive / result.info["scale"][0]
     drive = np.maximum(drive, -4.0 * drive.max())
     network = result.info["network"]

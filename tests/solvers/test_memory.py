@@ -94,7 +94,7 @@ def test_the_largest_ratios(positive, is_kept):
     unit_atoms = UnitAtoms(problem.model)
     assert unit_atoms.is_kept == is_kept
     vectors = np.vstack([problem.signals, np.zeros((1, 17))])
-    factors = np.sqrt(problem.squared_norms) / penalty
+    factors = np.sqrt(problem.atoms.squared_norms) / penalty
     largest = largest_ratios(unit_atoms, factors, vectors, 50, positive=problem.positive)
     exact = vectors @ dictionary.T / penalty
     exact = exact if positive else np.abs(exact)

@@ -125,7 +125,7 @@ def test_arrays_that_fit_are_not_copied_and_none_can_be_written():
     for name, array in given.items():
         assert np.shares_memory(getattr(problem, name), array)
         assert array.flags.writeable
-    for name in (*given, "curvatures", "correlations", "squared_norms", "energies"):
+    for name in (*given, "curvatures", "correlations", "energies"):
         assert not getattr(problem, name).flags.writeable
 
 

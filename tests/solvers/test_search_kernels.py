@@ -124,7 +124,7 @@ def test_a_matrix_that_is_not_positive_definite_is_refused():
 def test_sweeps_are_coordinate_descent(geometry, positive):
     """Over all coefficients, then over those that are not zero, each twice at a position and in turn."""
     problem = image_problem(geometry, positive=positive)
-    search = ActiveSetSearch(problem, problem.squared_norms, np.arange(0), np.zeros(0))
+    search = ActiveSetSearch(problem, problem.atoms.squared_norms, np.arange(0), np.zeros(0))
     array, penalty = problem.dictionary.toarray(), problem.l1_weights
     expected = np.zeros(problem.n_atoms)
     n_kernels = problem.dictionary.n_kernels
@@ -134,10 +134,10 @@ def test_sweeps_are_coordinate_descent(geometry, positive):
             for i in [*range(first, first + n_kernels)] * grid_descent.PASSES:
                 if over == "all" or expected[i]:
                     left = problem.signals[0] - expected @ array
-                    stepped = array[i] @ left + problem.squared_norms[i] * expected[i]
+                    stepped = array[i] @ left + problem.atoms.squared_norms[i] * expected[i]
                     shrunk = max(stepped - penalty[i], 0.0)
                     shrunk += 0.0 if positive else min(stepped + penalty[i], 0.0)
-                    expected[i] = shrunk / problem.squared_norms[i]
+                    expected[i] = shrunk / problem.atoms.squared_norms[i]
 
     drift, grid, terms = np.zeros(len(search.code)), search._grid, search._terms
     descend("all")
@@ -157,13 +157,13 @@ def test_sweeps_are_coordinate_descent(geometry, positive):
 
 def windows(problem):
     """The windows of a problem, if it has any."""
-    diagonal = problem.squared_norms + problem.curvatures
+    diagonal = problem.atoms.squared_norms + problem.curvatures
     return windows_of(problem, diagonal.reshape(-1, problem.dictionary.n_kernels))
 
 
 def test_a_window_is_solved_exactly_and_leaves_the_others():
     problem = long_signal()
-    diagonal = (problem.squared_norms + problem.curvatures).reshape(-1, 3)
+    diagonal = (problem.atoms.squared_norms + problem.curvatures).reshape(-1, 3)
     search = ActiveSetSearch(problem, diagonal, np.empty(0, dtype=np.int64), np.empty(0))
     found = windows(problem)
     first, others = found.starts(0, len(search.code))

@@ -462,7 +462,7 @@ def test_a_neuron_that_fires_without_end_costs_its_own_signal_only(smallest, kin
     # It is read where it was stopped.
     assert result.relative_gap[0] < 0.5
     require_certified(problem, result)
-    units = np.sqrt(problem.squared_norms)
+    units = np.sqrt(problem.atoms.squared_norms)
     scaled = LassoProblem(
         problem.dictionary / units[:, np.newaxis], problem.signals, problem.l1_weights / units, positive=True
     )

@@ -13,7 +13,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 def test_residual_of_rates_through_the_window_is_what_fluctuates():
     problem = random_problem(n_signals=1, positive=True)
-    scale = float(((problem.correlations[0] - problem.l1_weights) / problem.squared_norms).max())
+    scale = float(((problem.correlations[0] - problem.l1_weights) / problem.atoms.squared_norms).max())
     network = lasso_network(problem, scale=scale)
     duration = 30.0
     run = simulate(network, duration, record_spikes=True)
