@@ -173,6 +173,8 @@ class Observed:
         before, after = (
             phase.input_current if reads_currents else phase.input_rate for phase in (first, second)
         )
+        if graded:
+            before = inputs  # a graded input would pass its drive on at once
         sent = before if known is None else np.where(known, before, after)
         if reads_currents:
             codes = second.coding_trace

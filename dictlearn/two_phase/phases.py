@@ -107,7 +107,7 @@ def run_phases(
     coding: np.ndarray,
     *,
     mask: np.ndarray | None = None,
-    gammas: Sequence[float],
+    gammas: tuple[float, float],
     duration: float,
     initial_potential: float,
     how: Time,
@@ -115,10 +115,11 @@ def run_phases(
     n_threads: int = 1,
     rows: np.ndarray | None = None,
 ) -> list[Phase]:
-    """Run copies of the network through phases of equal duration, all states kept in between.
+    """Run copies of the network through two phases, all states kept in between.
 
     The signals drive the inputs and `coding` drives the coding neurons, both at gamma = 0; a row each.
-    Where inputs are graded only coding neurons run, and `Synapses.close` has been called with the last gamma.
+    Where inputs are graded only coding neurons run, in both phases with the last gamma, for which
+    `Synapses.close` has been called; in the first one they settle.
     """
     excitation = np.zeros(coding.shape)
     # Sums in the order of the inputs: a row does not depend on how many there are, as BLAS's do.
@@ -127,8 +128,7 @@ def run_phases(
         updates.add_combinations(excitation, limited, 1.0, synapses.feedforward_rows)
     allowed = _spikes_allowed(synapses, limited, coding, excitation, duration, rows)
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None, graded)
-    drives = layers.drives(signals, coding)
-    laterals = [synapses.lateral_rows for _ in gammas]
+    drives, lateral_rows = layers.drives(signals, coding), synapses.lateral_rows
     if graded:
         if mask is not None:
             raise ValueError(
@@ -136,8 +136,8 @@ def run_phases(
                 "inputs='spiking'"
             )
         assert synapses.closed_rows is not None
-        laterals[-1] = synapses.closed_rows
-        _require_thresholds(synapses.closed_rows)
+        gammas, initial_potential, lateral_rows = (gammas[1], gammas[1]), 0.0, synapses.closed_rows
+        _require_thresholds(lateral_rows)
         for population in layers.coding:
             drives[:, population.neurons] += population.sign * excitation
     if mask is not None:
@@ -146,49 +146,47 @@ def run_phases(
         for known, predicted in zip(layers.inputs, layers.predictions, strict=True):
             drives[:, known.neurons][~mask] = SILENCING_DRIVE
             drives[:, predicted.neurons][mask] = SILENCING_DRIVE
-    networks = [
-        _Network(synapses.weights(layers, gamma), layers.thresholds(rows))
-        for gamma, rows in zip(gammas, laterals, strict=True)
-    ]
-    end, stop = end_of(how, duration), Event()
+    thresholds, stop = layers.thresholds(lateral_rows), Event()
+    networks = [_Network(synapses.weights(layers, gamma), thresholds) for gamma in gammas]
 
     def run_piece(rows: np.ndarray) -> _Piece:
-        """Run some signals through all phases, or until one runs away."""
+        """Run some signals through both phases, or until one runs away."""
         observed: list[tuple[np.ndarray, ...]] = []
-        before, filtered = gammas[0], np.zeros((len(rows), layers.n_neurons))
-        state: NetworkState | Run = NetworkState(
-            membrane_potential=initial_potential * networks[0].firing_threshold,
-            synaptic_current=np.zeros(layers.n_neurons),
+        filtered, end = np.zeros((len(rows), layers.n_neurons)), 0.0
+        counts, charge = np.zeros(filtered.shape, dtype=np.int64), np.zeros(filtered.shape)
+        state = NetworkState(
+            membrane_potential=initial_potential * thresholds, synaptic_current=np.zeros(layers.n_neurons)
         )
-        for phase, (network, gamma) in enumerate(zip(networks, gammas, strict=True)):
-            if phase > 0 and len(layers.inputs) == 2:
-                forget_debt(state.membrane_potential, layers)
-            # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
-            if isinstance(state, Run) and graded and gamma != before:
-                _close_loop(state, filtered, layers, laterals[0], laterals[-1], network.firing_threshold)
-            run = start_run(how, network, (1.0 - gamma) * drives[rows], state, filter_spikes=True)
-            if gamma != before:
+        run = start_run(how, networks[0], (1.0 - gammas[0]) * drives[rows], state, filter_spikes=True)
+        for phase in range(2):
+            if phase > 0 and gammas[1] != gammas[0]:
+                if len(layers.inputs) == 2:
+                    forget_debt(run.membrane_potential, layers)
+                run = start_run(how, networks[1], (1.0 - gammas[1]) * drives[rows], run, filter_spikes=True)
+                counts, charge, end = np.zeros_like(counts), np.zeros_like(charge), 0.0
+                # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
                 passed = np.ascontiguousarray(difference(layers.coding, filtered))
                 for inputs in layers.inputs:
-                    current, factor = run.synaptic_current[:, inputs.neurons], inputs.sign * (gamma - before)
+                    current = run.synaptic_current[:, inputs.neurons]
+                    factor = inputs.sign * (gammas[1] - gammas[0])
                     updates.add_combinations(current, passed, factor, synapses.feedback_rows)
-                before = gamma
 
-            def is_over(run: Run = run) -> bool:
+            def is_over(run: Run = run, before: np.ndarray = counts) -> bool:
                 if stop.is_set():
                     raise CancelledError
-                return bool((run.spike_counts.sum(axis=1) > allowed[rows]).any())
+                return bool(((run.spike_counts - before).sum(axis=1) > allowed[rows]).any())
 
+            end += end_of(how, duration)
             run.advance(end, stop_when=is_over)
-            counts = run.spike_counts
+            n_fired = run.spike_counts - counts
             # Copies are advanced one after the other: the first runaway does not depend on later ones.
-            runaways = np.flatnonzero(counts.sum(axis=1) > allowed[rows])
+            runaways = np.flatnonzero(n_fired.sum(axis=1) > allowed[rows])
             if len(runaways):
-                return _Piece(observed, (phase, int(rows[runaways[0]])), counts[runaways[0]])
+                return _Piece(observed, (phase, int(rows[runaways[0]])), n_fired[runaways[0]])
             after = np.copy(run.filtered_spikes)
-            traces = run.gain * (counts + (filtered - after)) / duration
-            observed.append((counts, run.charge / duration, traces))
-            state, filtered = run, after
+            traces = run.gain * (n_fired + (filtered - after)) / duration
+            observed.append((n_fired, (run.charge - charge) / duration, traces))
+            filtered, counts, charge = after, run.spike_counts.copy(), run.charge
         return _Piece(observed)
 
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
@@ -204,17 +202,14 @@ def run_phases(
     order = np.argsort(np.concatenate(pieces))
     phases: list[Phase] = []
     for pieces_of_phase in zip(*(outcome.observed for outcome in outcomes), strict=True):
-        counts, currents, traces = (
+        observed = [
             arrays[0] if n_pieces == 1 else np.concatenate(arrays)[order]
             for arrays in zip(*pieces_of_phase, strict=True)
-        )
-        gamma, rows = gammas[len(phases)], laterals[len(phases)]
-        observed = layers, counts, currents, traces
+        ]
         if graded:
-            phases.append(_graded_phase(*observed, gamma, signals, synapses, rows, duration=duration))
+            phases.append(_graded_phase(layers, *observed, gammas[0], signals, synapses, duration=duration))
         else:
-            thresholds = networks[0].firing_threshold
-            phases.append(_phase(*observed, thresholds, mask=mask, duration=duration))
+            phases.append(_phase(layers, *observed, thresholds, mask=mask, duration=duration))
     return phases
 
 
@@ -228,32 +223,6 @@ def _require_thresholds(closed_rows: np.ndarray) -> None:
         )
 
 
-def _close_loop(
-    run: Run,
-    filtered: np.ndarray,
-    layers: Layers,
-    lateral: np.ndarray,
-    closed: np.ndarray,
-    thresholds: np.ndarray,
-) -> None:
-    """Let feedback act at once on the filtered spikes of a run without it, in place.
-
-    The inputs return ``gamma F_i B_i`` to a neuron for a spike of its own.  Runs take this from its threshold
-    at once, and not with the time constant of synapses: so potentials fall by what is returned, but for what
-    was under way.
-    """
-    passed = np.ascontiguousarray(difference(layers.coding, filtered))
-    received = np.zeros(passed.shape)
-    updates.add_combinations(received, passed, 1.0, lateral)
-    updates.add_combinations(received, passed, -1.0, closed)
-    returned = np.diagonal(lateral) - np.diagonal(closed)
-    for coding in layers.coding:
-        own = filtered[:, coding.neurons]
-        run.synaptic_current[:, coding.neurons] += coding.sign * received - returned * own
-        run.membrane_potential[:, coding.neurons] += returned * (own - 1.0)
-    np.minimum(run.membrane_potential, thresholds, out=run.membrane_potential)
-
-
 def _graded_phase(
     layers: Layers,
     counts: np.ndarray,
@@ -262,7 +231,6 @@ def _graded_phase(
     gamma: float,
     signals: np.ndarray,
     synapses: Synapses,
-    lateral_rows: np.ndarray,
     *,
     duration: float,
 ) -> Phase:
@@ -272,7 +240,8 @@ def _graded_phase(
     input_current = (1.0 - gamma) * signals
     updates.add_combinations(input_current, trace, gamma, synapses.feedback_rows)
     # Spikes return to their own neurons as a current, which runs take from thresholds.
-    own = np.diagonal(lateral_rows)
+    assert synapses.closed_rows is not None
+    own = np.diagonal(synapses.closed_rows)
     returned = synapses.thresholds - own
     if len(coding) == 1:
         coding_current = of_first(coding, currents)

@@ -47,12 +47,11 @@ LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
 FOLLOWING = 1000.0
 # V of `UsageSteps` at the start: first steps are of the order of the trust region.
 FIRST_MOVEMENT = 0.01
-# Defaults of kappa, duration and time_step; the last for atoms of either sign.
+# Defaults of kappa, duration and time_step.
 STRONG_FEEDBACK: dict[str, float] = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32}
-WEAK_FEEDBACK: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 32}
-WEAK_FEEDBACK_OF_SIGNED: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 16}
+WEAK_FEEDBACK: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 16}
 # Spikes of input pairs carry more noise than graded inputs.
-LONG_PHASES: dict[str, float] = {**WEAK_FEEDBACK_OF_SIGNED, "duration": 10.0}
+LONG_PHASES: dict[str, float] = {**WEAK_FEEDBACK, "duration": 10.0}
 KINDS: dict[str, type[Rule]] = {}
 
 
@@ -86,9 +85,7 @@ class Rule:
         """Return kappa, duration and time_step where settings have "auto"."""
         if readout == "rate":
             return STRONG_FEEDBACK
-        if signs.positive_atoms:
-            return WEAK_FEEDBACK
-        return WEAK_FEEDBACK_OF_SIGNED if inputs == "graded" else LONG_PHASES
+        return WEAK_FEEDBACK if inputs == "graded" or signs.positive_atoms else LONG_PHASES
 
     def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
         """Return s, the weight of each neuron's penalty, from its threshold and the samples it was silent."""

@@ -35,7 +35,7 @@ class LearningSettings(Value):
 
     `kappa`, `duration`, `time_step`, `inputs` and `batch_size` are "auto" by default and become values, which
     `dataclasses.replace` keeps.  Where `UsageSteps` learn from currents the first three are 0.1, 5 and
-    1 / 32, for atoms of either sign 1 / 16, with inputs that fire phases of 10; otherwise 0.7, 5 and 1 / 32.
+    1 / 16, for atoms of either sign with inputs that fire phases of 10; otherwise 0.7, 5 and 1 / 32.
 
     Parameters
     ----------
@@ -56,10 +56,13 @@ class LearningSettings(Value):
     inputs : {"auto", "graded", "spiking"}, default "auto"
         How input neurons send.  "graded" inputs pass their currents on at every instant and fire nothing:
         gradients are exact as before, without the noise of counting, and a sample takes a fraction of the
-        spikes.  "spiking" is the paper's network.  By default inputs are graded where currents are read, but
-        for `PaperSteps`.  Those of samples with unknown ones fire, whatever this says.
+        spikes.  Their drive is what they would pass on without feedback, so that both phases have it, and the
+        network settles in the first.  "spiking" is the paper's network.  By default
+        inputs are graded where currents are read, but for `PaperSteps`.  Those of samples with unknown ones
+        fire, whatever this says.
     initial_potential : float, default 0.5
-        Where potentials start each sample, as a share of the thresholds, in [0, 1).
+        Where potentials start each sample, as a share of the thresholds, in [0, 1).  With graded inputs it is
+        0: neurons that the others are about to silence do not fire at first.
     time_step : float, None or "auto", default "auto"
         Run on a clock of this step; None: from event to event, exactly.
     integration : {"exact", "euler"}, default "exact"
