@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -36,8 +35,6 @@ from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
 from solvers.workers.blas import one_blas_thread
 
-# Correlated with the atoms together: bounds the memory.
-SIGNALS_AT_ONCE = 4096
 # Fields of `LearningSettings`, but for those that parameters of the estimator decide.
 OPTIONS = {field.name for field in fields(LearningSettings)}
 OPTIONS -= {"penalty", "batch_size", "positive_atoms", "positive_code", "positive_signals"}
@@ -162,8 +159,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            If alpha is more than every correlation of a signal with an atom at the end, so that all codes are
-            zero, or if atoms are dead.
+            If atoms are dead at the end, or all are silent.
         IllPosedWarning
             If one signal has more energy than all others together, or their mean has nearly all.
         """
@@ -232,25 +228,23 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         learner = self._first_learner(signals, mask, settings, seed)
         self._check_coding(learner.n_atoms)
         try:
-            with checks.without_warnings(ConvergenceWarning):  # `_warn_of_silence` says more
-                continue_learning(
-                    learner,
-                    signals,
-                    mask=mask,
-                    n_samples=max_iter * len(signals),
-                    rng=seed,
-                    n_jobs=self.n_jobs,
-                    progress=self.progress,
-                    callback=self.callback,
-                    checkpoint=self.checkpoint,
-                    checkpoint_every=self.checkpoint_every,
-                )
+            continue_learning(
+                learner,
+                signals,
+                mask=mask,
+                n_samples=max_iter * len(signals),
+                rng=seed,
+                n_jobs=self.n_jobs,
+                progress=self.progress,
+                callback=self.callback,
+                checkpoint=self.checkpoint,
+                checkpoint_every=self.checkpoint_every,
+            )
         except BaseException as error:
             if learner.n_samples > 0 or isinstance(error, RunawayFeedbackError):
                 self._keep(learner, array)
             raise
         self._keep(learner, array)
-        _warn_of_silence(learner, signals)
 
     # -- coding ----------------------------------------------------------------------------------
 
@@ -424,27 +418,3 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _warn_of_silence(learner: TwoPhaseLearner, signals: np.ndarray) -> None:
-    """Warn if no atom codes any signal, or else if some have long been silent."""
-    atoms, penalty = learner.dictionary.T, learner.settings.penalties(learner.n_atoms)
-    pieces = np.array_split(signals, math.ceil(len(signals) / SIGNALS_AT_ONCE))
-    positive = learner.settings.positive_code
-    products = (piece @ atoms for piece in pieces)
-    largest = np.max([(each if positive else np.abs(each)).max(axis=0) for each in products], axis=0)
-    n_dead = len(learner.dead_atoms)
-    if (largest <= penalty).all():
-        atom = int(np.argmax(largest / penalty))
-        message = (
-            f"no atom codes any signal: alpha is {penalty[atom]:g}, but the largest correlation of a signal "
-            f"with an atom is {largest[atom]:.3g}"
-        )
-    elif n_dead:
-        message = (
-            f"{n_dead} of {learner.n_atoms} atoms are dead: silent for the last 1,000 samples or more; "
-            "replacement=True replaces them"
-        )
-    else:
-        return
-    checks.warn_caller(message, ConvergenceWarning)

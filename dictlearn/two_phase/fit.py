@@ -87,7 +87,7 @@ def learn_dictionary(
     IllPosedWarning
         If one signal of ten or more has more energy than all others together, or their mean has nearly all.
     sklearn.exceptions.ConvergenceWarning
-        If all atoms are dead at the end.
+        If atoms are dead at the end, or all are silent.
 
     References
     ----------
@@ -163,7 +163,7 @@ def continue_learning(
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning
-        If all atoms are dead at the end.
+        If atoms are dead at the end, or all are silent.
     """
     checks.instance_of("learner", learner, TwoPhaseLearner)
     samples = samples_of(signals, mask, learner.settings, learner.n_inputs)
@@ -209,16 +209,19 @@ def continue_learning(
             course=course,
             identity=identity,
         )
+    n_atoms, n_dead = learner.n_atoms, len(learner.dead_atoms)
     silent = learner.n_fired == 0  # since they were replaced
     silent[learner.dead_atoms] = True
-    if silent.all() and learner.n_samples >= RECORD_EVERY:
+    if n_dead or silent.all():
         from sklearn.exceptions import ConvergenceWarning  # here, because it takes long to import
 
-        checks.warn_caller(
-            f"all {learner.n_atoms} atoms are dead: none fired for the last {RECORD_EVERY:,} samples or "
-            "more; try a smaller penalty or, with PaperSteps, a smaller step",
-            ConvergenceWarning,
+        message = (
+            f"all {n_atoms} atoms are silent: try a smaller penalty or, with PaperSteps, a smaller step"
+            if silent.all()
+            else f"{n_dead} of {n_atoms} atoms are dead: silent for the last 1,000 samples or more; "
+            "replacement=True replaces them"
         )
+        checks.warn_caller(message, ConvergenceWarning)
 
 
 def new_learner(
