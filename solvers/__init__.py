@@ -16,8 +16,6 @@ from solvers.derivatives import CodeDerivatives, CodeGradients
 from solvers.exchange import problem_to_nir
 from solvers.methods import (
     solve_active_set,
-    solve_analog,
-    solve_coordinate_descent,
     solve_digital,
     solve_fista,
     solve_spiking,
@@ -71,8 +69,6 @@ __all__ = [
     "problem_to_nir",
     "solve",
     "solve_active_set",
-    "solve_analog",
-    "solve_coordinate_descent",
     "solve_digital",
     "solve_fista",
     "solve_spiking",

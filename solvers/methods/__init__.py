@@ -130,31 +130,3 @@ def solve_fista(
 ) -> SparseCodingResult:
     """Solve a LASSO by accelerated proximal gradient steps (FISTA) with adaptive restart."""
     return solve(problem, Fista(max_iter), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
-
-
-@_documented(Analog)
-def solve_analog(
-    problem: LassoProblem,
-    *,
-    start: Start = None,
-    tol: float | None = None,
-    n_jobs: int | None = None,
-    progress: bool = False,
-    max_duration: float = 10_000.0,
-) -> SparseCodingResult:
-    """Solve a LASSO by the analog flow of the locally competitive algorithm (LCA)."""
-    return solve(problem, Analog(max_duration), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
-
-
-@_documented(CoordinateDescent)
-def solve_coordinate_descent(
-    problem: LassoProblem,
-    *,
-    start: Start = None,
-    tol: float | None = None,
-    n_jobs: int | None = None,
-    progress: bool = False,
-    max_iter: int = 10_000,
-) -> SparseCodingResult:
-    """Solve a LASSO by cyclic coordinate descent, scikit-learn's `Lasso` with a precomputed Gram matrix."""
-    return solve(problem, CoordinateDescent(max_iter), start=start, tol=tol, n_jobs=n_jobs, progress=progress)

@@ -128,22 +128,16 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     largest_eigenvalue = problem.once(_largest_eigenvalue, whatever_penalty=True)
     if has_weights and weights is not None:
         largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
-    n_products = EXPECTED_ITERATIONS * problem.n_signals
-    if has_weights or not (problem.gram_fits and gram_is_cheaper(problem, n_products)):
+    n_products, (n_atoms, n_features) = EXPECTED_ITERATIONS * problem.n_signals, atoms.shape
+    # Multiplications for an atom; half of a symmetric matrix has to be computed, unless it is at hand.
+    by_gram = n_products * n_atoms + (0.0 if problem.has_gram else 0.5 * n_atoms * n_features)
+    may_use_gram = problem.atoms.rows is not None and problem.gram_fits and not has_weights
+    if not may_use_gram or by_gram >= n_products * 2.0 * n_features:
         return GradientStep(norms, largest_eigenvalue, atoms, has_weights=has_weights)
     matrix = problem.gram / (-largest_eigenvalue * norms)
     matrix /= norms[:, np.newaxis]
     matrix[np.diag_indices_from(matrix)] += 1.0
     return GradientStep(norms, largest_eigenvalue, atoms, matrix)
-
-
-def gram_is_cheaper(model: LassoModel, n_products: int) -> bool:
-    """Return True if products with the Gram matrix, which may be at hand, cost less than with an array."""
-    # Multiplications an atom; half of a symmetric matrix has to be computed.
-    n_atoms, n_features = model.seen_atoms.shape
-    making = 0.0 if model.has_gram else 0.5 * n_atoms * n_features
-    is_array = model.atoms.rows is not None
-    return is_array and n_products * n_atoms + making < n_products * 2.0 * n_features
 
 
 def _atoms_of_step(model: LassoModel) -> Atoms:

@@ -1,29 +1,27 @@
 """FISTA, the analog flow and coordinate descent: their steps, their limits, what the theory says of them."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from solvers import solve_analog, solve_coordinate_descent, solve_fista, solve_spiking
+from solvers import METHODS, solve_fista
 from solvers.certificate.optimality import objective
+from solvers.methods import Analog
 from tests.reference.problems import optimal_codes, random_problem
 
-LIMITS = {
-    solve_fista: {"max_iter": 7},
-    solve_coordinate_descent: {"max_iter": 1},
-    solve_analog: {"max_duration": 2.0},
-    solve_spiking: {"max_duration": 1.0},
-}
+LIMITS = {"fista": 7, "coordinate_descent": 1, "analog": 2.0, "spiking": 1.0}
 
 
-@pytest.mark.parametrize(("solve", "limit"), LIMITS.items())
-def test_limits_are_kept_and_told(solve, limit):
-    ((name, value),) = limit.items()
+@pytest.mark.parametrize(("method", "value"), LIMITS.items())
+def test_limits_are_kept_and_told(method, value):
+    name = next(iter(vars(METHODS[method])))
+    solve = replace(METHODS[method], **{name: value})
     problem = random_problem(share=0.01)
     with pytest.warns(ConvergenceWarning, match=rf"3 of 3 .*{name}={value:g}") as caught:
-        result = solve(problem, tol=1e-9, **limit)
+        result = solve(problem, tol=1e-9)
     assert caught[0].filename == __file__
     assert not result.reached.any()
     assert (result.n_steps == value).all() if name == "max_iter" else (result.n_steps > 0).all()
@@ -51,7 +49,7 @@ def test_energy_never_rises(positive, share):
     for duration in (0.1, 0.3, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            result = solve_analog(problem, tol=1e-8, max_duration=duration)
+            result = Analog(duration)(problem, tol=1e-8)
         objectives.append(result.objective[0])
     # Up to the integrator's relative tolerance, a tenth of tol.
     assert (np.diff(objectives) <= 1e-9 * problem.energies[0]).all()

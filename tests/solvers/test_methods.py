@@ -17,7 +17,6 @@ from solvers import (
     path,
     solve,
     solve_active_set,
-    solve_coordinate_descent,
 )
 from solvers.methods import CoordinateDescent, Rates, Stages
 from solvers.methods.method import Method
@@ -86,7 +85,7 @@ def test_coordinate_descent_tightens_the_tol_until_the_certificate_agrees(monkey
             return super().fit(X, y, **options)
 
     monkeypatch.setattr(linear_model, "Lasso", Sloppy)
-    assert solve_coordinate_descent(random_problem(n_signals=1, share=0.01), tol=1e-6).converged
+    assert METHODS["coordinate_descent"](random_problem(n_signals=1, share=0.01), tol=1e-6).converged
     assert len(tols) > 1
     np.testing.assert_allclose(tols, 0.5e-6 * 10.0 ** -np.arange(len(tols)))
 

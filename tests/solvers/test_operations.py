@@ -14,7 +14,6 @@ from solvers import (
     SparseCodingStream,
     solve,
     solve_active_set,
-    solve_coordinate_descent,
     solve_fista,
     solve_spiking,
 )
@@ -133,7 +132,7 @@ def test_coordinate_descent_counts_the_most_that_scikit_learn_can_have_done(monk
             return fitted
 
     monkeypatch.setattr(linear_model, "Lasso", Counted)
-    result = solve_coordinate_descent(random_problem(30, 80, n_signals=1, share=0.01), tol=1e-9)
+    result = METHODS["coordinate_descent"](random_problem(30, 80, n_signals=1, share=0.01), tol=1e-9)
     assert sum(sweeps) == result.n_steps[0]
     gap = 3 * 80
     of_sweeps = sum(sweeps) * (80 * 81 + gap)

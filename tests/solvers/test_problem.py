@@ -7,12 +7,10 @@ import pytest
 from scipy import sparse
 
 from solvers import (
-    LassoModel,
     LassoProblem,
     penalty_max,
     solve_active_set,
 )
-from solvers.methods.fista import gram_is_cheaper
 from solvers.problem.convolution import require_grid, require_room, valid_shape
 from solvers.problem.lasso import groups_of, zero_code_multiples
 from solvers.problem.matrix import MatrixAtoms, atoms_of
@@ -77,14 +75,7 @@ def test_products_of_a_row_do_not_depend_on_the_other_rows(n_features, n_atoms):
         np.testing.assert_array_equal(problem.reconstruct(codes)[rows], problem.reconstruct(codes[rows]))
 
 
-def test_a_gram_matrix_counts_what_it_takes_to_make_it():
-    problem = random_problem(n_features=20, n_atoms=30)
-    # 30 against 40 multiplications a product, and 300 to make it.
-    assert not gram_is_cheaper(problem, 30)
-    assert gram_is_cheaper(problem, 31)
-    assert problem.gram.any()
-    assert gram_is_cheaper(problem, 1)
-    assert not gram_is_cheaper(LassoModel(random_dictionary(), 0.1), 10**9)
+def test_a_long_sparse_dictionary_has_parts():
     assert len(DICTIONARIES["long sparse"]._parts) == 5  # bounds of rounding count on it
 
 

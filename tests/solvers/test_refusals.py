@@ -28,13 +28,12 @@ from solvers import (
     penalty_max,
     solve,
     solve_active_set,
-    solve_analog,
-    solve_coordinate_descent,
     solve_digital,
     solve_fista,
     solve_spiking,
 )
 from solvers.certificate.optimality import measure
+from solvers.methods import Analog, CoordinateDescent
 
 NAN, INF = float("nan"), float("inf")
 DICTIONARY, SIGNALS = np.eye(2), np.array([[3.0, 0.5], [0.2, -1.0]])
@@ -187,11 +186,11 @@ PARTS = [
 OF_SOLVERS = [
     *wrong(ValueError, "max_iter", 0, make=partial(solve_fista, PROBLEM)),
     *wrong(TypeError, "max_iter", 10.0, make=partial(solve_fista, PROBLEM)),
-    *wrong(ValueError, "max_iter", -1, make=partial(solve_coordinate_descent, PROBLEM)),
+    *wrong(ValueError, "max_iter", -1, make=CoordinateDescent),
     *wrong(ValueError, "max_rounds", 0, make=partial(solve_active_set, PROBLEM)),
     *wrong(TypeError, "max_rounds", 1.5, make=partial(solve_active_set, PROBLEM)),
-    *wrong(ValueError, "max_duration", 0.0, make=partial(solve_analog, PROBLEM)),
-    *wrong(TypeError, "max_duration", "long", make=partial(solve_analog, PROBLEM)),
+    *wrong(ValueError, "max_duration", 0.0, make=Analog),
+    *wrong(TypeError, "max_duration", "long", make=Analog),
     *wrong(ValueError, "max_duration", -1.0, INF, make=partial(solve_spiking, PROBLEM)),
     *wrong(ValueError, "time_step", 0.0, make=Clock),
     *wrong(TypeError, "time_step", "1/4", make=Clock),
