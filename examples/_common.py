@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from sklearn.datasets import load_sample_image
 
 from examples._pictures import save_picture
-from snn.base import checks
 
 # Shares of red, green and blue in the lightness of a pixel (ITU-R BT.601).
 LUMA = (0.299, 0.587, 0.114)
@@ -33,6 +30,18 @@ def parser(description: str) -> argparse.ArgumentParser:
     return options
 
 
+def at_least(least: float, most: float = float("inf"), kind: type = int) -> Callable[[str], Any]:
+    """Return the type of an option that is a number in [least, most]."""
+
+    def number(text: str) -> Any:
+        value = kind(text)
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"must be from {least:g} to {most:g}; got {text}")
+        return value
+
+    return number
+
+
 def figure(width: float, height: float) -> Figure:
     """Return an empty figure of that size in inches, which draws without a display."""
     return Figure(figsize=(width, height), layout="constrained")
@@ -45,27 +54,6 @@ def save(picture: Figure, output: Path, name: str) -> Path:
     save_picture(picture, path, dpi=130)
     print(f"picture: {path}")
     return path
-
-
-def progress_line(ax: Axes, times: np.ndarray, distances: np.ndarray, **kwargs: Any) -> Line2D:
-    """Draw the distance that was reached against time: a line through the best runs, which never goes back.
-
-    Each run has its own tolerance.  Measured times vary, so that a run may take longer than another one and
-    reach a larger distance.  A run is one of the best if no other run reached its distance in less time; all
-    others are pale dots beside the line.
-    """
-    times = checks.real_array("times", times, shape=(None,), meaning="one for each run")
-    distances = checks.real_array("distances", distances, shape=(None,), meaning="one for each run")
-    if len(times) != len(distances):
-        raise ValueError(f"times and distances must be of one length; got {len(times)} and {len(distances)}")
-    order = np.lexsort((distances, times))
-    nearest = np.minimum.accumulate(distances[order])
-    is_better = np.append(True, nearest[1:] < nearest[:-1])
-    (line,) = ax.plot(times[order[is_better]], distances[order[is_better]], **kwargs)
-    others = order[~is_better]
-    dots = {"linestyle": "none", "marker": kwargs.get("marker", "o"), "markersize": line.get_markersize()}
-    ax.plot(times[others], distances[others], color=line.get_color(), alpha=0.3, **dots)
-    return line
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

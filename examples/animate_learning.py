@@ -28,7 +28,7 @@ from dictlearn import (
 from dictlearn.pictures import plot_atoms
 from examples._animation import save_animation
 from examples._baselines import learn_with_scikit_learn
-from examples._common import BLUE, GREY, parser
+from examples._common import BLUE, GREY, at_least, parser
 from examples._data import held_out, patch_signals, photographs
 
 SIDE = 12
@@ -142,12 +142,10 @@ class LearningPicture:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
-    command.add_argument("--samples", type=int, default=N_SAMPLES, help="training patches")
-    command.add_argument("--atoms", type=int, default=N_ATOMS, help="of the dictionary")
-    command.add_argument("--frames", type=int, default=N_FRAMES, help="pictures, 12 a second")
+    command.add_argument("--samples", type=at_least(1000), default=N_SAMPLES, help="training patches")
+    command.add_argument("--atoms", type=at_least(1), default=N_ATOMS, help="of the dictionary")
+    command.add_argument("--frames", type=at_least(3), default=N_FRAMES, help="pictures, 12 a second")
     options = command.parse_args(arguments)
-    if options.samples < 1000 or options.atoms < 1 or options.frames < 3:
-        command.error("--samples must be at least 1000, --atoms at least 1, --frames at least 3")
 
     signals, tested = signals_of_scenes(options.samples, N_HELD_OUT)
     start = random_dictionary(options.atoms, signals.shape[1], rng=0)

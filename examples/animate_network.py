@@ -23,7 +23,7 @@ from matplotlib.ticker import MaxNLocator
 from examples._animation import save_animation
 from examples._common import BLUE as POSITIVE
 from examples._common import RED as NEGATIVE
-from examples._common import parser
+from examples._common import at_least, parser
 from examples._history import CodeHistory, code_history
 from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, network_problem, piece
 from snn.pictures import TIME_LABEL
@@ -185,14 +185,13 @@ class HistoryPicture:
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
     command.add_argument("--piece", choices=list(PIECES), default="smile", help="of a photograph")
-    command.add_argument("--penalty", type=float, default=0.1, help="share of the largest, in (0, 1)")
+    command.add_argument(
+        "--penalty", type=at_least(1e-3, 0.999, float), default=0.1, help="share of the largest"
+    )
     command.add_argument("--tol", type=float, default=1e-4, help="certified gap at which the run ends")
-    command.add_argument("--frames", type=int, default=96, help="pictures, 12 a second")
-    command.add_argument("--samples", type=int, default=N_SAMPLES, help="that atoms are learned from")
+    command.add_argument("--frames", type=at_least(2), default=96, help="pictures, 12 a second")
+    command.add_argument("--samples", type=at_least(1000), default=N_SAMPLES, help="to learn atoms from")
     options = command.parse_args(arguments)
-    if not 0.0 < options.penalty < 1.0 or options.frames < 2 or options.samples < 1000:
-        command.error("--penalty must be in (0, 1), --frames at least 2, --samples at least 1000")
-
     problem = network_problem(learned_atoms(options.samples), piece(options.piece).ravel(), options.penalty)
     history = code_history(problem, tol=options.tol, n_times=options.frames)
     print("A spiking network that finds a sparse code")

@@ -27,7 +27,7 @@ from dictlearn import (
     random_patches,
     remove_mean,
 )
-from examples._common import BLUE, GREEN, ORANGE, PURPLE, RED, figure, parser, save, table
+from examples._common import BLUE, GREEN, ORANGE, PURPLE, RED, at_least, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
 from examples.lava_lca import LCA1Layer, LCA2Layer
 from snn import Clock
@@ -280,14 +280,11 @@ def draw(sweeps: Sweeps) -> Figure:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
-    command.add_argument("--signals", type=int, default=20, help="signals of each dictionary")
-    command.add_argument("--duration", type=float, default=500.0, help="of a run, in time constants")
-    command.add_argument("--samples", type=int, default=10_000, help="samples to learn from")
-    command.add_argument("--bits", type=int, nargs="+", default=list(BITS), help="of a weight")
+    command.add_argument("--signals", type=at_least(1), default=20, help="signals of each dictionary")
+    command.add_argument("--duration", type=at_least(1.0, kind=float), default=500.0, help="time constants")
+    command.add_argument("--samples", type=at_least(1), default=10_000, help="samples to learn from")
+    command.add_argument("--bits", type=at_least(2), nargs="+", default=list(BITS), help="of a weight")
     options = command.parse_args(arguments)
-    if min(options.signals, options.samples) < 1 or min(options.bits) < 2 or options.duration <= 0.0:
-        command.error("signals, samples and duration must be positive, and bits at least 2")
-
     bits = sorted(set(options.bits))
     every = problems(learn(options.samples), options.signals)
     sweeps = measure(every, bits, options.duration)

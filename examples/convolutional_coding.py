@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn import random_patches
 from dictlearn.pictures import plot_atoms
-from examples._common import BLUE, ORANGE, PURPLE, figure, parser, progress_line, save, signal_to_noise, table
+from examples._common import BLUE, ORANGE, PURPLE, figure, parser, save, signal_to_noise, table
 from examples._data import PHOTOGRAPHS, grey_photograph
 from solvers import (
     ConvolutionalDictionary,
@@ -149,17 +149,9 @@ def draw(problem: LassoProblem, codes: np.ndarray, curves: dict[str, Curve]) -> 
 def _draw_curves(ax, curves: dict[str, Curve], title: str) -> None:
     """Draw certified gaps against the time of the whole solver; a star where a method has one time only."""
     for (name, curve), colour in zip(curves.items(), (BLUE, ORANGE, PURPLE), strict=True):
-        alone = len(curve.seconds) == 1
-        progress_line(
-            ax,
-            1e3 * curve.seconds,
-            np.maximum(curve.gap, LEAST_GAP),
-            color=colour,
-            linestyle="" if alone else "-",
-            marker="*" if alone else "o",
-            markersize=13 if alone else 5,
-            label=name,
-        )
+        style = {"linestyle": "", "marker": "*", "markersize": 13} if len(curve.gap) == 1 else {"marker": "o"}
+        gap = np.maximum(curve.gap, LEAST_GAP)
+        ax.plot(1e3 * curve.seconds, gap, color=colour, label=name, **style)
     ax.set(
         xscale="log",
         yscale="log",

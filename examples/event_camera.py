@@ -30,7 +30,7 @@ from matplotlib.figure import Figure
 from scipy.sparse import block_diag, csr_array
 
 from dictlearn import extract_patches, overcomplete_dct, remove_mean
-from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
+from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, at_least, figure, parser, save, table
 from examples._data import grey_photograph, panned_window
 from snn import Simulator, SpikeTrain, Stimulus
 from solvers import LassoProblem, SparseCodingStream, SpikingCodingResult, lasso_network
@@ -262,17 +262,15 @@ def draw(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__.splitlines()[0])
-    options.add_argument("--windows", type=int, default=10, help="number of windows")
-    options.add_argument("--shift", type=float, default=0.25, help="pixels that the picture moves a window")
-    options.add_argument("--threshold", type=float, default=0.02, help="change that makes an event")
+    options.add_argument("--windows", type=at_least(1), default=10, help="number of windows")
+    options.add_argument(
+        "--shift",
+        type=at_least(0.0, 20.0, float),
+        default=0.25,
+        help="pixels a window",
+    )
+    options.add_argument("--threshold", type=at_least(1e-4, kind=float), default=0.02, help="of an event")
     asked = options.parse_args(arguments)
-    if asked.windows < 1:
-        options.error(f"--windows must be at least 1; got {asked.windows}")
-    if not 0.0 <= asked.shift * asked.windows <= 200.0:
-        options.error(f"--shift must be from 0 to {200.0 / asked.windows:g}; got {asked.shift:g}")
-    if not asked.threshold >= 1e-4:
-        options.error(f"--threshold must be at least 0.0001; got {asked.threshold:g}")
-
     n_looks = asked.windows * LOOKS
     pan = panned_window(grey_photograph("china"), n_looks + 1, asked.shift / LOOKS, side=SIDE, corner=CORNER)
     brightness = pan.reshape(n_looks + 1, SIDE * SIDE)

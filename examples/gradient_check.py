@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dictlearn import TwoPhaseNetwork, learn_dictionary
-from examples._common import BLUE, ORANGE, figure, parser, save, table
+from examples._common import BLUE, ORANGE, at_least, figure, parser, save, table
 from examples._data import grey_photograph, held_out, patch_signals, random_network
 
 READOUTS = ("rate", "current")
@@ -139,12 +139,9 @@ def check_table(check: Check) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
-    command.add_argument("--samples", type=int, default=10_000, help="to learn from")
-    command.add_argument("--checked", type=int, default=100, help="patches, at most 500")
+    command.add_argument("--samples", type=at_least(1), default=10_000, help="to learn from")
+    command.add_argument("--checked", type=at_least(1, 500), default=100, help="patches, at most 500")
     options = command.parse_args(arguments)
-    if options.samples < 1 or not 1 <= options.checked <= 500:
-        command.error("samples must be positive, and checked between 1 and 500")
-
     learned, checked = patches()
     checked = checked[: options.checked]
     start = random_network(N_ATOMS, learned.shape[1], seed=SEED)

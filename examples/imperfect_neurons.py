@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn import join_channels, learn_dictionary, normalise
-from examples._common import BLUE, GREEN, ORANGE, RED, figure, parser, save, table
+from examples._common import BLUE, GREEN, ORANGE, RED, at_least, figure, parser, save, table
 from examples._data import patch_signals, photographs
 from examples._small_patches import LEAST_CONTRAST, N_ATOMS, SIDE
 from snn import Clock, Imperfections, RunawayError, simulate
@@ -241,30 +241,21 @@ def report(every: Mapping[str, Mapping[str, Curve]]) -> None:
     first = next(iter(every.values()))
     for readout, curve in first.items():
         print(f"perfect, {readout}: gap {curve.gap[0]:.1e}, {curve.spikes[0]:.0f} spikes")
-    for name, curves in every.items():
-        print(f"\n{name}:")
-        heads = ("size", *(f"{readout}, {what}" for readout in curves for what in ("gap", "spikes")))
-        lines = []
-        for place, size in enumerate(curves[RATES].sizes):
-            cells = [f"{size:.3g}"]
-            for curve in curves.values():
-                cells += [f"{curve.gap[place]:.1e}", f"{curve.spikes[place]:.0f}"]
-            lines.append(tuple(cells))
-        print(table(heads, lines))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
-    command.add_argument("--signals", type=int, default=12, help="patches")
-    command.add_argument("--seeds", type=int, default=3, help="chips, each with its noise")
+    command.add_argument("--signals", type=at_least(1), default=12, help="patches")
+    command.add_argument("--seeds", type=at_least(1), default=3, help="chips, each with its noise")
     command.add_argument(
-        "--duration", type=float, default=2_000.0, help="most of all stages, in time constants"
+        "--duration",
+        type=at_least(1.0, kind=float),
+        default=2_000.0,
+        help="limit of stages",
     )
-    command.add_argument("--samples", type=int, default=10_000, help="samples to learn the atoms from")
+    command.add_argument("--samples", type=at_least(1), default=10_000, help="to learn atoms from")
     command.add_argument("--only", choices=list(KINDS), nargs="+", default=list(KINDS), help="imperfections")
     options = command.parse_args(arguments)
-    if min(options.signals, options.seeds, options.samples) < 1 or options.duration <= 0.0:
-        command.error("signals, seeds, samples and duration must be positive")
     problems = patch_problems(options.signals, options.samples)
     every = {}
     for name in options.only:

@@ -35,7 +35,7 @@ from dictlearn import (
 )
 from dictlearn.pictures import plot_atoms
 from examples._baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
-from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
+from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, at_least, figure, parser, save, table
 from examples._data import handwritten_digits, held_out, patch_signals, photographs, random_network
 from snn import NetworkState, SpikeTrain, simulate
 
@@ -367,7 +367,7 @@ def _spikes(
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
     command.add_argument("task", choices=list(SAMPLES))
-    command.add_argument("--samples", type=int, help="training samples, by default those of the paper")
+    command.add_argument("--samples", type=at_least(MARKS[1]), help="by default those of the paper")
     command.add_argument("--penalty", type=float, help="of codes; on digits less makes atoms strokes")
     command.add_argument("--batch", type=int, default=32, help="samples that see the same weights")
     command.add_argument("--jobs", type=int, default=1, help="threads")
@@ -383,8 +383,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--held-out", type=int, default=2_000, help="held-out signals for the curves")
     options = command.parse_args(arguments)
     options.samples = options.samples or SAMPLES[options.task]
-    if options.samples < MARKS[1]:
-        command.error(f"--samples must be at least {MARKS[1]:,}; got {options.samples:,}")
     data = task(options.task, min(options.samples, N_PATCHES))
     if options.penalty is not None:
         data = replace(data, penalty=options.penalty)

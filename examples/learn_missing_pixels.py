@@ -29,7 +29,7 @@ from dictlearn import (
     split_channels,
 )
 from dictlearn.pictures import plot_atoms
-from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, figure, parser, save, table
+from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, at_least, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
 
 PATCH_SIZE = 8
@@ -149,16 +149,13 @@ def draw(results: dict[str, list[dict]], chosen: Sequence[Way]) -> Figure:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
-    command.add_argument("--samples", type=int, default=30_000, help="training samples")
-    command.add_argument("--atoms", type=int, default=128)
+    command.add_argument("--samples", type=at_least(1), default=30_000, help="training samples")
+    command.add_argument("--atoms", type=at_least(1), default=128)
     command.add_argument(
         "--seeds", type=int, nargs="+", default=[0], help="of the start, the order, the mask"
     )
-    command.add_argument("--held-out", type=int, default=2_000, help="patches to evaluate on")
+    command.add_argument("--held-out", type=at_least(1), default=2_000, help="patches to evaluate on")
     options = command.parse_args(arguments)
-    if min(options.samples, options.atoms, options.held_out) < 1:
-        command.error("samples, atoms and held-out patches must be positive")
-
     parts = held_out(photographs())
     patches = random_patches(
         parts[0], PATCH_SIZE, min(options.samples, 100_000), rng=0, least_contrast=LEAST_CONTRAST

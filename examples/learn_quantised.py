@@ -25,7 +25,7 @@ from dictlearn import (
     mean_objective,
     random_dictionary,
 )
-from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, table
+from examples._common import BLUE, GREEN, GREY, ORANGE, at_least, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
 from snn.digital import FixedPoint
 
@@ -96,16 +96,11 @@ def draw(results: dict[str, list[dict]], exact: dict, bits: Sequence[int]) -> Fi
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
-    command.add_argument("--samples", type=int, default=20_000, help="training samples")
-    command.add_argument("--atoms", type=int, default=128)
-    command.add_argument("--bits", type=int, nargs="+", default=list(BITS), help="of a weight")
-    command.add_argument("--held-out", type=int, default=2_000, help="patches to evaluate on")
+    command.add_argument("--samples", type=at_least(1), default=20_000, help="training samples")
+    command.add_argument("--atoms", type=at_least(1), default=128)
+    command.add_argument("--bits", type=at_least(2, 24), nargs="+", default=list(BITS), help="of a weight")
+    command.add_argument("--held-out", type=at_least(1), default=2_000, help="patches to evaluate on")
     options = command.parse_args(arguments)
-    if min(options.samples, options.atoms, options.held_out) < 1:
-        command.error("samples, atoms and held-out patches must be positive")
-    if not 2 <= min(options.bits) <= max(options.bits) <= 24:
-        command.error("bits must lie between 2 and 24")
-
     parts = held_out(photographs())
     n_signals = min(options.samples, 100_000)
     signals, tested = (

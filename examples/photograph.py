@@ -22,6 +22,7 @@ from examples._common import (
     BLUE,
     ORANGE,
     PURPLE,
+    at_least,
     figure,
     parser,
     photograph,
@@ -39,7 +40,6 @@ from solvers import (
     solve_active_set,
     solve_spiking,
 )
-from solvers.studies.compare import compare
 
 HEIGHT, WIDTH = 424, 640
 PATCH_SIZE = 8
@@ -50,15 +50,6 @@ MAX_DURATION = 30_000.0
 TOL = 1e-3
 RATE_TOL = 1e-2
 ACTIVE_SET_TOL = 1e-9
-COMPARED = (
-    "spiking",
-    "spiking_one_window",
-    "active_set",
-    "active_set_from_spikes",
-    "fista",
-    "coordinate_descent",
-)
-COMPARED_TOL = 1e-3
 SHOWN = 60.0  # of the raster, in synaptic time constants
 
 
@@ -200,35 +191,18 @@ def network_table(problem: LassoProblem, runs: dict[str, tuple[float, SparseCodi
     return table((*heads, "largest gap"), rows)
 
 
-def solver_table(problem: LassoProblem) -> str:
-    rows = [
-        (
-            record["method"],
-            f"{record['seconds']:.3f}",
-            f"{record['n_steps'] / record['n_signals']:,.1f}",
-            f"{record['mean_support']:.1f}",
-            f"{record['mean_objective']:.6f}",
-            f"{record['largest_relative_gap']:.1e}",
-        )
-        for record in compare(problem, COMPARED, tol=COMPARED_TOL)
-    ]
-    return table(
-        ("method", "seconds in all", "steps a patch", "atoms a patch", "mean objective", "largest gap"), rows
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
     command.add_argument(
-        "--height", type=int, default=HEIGHT, help="of the middle of the photograph, in pixels"
+        "--height",
+        type=at_least(PATCH_SIZE),
+        default=HEIGHT,
+        help="in pixels",
     )
-    command.add_argument("--width", type=int, default=WIDTH, help="likewise")
-    command.add_argument("--compared", type=int, default=200, help="patches in the table of solvers")
+    command.add_argument("--width", type=at_least(PATCH_SIZE), default=WIDTH, help="likewise")
     options = command.parse_args(arguments)
-    if min(options.height, options.width) < 1 or options.height % PATCH_SIZE or options.width % PATCH_SIZE:
-        command.error(f"height and width must be positive multiples of {PATCH_SIZE}")
-    if options.compared < 1:
-        command.error("compared must be positive")
+    if options.height % PATCH_SIZE or options.width % PATCH_SIZE:
+        command.error(f"height and width must be multiples of {PATCH_SIZE}")
 
     image = photograph(options.height, options.width)
     problem, means = coding_problem(image)
@@ -258,10 +232,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print()
 
-    compared = problem.subset(slice(None, None, max(1, problem.n_signals // options.compared)))
-    print(f"{compared.n_signals} of the patches, every solver to a gap of {COMPARED_TOL:g}")
-    print(solver_table(compared))
-    print()
     save(draw(image, approximation, problem, spiking, rates, exact), options.output, "photograph.png")
     return 0
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from examples._common import parser
+from examples._common import at_least, parser
 from examples._history import CodeHistory, code_history
 from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, network_problem, piece
 from solvers import LassoProblem
@@ -90,12 +90,9 @@ def read(path: Path) -> dict:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
-    command.add_argument("--samples", type=int, default=N_SAMPLES, help="that atoms are learned from")
-    command.add_argument("--penalties", type=int, default=len(SHARES), help="of each piece")
+    command.add_argument("--samples", type=at_least(1000), default=N_SAMPLES, help="to learn atoms from")
+    command.add_argument("--penalties", type=at_least(1, len(SHARES)), default=len(SHARES))
     options = command.parse_args(arguments)
-    if options.samples < 1000 or not 1 <= options.penalties <= len(SHARES):
-        command.error(f"--samples must be at least 1000, --penalties from 1 to {len(SHARES)}")
-
     learned = learned_atoms(options.samples)
     atoms = np.round(127 * learned / np.abs(learned).max(axis=1, keepdims=True)).astype(np.int8)
     pieces = {}

@@ -17,7 +17,6 @@ from examples import (
     event_camera,
     inpaint_photograph,
     learn_missing_pixels,
-    task_driven,
 )
 from examples import time_steps_and_read_outs as steps
 from examples._history import code_history
@@ -25,7 +24,7 @@ from examples._pictures import save_picture
 from examples.animate_network import HistoryPicture
 from snn import Clock
 from snn.digital import DigitalFormat
-from solvers import LassoProblem, solve, solve_active_set, solve_spiking
+from solvers import LassoProblem, solve, solve_spiking
 from solvers.methods import DigitalOneWindow
 
 pytestmark = pytest.mark.thorough
@@ -113,17 +112,6 @@ def test_signals_are_made_of_known_pixels_alone(rng):
     np.testing.assert_array_equal(other, signals)
     assert not signals[~mask].any()
     np.testing.assert_allclose((join_channels(signals) ** 2).sum(axis=1), known.mean(axis=1))
-
-
-def test_the_unrolled_gradient_converges_to_that_of_the_result():
-    training, _ = task_driven.digits()
-    atoms, few = training.signals[:12], task_driven.Data(*(part[:50] for part in training))
-    classifier = task_driven.fitted(atoms, training)
-    result = solve_active_set(LassoProblem(atoms, few.signals, task_driven.PENALTY))
-    upstream = task_driven.loss_gradient(classifier, result.codes, few.labels)
-    exact = result.vjp(upstream, undefined="leave out").dictionary
-    unrolled = task_driven.unrolled_gradient(atoms, few, classifier, 5000)
-    np.testing.assert_allclose(unrolled, exact, atol=1e-6 * np.abs(exact).max())
 
 
 def test_clocks_stop_at_floors_and_those_that_keep_charge_do_not():

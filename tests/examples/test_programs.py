@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from dictlearn import TwoPhaseLearner, mean_objective
-from examples import convolutional_coding, exact_codes, learn, photograph, task_driven
+from examples import convolutional_coding, learn
 
 pytestmark = pytest.mark.thorough
 
@@ -77,14 +77,6 @@ def events(of):
     assert max(figures[2] for figures in certified) <= 1e-3
     assert certified[1][0] < certified[2][0]
     assert abs(live[3] - certified[2][3]) < 3.0
-
-
-def nothing_below_the_optimum(of):
-    found = re.findall(r"^(active set|greedy pursuit|encoder) .* ([\d.]+) % +(\S+)$", of, re.MULTILINE)
-    assert len(found) == 1 + 2 * len(exact_codes.SIZES)
-    assert (found[0][0], float(found[0][1])) == ("active set", 0.0)
-    assert float(found[0][2]) < 1e-9
-    assert all(float(above) > 0.0 and float(gap) > 1e-6 for _, above, gap in found[1:])
 
 
 def cosines_of_gradients(of):
@@ -160,17 +152,11 @@ def few_bits(of):
 def all_certified(of):
     assert "96 of 96 codes by spikes alone are certified to 0.001" in of
     assert 25.0 < of.floats(r"reconstruction: ([\d.]+) dB")[0] < 40.0
-    objectives = [of.floats(rf"^{method} .* ([\d.]+) +[\d.e-]+$")[0] for method in photograph.COMPARED]
-    # A gap is at most tol times the objective of the zero code, here far below ten times the mean.
-    assert max(objectives) < min(objectives) * (1.0 + 10.0 * photograph.COMPARED_TOL)
 
 
 def better_at_the_task(of):
     before, after = (of.floats(rf"^{name} +([\d.]+) %")[0] for name in ("unsupervised", "task-driven"))
     assert after < 0.9 * before
-    errors = [float(e) for e in re.findall(r"iterations of FISTA.* ([\d.e+-]+)$", of, re.MULTILINE)]
-    assert len(errors) == len(task_driven.ITERATIONS)
-    assert errors[-1] < 0.1 * errors[0]
 
 
 PROGRAMS = {
@@ -185,8 +171,6 @@ PROGRAMS = {
                              ["--side 30", "--side 8", "--side 1024"]),
     "event_camera": ("--windows 3", "event_camera.png", events,
                      ["--windows 0", "--shift -1", "--threshold 0"]),
-    "exact_codes": ("--atoms 600 --signals 5", "exact_codes.png", nothing_below_the_optimum,
-                    ["--atoms 10", "--signals 0"]),
     "gradient_check": ("--samples 2000 --checked 12", "gradient_check.png", cosines_of_gradients,
                        ["--samples 0", "--checked 501"]),
     "imperfect_neurons": ("--signals 2 --duration 30 --samples 300 --seeds 1 --only leak noise",
@@ -202,8 +186,8 @@ PROGRAMS = {
                              missing_pixels, ["--samples 0"]),
     "learn_quantised": ("--samples 300 --atoms 12 --bits 4 12 --held-out 100", "quantised_learning.png",
                         few_bits, ["--bits 1", "--samples 0"]),
-    "photograph": ("--height 64 --width 96 --compared 10", "photograph.png", all_certified,
-                   ["--height 60", "--width 0", "--compared 0", "--height 4000"]),
+    "photograph": ("--height 64 --width 96", "photograph.png", all_certified,
+                   ["--height 60", "--width 0", "--height 4000"]),
     "record_runs": ("--samples 1000 --penalties 1", "", None,
                     ["--samples 10", "--penalties 0", "--penalties 26"]),
     "task_driven": ("--atoms 12 --epochs 6", "task_driven.png", better_at_the_task,
