@@ -93,7 +93,7 @@ def cosines_of_gradients(of):
 
 def knees(of):
     assert "knee, stages, in integers" in of
-    assert "noise:" in of
+    assert re.search("^noise ", of, flags=re.MULTILINE)
 
 
 def filled_in(of):
