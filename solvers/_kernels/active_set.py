@@ -28,10 +28,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import callable_in_kernels, compiled, inner, kernel_of
-from solvers._kernels.batch import CompressedRows, entries_of
-from solvers._kernels.certificate import NO_WEIGHTS, certify, new_work
-from solvers._kernels.dots import subtract
+from snn._kernels.compiling import (
+    callable_in_kernels,
+    compiled,
+    implements,
+    inner,
+    kernel_of,
+    resolved_by_record,
+)
+from solvers._kernels.certificate import NO_WEIGHTS, CompressedRows, certify, entries_of, new_work
+from solvers._kernels.dots import copy, correlate, dot, subtract
 from solvers._kernels.factor import (
     Terms,
     copy_members,
@@ -42,7 +48,6 @@ from solvers._kernels.factor import (
     solve_transposed,
     triangle_work,
 )
-from solvers._kernels.products import GramMatrix, write_products, write_residuals
 
 # Violations below this share of the largest correlation are rounding: some hundred times 1e-16.  Violations
 # and correlations are in units of the norms of their atoms, so that no unit of an atom matters.
@@ -67,6 +72,21 @@ N_REPORTED = 4
 N_FIGURES = 3
 
 
+class GramMatrix(NamedTuple):
+    """All inner products of atoms."""
+
+    gram: np.ndarray
+
+
+class WeightedAtoms(NamedTuple):
+    """Atoms whose features have weights of their own for each signal: no product serves two signals."""
+
+    array: np.ndarray  # shape (n_atoms, n_features)
+    signals: np.ndarray  # shape (n_signals, n_features)
+    weights: np.ndarray  # shape (n_signals, n_features)
+    row: np.ndarray  # work array, one entry a feature
+
+
 class Scratch(NamedTuple):
     """Work arrays of one entry an atom."""
 
@@ -75,15 +95,94 @@ class Scratch(NamedTuple):
     places: np.ndarray
     signs: np.ndarray
     excesses: np.ndarray
-    worst: np.ndarray
 
 
 @callable_in_kernels
 def new_scratch(n_atoms):
     return Scratch(
         np.empty(n_atoms), np.zeros(n_atoms, np.bool_), np.empty(n_atoms, np.int64), np.empty(n_atoms),
-        np.empty(n_atoms), np.empty(n_atoms),
+        np.empty(n_atoms),
     )  # fmt: skip
+
+
+@resolved_by_record
+def write_products(atoms, signal, atom, work, n_members):
+    """Write the inner products of an atom with the members of W, and behind them that with itself."""
+
+
+@resolved_by_record
+def write_residuals(atoms, signal, work, size, correlations, residual):
+    """Write the correlations of all atoms with the residual of x to `residual`."""
+
+
+@partial(inner, fastmath={"contract"})
+def _subtract_four(target, factors, first, second, third, fourth):
+    for i in range(target.shape[0]):
+        target[i] -= (
+            factors[0] * first[i] + factors[1] * second[i] + factors[2] * third[i] + factors[3] * fourth[i]
+        )
+
+
+@inner
+def _subtract_rows(rows, work, size, target):
+    """Subtract the rows of the atoms in S, times their values, from `target`."""
+    factors = work.residual
+    for k in range(size):
+        factors[k] = work.sign[k] * work.value[k]
+    work.n_multiply_adds[0] += size * target.shape[0]
+    whole = size - size % 4
+    # Four rows at a time, so that `target` is read and written a quarter as often.
+    for k in range(0, whole, 4):
+        _subtract_four(
+            target,
+            factors[k : k + 4],
+            rows[work.atoms[work.active[k]]],
+            rows[work.atoms[work.active[k + 1]]],
+            rows[work.atoms[work.active[k + 2]]],
+            rows[work.atoms[work.active[k + 3]]],
+        )
+    for k in range(whole, size):
+        subtract(target, factors[k], rows[work.atoms[work.active[k]]])
+
+
+@implements(write_products, GramMatrix)
+def products_from_matrix(atoms, signal, atom, work, n_members):
+    row, products = atoms.gram[atom], work.gram[n_members]
+    for k in range(n_members):
+        products[k] = row[work.atoms[k]]
+    products[n_members] = row[atom]
+
+
+@implements(write_residuals, GramMatrix)
+def residuals_from_matrix(atoms, signal, work, size, correlations, residual):
+    copy(residual, correlations)
+    _subtract_rows(atoms.gram, work, size, residual)
+
+
+@implements(write_products, WeightedAtoms)
+def products_of_atoms(atoms, signal, atom, work, n_members):
+    array, row, products = atoms.array, atoms.row, work.gram[n_members]
+    work.n_multiply_adds[0] += (n_members + 2) * row.shape[0]
+    for j in range(row.shape[0]):
+        row[j] = atoms.weights[signal, j] * array[atom, j]
+    for k in range(n_members):
+        products[k] = dot(array[work.atoms[k]], row)
+    products[n_members] = dot(array[atom], row)
+
+
+@implements(write_residuals, WeightedAtoms)
+def residuals_of_atoms(atoms, signal, work, size, correlations, residual):
+    array, row = atoms.array, atoms.row
+    if size == 0:
+        copy(residual, correlations)
+        return
+    copy(row, atoms.signals[signal])
+    _subtract_rows(array, work, size, row)
+    weights = atoms.weights[signal]
+    for j in range(row.shape[0]):
+        row[j] = weights[j] * row[j] if weights[j] > 0.0 else 0.0
+    work.n_multiply_adds[0] += (array.shape[0] + 1) * row.shape[0]
+    correlate(array, row, residual)
 
 
 @partial(inner, fastmath={"nnan", "nsz"})
@@ -97,29 +196,37 @@ def _write_excesses(residual, l1_weights, inverse_norms, positive, excesses):
 
 
 @inner
-def _violators(residual, l1_weights, inverse_norms, positive, share, tolerance, n_atoms, most, scratch):
-    """Fill `places` with up to `most` atoms that violate most, the worst first; return how many.
-
-    Violations are above `tolerance`, and above a share of the largest.
-    """
-    places, worst, excesses = scratch.places, scratch.worst, scratch.excesses[:n_atoms]
-    largest = _write_excesses(residual, l1_weights, inverse_norms, positive, excesses)
-    if largest <= tolerance:
-        return 0
-    least = max(tolerance, share * largest)
+def _list_largest(scratch, n_atoms, least, most):
+    """List up to `most` atoms in `places`, of the largest `excesses` above `least`; return how many."""
+    places, excesses = scratch.places, scratch.excesses
     count = 0
     for i in range(n_atoms):
         excess = excesses[i]
-        if excess > least and (count < most or excess > worst[most - 1]):
+        if excess > least and (count < most or excess > excesses[places[most - 1]]):
             count = min(count + 1, most)
             k = count - 1
-            while k > 0 and worst[k - 1] < excess:
-                worst[k] = worst[k - 1]
+            while k > 0 and excesses[places[k - 1]] < excess:
                 places[k] = places[k - 1]
                 k -= 1
-            worst[k] = excess
             places[k] = i
     return count
+
+
+@inner
+def _violators(residual, l1_weights, inverse_norms, positive, share, tolerance, n_atoms, most, scratch):
+    """List up to `most` atoms that violate most: above `tolerance`, and above a share of the largest."""
+    excesses = scratch.excesses[:n_atoms]
+    largest = _write_excesses(residual, l1_weights, inverse_norms, positive, excesses)
+    if largest <= tolerance:
+        return 0
+    return _list_largest(scratch, n_atoms, max(tolerance, share * largest), most)
+
+
+@inner
+def _write_signs(residual, count, scratch):
+    """Write the signs of listed atoms."""
+    for k in range(count):
+        scratch.signs[k] = math.copysign(1.0, residual[scratch.places[k]])
 
 
 @inner
@@ -227,8 +334,7 @@ def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch
         )  # fmt: skip
         if n_entering == 0:
             return size, rounds_left, True
-        for i in range(n_entering):
-            scratch.signs[i] = math.copysign(1.0, work.residual[scratch.places[i]])
+        _write_signs(work.residual, n_entering, scratch)
         entered = enter(work, size, scratch.places, scratch.signs, n_entering)
         if entered == size:
             entered, pivoted = _pivot(work, size, scratch)
@@ -265,30 +371,6 @@ def refine(work, size):
             work.value[i] = refined
 
 
-@inner
-def _largest_first(start, signal, inverse_norms, scratch):
-    """Write the atoms that a signal starts from to `places`, the largest currents first, and their signs.
-
-    Currents are compared in units of the norms; atoms of norm zero are left out.  Return how many there are.
-    """
-    count = 0
-    for entry in range(start.pointers[signal], start.pointers[signal + 1]):
-        current = start.values[entry] * inverse_norms[start.columns[entry]]
-        if current == 0.0:
-            continue
-        k = count
-        while k > 0 and abs(scratch.signs[k - 1]) < abs(current):
-            scratch.signs[k] = scratch.signs[k - 1]
-            scratch.places[k] = scratch.places[k - 1]
-            k -= 1
-        scratch.signs[k] = current
-        scratch.places[k] = start.columns[entry]
-        count += 1
-    for k in range(count):
-        scratch.signs[k] = math.copysign(1.0, scratch.signs[k])
-    return count
-
-
 @partial(inner, _nrt=True)
 def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
     """Solve for one signal; return (working set, size of S, rounds left, whether the method ended)."""
@@ -300,8 +382,16 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
     tolerance *= ROUNDING
 
     places, is_member = scratch.places, scratch.is_member
-    # The largest enter first; those that depend on them stay outside S.
-    n_members = _largest_first(start, signal, terms.inverse_norms, scratch)
+    # Of the atoms that the signal starts from, those with the largest currents in units of their norms enter
+    # first; those that depend on them stay outside S, and atoms of norm zero are left out.
+    for i in range(n_atoms):
+        scratch.excesses[i] = 0.0
+    for entry in range(start.pointers[signal], start.pointers[signal + 1]):
+        atom, current = start.columns[entry], start.values[entry]
+        scratch.residual[atom] = current
+        scratch.excesses[atom] = abs(current) * terms.inverse_norms[atom]
+    n_members = _list_largest(scratch, n_atoms, 0.0, n_atoms)
+    _write_signs(scratch.residual, n_members, scratch)
     if n_members > work.atoms.shape[0]:
         work = new_working_set(2 * n_members)
     work.n_multiply_adds[0] = 0
@@ -352,7 +442,7 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
 def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
     """Write the optimal codes of some signals.
 
-    atoms : a record of `solvers._kernels.products`.
+    atoms : `GramMatrix` or `WeightedAtoms`.
     start : `CompressedRows`, one for each signal: the atoms it starts from and their currents, ||d_i||^2 a_i
         or a multiple of it.  Signs are those of the atoms; the largest enter first.
     codes, report : a row for each of `signals`; zeros at first.

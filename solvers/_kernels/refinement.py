@@ -19,46 +19,47 @@ from snn._kernels.run_state import restart_copy
 from snn._kernels.stops import go_on, is_lost, stop_of
 from solvers._kernels.dots import minimised
 
+# Time of the first look at a stage, in synaptic time constants.
 FIRST_LOOK = 12.0
-"""Time of the first look at a stage, in synaptic time constants."""
+# Factor from the time of a look to that of the next.
 LOOK_GROWTH = 2.0
-"""Factor from the time of a look to that of the next."""
+# Rate of the busiest neuron, driven alone.
 RATE_PER_DRIVE = 0.5
-"""Rate of the busiest neuron, driven alone."""
+# Potentials at the start, in thresholds: the average of random ones.
 HEAD_START = 0.5
-"""Potentials at the start, in thresholds: the average of random ones."""
+# From the second stage on, neurons that are not driven start as far below as their drive leads in this time:
+# the simulator need not look at them.
 LAG = 4.0
-"""From the second stage on, neurons that are not driven start as far below as their drive leads in this time:
-the simulator need not look at them."""
+# After a stage that has brought the gap to this share of its value no momentum is needed.
 FAST = 0.5
-"""After a stage that has brought the gap to this share of its value no momentum is needed."""
+# The longest stage, the first and all later ones.
 FIRST_LIMIT, LIMIT = 48.0, 24.0
-"""The longest stage, the first and all later ones."""
+# After `PATIENCE` stages without a better code stages may be `LONGER` times as long, up to a limit.
 PATIENCE, LONGER, LAST_LIMIT = 12, 2.0, 4096.0
-"""After `PATIENCE` stages without a better code stages may be `LONGER` times as long, up to a limit."""
+# Offsets stay behind the code by this multiple of its Jacobi step, and by the expected moves of atoms, which
+# are not known in the first stage.
 FIRST_MARGIN, MARGIN = 2.0, 1.0
-"""Offsets stay behind the code by this multiple of its Jacobi step, and by the expected moves of atoms, which
-are not known in the first stage."""
+# A code whose gap is this multiple of the best gap is astray: the next stage starts from the best code,
+# without momentum, and if that does not help, from rest.
 ASTRAY = 8.0
-"""A code whose gap is this multiple of the best gap is astray: the next stage starts from the best code,
-without momentum, and if that does not help, from rest."""
+# After `LOST` stages without a better code, this multiple is enough.
 LOST, ASTRAY_IF_LOST = 8, 4.0
-"""After `LOST` stages without a better code, this multiple is enough."""
+# The negative neuron of an atom whose code must not be negative has an l1 weight larger by this multiple of
+# ||d_i|| ||s||, which no correlation exceeds, so that it is silent at the optimum; no spike of it is read.
 BARRED = 2.0
-"""The negative neuron of an atom whose code must not be negative has an l1 weight larger by this multiple of
-||d_i|| ||s||, which no correlation exceeds, so that it is silent at the optimum; no spike of it is read."""
+# Factor of its margin, once more after each stage without a better code.
 WIDER = 3.0
-"""Factor of its margin, once more after each stage without a better code."""
 
+# Multiply-adds of a gap for each atom, once its currents are known: one makes its correlation with the
+# residual, four are terms of sums.
 PRODUCTS_OF_GAP = 5
-"""Multiply-adds of a gap for each atom, once its currents are known: one makes its correlation with the
-residual, four are terms of sums."""
+# Multiply-adds of the rate of a neuron, read through the window.
 PRODUCTS_OF_RATE = 3
-"""Multiply-adds of the rate of a neuron, read through the window."""
 
+# Outcome of a look; new signals have not been looked at.
 NEW, GOES_ON, STAGE_ENDED, DONE = 0, 1, 2, 3
-"""Outcome of a look; new signals have not been looked at."""
 
+# The state of each signal.
 LOOK = np.dtype(
     [
         ("stop", np.float64),  # when the network is looked at next, since the stage began
@@ -78,22 +79,20 @@ LOOK = np.dtype(
     ],
     align=True,
 )
-"""The state of each signal."""
 
-
+# The rate of the busiest neuron in stages that start from a code, where all its neurons fire from the
+# beginning, and the share of its value to which the gap falls in a stage: for exact time, where spikes cost,
+# and for integers.
 FEW_SPIKES = 0.3, 0.2
-"""The rate of the busiest neuron in stages that start from a code, where all its neurons fire from the
-beginning, and the share of its value to which the gap falls in a stage: for exact time, where spikes cost,
-and for integers."""
+# For clocks of real numbers, where steps cost: an eighth fewer on patches, a quarter fewer where atoms are
+# alike.
 FEW_STEPS = 0.4, 0.15
-"""For clocks of real numbers, where steps cost: an eighth fewer on patches, a quarter fewer where atoms are
-alike."""
 
+# Codes of a stage: the part of the origin that its network does not code; the best so far; where the stage
+# started; where the one before ended; the distances by which that moved the atoms that it started with.
 OFFSET, BEST, ORIGIN, BEFORE, MOVED = range(5)
-"""Codes of a stage: the part of the origin that its network does not code; the best so far; where the stage
-started; where the one before ended; the distances by which that moved the atoms that it started with."""
+# Rows of memory.
 CODE, CURRENTS, STEPPED, STEPPED_CURRENTS = range(4)
-"""Rows of memory."""
 
 
 class Problem(NamedTuple):
@@ -101,44 +100,36 @@ class Problem(NamedTuple):
 
     correlations: np.ndarray
     l1_weights: np.ndarray
-    diagonal: np.ndarray
-    """The squared norms plus the curvatures of the penalty: the firing thresholds."""
+    diagonal: np.ndarray  # the firing thresholds: squared norms plus the curvatures of the penalty
     energies: np.ndarray
-    positive: np.ndarray
-    """True for atoms whose codes must not be negative."""
-    has_zeros: bool
-    """Whether an atom has no l1 weight."""
-    neurons: np.ndarray
-    """Of each atom the positive neuron, and the negative one, -1 where no code may be negative."""
+    positive: np.ndarray  # True for atoms whose codes must not be negative
+    has_zeros: bool  # whether an atom has no l1 weight
+    neurons: (
+        np.ndarray
+    )  # the positive neuron of each atom, and its negative one, -1 where codes have one sign
 
 
 class Looking(NamedTuple):
     """Signals, their codes, and how they are looked at: also the stops of a run (`snn._kernels.stops`)."""
 
-    form: tuple
-    """The weights of the positive neurons alone, one for each atom."""
+    form: tuple  # the weights of the positive neurons alone, one for each atom
     problem: Problem
-    rate: float
+    rate: float  # this and the next one: as `FEW_SPIKES`
     enough: float
-    """As `FEW_SPIKES`."""
     max_duration: float
     refine: bool
-    once: bool
-    """Whether copies stop after a look."""
-    looks: np.ndarray
-    """`LOOK` of each signal."""
-    codes: np.ndarray
-    """Shape (5, n_signals, n_atoms): OFFSET, BEST, ORIGIN, BEFORE, MOVED."""
+    once: bool  # whether copies stop after a look
+    looks: np.ndarray  # `LOOK` of each signal
+    codes: np.ndarray  # shape (5, n_signals, n_atoms): OFFSET, BEST, ORIGIN, BEFORE, MOVED
+    # Drives and states at the start of a stage, a row for each signal, written where a stage begins.
     soma_bias: np.ndarray
-    """Drives and states at the start of a stage, a row for each signal, written where a stage begins."""
     potential: np.ndarray
     current: np.ndarray
-    moments: np.ndarray
-    """Of the spike times since the stage began."""
-    current_per_rate: float
-    """Synaptic current at the beginning of a step, for one unit of the currents of constant rates."""
-    memory: np.ndarray
-    """Shape (4, n_atoms)."""
+    moments: np.ndarray  # of the spike times since the stage began
+    current_per_rate: (
+        float  # synaptic current as a step begins, for one unit of the currents of constant rates
+    )
+    memory: np.ndarray  # shape (4, n_atoms)
 
 
 @inner
@@ -242,26 +233,21 @@ def _read_rates(moments, time, scale, problem, offset, code):
 
 
 @inner
-def _set_offset(code, margin, moved, share, offset):
-    """Write the code, drawn towards zero by a margin and a share of what atoms moved by."""
-    for i in range(code.shape[0]):
-        left = abs(code[i]) - margin - share * moved[i]
-        offset[i] = math.copysign(left, code[i]) if left > 0.0 else 0.0
-
-
-@inner
-def _drive_of(problem, k, code, code_currents, offset, offset_currents, rate, soma_bias, current):
-    """Write the drive of a network that codes the rest of the signal, and the synaptic currents of one that
-    codes it already by ``code - offset``; return the scale, 0 if no neuron is driven.
+def _start_network(looking, k, code, code_currents, rate):
+    """Write drive and state of a network that codes the part of the signal that the offset leaves, and starts
+    as if it coded it already by ``code - offset``; return the scale, 0 if no neuron is driven.
 
     At this scale the busiest neuron starts with `rate`.
     """
-    diagonal, l1_weights = problem.diagonal, problem.l1_weights
+    problem, look = looking.problem, looking.looks[k]
+    diagonal, l1_weights, neurons = problem.diagonal, problem.l1_weights, problem.neurons
+    offset, offset_currents = looking.codes[OFFSET, k], looking.memory[STEPPED_CURRENTS]
+    soma_bias, potential, current = looking.soma_bias[k], looking.potential[k], looking.current[k]
     largest = 0.0
     for i in range(offset.shape[0]):
         left = problem.correlations[k, i] - diagonal[i] * offset[i] + offset_currents[i]
         carried = code_currents[i] - offset_currents[i]
-        neuron, negative = problem.neurons[0, i], problem.neurons[1, i]
+        neuron, negative = neurons[0, i], neurons[1, i]
         soma_bias[neuron], current[neuron] = left - l1_weights[i], carried
         largest = max(largest, (soma_bias[neuron] + carried) / diagonal[i], abs(code[i] - offset[i]))
         if negative >= 0:
@@ -271,22 +257,14 @@ def _drive_of(problem, k, code, code_currents, offset, offset_currents, rate, so
             largest = max(largest, (soma_bias[negative] - carried) / diagonal[i])
     scale = largest / rate
     if scale > 0.0:
-        for i in range(soma_bias.shape[0]):
-            soma_bias[i] /= scale
-            current[i] /= scale
+        lag = LAG if look.n_stages > 1 else 0.0
+        for sign in range(soma_bias.shape[0] // diagonal.shape[0]):
+            for i in range(diagonal.shape[0]):
+                neuron = neurons[sign, i]
+                bias, carried = soma_bias[neuron] / scale, current[neuron] / scale
+                potential[neuron] = HEAD_START * diagonal[i] + lag * min(bias + carried, 0.0)
+                soma_bias[neuron], current[neuron] = bias, carried * looking.current_per_rate
     return scale
-
-
-@inner
-def _set_potentials(problem, n_stages, soma_bias, current, potential):
-    """Write where the neurons of a stage start."""
-    lag = LAG if n_stages > 1 else 0.0
-    for i in range(problem.diagonal.shape[0]):
-        for sign in range(2):
-            neuron = problem.neurons[sign, i]
-            if neuron >= 0:
-                start = HEAD_START * problem.diagonal[i]
-                potential[neuron] = start + lag * min(soma_bias[neuron] + current[neuron], 0.0)
 
 
 @inner
@@ -320,7 +298,6 @@ def _begin_stage(looking, k):
     form, problem, look = looking.form, looking.problem, looking.looks[k]
     origin, offset, moved = looking.codes[ORIGIN, k], looking.codes[OFFSET, k], looking.codes[MOVED, k]
     currents, offset_currents = looking.memory[CURRENTS], looking.memory[STEPPED_CURRENTS]
-    soma_bias, current = looking.soma_bias[k], looking.current[k]
     look.n_multiply_adds += _caused_currents(form, origin, currents)[1]
     step = 0.0
     n_used = 0
@@ -338,27 +315,21 @@ def _begin_stage(looking, k):
     # From rest, nothing but a larger margin makes another stage of it.
     if not is_carried:
         margin *= WIDER**look.n_failed
-    _set_offset(origin, margin, moved, share, offset)
+    # The code, drawn towards zero by the margin and a share of what atoms moved by.
+    for i in range(origin.shape[0]):
+        left = abs(origin[i]) - margin - share * moved[i]
+        offset[i] = math.copysign(left, origin[i]) if left > 0.0 else 0.0
     look.n_multiply_adds += _caused_currents(form, offset, offset_currents)[1] + origin.shape[0]
     rate = looking.rate if n_used > 0 else RATE_PER_DRIVE
     look.scale = 0.0
     if not is_carried:
-        look.scale = _drive_of(
-            problem, k, offset, offset_currents, offset, offset_currents, rate, soma_bias, current
-        )
+        look.scale = _start_network(looking, k, offset, offset_currents, rate)
     if look.scale > 0.0:
         for i in range(origin.shape[0]):
             origin[i] = offset[i]
     else:
-        look.scale = _drive_of(
-            problem, k, origin, currents, offset, offset_currents, rate, soma_bias, current
-        )
-    if not look.scale > 0.0:
-        return False
-    _set_potentials(problem, look.n_stages, soma_bias, current, looking.potential[k])
-    for i in range(current.shape[0]):
-        current[i] *= looking.current_per_rate
-    return True
+        look.scale = _start_network(looking, k, origin, currents, rate)
+    return look.scale > 0.0
 
 
 @inner
@@ -428,13 +399,9 @@ def look_at_one(looking, k):
 
 @uncounted
 def look_at(looking, signals):
-    """Look at the networks of some signals, each at its time `stop`, and say how to go on; begin new ones."""
+    """Look at the networks of some signals, each at its time `stop`, and say how to go on."""
     for position in range(signals.shape[0]):
-        k = signals[position]
-        if looking.looks[k].status == NEW:
-            begin(looking, k)
-        else:
-            look_at_one(looking, k)
+        look_at_one(looking, signals[position])
 
 
 @implements(stop_of, Looking)

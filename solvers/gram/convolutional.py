@@ -2,7 +2,7 @@
 
 For supports of many thousands, whose Gram matrix G is sparse.  Rounds lead to the optimum:
 
-1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.grid_descent`): over
+1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.convolution`): over
     all coefficients, then some over those that are not zero.  Atoms enter and leave the support S by the
     hundred, wherever they are.
 2.  A damped step to the solution of the optimality equations on S::
@@ -38,13 +38,10 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers._kernels import grid_descent, sparse_gram
-from solvers._kernels.active_set import ROUNDING
-from solvers._kernels.batch import CompressedRows
+from solvers._kernels.active_set import ROUNDING, GramMatrix
+from solvers._kernels.certificate import CompressedRows
+from solvers._kernels.convolution import GramPart, GridProblem, KernelGrid, fill_entries, multiply, sweep
 from solvers._kernels.factor import Terms
-from solvers._kernels.grid_descent import GridProblem, KernelGrid
-from solvers._kernels.products import GramMatrix
-from solvers._kernels.sparse_gram import GramPart
 from solvers.gram.nested_dissection import Factor
 from solvers.gram.working_set import codes_by_kernel, count_corrections, entries_at
 from solvers.problem.atoms import inverse_norms
@@ -53,7 +50,6 @@ from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, Codes, as_sparse, drive_work, joined, rows_of
 
 # All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.
-# Where the progress bar is full: correlations exceed no penalty by more than this share of it.
 # Most rounds for one signal.  Photographs take a dozen, nearly dependent kernels forty.
 MOST_ROUNDS = 200
 # Of so many sweeps the first is over all coefficients, the others over those that are not zero, and only
@@ -110,14 +106,21 @@ def optimal_codes(
 
 def gram_part(dictionary: ConvolutionalAtoms, atoms: np.ndarray, curvatures: np.ndarray) -> GramPart:
     """Return the part of the Gram matrix of some atoms, plus their curvatures on its diagonal."""
-    stencil = dictionary.stencil
+    stencil, (n_rows, n_columns) = dictionary.stencil, dictionary.grid_shape
+    reach_rows, reach_columns = stencil.shape[1] // 2, stencil.shape[2] // 2
     first = np.searchsorted(atoms, dictionary.n_kernels * np.arange(dictionary.n_positions + 1))
-    pointers = np.empty(len(atoms) + 1, dtype=np.int64)
-    reach = (stencil.shape[1] // 2, stencil.shape[2] // 2)
-    part = GramPart(first, *dictionary.grid_shape, *reach, pointers, np.empty(0))
-    sparse_gram.count_entries(part)
-    part = part._replace(values=np.empty(pointers[-1]))
-    sparse_gram.fill_entries(part, atoms % dictionary.n_kernels, stencil, curvatures)
+    # The members in reach of each position: in each row of the grid, and in all.
+    rows, columns = np.arange(n_rows), np.arange(n_columns)
+    starts = n_columns * rows[:, np.newaxis]
+    in_row = first[starts + np.minimum(columns + reach_columns + 1, n_columns)]
+    in_row -= first[starts + np.maximum(columns - reach_columns, 0)]
+    above = np.zeros((n_rows + 1, n_columns), dtype=np.int64)
+    np.cumsum(in_row, axis=0, out=above[1:])
+    in_reach = above[np.minimum(rows + reach_rows + 1, n_rows)] - above[np.maximum(rows - reach_rows, 0)]
+    pointers = np.zeros(len(first), dtype=np.int64)
+    np.cumsum(np.diff(first) * in_reach.ravel(), out=pointers[1:])
+    part = GramPart(first, n_rows, n_columns, reach_rows, reach_columns, pointers, np.empty(pointers[-1]))
+    fill_entries(part, atoms % dictionary.n_kernels, stencil, curvatures)
     return part
 
 
@@ -249,7 +252,7 @@ class ActiveSetSearch:
         for _ in range(n_cycles):
             n_changes = 0
             for k in range(CYCLE):
-                n_changes += grid_descent.sweep(
+                n_changes += sweep(
                     self._grid, self._terms, k > 0, self._least_drift if k > 0 else 0.0, self._backwards,
                     self.code, self.image, drift,
                 )  # fmt: skip
@@ -386,7 +389,7 @@ def _refined(
     n_products = 0
     for refinement in range(MOST_REFINEMENTS):
         refined = moved + factor.solve(left)
-        sparse_gram.multiply(part, refined, product)
+        multiply(part, refined, product)
         n_products += len(part.values)
         refined_left = defect - product
         refined_largest = np.max(np.abs(refined_left) / tolerance, initial=0.0)

@@ -21,10 +21,10 @@ from snn.base import checks
 from snn.base.describe import memory
 from snn.base.value import Value, cached_property
 from snn.weights.protocol import Weights
-from solvers._kernels.batch import CompressedRows
+from solvers._kernels.active_set import GramMatrix, WeightedAtoms
+from solvers._kernels.certificate import CompressedRows
 from solvers._kernels.factor import Terms
-from solvers._kernels.products import GramMatrix, WeightedAtoms
-from solvers.gram import convolutional, products
+from solvers.gram import convolutional, working_set
 from solvers.gram.working_set import ROUNDS_PER_ATOM, codes_by_kernel
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.convolution import ConvolutionalAtoms
@@ -155,7 +155,9 @@ class GramOnDemand(Gram):
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> Codes:
         """Return codes signal by signal."""
-        return products.codes_of_few(problem, signals, start, max_rounds or ROUNDS_PER_ATOM * problem.n_atoms)
+        return working_set.codes_of_few(
+            problem, signals, start, max_rounds or ROUNDS_PER_ATOM * problem.n_atoms
+        )
 
 
 class SharedProducts(GramOnDemand):
@@ -209,13 +211,13 @@ class SharedProducts(GramOnDemand):
     ) -> Codes:
         """Return codes of signals that share products."""
         max_rounds = max_rounds or ROUNDS_PER_ATOM * problem.n_atoms
-        return products.codes_of_many(problem, self._unit_atoms, signals, start, max_rounds)
+        return working_set.codes_of_many(problem, self._unit_atoms, signals, start, max_rounds)
 
     def batches(self, problem: LassoProblem, n_workers: int) -> list[slice]:
         """Return which signals share products: as many as pay, and memory holds."""
         most = SHARING if self._unit_atoms.is_kept else SHARING_CONVERTED
         share = problem.memory_limit // (8 * n_workers)
-        size = min(most, share // products.bytes_per_signal(problem.n_features))
+        size = min(most, share // working_set.bytes_per_signal(problem.n_features))
         if n_workers > 1:
             size = min(size, -(-problem.n_signals // n_workers))
         size = max(size, LEAST_SHARING)

@@ -16,69 +16,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers._kernels import sparse_gram
-from solvers._kernels.sparse_gram import GramPart
+from solvers._kernels.convolution import GramPart, add_entries, add_remainder, members_at
 from solvers.workers.blas import load_scipy_linalg
 
 # A rectangle with fewer members than this is not divided: `python -m tests.benchmarks convolution`.
 LEAST_MEMBERS = 64
 
 
-class Region(NamedTuple):
-    """A rectangle of positions, and how it is divided."""
-
-    own: np.ndarray
-    """Positions eliminated here: the strip, or all."""
-    border: np.ndarray
-    """Positions around it that kernels reach, which are eliminated later."""
-    n_divided: int
-    """Regions before this one that are its sides: two, or none."""
-
-
-def divide(grid_shape: tuple[int, int], reach: tuple[int, int], n_least: float) -> list[Region]:
-    """Return the regions of a grid, sides before what divides them."""
-    n_rows, n_columns = grid_shape
-    reach_rows, reach_columns = reach
-    numbers = np.arange(n_rows * n_columns).reshape(grid_shape)
-    regions = []
-
-    def visit(top: int, bottom: int, left: int, right: int) -> None:
-        rows, columns = bottom - top, right - left
-        is_tall = rows * max(reach_columns, 1) >= columns * max(reach_rows, 1)
-        strip = reach_rows if is_tall else reach_columns
-        is_divided = rows * columns > max(n_least, 1) and (rows if is_tall else columns) > 2 * strip
-        own = numbers[top:bottom, left:right]
-        if is_divided and is_tall:
-            middle = (top + bottom - strip) // 2
-            visit(top, middle, left, right)
-            visit(middle + strip, bottom, left, right)
-            own = numbers[middle : middle + strip, left:right]
-        elif is_divided:
-            middle = (left + right - strip) // 2
-            visit(top, bottom, left, middle)
-            visit(top, bottom, middle + strip, right)
-            own = numbers[top:bottom, middle : middle + strip]
-        above, below = max(top - reach_rows, 0), min(bottom + reach_rows, n_rows)
-        before, behind = max(left - reach_columns, 0), min(right + reach_columns, n_columns)
-        border = np.concatenate(
-            [
-                numbers[above:top, before:behind].ravel(),
-                numbers[top:bottom, before:left].ravel(),
-                numbers[top:bottom, right:behind].ravel(),
-                numbers[bottom:below, before:behind].ravel(),
-            ]
-        )
-        regions.append(Region(np.ascontiguousarray(own).ravel(), border, 2 * is_divided))
-
-    visit(0, n_rows, 0, n_columns)
-    return regions
-
-
 class _Front(NamedTuple):
-    """The rows of the factor of one region."""
+    """The rows of the factor of one rectangle, or of the strip that divides it."""
 
-    own: np.ndarray  # members
-    border: np.ndarray  # members
+    own: np.ndarray  # members eliminated here
+    border: np.ndarray  # members around the rectangle that kernels reach, which are eliminated later
     triangle: np.ndarray  # the factor of own x own, lower
     below: np.ndarray  # that of border x own
 
@@ -88,35 +37,66 @@ class Factor:
 
     def __init__(self, part: GramPart, diagonal: np.ndarray, damping: float) -> None:
         load_scipy_linalg()
+        self._part, self._diagonal, self._damping = part, diagonal, damping
+        n_positions, n_members = part.n_rows * part.n_columns, len(diagonal)
+        # Rectangles of more positions are divided.
+        self._most_positions = max(LEAST_MEMBERS * n_positions / max(n_members, 1), 1)
+        self._positions = np.arange(n_positions).reshape(part.n_rows, part.n_columns)
+        self._is_eliminated = np.zeros(n_positions, dtype=np.bool_)
+        self._place = np.full(n_members, -1)
+        self._fronts: list[_Front] = []
+        self.n_multiply_adds = 0  # of the factorisation, and of all solutions so far
+        self._eliminate(0, part.n_rows, 0, part.n_columns)
+
+    def _eliminate(self, top: int, bottom: int, left: int, right: int) -> tuple[np.ndarray, np.ndarray]:
+        """Eliminate a rectangle of positions; return what it leaves for its border, and the members there."""
         from scipy.linalg.blas import dsyrk, dtrsm
         from scipy.linalg.lapack import dpotrf
 
-        self._fronts: list[_Front] = []
-        self.n_multiply_adds = 0  # of the factorisation, and of all solutions so far
-        place = np.full(len(diagonal), -1)
+        part, place, positions = self._part, self._place, self._positions
+        rows, columns = bottom - top, right - left
+        is_tall = rows * max(part.reach_columns, 1) >= columns * max(part.reach_rows, 1)
+        side, strip = (rows, part.reach_rows) if is_tall else (columns, part.reach_columns)
+        chosen = positions[top:bottom, left:right]
         remainders: list[tuple[np.ndarray, np.ndarray]] = []
-        for region in regions_of(part):
-            own, border = (
-                sparse_gram.members_at(part.first, positions) for positions in (region.own, region.border)
-            )
-            triangle = np.zeros((len(own), len(own)), order="F")
-            below = np.zeros((len(border), len(own)), order="F")
-            rest = np.zeros((len(border), len(border)), order="F")
-            place[own], place[border] = np.arange(len(own)), np.arange(len(own), len(own) + len(border))
-            sparse_gram.add_entries(part, region.own, damping, diagonal, place, triangle, below)
-            for _ in range(region.n_divided):
-                sparse_gram.add_remainder(*remainders.pop(), place, triangle, below, rest)
-            place[own] = place[border] = -1
-            if len(own):
-                self.n_multiply_adds += _front_work(len(own), len(border))
-                triangle, failed = dpotrf(triangle, lower=1, clean=0, overwrite_a=1)
-                if failed:
-                    raise np.linalg.LinAlgError("the matrix is not positive definite")
-                if len(border):
-                    below = dtrsm(1.0, triangle, below, side=1, lower=1, trans_a=1, overwrite_b=1)
-                    rest = dsyrk(-1.0, below, beta=1.0, c=rest, lower=1, overwrite_c=1)
-                self._fronts.append(_Front(own, border, triangle, below))
-            remainders.append((rest, border))
+        if rows * columns > self._most_positions and side > 2 * strip:
+            begin = (top if is_tall else left) + (side - strip) // 2
+            end = begin + strip
+            if is_tall:
+                chosen = positions[begin:end, left:right]
+                sides = (top, begin, left, right), (end, bottom, left, right)
+            else:
+                chosen = positions[top:bottom, begin:end]
+                sides = (top, bottom, left, begin), (top, bottom, end, right)
+            remainders = [self._eliminate(*rectangle) for rectangle in sides]
+        chosen = np.ascontiguousarray(chosen).ravel()
+        self._is_eliminated[chosen] = True
+        reached_rows = slice(max(top - part.reach_rows, 0), bottom + part.reach_rows)
+        reached_columns = slice(max(left - part.reach_columns, 0), right + part.reach_columns)
+        reached = positions[reached_rows, reached_columns].ravel()
+        own = members_at(part.first, chosen)
+        border = members_at(part.first, reached[~self._is_eliminated[reached]])
+        triangle = np.zeros((len(own), len(own)), order="F")
+        below = np.zeros((len(border), len(own)), order="F")
+        rest = np.zeros((len(border), len(border)), order="F")
+        place[own], place[border] = np.arange(len(own)), np.arange(len(own), len(own) + len(border))
+        add_entries(part, chosen, self._damping, self._diagonal, place, triangle, below)
+        for remainder, members in remainders:
+            add_remainder(remainder, members, place, triangle, below, rest)
+        place[own] = place[border] = -1
+        if len(own):
+            n_own, n_border = len(own), len(border)
+            # The triangle, the rows below it, and what they leave.
+            self.n_multiply_adds += n_own * (n_own + 1) * (n_own + 2) // 6
+            self.n_multiply_adds += n_border * n_own * (n_own + n_border + 2) // 2
+            triangle, failed = dpotrf(triangle, lower=1, clean=0, overwrite_a=1)
+            if failed:
+                raise np.linalg.LinAlgError("the matrix is not positive definite")
+            if n_border:
+                below = dtrsm(1.0, triangle, below, side=1, lower=1, trans_a=1, overwrite_b=1)
+                rest = dsyrk(-1.0, below, beta=1.0, c=rest, lower=1, overwrite_c=1)
+            self._fronts.append(_Front(own, border, triangle, below))
+        return rest, border
 
     def solve(self, aim: np.ndarray) -> np.ndarray:
         """Return the solution of the equations."""
@@ -138,21 +118,3 @@ class Factor:
                 values = values - dgemv(1.0, front.below, solution[front.border], trans=1)
             solution[front.own] = dtrsv(front.triangle, values, lower=1, trans=1)
         return solution
-
-
-def _front_work(n_own: int, n_border: int) -> int:
-    """Return the multiply-adds of one front: its triangle, the rows below it, and what they leave."""
-    triangle = n_own * (n_own + 1) * (n_own + 2) // 6
-    below = n_border * n_own * (n_own + 1) // 2
-    return triangle + below + n_own * n_border * (n_border + 1) // 2
-
-
-def regions_of(part: GramPart) -> list[Region]:
-    """Return how the grid of a part is divided: down to `LEAST_MEMBERS` of evenly spread members."""
-    n_positions = len(part.first) - 1
-    n_members = max(len(part.pointers) - 1, 1)
-    return divide(
-        (part.n_rows, part.n_columns),
-        (part.reach_rows, part.reach_columns),
-        LEAST_MEMBERS * n_positions / n_members,
-    )

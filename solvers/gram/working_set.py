@@ -4,9 +4,20 @@
 
 1.  `solvers._kernels.active_set` solves the problem of the members of the working set W, with the Gram matrix
     of these few.  It goes on from where it was when W was smaller, with the same factor.
-2.  The residual r = s - a D of that code is computed from the atoms.  It says which atoms outside W violate
-    their conditions, |d_i.r| > lambda_i: `solvers.gram.products` has two ways to find them.
+2.  The residual r = s - a D of that code is computed from the atoms.  Correlations with it say which atoms
+    outside W violate their conditions, |d_i.r| > lambda_i.
 3.  The worst violators join W.  Where there is none, the code is optimal.
+
+Few signals are solved one by one, and read all atoms in each round.
+
+Many signals share one product of matrices a round: of the residuals of all signals that are not done
+with the dictionary, in single precision (`solvers.problem.screening`).  It lists, for each signal, the atoms
+that its residual pulls most, and bounds what it pulls all others.  Correlations of listed atoms are computed
+in double precision, and violators join, until none of them violates its condition.  Then the signal takes
+part in the next product, until no atom violates its condition.  After two products, a product also gives
+certificates (`solvers.certificate.compiled.certify_and_list`).  Before that, the equations of the support
+are solved once more with its atoms in order, so that the bits of a code depend on its support alone, and
+not on the other signals.
 """
 
 from __future__ import annotations
@@ -22,6 +33,9 @@ from solvers._kernels.active_set import (
     N_MULTIPLY_ADDS,
     N_REPORTED,
     N_ROUNDS,
+    ROUNDING,
+    GramMatrix,
+    WeightedAtoms,
     copy_members_kernel,
     enter_kernel,
     new_scratch,
@@ -29,12 +43,14 @@ from solvers._kernels.active_set import (
     solve_active_sets,
     solve_within_kernel,
 )
-from solvers._kernels.batch import CompressedRows
+from solvers._kernels.certificate import CompressedRows
 from solvers._kernels.factor import Terms, new_working_set
-from solvers._kernels.products import GramMatrix, WeightedAtoms
+from solvers.certificate.compiled import certify_and_list
 from solvers.certificate.optimality import Optimality
 from solvers.problem.atoms import inverse_norms
-from solvers.problem.lasso import LassoProblem
+from solvers.problem.lasso import LassoProblem, with_shared_mask
+from solvers.problem.matrix import VALUES_PER_BLOCK, UnitAtoms
+from solvers.problem.screening import Largest, largest_ratios, norms_of
 from solvers.results.codes import GRAM, METHOD, Codes, as_sparse
 
 # Signals times atoms in one call of a kernel: some milliseconds, so that Ctrl-C is quick.
@@ -42,6 +58,15 @@ VALUES_PER_CALL = 100_000
 # Most rounds for one signal, a multiple of the number of atoms.  It is never reached unless rounding errors
 # make a support come back.
 ROUNDS_PER_ATOM = 10
+# Violators that join W together, at least.
+LEAST_JOINING = 60
+# Members that there is room for at first.  Memory that is never touched costs nothing, and to move it later
+# costs as much as to read the atoms.
+CAPACITY = 600
+# Atoms listed for each signal beside its support.  Measured by `python -m tests.benchmarks 65,536`.
+LISTED = 128
+# Products before the first that serves certificates, too: codes move far until then.
+PLAIN = 2
 
 
 def codes_by_kernel(
@@ -126,15 +151,15 @@ class Members:
 
 
 class Search:
-    """The method for one signal."""
+    """The method for one signal; of many signals, each has W for as long as its violators are listed."""
 
-    def __init__(self, members: Members, number: int, tolerance: float, max_rounds: int) -> None:
+    def __init__(self, members: Members, number: int, max_rounds: int) -> None:
         self.members = members
-        self._tolerance = tolerance
         self._rounds_left = self._max_rounds = max_rounds
         roots = members.root_weights
         self._roots = roots if roots is None or roots.ndim == 1 else roots[number]
         self.signal = self.weighted(members.signals[number])
+        self._tolerance = ROUNDING * float(norms_of(self.signal[np.newaxis])[0])
         # The support and its values, and what they leave of the signal.
         self.atoms, self.code = np.empty(0, dtype=np.int64), np.empty(0)
         self.residual, self.objective = self.signal, np.inf
@@ -142,7 +167,9 @@ class Search:
         self.n_members = self._size = 0
         self._is_at_start = False
         self.n_multiply_adds = self.n_gram_multiply_adds = 0
-        self.ended = False  # True if no atom violates its condition by more than rounding
+        self.n_listed = LISTED  # atoms that the next product has to list beside the support
+        # Whether no atom violates its condition by more than rounding; zeros have a code of zeros.
+        self.is_done = self.ended = self._tolerance == 0.0
 
     @property
     def n_rounds(self) -> int:
@@ -215,17 +242,59 @@ class Search:
         self.n_multiply_adds += int(work.n_multiply_adds[0]) + self.code.size * len(self.signal)
         work.n_multiply_adds[0] = 0
 
-    def violators(self, atoms: np.ndarray, correlations: np.ndarray, least: int) -> np.ndarray:
+    def violators(self, atoms: np.ndarray | slice, correlations: np.ndarray) -> np.ndarray:
         """Return the places of the atoms that violate most, given their correlations with the residual."""
-        # As many as S has atoms, or `least`.
-        penalty = self.members.problem.penalty.at(atoms)
-        excess = penalty.reach(correlations) - penalty.l1
+        problem = self.members.problem
+        excess = np.where(problem.positive[atoms], correlations, np.abs(correlations))
+        excess -= problem.l1_weights[atoms]
         excess *= self.members.inverse_norms[atoms]
-        violators = np.flatnonzero(excess > self._tolerance)
-        n_joining = max(least, len(self.atoms))
-        if len(violators) > n_joining:
-            violators = np.sort(violators[np.argpartition(excess[violators], -n_joining)[-n_joining:]])
-        return violators
+        places = np.flatnonzero(excess > self._tolerance)
+        # As many as S has atoms, or `LEAST_JOINING`.
+        n_joining = max(LEAST_JOINING, len(self.atoms))
+        if len(places) > n_joining:
+            places = np.sort(places[np.argpartition(excess[places], -n_joining)[-n_joining:]])
+        return places
+
+    def advance(self, largest: Largest, k: int) -> bool:
+        """Go on with the atoms that the residual pulls most; return True if there was nothing left to do."""
+        members = self.members
+        self.n_multiply_adds += members.problem.atoms.array.size
+        error = largest.errors[k]
+        listed, bounds = largest.atoms[k, : largest.counts[k]], largest.ratios[k, : largest.counts[k]] + error
+        outside = np.flatnonzero(~members.among(listed, self.atoms))
+        outside = outside[np.argsort(-bounds[outside])]
+        listed, n_suspects = listed[outside], np.count_nonzero(bounds[outside] >= 1.0)
+        joining = self._violating(listed[:n_suspects], self.rows_of(listed[:n_suspects]))
+        if not len(joining):
+            # If others may violate their conditions, more come close to them than the product can tell apart.
+            self.is_done = self.ended = bool(largest.others[k] + error < 1.0)
+            self.n_listed *= 4
+            return self.is_done
+        rows = self.rows_of(listed)
+        self.begin(self.atoms, np.sign(self.code))
+        while len(joining):
+            self.join(listed[joining], rows[joining])
+            objective, solved = self.objective, self.solve()
+            if not solved or not self.objective < objective:
+                # The rest is rounding.
+                self.is_done, self.ended = True, solved
+                break
+            joining = self._violating(listed, rows)
+        return False
+
+    def settle(self) -> None:
+        """Solve the equations of the support once more, with its atoms in order."""
+        if len(self.atoms):
+            order = np.argsort(self.atoms)
+            self.begin(self.atoms[order], np.sign(self.code[order]))
+            self.refine(self.solve())
+
+    def _violating(self, atoms: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return the places of the listed atoms outside of the support that violate most."""
+        self.n_multiply_adds += rows.size
+        correlations = rows @ self.residual
+        correlations[self.members.among(atoms, self.atoms)] = 0.0
+        return self.violators(atoms, correlations)
 
 
 def codes_of(searches: Sequence[Search]) -> sparse.csr_array:
@@ -252,3 +321,75 @@ def results_of(searches: Sequence[Search], optimality: Optimality | None = None)
     work = {METHOD: n_multiply_adds, GRAM: n_gram_multiply_adds}
     info = {"n_corrections": corrections, "stopped": np.array([one.ended for one in searches])}
     return Codes(codes_of(searches), n_rounds, optimality, work, info)
+
+
+def codes_of_few(problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int) -> Codes:
+    """Return the optimal codes of some signals, one by one."""
+    searches = []
+    for signal in signals:
+        single = problem if problem.n_signals == 1 else problem.subset([signal])
+        single = (with_shared_mask(single) if single.has_own_weights else single).ordinary()
+        matrix = single.atoms.matrix
+        search = Search(Members(single, min(problem.n_atoms, CAPACITY)), 0, max_rounds)
+        searches.append(search)
+        search.ended = search.start(start, signal)
+        correlations = single.correlations[0]
+        while search.ended:
+            if search.n_members:
+                correlations = matrix @ search.residual
+                search.n_multiply_adds += matrix.size
+                correlations[search.members.work.atoms[: search.n_members]] = 0.0
+            joining = search.violators(slice(None), correlations)
+            if not len(joining):
+                break
+            search.join(joining, search.rows_of(joining))
+            search.ended = search.solve()
+        search.refine(search.ended)
+    return results_of(searches)
+
+
+def bytes_per_signal(n_features: int) -> int:
+    """Return what a signal takes while it is solved, at most: residuals, products and lists."""
+    return 8 * (8 * n_features + 8 * LISTED) + 4 * VALUES_PER_BLOCK // n_features
+
+
+def codes_of_many(
+    problem: LassoProblem, unit_atoms: UnitAtoms, signals: np.ndarray, start: CompressedRows, max_rounds: int
+) -> Codes:
+    """Return the optimal codes of some signals, which share products."""
+    members = Members(problem, CAPACITY)
+    searches = []
+    for signal in signals:
+        searches.append(Search(members, signal, max_rounds))
+        searches[-1].start(start, signal)
+    factors = problem.atoms.norms / problem.l1_weights
+    figures = {name: np.empty(len(searches)) for name in ("objective", "duality_gap", "kkt_violation")}
+    n_plain = PLAIN if not len(start.values) else 1
+    pending = np.arange(len(searches))
+    while len(pending):
+        moving = [searches[place] for place in pending if not searches[place].is_done]
+        if moving and n_plain:
+            n_plain -= 1
+            pulls = np.stack([search.weighted(search.residual) for search in moving])
+            n_listed = max(len(search.atoms) + search.n_listed for search in moving)
+            largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.positive)
+            for k, search in enumerate(moving):
+                search.advance(largest, k)
+            continue
+        for place in pending:
+            searches[place].settle()
+        which = signals[pending]
+        part = problem if len(which) == problem.n_signals else problem.subset(which)
+        n_listed = max(searches[place].n_listed for place in pending)
+        codes = codes_of([searches[place] for place in pending])
+        optimality, largest = certify_and_list(part, codes, n_listed)
+        left = []
+        for k, place in enumerate(pending):
+            search = searches[place]
+            if not search.is_done and not search.advance(largest, k):
+                left.append(place)
+                continue
+            for name, values in figures.items():
+                values[place] = getattr(optimality, name)[k]
+        pending = np.array(left, dtype=np.int64)
+    return results_of(searches, Optimality(**figures))

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
-from solvers._kernels.batch import CompressedRows
+from solvers._kernels.certificate import CompressedRows
 from solvers.gram.gram import (
     ATOMS_PER_SIGNAL,
     Gram,

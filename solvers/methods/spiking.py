@@ -15,7 +15,7 @@ from snn.base import checks
 from snn.digital import DigitalFormat
 from snn.record.spikes import smooth_rate_of_moments
 from snn.run.time import Clock, Exact, Time, is_digital, require_time
-from solvers._kernels.batch import read_and_certify
+from solvers._kernels.certificate import read_and_certify
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.methods.method import ONLY, Method
 from solvers.problem.lasso import LassoProblem

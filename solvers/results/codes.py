@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers._kernels.batch import CompressedRows, nonzero_entries
+from solvers._kernels.certificate import CompressedRows, nonzero_entries
 from solvers.certificate.compiled import certify, optimality_of
 from solvers.certificate.optimality import Optimality
 from solvers.problem.lasso import LassoProblem

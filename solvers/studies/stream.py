@@ -11,7 +11,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import Described, number
-from solvers._kernels.batch import CompressedRows
+from solvers._kernels.certificate import CompressedRows
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.penalty import ElasticNet

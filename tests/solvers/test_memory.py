@@ -19,7 +19,7 @@ from solvers import (
 from solvers._kernels.largest import list_largest
 from solvers.certificate import compiled
 from solvers.certificate.optimality import measure
-from solvers.gram import products
+from solvers.gram import working_set
 from solvers.problem import matrix, screening
 from solvers.problem.lasso import zero_code_multiples
 from solvers.problem.matrix import UnitAtoms
@@ -38,7 +38,7 @@ FIGURES = ("objective", "duality_gap", "kkt_violation")
 def screened_certificates(monkeypatch):
     """As if every dictionary were large, and working sets soon outgrow their room."""
     monkeypatch.setattr(compiled, "LEAST_SCREENED", 0)
-    monkeypatch.setattr(products, "CAPACITY_OF_MANY", 3)
+    monkeypatch.setattr(working_set, "CAPACITY", 3)
 
 
 def limited(*arguments, **options):

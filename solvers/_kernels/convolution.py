@@ -1,0 +1,274 @@
+"""Kernels of the active-set method for convolutional dictionaries: sweeps, and a part of the Gram matrix.
+
+A sweep is coordinate descent in the image; it stores no entry of a Gram matrix.  A code has a row for each
+position of the grid and a column for each kernel.  `image` is what the code leaves of the signal.  At a
+position the pixels under the kernels are copied out, the coefficients there are minimised over, one after the
+other, and the pixels are put back.
+
+A part of the Gram matrix is that of some atoms, the members, in their order; members first[p] up to
+first[p + 1] are at position p of the grid.  A column, which is also a row, has an entry for each member at a
+position whose kernels overlap.  Members at neighbouring positions in a row of the grid follow each other, so
+a column consists of one run of members for each row of the grid in reach.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels.compiling import compiled, inlined, inner, uncounted
+from solvers._kernels.dots import dot, minimised, subtract
+
+# How often a sweep goes through the coefficients of a position, at most, before it moves on.
+PASSES = 2
+
+
+class KernelGrid(NamedTuple):
+    """The kernels and their grid, with work arrays."""
+
+    n_rows: int
+    n_columns: int
+    reach_rows: int  # in which kernels overlap
+    reach_columns: int
+    row_stride: int
+    column_stride: int
+    height: int
+    width: int
+    kernels: np.ndarray  # shape (n_kernels, height * width)
+    norms: np.ndarray  # shape (n_kernels,)
+    pixels: np.ndarray  # their transpose
+    gram: np.ndarray  # shape (n_kernels, n_kernels): inner products at one position
+    patch: np.ndarray  # shape (height * width,), a work array
+    correlations: np.ndarray  # shape (n_kernels,), a work array
+    n_multiply_adds: np.ndarray  # one entry: so far
+
+
+class GridProblem(NamedTuple):
+    """What is minimised besides the image, a row for each position."""
+
+    l1_weights: np.ndarray
+    diagonal: np.ndarray  # ||d_i||^2 plus the curvature of the penalty
+    positive: np.ndarray  # True for coefficients that must not be negative
+
+
+class GramPart(NamedTuple):
+    """A part of the Gram matrix, the curvatures of the penalty on its diagonal, as compressed columns."""
+
+    first: np.ndarray  # shape (n_positions + 1,)
+    n_rows: int  # of the grid
+    n_columns: int
+    reach_rows: int  # in which kernels overlap
+    reach_columns: int
+    pointers: np.ndarray  # shape (n_positions + 1,): where the columns of the members at a position begin
+    values: np.ndarray
+
+
+@inlined
+def _in_reach(place, reach, length):
+    """Return the places from ... to along a side of the grid whose kernels overlap with those at a place."""
+    return max(place - reach, 0), min(place + reach + 1, length)
+
+
+@partial(inner, fastmath={"contract"})
+def _correlate(pixels, patch, correlations):
+    for k in range(correlations.shape[0]):
+        correlations[k] = 0.0
+    for i in range(patch.shape[0]):
+        for k in range(correlations.shape[0]):
+            correlations[k] += patch[i] * pixels[i, k]
+
+
+@inner
+def _take(grid, position, image):
+    top = grid.row_stride * (position // grid.n_columns)
+    left = grid.column_stride * (position % grid.n_columns)
+    for i in range(grid.height):
+        for j in range(grid.width):
+            grid.patch[i * grid.width + j] = image[top + i, left + j]
+
+
+@inner
+def _put(grid, position, image):
+    top = grid.row_stride * (position // grid.n_columns)
+    left = grid.column_stride * (position % grid.n_columns)
+    for i in range(grid.height):
+        for j in range(grid.width):
+            image[top + i, left + j] = grid.patch[i * grid.width + j]
+
+
+@inner
+def _add_drift(grid, position, amount, drift):
+    """Add what a position moved by to the drift of all positions in reach."""
+    top, bottom = _in_reach(position // grid.n_columns, grid.reach_rows, grid.n_rows)
+    left, right = _in_reach(position % grid.n_columns, grid.reach_columns, grid.n_columns)
+    for i in range(top, bottom):
+        for j in range(i * grid.n_columns + left, i * grid.n_columns + right):
+            drift[j] += amount
+
+
+@uncounted
+def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift):
+    """Minimise over coefficients, position by position; return how many entered or left the support.
+
+    on_support : whether only coefficients that are not zero are minimised over.
+    drift : bounds how far the correlations at each position, of kernels of norm one, have moved since it was
+        visited; where that is less than `least_drift`, it is passed over.
+    """
+    n_positions, n_kernels = code.shape
+    correlations = grid.correlations
+    n_pixels = grid.patch.shape[0]
+    n_changes = n_products = 0
+    for count in range(n_positions):
+        position = n_positions - 1 - count if backwards else count
+        if drift[position] < least_drift:
+            continue
+        drift[position] = 0.0
+        is_taken = not on_support
+        if is_taken:
+            _take(grid, position, image)
+            _correlate(grid.pixels, grid.patch, correlations)
+            n_products += n_kernels * n_pixels
+        amount = 0.0
+        for _ in range(PASSES):
+            n_moved = 0
+            for k in range(n_kernels):
+                old = code[position, k]
+                if on_support:
+                    if old == 0.0:
+                        continue
+                    if not is_taken:
+                        _take(grid, position, image)
+                        is_taken = True
+                    correlations[k] = dot(grid.kernels[k], grid.patch)
+                    n_products += n_pixels
+                n_products += 1
+                new = minimised(
+                    grid.gram[k, k] * old + correlations[k],
+                    problem.l1_weights[position, k],
+                    problem.diagonal[position, k],
+                    problem.positive[position, k],
+                )
+                if new != old:
+                    if not on_support:
+                        subtract(correlations, new - old, grid.gram[k])
+                    subtract(grid.patch, new - old, grid.kernels[k])
+                    code[position, k] = new
+                    n_changes += (new == 0.0) != (old == 0.0)
+                    amount += abs(new - old) * grid.norms[k]
+                    n_moved += 1
+            n_products += n_moved * (n_pixels if on_support else n_kernels + n_pixels)
+            if n_moved == 0:
+                break
+        if amount > 0.0:
+            _put(grid, position, image)
+            _add_drift(grid, position, amount, drift)
+    grid.n_multiply_adds[0] += n_products
+    return n_changes
+
+
+@inner
+def _run(part, row, column):
+    """Return the members from ... to in reach of a column of the grid, in one of its rows."""
+    left, right = _in_reach(column, part.reach_columns, part.n_columns)
+    return part.first[row * part.n_columns + left], part.first[row * part.n_columns + right]
+
+
+@uncounted
+def fill_entries(part, kernel, stencil, curvatures):
+    """Fill `values`; `kernel` and `curvatures` have one entry for each member."""
+    entry = 0
+    for position in range(part.n_rows * part.n_columns):
+        row, column = position // part.n_columns, position % part.n_columns
+        top, bottom = _in_reach(row, part.reach_rows, part.n_rows)
+        left, right = _in_reach(column, part.reach_columns, part.n_columns)
+        for k in range(part.first[position], part.first[position + 1]):
+            own = entry
+            for i in range(top, bottom):
+                for j in range(left, right):
+                    products = stencil[kernel[k], i - row + part.reach_rows, j - column + part.reach_columns]
+                    other = i * part.n_columns + j
+                    if other == position:
+                        own = entry + k - part.first[position]
+                    for m in range(part.first[other], part.first[other + 1]):
+                        part.values[entry] = products[kernel[m]]
+                        entry += 1
+            part.values[own] += curvatures[k]
+
+
+@uncounted
+def multiply(part, vector, product):
+    """Set `product` to the part of the Gram matrix times a vector."""
+    entry = 0
+    for position in range(part.n_rows * part.n_columns):
+        row, column = position // part.n_columns, position % part.n_columns
+        top, bottom = _in_reach(row, part.reach_rows, part.n_rows)
+        for k in range(part.first[position], part.first[position + 1]):
+            total = 0.0
+            for i in range(top, bottom):
+                start, stop = _run(part, i, column)
+                total += dot(part.values[entry : entry + stop - start], vector[start:stop])
+                entry += stop - start
+            product[k] = total
+
+
+# The dense matrices of a sparse Cholesky factorisation.  A front has its own members, which it eliminates,
+# and members on its border, which are eliminated later.  Its lower triangle is kept in three matrices:
+# `own` x `own`, `border` x `own` and `border` x `border`.  `place` says where in a front each member is: its
+# own members come first, and -1 is not there.
+
+
+@compiled
+def members_at(first, positions):
+    """Return the members at some positions, one position after the other."""
+    count = 0
+    for position in positions:
+        count += first[position + 1] - first[position]
+    members = np.empty(count, np.int64)
+    count = 0
+    for position in positions:
+        for member in range(first[position], first[position + 1]):
+            members[count] = member
+            count += 1
+    return members
+
+
+@uncounted
+def add_entries(part, positions, damping, diagonal, place, own, border):
+    """Add the columns of the members at some positions, of those that are in the front.
+
+    `damping` times an entry of `diagonal` is added to the diagonal.
+    """
+    n_own = own.shape[0]
+    for position in positions:
+        row, column = position // part.n_columns, position % part.n_columns
+        top, bottom = _in_reach(row, part.reach_rows, part.n_rows)
+        entry = part.pointers[position]
+        for k in range(part.first[position], part.first[position + 1]):
+            target = place[k]
+            own[target, target] += damping * diagonal[k]
+            for i in range(top, bottom):
+                start, stop = _run(part, i, column)
+                for member in range(start, stop):
+                    source = place[member]
+                    if source >= n_own:
+                        border[source - n_own, target] += part.values[entry]
+                    elif source >= target:
+                        own[source, target] += part.values[entry]
+                    entry += 1
+
+
+@uncounted
+def add_remainder(remainder, members, place, own, border, rest):
+    """Add what an earlier front leaves for its border, `remainder`, whose rows are `members`."""
+    n_own = own.shape[0]
+    for j in range(members.shape[0]):
+        column = place[members[j]]
+        for i in range(j, members.shape[0]):
+            row = place[members[i]]
+            low, high = min(row, column), max(row, column)
+            if low >= n_own:
+                rest[high - n_own, low - n_own] += remainder[i, j]
+            elif high >= n_own:
+                border[high - n_own, low] += remainder[i, j]
+            else:
+                own[high, low] += remainder[i, j]
