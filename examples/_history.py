@@ -10,9 +10,8 @@ import numpy as np
 
 from snn import SpikeTrain
 from snn.run.run import Spikes
-from solvers import LassoProblem, solve_active_set
+from solvers import LassoProblem, duality_gap, solve_active_set
 from solvers._kernels.refinement import OFFSET
-from solvers.certificate.optimality import measure
 from solvers.results.codes import BestCodes
 from solvers.spiking.network import LassoNetwork
 from solvers.spiking.stages import RefinedCodes
@@ -104,7 +103,7 @@ def code_history(
     stages, looks = _refined_run(one, tol)
     times = np.linspace(0.0, 1.0, n_times) ** 2 * (stages[-1].start + stages[-1].spikes.stop)
     codes = np.array([code for _, code in looks] + [_read(stages, time, one.n_atoms) for time in times])
-    gaps = measure(one.subset(np.zeros(len(codes), dtype=np.int64)), codes).duality_gap
+    gaps = duality_gap(one.subset(np.zeros(len(codes), dtype=np.int64)), codes)
     # The best so far, of what the solver read and of what is read here; the solver's where they tie, and
     # nothing better than its last.
     order = np.argsort([*(time for time, _ in looks), *times], kind="stable")

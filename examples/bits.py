@@ -34,10 +34,11 @@ from snn import Clock
 from snn.digital import DigitalFormat, FixedPoint
 from solvers import (
     LassoProblem,
+    duality_gap,
+    penalty_max,
     solve,
     solve_active_set,
 )
-from solvers.certificate.optimality import duality_gap, penalty_max
 from solvers.methods import DigitalOneWindow, Stages
 
 SIDE, N_ATOMS, N_LEARNED, N_ACTIVE = 8, 256, 128, 6

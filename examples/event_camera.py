@@ -33,8 +33,7 @@ from dictlearn import extract_patches, overcomplete_dct, remove_mean
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, at_least, figure, parser, save, table
 from examples._data import grey_photograph, panned_window
 from snn import Simulator, SpikeTrain, Stimulus
-from solvers import LassoProblem, SparseCodingStream, SpikingCodingResult, lasso_network
-from solvers.certificate.optimality import measure
+from solvers import LassoProblem, SparseCodingStream, SpikingCodingResult, duality_gap, lasso_network
 
 PATCH_SIDE = 8
 N_PIXELS = PATCH_SIDE * PATCH_SIDE
@@ -173,7 +172,7 @@ def run_live(events: Events, n_windows: int, threshold: float, *, start: str = L
         plus, minus = np.split(np.array(rates) * SCALE, 2, axis=1)
         of_window = LassoProblem(dictionary, meant, PENALTY)
         codes = plus - minus
-        gap = relative(measure(of_window, codes).duality_gap, meant)
+        gap = relative(duality_gap(of_window, codes), meant)
         windows.append(Window(np.array(spikes), gap, codes))
     return windows
 

@@ -28,8 +28,7 @@ from examples._data import patch_signals, photographs
 from examples._small_patches import LEAST_CONTRAST, N_ATOMS, SIDE
 from snn import Clock, Imperfections, RunawayError, simulate
 from snn.digital import DigitalFormat, FixedPoint
-from solvers import LassoProblem, lasso_network, solve_digital, solve_spiking
-from solvers.certificate.optimality import duality_gap, penalty_max
+from solvers import LassoProblem, duality_gap, lasso_network, penalty_max, solve_digital, solve_spiking
 
 STEP = 1 / 4
 SHARE = 0.1  # of the largest penalty that gives a code at all

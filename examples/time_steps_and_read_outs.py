@@ -23,8 +23,7 @@ from sklearn.linear_model import Lasso
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, parser, save, table
 from snn import Clock, RealNeuron, SimulationResult, SpikeTrain, SpikingNetwork, simulate
 from snn.pictures import TIME_LABEL
-from solvers import LassoProblem, lasso_network
-from solvers.certificate.optimality import duality_gap, objective, penalty_max
+from solvers import LassoProblem, duality_gap, lasso_network, objective, penalty_max
 
 N_ATOMS, N_FEATURES, N_ACTIVE = 400, 64, 8
 PENALTY = 0.1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -30,12 +32,11 @@ def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
 
     An array of atoms has compiled code, thirty times as fast for one signal and 256 atoms.
     """
-    penalty, rows = problem.penalty, problem.atoms.rows
+    rows = problem.atoms.rows
     if rows is None:
         return measure(problem, codes)
-    is_shared = problem.n_signals >= FEWEST_SHARING or problem.is_prepared
-    is_shared &= not penalty.has_zeros
-    if rows.size >= LEAST_SCREENED and is_shared:
+    is_large = rows.size >= LEAST_SCREENED and not problem.penalty.has_zeros
+    if is_large and (problem.n_signals >= FEWEST_SHARING or problem.is_prepared):
         return certify_screened(problem, codes)
     return optimality_of(problem, codes, _figures_of(problem, codes))
 
@@ -52,27 +53,31 @@ def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     l1_weights = problem.l1_weights
     if problem.penalty.has_zeros:
         l1_weights = checks.read_only(np.maximum(l1_weights, SMALLEST))
-    blocks = []
+    atoms = problem.atoms
+    arrays = (atoms.rows, atoms.norms, l1_weights, problem.curvatures, problem.positive)
     pointers, columns = _indices(codes.indptr), _indices(codes.indices)
     # Sparse signals, and masks, take their full size for a few signals at a time.
     is_large = sparse.issparse(problem.signals) or problem.has_own_weights
     size = BLOCK_ENTRIES // problem.n_features if is_large else problem.n_signals
-    for block, part in in_blocks(problem, size):
-        blocks.append(np.empty((3, part.n_signals)))
-        measure_codes(
-            problem.atoms.rows,
-            problem.atoms.norms,
-            l1_weights,
-            problem.curvatures,
-            problem.positive,
-            part.dense_signals(),
-            _weights(part),
-            checks.read_only(pointers[block.start : block.start + part.n_signals + 1]),
-            columns,
-            checks.read_only(codes.data),
-            blocks[-1],
-        )
+    blocks = [
+        _measured(part, arrays, pointers[block.start : block.stop + 1], columns, codes.data)
+        for block, part in in_blocks(problem, size)
+    ]
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+
+
+def _measured(
+    problem: LassoProblem,
+    arrays: tuple[Any, ...],
+    pointers: np.ndarray,
+    columns: np.ndarray,
+    values: np.ndarray,
+) -> np.ndarray:
+    """Return the figures of codes: atoms, their norms, l1 weights, curvatures and signs; compressed rows."""
+    figures = np.empty((3, problem.n_signals))
+    codes = checks.read_only(pointers), columns, checks.read_only(values)
+    measure_codes(*arrays, problem.dense_signals(), _weights(problem), *codes, figures)
+    return figures
 
 
 def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
@@ -81,29 +86,33 @@ def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimali
     # conditions or come closest to it.  The product, with bounds on its errors, says which atoms cannot be
     # among these.  All others are read, and the same kernel measures the code in the dictionary of these few.
     # Where the product does not leave few, all atoms are read.
-    figures = np.empty((3, problem.n_signals))
-    for block, part in in_blocks(problem, SCREENED_TOGETHER):
-        _certify_block(part, codes[block], LISTED, figures[:, block])
-    return optimality_of(problem, codes, figures)
+    blocks = in_blocks(problem, SCREENED_TOGETHER)
+    figures = [_screened(part, codes[block], LISTED)[0] for block, part in blocks]
+    return optimality_of(problem, codes, np.concatenate(figures, axis=1))
 
 
 def certify_and_list(
     problem: LassoProblem, codes: sparse.csr_array, n_listed: int
 ) -> tuple[Optimality, Largest]:
     """As `certify_screened`, of codes that share one product, with the atoms that pull residuals most."""
-    figures = np.empty((3, problem.n_signals))
-    largest = _certify_block(problem, codes, n_listed, figures)
+    figures, largest = _screened(problem, codes, n_listed)
     return optimality_of(problem, codes, figures), largest
 
 
-def _certify_block(
-    problem: LassoProblem, codes: sparse.csr_array, n_listed: int, figures: np.ndarray
-) -> Largest:
-    """Write the figures of some codes; return which atoms pull their residuals most."""
+def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> tuple[np.ndarray, Largest]:
+    """Return the figures of some codes, and which atoms pull their residuals most."""
+    figures = np.empty((3, problem.n_signals))
     signals, weights = problem.dense_signals(), _weights(problem)
-    pulls, pull_errors = _pulls(problem, signals, weights, codes)
+    # The residuals times the weights of features, and bounds on the norms of their errors.
+    pulls = signals - codes @ problem.atoms.array
+    n_entries = np.diff(codes.indptr).astype(np.int64)
+    signal = np.arange(len(pulls)).repeat(n_entries)
+    sizes = np.bincount(signal, np.abs(codes.data) * problem.atoms.norms[codes.indices], len(pulls))
+    pull_errors = gamma(n_entries + 2) * (norms_of(signals) + sizes)
+    if len(weights):
+        pulls, pull_errors = pulls * weights, pull_errors * weights.max(axis=1)
     factors = problem.atoms.norms / problem.l1_weights
-    n_listed += int(np.diff(codes.indptr).max())
+    n_listed += int(n_entries.max())
     unit_atoms = problem.once(UnitAtoms, whatever_penalty=True)
     largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.positive)
     largest = largest._replace(errors=pull_errors * factors.max() + largest.errors)
@@ -127,21 +136,7 @@ def _certify_block(
                 figures[:, k] = _figures_of_few(part, atoms, columns, codes.data[entries])
                 continue
         figures[:, k] = _figures_of(part, codes[[k]])[:, 0]
-    return largest
-
-
-def _pulls(
-    problem: LassoProblem, signals: np.ndarray, weights: np.ndarray, codes: sparse.csr_array
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the residuals times the weights of features, and bounds on the norms of their errors."""
-    residuals = signals - codes @ problem.atoms.array
-    n_entries = np.diff(codes.indptr).astype(np.int64)
-    signal = np.arange(len(residuals)).repeat(n_entries)
-    sizes = np.bincount(signal, np.abs(codes.data) * problem.atoms.norms[codes.indices], len(residuals))
-    errors = gamma(n_entries + 2) * (norms_of(signals) + sizes)
-    if not len(weights):
-        return residuals, errors
-    return residuals * weights, errors * weights.max(axis=1)
+    return figures, largest
 
 
 def _adds_nothing(problem: LassoProblem, pull: np.ndarray, atoms: np.ndarray, ratio: float) -> bool:
@@ -168,21 +163,17 @@ def _figures_of_few(
         some[: len(atoms)] = rows[atoms]
         return checks.read_only(some)
 
-    figures = np.empty((3, 1))
-    measure_codes(
-        padded(problem.atoms.array),
-        padded(problem.atoms.norms),
+    some = problem.atoms
+    arrays = (
+        padded(some.array),
+        padded(some.norms),
         padded(problem.l1_weights, 1.0),
         padded(problem.curvatures),
         padded(problem.positive, True),
-        problem.dense_signals(),
-        _weights(problem),
-        checks.read_only(np.array([0, len(columns)], dtype=np.int32)),
-        checks.read_only(np.searchsorted(atoms, columns).astype(np.int32)),
-        checks.read_only(values),
-        figures,
     )
-    return figures[:, 0]
+    pointers = np.array([0, len(columns)], dtype=np.int32)
+    columns = checks.read_only(np.searchsorted(atoms, columns).astype(np.int32))
+    return _measured(problem, arrays, pointers, columns, values)[:, 0]
 
 
 def _weights(problem: LassoProblem) -> np.ndarray:

@@ -30,13 +30,7 @@ BLOCK_ENTRIES = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Optimality:
-    """The three figures of merit of each code.
-
-    Attributes
-    ----------
-    objective, duality_gap, kkt_violation : ndarray, shape (n_signals,)
-        As the functions of these names return them.
-    """
+    """The three figures of merit of each code, as the functions of these names return them."""
 
     objective: np.ndarray
     duality_gap: np.ndarray
@@ -50,8 +44,10 @@ def objective(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
 
     Parameters
     ----------
-    problem, codes
-        As of `measure`.
+    problem : LassoProblem
+        The problem.
+    codes : array_like or sparse matrix, shape (n_signals, n_atoms)
+        A code for each signal, not negative where the problem is `positive`.
     """
     return measure(problem, codes).objective
 
@@ -78,7 +74,7 @@ def duality_gap(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
     Parameters
     ----------
     problem, codes
-        As of `measure`.
+        As of `objective`.
     """
     return measure(problem, codes).duality_gap
 
@@ -97,7 +93,7 @@ def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
     Parameters
     ----------
     problem, codes
-        As of `measure`.
+        As of `objective`.
     """
     return measure(problem, codes).kkt_violation
 
@@ -106,13 +102,6 @@ def measure(problem: LassoProblem, codes: ArrayLike | sparse.csr_array) -> Optim
     """Return objective, duality gap and KKT violation of each code from one pass over the data.
 
     The figures of a code are the same to the last bit whatever codes are measured with it.
-
-    Parameters
-    ----------
-    problem : LassoProblem
-        The problem.
-    codes : array_like or sparse matrix, shape (n_signals, n_atoms)
-        A code for each signal, not negative where the problem is `positive`.
     """
     checks.instance_of("problem", problem, LassoProblem)
     codes = checked_codes(problem, codes)
@@ -141,15 +130,7 @@ def penalty_max(
 
 
 def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> sparse.csr_array:
-    """Return codes in compressed rows, each entry once, as certificates take them.
-
-    Parameters
-    ----------
-    problem, codes
-        As of `measure`.
-    name : str, default "codes"
-        The argument that errors name.
-    """
+    """Return codes in compressed rows, each entry once; errors call them `name`."""
     shape = (problem.n_signals, problem.n_atoms)
     if not sparse.issparse(codes):
         codes = sparse.csr_array(checks.real_array(name, codes, shape=shape, meaning="(n_signals, n_atoms)"))

@@ -24,15 +24,14 @@ from solvers.problem.atoms import Atoms, in_full
 class Residuals(NamedTuple):
     """Residuals, and how far they may be from exact ones."""
 
+    # r, shape (n_signals, n_features); zero where a feature does not count.
     values: np.ndarray
-    """r, shape (n_signals, n_features); zero where a feature does not count."""
+    # w r, of the same shape; `values` themselves without weights or with a mask.
     weighted: np.ndarray
-    """w r, shape (n_signals, n_features); `values` themselves without weights or with a mask."""
+    # Bounds on the norms of differences from exact residuals, shape (n_signals,): of sqrt(w) r with weights.
     errors: np.ndarray
-    """A bound on the norm of the difference from the exact residual, shape (n_signals,): of sqrt(w) r with
-    weights."""
+    # Bounds on the errors of d_i.(w r) for atoms of norm one, shape (n_signals,).
     correlation_errors: np.ndarray
-    """A bound on the errors of d_i.(w r) for atoms of norm one, shape (n_signals,)."""
 
     def squared_norms(self) -> np.ndarray:
         """Return sum_j w_j r_j^2 of each residual, shape (n_signals,)."""

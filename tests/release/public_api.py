@@ -21,7 +21,6 @@ MODULES = (
     "snn.hardware",
     "snn.pictures",
     "solvers",
-    "solvers.certificate.optimality",
     "solvers.methods",
     "dictlearn",
     "dictlearn.distributed",
