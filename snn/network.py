@@ -160,14 +160,12 @@ class NetworkState(Value, Saved, Described):
 
 
 def state_of(membrane_potential: np.ndarray, synaptic_current: np.ndarray, time: float) -> NetworkState:
-    """Return a state of finite arrays of one length, which it takes as they are."""
+    """Return a state of finite arrays of one length, which become read-only."""
+    membrane_potential.setflags(write=False)
+    synaptic_current.setflags(write=False)
     state = object.__new__(NetworkState)
-    vars(state).update(
-        membrane_potential=checks.read_only(membrane_potential),
-        synaptic_current=checks.read_only(synaptic_current),
-        time=time,
-        pending=None,
-    )
+    vars(state).update(membrane_potential=membrane_potential, synaptic_current=synaptic_current)
+    vars(state).update(time=time, pending=None)
     return state
 
 

@@ -67,10 +67,10 @@ class Stencil(NamedTuple):
 
 def targets_per_source(form, n_neurons):
     """Return how many targets a spike touches on average, with stored zeros and those beyond a grid."""
+    if isinstance(form, Rows):
+        return float(n_neurons)
     if isinstance(form, Segments):
         return float(form.lengths.sum() / n_neurons)
     if isinstance(form, CompressedRows):
         return form.weights.size / n_neurons
-    if isinstance(form, Stencil):
-        return form.values.size / form.n_channels
-    return float(n_neurons)
+    return form.values.size / form.n_channels

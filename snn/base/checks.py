@@ -91,7 +91,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
     if not array.flags.writeable:
         return array
     view = array.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 

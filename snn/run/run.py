@@ -76,9 +76,9 @@ class Run(ABC):
         self.soma_bias = soma_bias if soma_bias.flags.writeable else soma_bias.copy()
         self._filters_spikes, self._gives_up, self._checks_weights = filter_spikes, gives_up, check_weights
         self._updates_per_call = updates_per_call
-        self.membrane_potential, self.synaptic_current = np.zeros((2, *shape))
-        # When each copy was started.
-        self._first_potential, self._first_counts = np.zeros((2, *shape))
+        # The last two are of the time when each copy was started.
+        potential, current, self._first_potential, self._first_counts = np.zeros((4, *shape))
+        self.membrane_potential, self.synaptic_current = potential, current
         self.spike_counts = np.zeros(shape, dtype=np.int64)
         # The sums of t^2, t^3 and t^4 over the times of each neuron's spikes since the start.
         self.window_moments = np.zeros((*shape, 3)) if window_moments else NO_MOMENTS
