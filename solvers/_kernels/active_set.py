@@ -64,10 +64,10 @@ LEAST_JOINING = 16
 LEAST_CAPACITY = 32
 
 
-# Columns of what the method says of each signal: atoms in which the support, or a sign, differs from the
-# start; rounds; whether it ended, with no violator left; multiply-adds.
-N_CORRECTIONS, N_ROUNDS, ENDED, N_MULTIPLY_ADDS = range(4)
-N_REPORTED = 4
+# Columns of what the method says of each signal: rounds; whether it ended, with no violator left;
+# multiply-adds.
+N_ROUNDS, ENDED, N_MULTIPLY_ADDS = range(3)
+N_REPORTED = 3
 # Figures of the certificate, which come before these in the report of one signal.
 N_FIGURES = 3
 
@@ -232,8 +232,7 @@ def _write_signs(residual, count, scratch):
 @inner
 def _residuals_within(work, n_members, size):
     """Set `residual` of W, 0 in S; write the residual of the equations on S to `solution`."""
-    for i in range(n_members):
-        work.residual[i] = work.correlation[i]
+    copy(work.residual[:n_members], work.correlation)
     for k in range(size):
         subtract(
             work.residual[:n_members], work.sign[k] * work.value[k], work.gram[work.active[k], :n_members]
@@ -281,8 +280,7 @@ def _pivot(work, size, scratch):
     place = scratch.places
     sign = scratch.signs
     enter(work, size, place, sign, 1)
-    for i in range(size):
-        work.solution[i] = work.columns[0, i]
+    copy(work.solution[:size], work.columns[0])
     solve(work.factor, work.solution, size)
     work.n_multiply_adds[0] += triangle_work(size) + size
     step = math.inf
@@ -310,8 +308,7 @@ def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch
     """
     for k in range(max_rounds):
         rounds_left = max_rounds - k - 1
-        for i in range(size):
-            work.solution[i] = work.image[i]
+        copy(work.solution[:size], work.image)
         solve(work.factor, work.solution, size)
         work.n_multiply_adds[0] += triangle_work(size)
         feasible = True
@@ -324,8 +321,7 @@ def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch
             size = _move(work, size)
             continue
         at_start = False
-        for i in range(size):
-            work.value[i] = work.solution[i]
+        copy(work.value[:size], work.solution)
         _residuals_within(work, n_members, size)
         most = max(LEAST_ENTERING, int(ENTERING_PER_ACTIVE * size))
         n_entering = _violators(
@@ -456,11 +452,6 @@ def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
         code = codes[k]
         for i in range(size):
             code[work.atoms[work.active[i]]] = work.sign[i] * work.value[i]
-        shared = 0
-        for entry in range(start.pointers[signal], start.pointers[signal + 1]):
-            shared += code[start.columns[entry]] * start.values[entry] > 0.0
-        n_start = start.pointers[signal + 1] - start.pointers[signal]
-        report[k, N_CORRECTIONS] = n_start + size - 2 * shared
         report[k, N_ROUNDS] += max_rounds - rounds_left
         report[k, ENDED] = ended
         report[k, N_MULTIPLY_ADDS] = work.n_multiply_adds[0]

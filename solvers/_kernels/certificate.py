@@ -243,8 +243,7 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, weights, col
         objective += size * l1_weights[columns[k]] + 0.5 * curvatures[columns[k]] * size * size
     figures[OBJECTIVE] = objective
     if not objective < math.inf:
-        figures[DUALITY_GAP] = math.inf
-        figures[KKT_VIOLATION] = math.inf
+        figures[DUALITY_GAP] = figures[KKT_VIOLATION] = math.inf
         return
     n_operations = _sum_operations(n_features)
     error = _gamma(n_operations + 2) * norm

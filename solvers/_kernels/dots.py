@@ -18,10 +18,7 @@ def dot(left, right):
 @partial(inner, fastmath={"reassoc", "contract"})
 def four_dots(first, second, third, fourth, vector):
     """Return the inner products of four rows with one vector, which is read once."""
-    a = 0.0
-    b = 0.0
-    c = 0.0
-    d = 0.0
+    a = b = c = d = 0.0
     for j in range(vector.shape[0]):
         a += first[j] * vector[j]
         b += second[j] * vector[j]

@@ -17,7 +17,7 @@ from snn._kernels.compiling import implements, inlined, inner, uncounted
 from snn._kernels.delivery import add_weights, row_is_there
 from snn._kernels.run_state import restart_copy
 from snn._kernels.stops import go_on, is_lost, stop_of
-from solvers._kernels.dots import minimised
+from solvers._kernels.dots import copy, minimised
 
 # Time of the first look at a stage, in synaptic time constants.
 FIRST_LOOK = 12.0
@@ -210,8 +210,7 @@ def _measure(looking, k, code, currents):
         gap = _gap(looking.problem, k, code, currents)
     if gap < look.gap:
         look.gap = gap
-        for i in range(code.shape[0]):
-            best[i] = code[i]
+        copy(best, code)
     return gap
 
 
@@ -325,8 +324,7 @@ def _begin_stage(looking, k):
     if not is_carried:
         look.scale = _start_network(looking, k, offset, offset_currents, rate)
     if look.scale > 0.0:
-        for i in range(origin.shape[0]):
-            origin[i] = offset[i]
+        copy(origin, offset)
     else:
         look.scale = _start_network(looking, k, origin, currents, rate)
     return look.scale > 0.0

@@ -43,7 +43,7 @@ from solvers._kernels.certificate import CompressedRows
 from solvers._kernels.convolution import GramPart, GridProblem, KernelGrid, fill_entries, multiply, sweep
 from solvers._kernels.factor import Terms
 from solvers.gram.nested_dissection import Factor
-from solvers.gram.working_set import codes_by_kernel, count_corrections, entries_at
+from solvers.gram.working_set import codes_by_kernel, entries_at
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.convolution import ConvolutionalAtoms
 from solvers.problem.lasso import LassoProblem
@@ -93,14 +93,10 @@ def optimal_codes(
     """Return the optimal codes of some signals."""
     found = []
     for signal in signals:
-        started = entries_at(start, signal)
-        search = ActiveSetSearch(problem.subset([signal]), diagonal, *started)
-        ended = search.run(max_rounds or MOST_ROUNDS)
+        search = ActiveSetSearch(problem.subset([signal]), diagonal, *entries_at(start, signal))
+        info = {"stopped": np.array([search.run(max_rounds or MOST_ROUNDS)])}
         values = as_sparse(search.code.reshape(1, -1))
-        info = {"n_corrections": count_corrections(*started, values.indices, values.data), "stopped": ended}
-        work = {METHOD: np.array([search.n_multiply_adds])}
-        figures = {name: np.array([value]) for name, value in info.items()}
-        found.append(Codes(values, np.array([search.n_rounds]), None, work, figures))
+        found.append(Codes(values, np.array([search.n_rounds]), None, {METHOD: search.n_multiply_adds}, info))
     return joined(found)
 
 
@@ -161,8 +157,7 @@ class ActiveSetSearch:
         self._tolerance = ROUNDING * reach.max() * norms
         self._noise = ROUNDING * problem.energies[0]
         self._grid = _kernel_grid(dictionary)
-        # Of all but the sweeps, which count their own.
-        self._n_products = 0
+        self.n_multiply_adds = self._grid.n_multiply_adds  # one entry: so far
         self.code = np.zeros(by_position)
         # An atom of norm zero is never in the code.
         self.code.ravel()[atoms] = np.where(norms[atoms] > 0.0, currents / diagonal.ravel()[atoms], 0.0)
@@ -170,11 +165,6 @@ class ActiveSetSearch:
         if not self._objective() <= problem.energies[0]:
             self.code[:] = 0.0
             self.image = self._image_left()
-
-    @property
-    def n_multiply_adds(self) -> int:
-        """Multiply-adds so far."""
-        return self._n_products + int(self._grid.n_multiply_adds[0])
 
     def run(self, max_rounds: int) -> bool:
         """Move to the optimum; return whether it was reached."""
@@ -239,8 +229,8 @@ class ActiveSetSearch:
             offset = k % 2 * (windows.n_positions // 2)
             for starts in windows.starts(offset, len(self.code)):
                 correlations = self._correlations_with_residual().reshape(self.code.shape)
-                self._n_products += drive_work(self.problem)
-                self._n_products += windows.solve(starts, self.code, correlations)
+                self.n_multiply_adds += drive_work(self.problem)
+                self.n_multiply_adds += windows.solve(starts, self.code, correlations)
                 self.image = self._image_left()
             if not self._objective() <= objective:
                 self.code, self.image = code, image
@@ -263,7 +253,7 @@ class ActiveSetSearch:
     def _image_left(self) -> np.ndarray:
         """Return what the code leaves of the signal."""
         row = as_sparse(self.code.reshape(1, -1))
-        self._n_products += row.nnz * self._dictionary.features_of_atom
+        self.n_multiply_adds += row.nnz * self._dictionary.features_of_atom
         return (self.problem.signals - self.problem.reconstruct(row)).reshape(self._dictionary.plane_shape)
 
     def _move(self, support: np.ndarray, target: np.ndarray) -> None:
@@ -274,7 +264,7 @@ class ActiveSetSearch:
         """Return the objective."""
         support, values = self.support()
         image = self.image.ravel()
-        self._n_products += len(image) + 2 * len(support)
+        self.n_multiply_adds += len(image) + 2 * len(support)
         return (
             0.5 * (image @ image)
             + np.abs(values) @ self._l1_weights.ravel()[support]
@@ -291,18 +281,18 @@ class ActiveSetSearch:
         part = gram_part(self._dictionary, support, self._curvatures[support])
         signed_penalty = np.sign(values) * self._l1_weights.ravel()[support]
         correlations = self._correlations_with_residual()[support]
-        self._n_products += drive_work(self.problem)
+        self.n_multiply_adds += drive_work(self.problem)
         defect = correlations - self._curvatures[support] * values - signed_penalty
         diagonal = self._diagonal.ravel()[support]
         solves = True
         factor = _factor(part, diagonal, PRECISE_DAMPING if precise else self.damping)
         if precise:
             target, largest, n_products = _refined(part, factor, values, defect, self._tolerance[support])
-            self._n_products += n_products
+            self.n_multiply_adds += n_products
             solves = largest <= DEPENDENT
         else:
             target = values + factor.solve(defect)
-        self._n_products += factor.n_multiply_adds
+        self.n_multiply_adds += factor.n_multiply_adds
         crossed = np.sign(target) != np.sign(values)
         return _Step(self.code.copy(), self.image.copy(), self._objective(), support, target, crossed, solves)
 
@@ -337,7 +327,7 @@ class ActiveSetSearch:
     def _is_violated(self) -> bool:
         """Return whether the correlation of an atom outside the support is above its penalty."""
         correlations = self._correlations_with_residual()
-        self._n_products += drive_work(self.problem)
+        self.n_multiply_adds += drive_work(self.problem)
         excess = self.problem.penalty.reach(correlations) - self.problem.l1_weights
         return bool(((excess > self._tolerance) & (self.code.ravel() == 0.0)).any())
 

@@ -15,6 +15,7 @@ from copy import copy
 from typing import cast
 
 import numpy as np
+from scipy import sparse
 
 from snn import DenseRows, StencilWeights
 from snn.base import checks
@@ -24,14 +25,14 @@ from snn.weights.protocol import Weights
 from solvers._kernels.active_set import GramMatrix, WeightedAtoms
 from solvers._kernels.certificate import CompressedRows
 from solvers._kernels.factor import Terms
-from solvers.gram import convolutional, working_set
-from solvers.gram.working_set import ROUNDS_PER_ATOM, codes_by_kernel
+from solvers.gram import convolutional
+from solvers.gram.working_set import LISTED, codes_by_kernel, codes_of_few, codes_of_many
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.convolution import ConvolutionalAtoms
 from solvers.problem.lasso import LassoModel, LassoProblem
-from solvers.problem.matrix import UnitAtoms
+from solvers.problem.matrix import VALUES_PER_BLOCK, UnitAtoms
 from solvers.problem.screening import largest_ratios
-from solvers.results.codes import Codes
+from solvers.results.codes import Codes, compressed_rows
 
 # Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms
 # takes a millisecond or two.
@@ -77,6 +78,15 @@ def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
     return problem.n_signals > min(most_signals, FEWEST_SHARING - 1) or problem.is_prepared
 
 
+def count_corrections(start: CompressedRows, signals: np.ndarray, codes: sparse.csr_array) -> np.ndarray:
+    """Return how many atoms of each code entered the support of its start, or left it; a sign that changed
+    counts twice."""
+    if not len(start.values):
+        return np.diff(codes.indptr).astype(np.int64)
+    before = compressed_rows((len(start.pointers) - 1, codes.shape[1]), start)[signals]
+    return abs(before.sign() - codes.sign()).sum(axis=1).astype(np.int64)
+
+
 class Gram(Value):
     """Products of atoms for the active-set method and for a network; curvatures are part of the diagonal."""
 
@@ -106,6 +116,13 @@ class Gram(Value):
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> Codes:
         """Return the optimal codes of some signals of a problem, from the atoms that a start names."""
+        found = self._codes(problem, signals, start, max_rounds)
+        found.info["n_corrections"] = count_corrections(start, signals, found.values)
+        return found
+
+    def _codes(
+        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None
+    ) -> Codes:
         norms = inverse_norms(self._squared_norms)
         terms = Terms(problem.correlations, problem.l1_weights, problem.curvatures, norms, problem.positive)
         return codes_by_kernel(self._products(problem), terms, signals, start, max_rounds)
@@ -151,13 +168,10 @@ class GramOnDemand(Gram):
         """Compute the rows of some atoms, unless they are stored."""
         self._inhibition.prepare(atoms)
 
-    def optimal_codes(
-        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
+    def _codes(
+        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None
     ) -> Codes:
-        """Return codes signal by signal."""
-        return working_set.codes_of_few(
-            problem, signals, start, max_rounds or ROUNDS_PER_ATOM * problem.n_atoms
-        )
+        return codes_of_few(problem, signals, start, max_rounds)
 
 
 class SharedProducts(GramOnDemand):
@@ -206,18 +220,20 @@ class SharedProducts(GramOnDemand):
             )
         return self._atoms.gram_rows(atoms)
 
-    def optimal_codes(
-        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
+    def _codes(
+        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None
     ) -> Codes:
-        """Return codes of signals that share products."""
-        max_rounds = max_rounds or ROUNDS_PER_ATOM * problem.n_atoms
-        return working_set.codes_of_many(problem, self._unit_atoms, signals, start, max_rounds)
+        return codes_of_many(problem, self._unit_atoms, signals, start, max_rounds)
 
     def batches(self, problem: LassoProblem, n_workers: int) -> list[slice]:
         """Return which signals share products: as many as pay, and memory holds."""
         most = SHARING if self._unit_atoms.is_kept else SHARING_CONVERTED
         share = problem.memory_limit // (8 * n_workers)
-        size = min(most, share // working_set.bytes_per_signal(problem.n_features))
+        # A signal has residuals, products and lists while it is solved.
+        bytes_per_signal = (
+            8 * (8 * problem.n_features + 8 * LISTED) + 4 * VALUES_PER_BLOCK // problem.n_features
+        )
+        size = min(most, share // bytes_per_signal)
         if n_workers > 1:
             size = min(size, -(-problem.n_signals // n_workers))
         size = max(size, LEAST_SHARING)
@@ -264,10 +280,9 @@ class ConvolutionalGram(Gram):
             self._kept[positive] = StencilWeights(values, self._dictionary.grid_shape)
         return self._kept[positive]
 
-    def optimal_codes(
-        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
+    def _codes(
+        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None
     ) -> Codes:
-        """Return codes by descents and sparse factors, signal by signal."""
         return convolutional.optimal_codes(problem, self.diagonal, signals, start, max_rounds)
 
 

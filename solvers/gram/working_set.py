@@ -29,7 +29,6 @@ from scipy import sparse
 
 from solvers._kernels.active_set import (
     ENDED,
-    N_CORRECTIONS,
     N_MULTIPLY_ADDS,
     N_REPORTED,
     N_ROUNDS,
@@ -49,7 +48,7 @@ from solvers.certificate.compiled import certify_and_list
 from solvers.certificate.optimality import Optimality
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.lasso import LassoProblem, with_shared_mask
-from solvers.problem.matrix import VALUES_PER_BLOCK, UnitAtoms
+from solvers.problem.matrix import UnitAtoms
 from solvers.problem.screening import Largest, largest_ratios, norms_of
 from solvers.results.codes import GRAM, METHOD, Codes, as_sparse
 
@@ -86,7 +85,7 @@ def codes_by_kernel(
         part = slice(first, first + step)
         solve_active_sets(atoms, terms, signals[part], start, max_rounds, codes[part], report[part])
     work = {METHOD: report[:, N_MULTIPLY_ADDS]}
-    info = {"n_corrections": report[:, N_CORRECTIONS], "stopped": report[:, ENDED].astype(np.bool_)}
+    info = {"stopped": report[:, ENDED].astype(np.bool_)}
     return Codes(as_sparse(codes), report[:, N_ROUNDS], None, work, info)
 
 
@@ -95,13 +94,6 @@ def entries_at(start: CompressedRows, signal: int) -> tuple[np.ndarray, np.ndarr
     entries = slice(start.pointers[signal], start.pointers[signal + 1])
     # Of one type with the atoms that join, so that kernels are compiled once.
     return start.columns[entries].astype(np.int64), start.values[entries]
-
-
-def count_corrections(started: np.ndarray, currents: np.ndarray, atoms: np.ndarray, code: np.ndarray) -> int:
-    """Return how many atoms entered the support of a start, or left it; a sign that changed counts twice."""
-    _, at_start, here = np.intersect1d(started, atoms, assume_unique=True, return_indices=True)
-    n_shared = np.count_nonzero(np.sign(currents[at_start]) == np.sign(code[here]))
-    return len(started) + len(atoms) - 2 * int(n_shared)
 
 
 class Members:
@@ -153,9 +145,9 @@ class Members:
 class Search:
     """The method for one signal; of many signals, each has W for as long as its violators are listed."""
 
-    def __init__(self, members: Members, number: int, max_rounds: int) -> None:
+    def __init__(self, members: Members, number: int, max_rounds: int | None) -> None:
         self.members = members
-        self._rounds_left = self._max_rounds = max_rounds
+        self.max_rounds = self.rounds_left = max_rounds or ROUNDS_PER_ATOM * members.problem.n_atoms
         roots = members.root_weights
         self._roots = roots if roots is None or roots.ndim == 1 else roots[number]
         self.signal = self.weighted(members.signals[number])
@@ -163,18 +155,12 @@ class Search:
         # The support and its values, and what they leave of the signal.
         self.atoms, self.code = np.empty(0, dtype=np.int64), np.empty(0)
         self.residual, self.objective = self.signal, np.inf
-        self.started = self.atoms, self.code
         self.n_members = self._size = 0
         self._is_at_start = False
         self.n_multiply_adds = self.n_gram_multiply_adds = 0
         self.n_listed = LISTED  # atoms that the next product has to list beside the support
         # Whether no atom violates its condition by more than rounding; zeros have a code of zeros.
         self.is_done = self.ended = self._tolerance == 0.0
-
-    @property
-    def n_rounds(self) -> int:
-        """Rounds so far."""
-        return self._max_rounds - self._rounds_left
 
     def weighted(self, features: np.ndarray) -> np.ndarray:
         """Return features times the roots of their weights."""
@@ -186,7 +172,7 @@ class Search:
 
     def start(self, start: CompressedRows, number: int) -> bool:
         """Solve the problem of the atoms that a start names; return whether that is done."""
-        atoms, currents = self.started = entries_at(start, number)
+        atoms, currents = entries_at(start, number)
         # More atoms than features depend on each other.  An atom of norm zero is never a member.
         relative = np.abs(currents) * self.members.inverse_norms[atoms]
         largest = np.argsort(-relative, kind="stable")[: len(self.signal)]
@@ -213,8 +199,8 @@ class Search:
     def solve(self) -> bool:
         """Solve the problem of the members; return whether that is done."""
         members = self.members
-        self._size, self._rounds_left, solved = solve_within_kernel(
-            members.work, self.n_members, self._size, self._tolerance, self._rounds_left, self._is_at_start,
+        self._size, self.rounds_left, solved = solve_within_kernel(
+            members.work, self.n_members, self._size, self._tolerance, self.rounds_left, self._is_at_start,
             members.scratch,
         )  # fmt: skip
         self._is_at_start = False
@@ -307,23 +293,19 @@ def codes_of(searches: Sequence[Search]) -> sparse.csr_array:
 
 def results_of(searches: Sequence[Search], optimality: Optimality | None = None) -> Codes:
     """Return the codes of some searches with their counts."""
-    n_rounds, n_multiply_adds, n_gram_multiply_adds, corrections = np.array(
+    n_rounds, n_multiply_adds, n_gram_multiply_adds, ended = np.array(
         [
-            (
-                one.n_rounds,
-                one.n_multiply_adds,
-                one.n_gram_multiply_adds,
-                count_corrections(*one.started, one.atoms, one.code),
-            )
+            (one.max_rounds - one.rounds_left, one.n_multiply_adds, one.n_gram_multiply_adds, one.ended)
             for one in searches
         ]
     ).T
     work = {METHOD: n_multiply_adds, GRAM: n_gram_multiply_adds}
-    info = {"n_corrections": corrections, "stopped": np.array([one.ended for one in searches])}
-    return Codes(codes_of(searches), n_rounds, optimality, work, info)
+    return Codes(codes_of(searches), n_rounds, optimality, work, {"stopped": ended.astype(np.bool_)})
 
 
-def codes_of_few(problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int) -> Codes:
+def codes_of_few(
+    problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None
+) -> Codes:
     """Return the optimal codes of some signals, one by one."""
     searches = []
     for signal in signals:
@@ -348,13 +330,12 @@ def codes_of_few(problem: LassoProblem, signals: np.ndarray, start: CompressedRo
     return results_of(searches)
 
 
-def bytes_per_signal(n_features: int) -> int:
-    """Return what a signal takes while it is solved, at most: residuals, products and lists."""
-    return 8 * (8 * n_features + 8 * LISTED) + 4 * VALUES_PER_BLOCK // n_features
-
-
 def codes_of_many(
-    problem: LassoProblem, unit_atoms: UnitAtoms, signals: np.ndarray, start: CompressedRows, max_rounds: int
+    problem: LassoProblem,
+    unit_atoms: UnitAtoms,
+    signals: np.ndarray,
+    start: CompressedRows,
+    max_rounds: int | None,
 ) -> Codes:
     """Return the optimal codes of some signals, which share products."""
     members = Members(problem, CAPACITY)

@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
@@ -18,6 +17,7 @@ from solvers.gram.gram import (
     GramOnDemand,
     OwnWeights,
     SharedProducts,
+    count_corrections,
     gram_of,
     shares_products,
 )
@@ -128,10 +128,9 @@ class ActiveSet(Method):
             iterates.advance()
         first = Codes(as_sparse(iterates.codes / step.norms), np.zeros(1, dtype=np.int64))
         first.work[METHOD] = iterates.n_products
-        before = sparse.csr_array(first.values.shape) if best.start is None else best.start.values[signal]
+        before = _currents(part, None if best.start is None else best.start.at(signal))
         for found in (first, prepared.optimal_codes(part, np.arange(1), _currents(part, first))):
-            changes = abs(before.sign() - found.values.sign())
-            found.info["n_corrections"] = changes.sum(axis=1).astype(np.int64)
+            found.info["n_corrections"] = count_corrections(before, np.arange(1), found.values)
             yield signal, found
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
@@ -155,9 +154,11 @@ class ActiveSet(Method):
             ROUNDS_PER_ATOM * problem.n_atoms if self.max_rounds is None else self.max_rounds,
             report[:, 0],
         )
-        n_corrections, n_rounds, _, n_multiply_adds = report[N_FIGURES:].astype(np.int64)
+        n_rounds, _, n_multiply_adds = report[N_FIGURES:].astype(np.int64)
         found = code_of_kernel(problem, atoms, values, report[:N_FIGURES], n_rounds)
-        found.work[METHOD], found.info["n_corrections"] = n_multiply_adds, n_corrections
+        found.work[METHOD], found.info["n_corrections"] = n_multiply_adds, np.array([len(atoms)])
+        if start is not None:
+            found.info["n_corrections"] = count_corrections(currents, np.arange(1), found.values)
         return found if found.reach(problem, tol) else None
 
 
