@@ -1,4 +1,4 @@
-"""A core in gates for digital networks: a generator in Amaranth, and files for other programs.
+"""A core in gates for digital networks: a generator in Amaranth, written in Verilog.
 
 Needs the extra ``sparsespike[hardware]``.
 """
