@@ -31,9 +31,9 @@ from snn.pictures import TIME_LABEL
 GREY = "0.5"
 FIGURE_SIZE = (6.4, 4.3)
 TEXT, SMALL = 9.5, 8
+# Half the height of a spike of the first stage, in rows; those of later stages, which are worth less, are
+# shorter by this power of their scales, down to a share.
 TICK, TICK_POWER, LEAST_TICK = 0.4, 0.15, 0.3
-"""Half the height of a spike of the first stage, in rows; those of later stages, which are worth less, are
-shorter by this power of their scales, down to a share."""
 
 
 class HistoryPicture:

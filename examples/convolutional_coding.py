@@ -1,4 +1,4 @@
-"""A photograph in convolutional sparse code, found by spikes and by FISTA.
+"""A photograph in convolutional sparse code, found by spikes and by FISTA: a quarter of a minute.
 
 Kernels of 8 x 8 pixels are placed at every fourth row and column of an image and overlap; the code says how
 strong each is at each place, and is never negative.  The kernels are learned from patches of other
@@ -52,8 +52,8 @@ class Curve(NamedTuple):
     """How a solver approaches the optimum: of each tolerance the seconds, the certified gap and the steps."""
 
     seconds: np.ndarray
+    # In units of 1/2 ||image||^2.
     gap: np.ndarray
-    """In units of 1/2 ||image||^2."""
     n_steps: np.ndarray
 
 

@@ -1,4 +1,4 @@
-"""A photograph panned under an event camera: spikes in, certified codes out.
+"""A photograph panned under an event camera: spikes in, certified codes out. Ten seconds.
 
 The camera is a model of our own.  A pixel remembers a level, at first its brightness.  When its brightness
 has left that level by the threshold c, up or down, it sends an event and moves the level by c towards it.
@@ -52,13 +52,13 @@ MILLISECOND = 1.0  # a synaptic time constant, for the events a second that are 
 class Events(NamedTuple):
     """What the camera saw."""
 
+    # In synaptic time constants, not decreasing.
     times: np.ndarray
-    """In synaptic time constants, not decreasing."""
     pixels: np.ndarray
+    # 1 where a pixel became brighter by the threshold, -1 where darker.
     signs: np.ndarray
-    """1 where a pixel became brighter by the threshold, -1 where darker."""
+    # The first levels, shape (n_pixels,).
     first: np.ndarray
-    """The first levels, shape (n_pixels,)."""
 
 
 def record(brightness: np.ndarray, interval: float, threshold: float) -> Events:
@@ -121,8 +121,8 @@ class Window(NamedTuple):
     """What one window took, and how good its codes are; an entry a patch."""
 
     spikes: np.ndarray
+    # Certified: duality gap / (1/2 ||patch||^2), of the signal that the events describe.
     gap: np.ndarray
-    """Certified: duality gap / (1/2 ||patch||^2), of the signal that the events describe."""
     codes: np.ndarray
 
 

@@ -1,4 +1,4 @@
-"""What imperfect neurons cost, and what stages repair: certified gaps against the size of each imperfection.
+"""What imperfect neurons cost, and what stages repair: certified gaps against their size. Three minutes.
 
 Patches of photographs are coded with atoms that a two-phase network has learned, by neurons on a clock that
 leak, are refractory, differ from each other, are noisy or lose spikes, and whose synapses have delays of
@@ -48,8 +48,8 @@ class Kind(NamedTuple):
 
     label: str
     sizes: tuple[float, ...]
+    # Make imperfections of a size, a seed and a number of neurons.
     of: Callable[[float, int, int], Imperfections]
-    """Make imperfections of a size, a seed and a number of neurons."""
 
 
 def doubled(first: float, last: float) -> tuple[float, ...]:
@@ -83,18 +83,18 @@ KINDS = {
 class Measured(NamedTuple):
     """One read-out at one size, an entry for each patch and seed."""
 
+    # Certified, in units of 1/2 ||signal||^2.
     gap: np.ndarray
-    """Certified, in units of 1/2 ||signal||^2."""
     spikes: np.ndarray
 
 
 class Problems(NamedTuple):
     """The same patches twice."""
 
+    # In two channels, with codes that are not negative.
     inhibition: LassoProblem
-    """In two channels, with codes that are not negative."""
+    # In one channel, with signed codes.
     pairs: LassoProblem
-    """In one channel, with signed codes."""
 
 
 def patch_problems(n_signals: int, n_samples: int) -> Problems:
@@ -151,8 +151,8 @@ class Curve(NamedTuple):
     """One read-out against the size of one imperfection; the first entry is without it."""
 
     sizes: np.ndarray
+    # Medians.
     gap: np.ndarray
-    """Medians."""
     quartiles: np.ndarray
     spikes: np.ndarray
 

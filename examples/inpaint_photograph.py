@@ -1,4 +1,4 @@
-"""A photograph with missing pixels, filled in by sparse codes with masks.
+"""A photograph with missing pixels, filled in by sparse codes with masks: ten seconds.
 
 Half the pixels are missing, or lines of letters and scratches.  Every overlapping 8 x 8 patch is coded in
 cosine waves from the pixels that are known: all patches in one call, each with its own mask.  The codes say

@@ -1,4 +1,4 @@
-"""The runs that the interactive page of the documentation shows: docs/interactive.md.
+"""The runs that docs/interactive.md shows, recorded in a minute.
 
 Pieces of photographs are coded at many penalties by networks of spiking neurons, as `solve_spiking` does,
 with atoms that another network has learned.  Every spike, the codes at many times and their certified gaps

@@ -1,4 +1,4 @@
-"""Three spiking neurons solve a LASSO.
+"""Three spiking neurons solve a LASSO, in some seconds.
 
 The three-neuron network of Tang, Lin and Davies (2017), arXiv:1705.05475, Figure 1: spikes,
 membrane potentials, rates against time, and the error of the rates beside 1/t.
