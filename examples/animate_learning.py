@@ -1,4 +1,4 @@
-"""Atoms that form in a network that learns, animated.
+"""Atoms that form in a network that learns, animated: a minute.
 
 The two-phase network of Lin and Tang (2018) learns from whitened photographs, patches of 12 x 12 pixels, and
 starts with random weights.  Each neuron changes its own weights by what it observes.  The objective on

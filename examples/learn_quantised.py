@@ -1,4 +1,4 @@
-"""Dictionaries learned with weights of few bits: rounded to the nearest, by chance, or after learning.
+"""Dictionaries learned with weights of few bits: to the nearest, by chance, or after learning. A minute.
 
 On a digital chip weights are integers, and so is every change of one.  Rounded to the nearest integer,
 changes smaller than half a step are lost; rounded by chance, with the right mean, they are not.  Here one

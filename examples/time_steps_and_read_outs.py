@@ -1,4 +1,4 @@
-"""Time steps and read-outs: how close a spiking network comes to the optimum, and when.
+"""Time steps and read-outs: how close a spiking network comes to the optimum, and when. Ten seconds.
 
 Above, after Tang, Lin and Davies (2017), arXiv:1705.05475, Figure 2: 400 neurons code random mixtures of 8
 of 400 random atoms with 64 features each, without negative entries (CLASSO).  On the left, networks on

@@ -391,7 +391,7 @@ def change_by_target(
 
 
 def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *, kappa: float) -> np.ndarray:
-    """Return ``rho_i = -F_i . g_D / kappa``, what each coding neuron receives of the error of reconstruction.
+    """Return ``rho_i = -F_i @ g_D / kappa``, what each coding neuron receives of the error of reconstruction.
 
     In an optimal code it is lambda1 s_i for every active neuron: what the atom still explains is worth its
     penalty.  In the code of a short run it is not.
