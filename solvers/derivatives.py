@@ -12,7 +12,7 @@ where an atom is at its bound, there is none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -315,22 +315,19 @@ class CodeGradients(Described):
 
     Attributes
     ----------
-    derivatives : CodeDerivatives
-        The derivatives of the codes.
-    adjoint : ndarray
-        ``q = K^-1 (dL/da)_S`` of the entries of the codes; zero where there is no derivative.
     is_differentiable : ndarray of bool, shape (n_signals,)
         Whether each code has a derivative; sums are over these signals.
     """
 
-    derivatives: CodeDerivatives
-    adjoint: np.ndarray
+    _derivatives: CodeDerivatives = field(repr=False)
+    # ``q = K^-1 (dL/da)_S`` of the entries of the codes; zero where there is no derivative.
+    _adjoint: np.ndarray = field(repr=False)
     is_differentiable: np.ndarray
 
     @cached_property
     def signals(self) -> np.ndarray:
         """``dL/ds = w (q D_S)``, shape (n_signals, n_features); NaN of codes without derivative."""
-        return self._defined(np.array(self.derivatives._weighted(self._reconstruction)))
+        return self._defined(np.array(self._derivatives._weighted(self._reconstruction)))
 
     @cached_property
     def dictionary(self) -> np.ndarray:
@@ -338,7 +335,7 @@ class CodeGradients(Described):
 
         Of a convolutional dictionary it is the gradient with respect to its kernels.
         """
-        of = self.derivatives
+        of = self._derivatives
         # -a, zero where a code has no derivative.
         codes = of.supports.rows(-of._entries * self.is_differentiable[of.supports.signals])
         slopes = of._weighted(self._reconstruction)
@@ -353,12 +350,12 @@ class CodeGradients(Described):
 
         Of a penalty that is one number for all atoms, the derivative is the sum of these.
         """
-        return checks.read_only(-self.derivatives.supports.sums(self.adjoint * self.derivatives._signs))
+        return checks.read_only(-self._derivatives.supports.sums(self._adjoint * self._derivatives._signs))
 
     @cached_property
     def l2(self) -> np.ndarray:
         """``dL/dm_i = -q_i a_i``, summed over signals, shape (n_atoms,)."""
-        return checks.read_only(-self.derivatives.supports.sums(self.adjoint * self.derivatives._entries))
+        return checks.read_only(-self._derivatives.supports.sums(self._adjoint * self._derivatives._entries))
 
     @cached_property
     def feature_weights(self) -> np.ndarray:
@@ -366,8 +363,8 @@ class CodeGradients(Described):
 
         NaN where a weight is zero: what a signal is there, a problem does not keep.
         """
-        weights = self.derivatives.problem.feature_weights
-        gradient = self._reconstruction * self.derivatives._residuals
+        weights = self._derivatives.problem.feature_weights
+        gradient = self._reconstruction * self._derivatives._residuals
         if weights is not None and weights.ndim == 1:
             gradient = gradient.sum(axis=0)
         else:
@@ -378,12 +375,12 @@ class CodeGradients(Described):
 
     @property
     def _adjoint_rows(self) -> sparse.csr_array:
-        return self.derivatives.supports.rows(self.adjoint)
+        return self._derivatives.supports.rows(self._adjoint)
 
     @cached_property
     def _reconstruction(self) -> np.ndarray:
         """q D_S, shape (n_signals, n_features)."""
-        return self.derivatives.problem.atoms.reconstruct(self._adjoint_rows)
+        return self._derivatives.problem.atoms.reconstruct(self._adjoint_rows)
 
     def _defined(self, gradient: np.ndarray) -> np.ndarray:
         gradient[~self.is_differentiable] = np.nan

@@ -88,7 +88,10 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def fit(self, X: ArrayLike, y: None = None) -> SpikingSparseCoder:
         """Check the parameters and that signals fit the dictionary; nothing is learned."""
-        self._check_run()
+        named_method(self.method)
+        if self.tol is not None:
+            checks.positive_number("tol", self.tol)
+        checks.worker_count("n_jobs", self.n_jobs)
         with input_restored(self):
             self._problem(checked_input(self, X, reset=True, accept_sparse=True))
         return self
@@ -131,13 +134,6 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         problem = self._problem(signals)
         with checks.called(penalty="alpha"):
             return solve(problem, named_method(self.method), tol=self.tol, n_jobs=self.n_jobs)
-
-    def _check_run(self) -> None:
-        """Raise TypeError or ValueError where `solve` would."""
-        named_method(self.method)
-        if self.tol is not None:
-            checks.positive_number("tol", self.tol)
-        checks.worker_count("n_jobs", self.n_jobs)
 
     def _problem(self, signals: np.ndarray) -> LassoProblem:
         atoms = atoms_of(self.dictionary)

@@ -100,7 +100,12 @@ class MatrixAtoms(Atoms):
         # of rows beside it, and a code must not depend on its batch mates.  Many features are added up in
         # parts.
         if self.rows is None:
-            return self._correlate_sparse(signals)
+            correlations = np.zeros((signals.shape[0], self.shape[0]))
+            for k in range(signals.shape[0]):
+                signal = signals[k] if isinstance(signals, np.ndarray) else signals[[k]].toarray()[0]
+                for part, some in self._parts:
+                    correlations[k] += some @ signal[part]
+            return correlations
         if sparse.issparse(signals):
             return signals @ self.rows.T
         n_atoms, n_features = self.shape
@@ -115,14 +120,6 @@ class MatrixAtoms(Atoms):
             for begin in range(0, n_features, LONGEST_SUM):
                 part = slice(begin, begin + LONGEST_SUM)
                 target += np.matmul(signals[:, np.newaxis, part], atoms[:, part].T)
-        return correlations
-
-    def _correlate_sparse(self, signals: np.ndarray | sparse.csr_array) -> np.ndarray:
-        correlations = np.zeros((signals.shape[0], self.shape[0]))
-        for k in range(signals.shape[0]):
-            signal = signals[k] if isinstance(signals, np.ndarray) else signals[[k]].toarray()[0]
-            for part, atoms in self._parts:
-                correlations[k] += atoms @ signal[part]
         return correlations
 
     @cached_property
@@ -176,18 +173,14 @@ class UnitAtoms:
         self._array, self._inverse_norms = model.atoms.array, inverse_norms(model.atoms.squared_norms)
         self.shape = n_atoms, n_features = model.atoms.shape
         self._n_atoms_of_block = max(VALUES_PER_BLOCK // n_features, 16)
-        self.n_bytes = 4 * n_atoms * n_features
         self._kept: np.ndarray | None = None
-        if 2 * self.n_bytes <= model.memory_limit:
+        # All blocks are in memory if they take no more than half the limit.
+        self.is_kept = 8 * n_atoms * n_features <= model.memory_limit
+        if self.is_kept:
             kept = np.empty((n_atoms, n_features), dtype=np.float32)
             for first in range(0, n_atoms, self._n_atoms_of_block):
                 self._convert(first, kept[first : first + self._n_atoms_of_block])
             self._kept = checks.read_only(kept)
-
-    @property
-    def is_kept(self) -> bool:
-        """True if all blocks are in memory."""
-        return self._kept is not None
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the number of the first atom of each block, and its atoms; overwritten by the next."""
