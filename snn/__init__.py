@@ -8,7 +8,6 @@ from snn.record.operations import (
     LOIHI,
     OperationCounts,
     energy_estimate,
-    footprint,
 )
 from snn.record.record import Record, SpikeExplanation
 from snn.record.result import RunawayError, SimulationResult
@@ -45,7 +44,6 @@ __all__ = [
     "Stimulus",
     "Weights",
     "energy_estimate",
-    "footprint",
     "simulate",
     "simulate_analog",
     "warm_up",

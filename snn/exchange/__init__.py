@@ -5,14 +5,12 @@ function is called.
 """
 
 from snn.exchange.brian2_model import Brian2Model, to_brian2
-from snn.exchange.nir_graphs import ImportedNetwork, from_event_data, from_nir, to_event_data, to_nir
+from snn.exchange.nir_graphs import ImportedNetwork, from_nir, to_nir
 
 __all__ = [
     "Brian2Model",
     "ImportedNetwork",
-    "from_event_data",
     "from_nir",
     "to_brian2",
-    "to_event_data",
     "to_nir",
 ]

@@ -1,4 +1,4 @@
-"""Spiking networks as NIR graphs and back, and spikes as NIR's EventData."""
+"""Spiking networks as NIR graphs, and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from snn.base import checks
 from snn.base.describe import Described
 from snn.network import SpikingNetwork
-from snn.record.spikes import SpikeTrain, require_record
 from snn.weights import StencilWeights
 
 if TYPE_CHECKING:
@@ -143,34 +142,6 @@ def to_nir(
     return nir.NIRGraph(nodes=dict(nodes), edges=edges, metadata=metadata)
 
 
-def to_event_data(spikes: SpikeTrain) -> nir.EventData:
-    """Return spikes as NIR's EventData of one sample.
-
-    Parameters
-    ----------
-    spikes : SpikeTrain
-        Recorded from time 0 on, since EventData has no start.
-
-    Returns
-    -------
-    nir.EventData
-        ``idx`` and ``time`` of shape (1, n_spikes), ``t_max`` the end of the record.
-    """
-    require_record("spikes", spikes)
-    if spikes.start != 0.0:
-        raise ValueError(
-            f"spikes must be recorded from time 0 on, since EventData has no start; got {spikes.start}: make "
-            "a SpikeTrain of the times since then"
-        )
-    nir = checks.installed("nir", extra="nir")
-    return nir.EventData(
-        idx=spikes.neurons[np.newaxis].copy(),
-        time=spikes.times[np.newaxis].copy(),
-        n_neurons=spikes.n_neurons,
-        t_max=spikes.stop,
-    )
-
-
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ImportedNetwork(Described):
     """A network that came from a NIR graph, and which neurons are which node's.
@@ -253,38 +224,6 @@ def from_nir(graph: nir.NIRGraph, *, signal: ArrayLike | None = None) -> Importe
         populations=populations,
         time_constant=time_constant,
     )
-
-
-def from_event_data(data: nir.EventData, *, sample: int = 0) -> SpikeTrain:
-    """Return the spikes of one sample of NIR's EventData, from time 0 to its ``t_max``.
-
-    Parameters
-    ----------
-    data : nir.EventData
-        Events; those with index -1 fill rows up and are left out.  They need not be in the order of time.
-    sample : int, default 0
-        Which sample.
-    """
-    checks.installed("nir", extra="nir")
-    if type(data).__name__ != "EventData":
-        raise TypeError(
-            f"data must be an EventData of NIR, without values; got {type(data).__name__}: to_event of a "
-            "TimeGriddedData returns one"
-        )
-    idx, times = np.asarray(data.idx), np.asarray(data.time)
-    if idx.ndim != 2 or idx.shape != times.shape:
-        raise ValueError(
-            f"data must have idx and time of one shape, (n_samples, n_events); got {idx.shape} and "
-            f"{times.shape}"
-        )
-    sample = checks.index("sample", sample, len(idx))
-    is_event = idx[sample] != -1
-    neurons, times = idx[sample][is_event], times[sample][is_event]
-    order = np.argsort(times, kind="stable")
-    with checks.called(neurons="idx of data", times="time of data", stop="t_max of data"):
-        return SpikeTrain(
-            times=times[order], neurons=neurons[order], n_neurons=data.n_neurons, start=0.0, stop=data.t_max
-        )
 
 
 def _arrays(

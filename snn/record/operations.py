@@ -12,7 +12,7 @@ from snn.base import checks
 from snn.base.describe import Described
 
 if TYPE_CHECKING:
-    from snn.network import SpikingNetwork
+    pass
 
 Count: TypeAlias = int | np.ndarray
 
@@ -100,23 +100,6 @@ class OperationCounts(Described):
         time_step = checks.positive_number("time_step", time_step)
         updates = np.ceil(np.asarray(self.neuron_time) / time_step * (1.0 - ROUNDING)).astype(np.int64)
         return replace(self, neuron_updates=self.neuron_updates + updates, neuron_time=0.0)
-
-
-def footprint(network: SpikingNetwork) -> int:
-    """Return the bytes of a network: its weights as they are stored, drive, thresholds, and state.
-
-    NeuroBench's footprint: parameters and buffers.  The state is a potential and a current for each neuron.
-    Of weights that are computed on demand, those known so far are counted.
-
-    Parameters
-    ----------
-    network : SpikingNetwork
-        The network.
-    """
-    stored = [part for part in network.weights.kernel_form if isinstance(part, np.ndarray)]
-    state = 2 * network.n_neurons * np.dtype(np.float64).itemsize
-    arrays = [*stored, network.soma_bias, network.firing_threshold]
-    return sum(array.nbytes for array in arrays) + state
 
 
 def energy_estimate(counts: OperationCounts, costs: Mapping[str, float] = LOIHI) -> np.ndarray | float:

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from snn import Clock, SpikingNetwork, StencilWeights, footprint, simulate
+from snn import Clock, simulate
 from snn.record.operations import OperationCounts
 from tests.reference.networks import golden_network
 from tests.reference.weight_forms import ANY_MATRIX, NAMES, in_form, random_matrix, stored
@@ -63,18 +63,6 @@ def test_counts_of_several_runs_are_arrays_and_have_a_total():
     assert (total.spikes, total.synaptic_operations, total.neuron_time) == (3, 6, 7.5)
     np.testing.assert_array_equal((counts + counts).spikes, [6, 0])
     np.testing.assert_array_equal(counts.on_clock(0.5).neuron_updates, [12, 3])
-
-
-def test_footprint_is_what_is_stored():
-    n = 50
-    rng = np.random.default_rng(0)
-    dense = SpikingNetwork(random_matrix("dense", rng, n), np.ones(n))
-    rest = 4 * 8 * n  # drive, threshold, potential, current
-    assert footprint(dense) == 8 * n * n + 8 * n + rest
-    values = np.zeros((2, 3, 3, 2))
-    values[0, 1, 1, 1] = -0.5
-    grid = SpikingNetwork(StencilWeights(values, (5, 5)), np.ones(50))
-    assert footprint(grid) == values.nbytes + rest
 
 
 LONG = OperationCounts(neuron_time=np.array([1.0, 1e12]))

@@ -1,4 +1,4 @@
-"""Networks to NIR graphs, through files, and back: the same numbers, and the same spikes; spikes to events."""
+"""Networks to NIR graphs, through files, and back: the same numbers, and the same spikes."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -14,12 +14,11 @@ import nir
 from snn import (
     DenseRows,
     RunawayError,
-    SpikeTrain,
     SpikingNetwork,
     StencilWeights,
     simulate,
 )
-from snn.exchange import from_event_data, from_nir, to_event_data, to_nir
+from snn.exchange import from_nir, to_nir
 from snn.exchange.nir_graphs import InputConvolution
 from tests.processes import run_python
 from tests.reference.networks import MODERATE, networks
@@ -73,15 +72,9 @@ def test_there_and_back(form, data, tmp_path_factory):
     dense = SpikingNetwork(this.weights, came.network.soma_bias, network.firing_threshold)
     atol = 0.0 if isinstance(came.network.weights, DenseRows) else 1e-9
     try:
-        spikes = require_equal_spikes(
-            dense, came.network, duration=this.duration, atol=atol * max(this.duration, 1.0)
-        )
+        require_equal_spikes(dense, came.network, duration=this.duration, atol=atol * max(this.duration, 1.0))
     except RunawayError:  # by the input, which the regime does not know
         assume(False)
-    train = from_event_data(to_event_data(spikes))
-    assert (train.n_neurons, train.stop) == (n, this.duration)
-    np.testing.assert_array_equal(train.times, spikes.times)
-    np.testing.assert_array_equal(train.neurons, spikes.neurons)
 
 
 def grid_weights(rng, n_channels, grid_shape, *, width=3, low=-1.0, high=1.0):
@@ -128,23 +121,6 @@ def test_an_input_convolution(tmp_path, n_colours, kernel, stride):
         np.testing.assert_allclose(came.network.soma_bias, network.soma_bias + patches, rtol=0, atol=1e-13)
 
 
-# --- events --------------------------------------------------------------------------------------
-
-
-def test_rows_that_are_filled_up_and_not_in_order():
-    """As NIR and jaxsnn fill rows: index -1, at infinity or at twice the end."""
-    data = nir.EventData(
-        idx=np.array([[2, 0, -1, -1], [1, 1, 0, -1]]),
-        time=np.array([[3.0, 1.0, np.inf, 20.0], [0.0, 2.0, 10.0, np.inf]]),
-        n_neurons=3,
-        t_max=10.0,
-    )
-    first, second = from_event_data(data), from_event_data(data, sample=1)
-    np.testing.assert_array_equal(first.times, [1.0, 3.0])
-    np.testing.assert_array_equal(first.neurons, [0, 2])
-    np.testing.assert_array_equal(second.times, [0.0, 2.0, 10.0])
-
-
 # --- bad input -----------------------------------------------------------------------------------
 
 PLAIN = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0])
@@ -154,11 +130,6 @@ EVEN_AND_ODD = SpikingNetwork(StencilWeights(np.zeros((2, 1, 1, 2)), (2, 2)), np
 
 def kernels(n_channels, side=(1, 1), image_shape=(2, 2), stride=1):
     return InputConvolution(np.ones((n_channels, 1, *side)), image_shape, stride)
-
-
-def events(sample=0, kind=nir.EventData, **changes):
-    values = {"idx": np.array([[0, 1]]), "time": np.array([[1.0, 2.0]]), "n_neurons": 2, "t_max": 3.0}
-    return from_event_data(kind(**{**values, **changes}), sample=sample)
 
 
 CASES = [
@@ -173,17 +144,6 @@ CASES = [
     (to_nir, VALUE, "soma_bias", {"network": GRID, "input_weights": kernels(2)}),
     (to_nir, VALUE, "kernels", {"network": EVEN_AND_ODD, "input_weights": kernels(2, (3, 4), (4, 5))}),
     (to_nir, VALUE, "8,192", {"network": SpikingNetwork(sparse.csr_array((9000, 9000)), np.ones(9000))}),
-    (from_event_data, TYPE, "data", {"data": "spikes"}),
-    (from_event_data, TYPE, "to_event", {"data": nir.TimeGriddedData(np.zeros((1, 2, 3), bool), 0.1)}),
-    (events, TYPE, "data", {"kind": nir.ValuedEventData, "value": np.array([[3.0, 1.0]])}),
-    (events, VALUE, "idx", {"idx": np.array([0, 1]), "time": np.array([0.0, 1.0])}),
-    *((events, error, name, {name: value}) for error, name, value in (
-        (TYPE, "idx", np.array([[0.0, 1.0]])), (VALUE, "idx", np.array([[0, 2]])), (VALUE, "idx", np.array([[0, -2]])),
-        (VALUE, "time", np.array([[1.0, 4.0]])), (VALUE, "time", np.array([[np.nan, 1.0]])), (VALUE, "n_neurons", 0),
-        (VALUE, "t_max", -1.0), (VALUE, "sample", 1),
-    )),
-    (to_event_data, VALUE, "spikes", {"spikes": SpikeTrain(times=[6.0], neurons=[0], n_neurons=1, start=5.0, stop=7.0)}),
-    (to_event_data, TYPE, "spikes", {"spikes": "spikes"}),
 ]  # fmt: skip
 
 
@@ -201,13 +161,11 @@ import sys, snn.exchange
 assert not {"nir", "h5py", "brian2", "amaranth"} & set(sys.modules)
 sys.modules["nir"] = sys.modules["brian2"] = sys.modules["amaranth"] = None  # an import of them fails
 import numpy as np
-from snn import SpikeTrain, SpikingNetwork
+from snn import SpikingNetwork
 from snn.exchange import *
 network = SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0])
-spikes = SpikeTrain(times=[], neurons=[], n_neurons=1, start=0.0, stop=1.0)
 for call in (
-    lambda: to_nir(network), lambda: from_nir(None), lambda: to_event_data(spikes), lambda: from_event_data(None),
-    lambda: to_brian2(network, time_step=0.1), lambda: __import__("snn.hardware"),
+    lambda: to_nir(network), lambda: from_nir(None), lambda: to_brian2(network, time_step=0.1), lambda: __import__("snn.hardware"),
 ):
     try:
         call()
@@ -215,6 +173,6 @@ for call in (
         print(error)
 """
     lines = run_python("-c", program).stdout.splitlines()
-    extras = ["nir"] * 4 + ["brian2", "hardware"]
+    extras = ["nir"] * 2 + ["brian2", "hardware"]
     assert len(lines) == len(extras)
     assert all(f"'sparsespike[{extra}]'" in line for extra, line in zip(extras, lines, strict=True))
