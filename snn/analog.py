@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,18 +119,21 @@ def simulate_analog(
         )
     if n_times < 2:
         raise ValueError(f"n_times must be at least 2; got {n_times}")
-    if initial_potential is None:
-        initial_potential = np.zeros(n_neurons)
-    else:
-        initial_potential = checks.real_array(
-            "initial_potential", initial_potential, shape=(n_neurons,), meaning="one potential a neuron"
-        )
+    initial_potential = checks.real_array(
+        "initial_potential",
+        np.zeros(n_neurons) if initial_potential is None else initial_potential,
+        shape=(n_neurons,),
+        meaning="one potential a neuron",
+    )
 
     from scipy.integrate import solve_ivp  # here, because it takes longer to import than all of snn
 
-    activity = activity_function(threshold, divisor, two_sided=two_sided)
-
+    # What is subtracted of a potential lies between these.
+    lowest = -threshold if two_sided else -np.inf
     n_active = 0
+
+    def activity(potential: np.ndarray) -> np.ndarray:
+        return (potential - np.clip(potential, lowest, threshold)) / divisor
 
     def flow(_: float, potential: np.ndarray) -> np.ndarray:
         nonlocal n_active
@@ -159,12 +161,3 @@ def simulate_analog(
         n_evaluations=int(solution.nfev),
         operations=OperationCounts(multiply_adds=n_active * n_neurons),
     )
-
-
-def activity_function(
-    threshold: np.ndarray, divisor: np.ndarray, *, two_sided: bool
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the map from potentials u to activities T(u) / g."""
-    if two_sided:
-        return lambda potential: (potential - np.clip(potential, -threshold, threshold)) / divisor
-    return lambda potential: np.maximum(potential - threshold, 0.0) / divisor

@@ -12,14 +12,11 @@ from snn.base import checks
 from snn.base.checks import read_only
 from snn.base.value import Value, checked
 
-SIGNS = ("signed", "non-negative", "non-positive")
-ROUNDINGS = ("nearest", "floor", "truncate", "stochastic")
 # Mantissas are exact as float64, and so are their differences.
 MOST_BITS = 52
 # Powers of two, and mantissas times them, stay in the range of float64.
 LARGEST_EXPONENT = 900
 OVERFLOWS = ("saturate", "wrap")
-RESETS = ("subtract", "zero")
 QUOTIENT_ROUNDINGS = ("truncate", "floor", "nearest")
 # Registers are exact as floats times a unit, and a current times a decay factor stays below 2^63.
 MOST_REGISTER_BITS = 50
@@ -67,8 +64,8 @@ class FixedPoint(Value):
 
     bits: int = checked(checks.positive_integer)
     exponent: int | None = checked(checks.integer, default=None)
-    sign: str = checked(checks.one_of, SIGNS, default="signed")
-    rounding: str = checked(checks.one_of, ROUNDINGS, default="nearest")
+    sign: str = checked(checks.one_of, ("signed", "non-negative", "non-positive"), default="signed")
+    rounding: str = checked(checks.one_of, ("nearest", "floor", "truncate", "stochastic"), default="nearest")
 
     def _check(self) -> None:
         least = 2 if self.sign == "signed" else 1
@@ -280,7 +277,7 @@ class DigitalFormat(Value):
     input_rounding: str = checked(checks.one_of, QUOTIENT_ROUNDINGS, default="floor")
     message_bits: int = checked(_checked_width, 1, MOST_MESSAGE_BITS, default=1)
     graded: bool = checked(checks.flag, default=False)
-    reset: str = checked(checks.one_of, RESETS, default="subtract")
+    reset: str = checked(checks.one_of, ("subtract", "zero"), default="subtract")
     delay: int = checked(_checked_width, 0, MOST_DELAY, default=0)
     threshold: int | None = checked(checks.positive_integer, default=None)
     lowest_drive: float | None = checked(checks.positive_number, default=None)

@@ -15,7 +15,7 @@ from snn._kernels import run_state
 from snn._kernels.neurons import MOST_AT_ONCE
 from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, SET_DRIVE, STOP, Stops
 from snn.base import checks
-from snn.digital.network import DigitalNetwork, Registers
+from snn.digital.network import DigitalNetwork, Registers, integer_inputs
 from snn.network import NetworkState, RunnableNetwork, state_of
 from snn.record.stimulus import CURRENT, Stimulus
 
@@ -174,7 +174,9 @@ class Run(ABC):
         if stimulus.spikes is not None:
             weights = stimulus.weights
             if stimulus.onto == CURRENT:
-                weights, kind = self.input_weights(stimulus), ADD_TO_CURRENT
+                kind = ADD_TO_CURRENT
+                if self.integers is not None:
+                    weights = integer_inputs(self.integers, weights, stimulus.spikes.counts())
             targets = np.concatenate([targets, weights.indices])
             amounts = np.concatenate([drives, weights.data])
             starts = np.concatenate([starts[:-1], len(drives) + weights.indptr])
@@ -200,10 +202,6 @@ class Run(ABC):
         active, position, buffer = np.array(active, dtype=np.int64), 0, self._begin(record=False)
         while position < len(active):
             position, _, _ = self._call(active, position, stops(), sys.maxsize, buffer)
-
-    def input_weights(self, stimulus: Stimulus) -> Any:
-        """Return the weights of input spikes as this run takes them, compressed rows, one for each source."""
-        return stimulus.weights
 
     def registers(self, spike_messages: np.ndarray | None) -> Registers | None:
         """Return the integers of the first copy, None of real numbers."""

@@ -12,9 +12,8 @@ from snn._kernels import run_state, stepped
 from snn._kernels.forms import targets_per_source
 from snn._kernels.stepped import THRESHOLD
 from snn.base import checks
-from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers, integer_inputs
+from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
-from snn.record.stimulus import Stimulus
 from snn.run.imperfect import ROUNDING, Imperfections, whole_steps
 from snn.run.run import Run, Spikes
 
@@ -221,11 +220,6 @@ class SteppedRun(Run):
         steps = times / self.time_step
         # A time at the end of a step may be a little above it, by rounding.
         return np.ceil(steps - np.maximum(ROUNDING, 4.0 * np.spacing(steps))) * self.time_step
-
-    def input_weights(self, stimulus: Stimulus) -> Any:
-        if self.integers is None or stimulus.spikes is None:
-            return stimulus.weights
-        return integer_inputs(self.integers, stimulus.weights, stimulus.spikes.counts())
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
         state = super().state(copy, time=time)

@@ -17,8 +17,6 @@ from snn.run.imperfect import MOST_STEPS, ROUNDING, Imperfections, require_fit
 from snn.run.run import Run
 from snn.run.stepped import SteppedRun
 
-INTEGRATIONS = ("exact", "euler")
-RESETS = ("subtract", "zero")
 LARGEST_SUM_OF_MESSAGES = 2**62
 
 
@@ -59,8 +57,8 @@ class RealNeuron(Value):
     Biological Cybernetics 81: exact ones.
     """
 
-    integration: str = checked(checks.one_of, INTEGRATIONS, default="exact")
-    reset: str = checked(checks.one_of, RESETS, default="subtract")
+    integration: str = checked(checks.one_of, ("exact", "euler"), default="exact")
+    reset: str = checked(checks.one_of, ("subtract", "zero"), default="subtract")
 
 
 @dataclass(frozen=True, kw_only=True)
