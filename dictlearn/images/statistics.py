@@ -21,8 +21,8 @@ from solvers.problem.convolution import ConvolutionalAtoms
 
 # Eigenvalues of a kernel's own block below this share of its largest count as zero.
 ROUNDING = 1e-12
-# Newton's steps to the multiplier; six are usual.
-MOST_STEPS = 50
+# The root of the multiplier is found to the last digits.
+TINY = 1e-300
 
 
 class KernelStatistics:
@@ -141,31 +141,22 @@ def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps:
 def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Return the d of norm at most one that minimises ``1/2 <d, block d> - <d, wanted>``, in any unit."""
     # In the basis of the block's eigenvectors d is wanted / (eigenvalue + m); the multiplier m is zero, or it
-    # makes the norm one, by Newton's method for 1 / ||d|| (More and Sorensen 1983, SIAM J. Sci. Stat. Comput.
-    # 4).  Shapes: block (n_pixels, n_pixels); wanted (n_pixels, n_channels).
-    # Divided by a power of two, which rounds nothing: cubes of very large or small numbers leave the range
-    # of floats.
+    # makes the norm one.  What is wanted lies in the range of the block, of which rounding leaves a little.
+    # Shapes: block (n_pixels, n_pixels); wanted (n_pixels, n_channels).
+    from scipy.optimize import brentq  # here, because most of scipy.optimize comes with it
+
+    # Divided by a power of two, which rounds nothing: squares stay in the range of floats.
     unit = -int(np.frexp(max(np.abs(block).max(), np.abs(wanted).max()))[1])
-    block, wanted = np.ldexp(block, unit), np.ldexp(wanted, unit)
-    eigenvalues, vectors = np.linalg.eigh(block)
-    eigenvalues = np.maximum(eigenvalues, 0.0)
-    wanted = vectors.T @ wanted
+    eigenvalues, vectors = np.linalg.eigh(np.ldexp(block, unit))
+    usable = eigenvalues > ROUNDING * eigenvalues[-1]
+    eigenvalues, vectors = eigenvalues[usable], vectors[:, usable]
+    wanted = vectors.T @ np.ldexp(wanted, unit)
     squares = np.einsum("ij,ij->i", wanted, wanted)
-    floor = ROUNDING * eigenvalues[-1]
-    usable = eigenvalues > floor
-    free = np.where(usable[:, np.newaxis], wanted / np.where(usable, eigenvalues, 1.0)[:, np.newaxis], 0.0)
-    outside = squares[~usable].sum() > (ROUNDING**2) * squares.sum()
-    if not outside and np.vdot(free, free) <= 1.0:
-        return vectors @ free
-    # 1 / ||d|| is nearly linear in the multiplier.
-    multiplier = max(np.sqrt(squares.sum()) - eigenvalues[-1], floor)
-    for _ in range(MOST_STEPS):
-        shifted = eigenvalues + multiplier
-        norm = np.sqrt((squares / shifted**2).sum())
-        slope = (squares / shifted**3).sum() / norm**2
-        step = (norm - 1.0) / slope
-        multiplier = max(multiplier + step, floor)
-        if abs(step) <= 1e-12 * (multiplier + eigenvalues[-1]):
-            break
+
+    def excess(multiplier: float) -> float:
+        """Return the norm less one, of a kernel with this multiplier."""
+        return float(np.sqrt((squares / (eigenvalues + multiplier) ** 2).sum())) - 1.0
+
+    multiplier = brentq(excess, 0.0, np.sqrt(squares.sum()), xtol=TINY) if excess(0.0) > 0.0 else 0.0
     solution = vectors @ (wanted / (eigenvalues + multiplier)[:, np.newaxis])
     return solution / max(1.0, np.linalg.norm(solution))
