@@ -1,7 +1,5 @@
 """Atoms: unit norms, also of very large and very small numbers, and what functions require of atoms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Evaluation of dictionaries: the objective on held-out signals, and the distance to given atoms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

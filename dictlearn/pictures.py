@@ -1,7 +1,5 @@
 """Pictures of atoms, of images and of learning; see `snn.pictures`."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compiling kernels before they are needed."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 

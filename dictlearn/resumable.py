@@ -1,7 +1,5 @@
 """Learning from batches: the order of samples, learners that can be resumed, and the loop that feeds them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Checks of signals to learn from, and warnings of signals that can hardly be learned from."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The analog flow that spiking networks of this kind approach in their averages."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Each drawing draws into `ax` (default: a figure of its own) and returns it.  Tho
 `plot` are what ``result.plot()`` draws.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compiling kernels before they are needed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -4,8 +4,6 @@ The codes are those of `solve_active_set`, and the gradients those of ``result.v
 called back from compiled code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any

@@ -3,8 +3,6 @@
 All of them are drawn by ``result.plot()``.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiling kernels before they are needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import product

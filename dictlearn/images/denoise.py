@@ -1,7 +1,5 @@
 """Denoising: sparse codes of overlapping patches, averaged."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -233,7 +234,8 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
             A list for a list of codes.
         """
         is_list = isinstance(X, (list, tuple))
-        codes = X if is_list else [X[[k]] for k in range(np.shape(X)[0])]
+        given: Any = X
+        codes = given if is_list else [given[[k]] for k in range(np.shape(given)[0])]
         problems = list(self._problems(images))
         if len(problems) != len(codes):
             raise ValueError(f"images must be as many as codes, {len(codes)}; got {len(problems)}")

@@ -1,7 +1,5 @@
 """Images and signals of one dimension as planes of floats, as signals of dictionaries, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, cast

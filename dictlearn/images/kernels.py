@@ -1,7 +1,5 @@
 """Online learning of kernels: crops of images are coded by spikes, and kernels improved for the codes."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Mapping

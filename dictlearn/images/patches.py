@@ -1,7 +1,5 @@
 """Images to signals and back: square or oblong patches, one in each row; and windows of long signals."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Preprocessing of images and patches: means, norms, channels, whitening."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

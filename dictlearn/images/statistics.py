@@ -11,8 +11,6 @@ With the codes a of images x held fixed, the data term is a quadratic function o
 It is exact: all atoms lie within the image.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse

@@ -1,7 +1,5 @@
 """Dictionary learning from all of some signals, epoch after epoch: where it starts, and how it goes on."""
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Callable, Iterable

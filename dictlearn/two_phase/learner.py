@@ -1,7 +1,5 @@
 """A two-phase network that learns: one batch after the other, from local information only."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace

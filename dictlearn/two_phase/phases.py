@@ -1,7 +1,5 @@
 """Runs of the two-phase network, phase after phase, and what its neurons observe."""
 
-from __future__ import annotations
-
 from _thread import start_new_thread
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError

@@ -1,7 +1,5 @@
 """Atoms that learning gives away: the dead, and one of two that are too similar."""
 
-from __future__ import annotations
-
 import numpy as np
 
 # With fewer pairs of atoms nothing is known of how similar they are by chance.

@@ -1,7 +1,5 @@
 """Signals that a two-phase network learns from, wherever they are."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 import numpy as np

@@ -4,8 +4,6 @@ With an exponent of None in a format, weights between the layers lie below 1, an
 thresholds below 2: learning keeps atoms at unit norm.  A given exponent is for all of them.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Objects in files: named arrays, written whole or not at all, and read as a schema says."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -4,8 +4,6 @@
 the argument, the rule, and what came.  Nothing is repaired silently.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 import numbers

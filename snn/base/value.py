@@ -1,7 +1,5 @@
 """Values: dataclasses that check their fields, properties computed once, locks that a fork leaves free."""
 
-from __future__ import annotations
-
 import functools
 import os
 import threading

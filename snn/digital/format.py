@@ -1,7 +1,5 @@
 """What the numbers of a digital neuron are: fixed point, widths, rounding, and what happens at their ends."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -9,8 +9,6 @@ one word a cycle, to what arrives in a later step.
 sequence of operations is the same.  So a current in memory has decayed, and lacks what arrives next.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """A core as files: Verilog, and a test bench."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results of runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

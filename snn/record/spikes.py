@@ -3,8 +3,6 @@
 All rates tend to the same limit.  They differ in how fast, and in the entries that are exactly zero.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar

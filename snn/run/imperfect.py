@@ -1,7 +1,5 @@
 """Imperfect neurons on a clock: leak, refractory time, delays, mismatch, noise, spikes that are lost."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """Simulations of a network, in any kind of time."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

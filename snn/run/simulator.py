@@ -1,7 +1,5 @@
 """A simulator that one can step from spike to spike."""
 
-from __future__ import annotations
-
 import math
 from copy import deepcopy
 from dataclasses import replace

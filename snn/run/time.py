@@ -1,7 +1,5 @@
 """How time passes in a run: exactly, or in steps of fixed length; and the neurons of a clock."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 

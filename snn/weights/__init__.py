@@ -9,8 +9,6 @@ Everywhere ``weights[source, target]``; a positive weight excites.  Each form of
 - `StencilWeights`: the same weights at every position of a grid.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

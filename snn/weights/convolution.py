@@ -1,7 +1,5 @@
 """Weights that are the same at every position of a grid."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

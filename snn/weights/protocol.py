@@ -1,7 +1,5 @@
 """The protocol of weights: everything that simulators, results and solvers need of a form."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import Any, ClassVar, TypeAlias

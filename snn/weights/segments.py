@@ -1,7 +1,5 @@
 """Weights made of dense blocks between ranges of neurons, as the segments that kernels read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

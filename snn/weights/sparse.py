@@ -1,7 +1,5 @@
 """Weights in compressed rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Certificates from compiled code, where there is some."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Pen
 the norm of c and on its correlations are enough.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import sparse
 

@@ -9,8 +9,6 @@ weights w of features, those of a mask among them, correlations are d_i.(w r) an
 sum_j w_j r_j^2 and sum_j w_j d_ij^2; z = kappa sqrt(w) r is the dual point.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

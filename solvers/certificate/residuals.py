@@ -1,7 +1,5 @@
 """Residuals r = s - a D of codes, and w r with weights w of features; bounds on their rounding errors."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The input `X` of estimators: the checks of scikit-learn, and those that it leaves out."""
 
-from __future__ import annotations
-
 import numbers
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -10,8 +10,6 @@ References: George (1973), SIAM Journal on Numerical Analysis 10: nested dissect
 (1983), ACM Transactions on Mathematical Software 9: fronts.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

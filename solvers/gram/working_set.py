@@ -20,8 +20,6 @@ are solved once more with its atoms in order, so that the bits of a code depend 
 not on the other signals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

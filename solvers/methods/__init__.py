@@ -1,7 +1,5 @@
 """The solvers as values, methods with their options; and a function for each that users call."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from inspect import cleandoc

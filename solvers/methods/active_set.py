@@ -1,7 +1,5 @@
 """The LASSO solved by an active-set method."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass

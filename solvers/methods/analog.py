@@ -1,7 +1,5 @@
 """The LASSO solved by the analog flow of the locally competitive algorithm (LCA)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ loop asks a method for codes, certifies them and keeps the best.  A new method i
 a line in `solvers.methods`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """scikit-learn's coordinate descent with the interface of the others, which are compared with it."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass

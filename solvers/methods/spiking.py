@@ -1,7 +1,5 @@
 """The LASSO solved by spikes, in exact time, on a clock, or in integers."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

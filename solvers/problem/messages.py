@@ -1,7 +1,5 @@
 """Warnings of problems that are ill-posed."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import sparse
 

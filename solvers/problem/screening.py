@@ -5,8 +5,6 @@ precision.  That is enough to say of all but a few atoms that their correlations
 those few are computed again by whoever asks.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The signals of a problem as they are accepted, and how much each of their features counts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

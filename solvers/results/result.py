@@ -1,7 +1,5 @@
 """The result of every solver: codes and their certificates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias

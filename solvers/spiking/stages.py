@@ -1,7 +1,5 @@
 """Codes by spikes alone, read through a smooth window, stage by stage."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from functools import partial

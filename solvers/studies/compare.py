@@ -1,7 +1,5 @@
 """Several solvers on one problem, side by side."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """A score that a penalty can be searched by: how well codes of some features predict the others."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse

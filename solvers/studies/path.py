@@ -1,7 +1,5 @@
 """The codes of one problem at many penalties, each from the last."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Sparse coding of frame after frame: video, or the samples of sensors."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """One thread of BLAS at a time, so that products of matrices are rounded alike everywhere."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator
