@@ -13,7 +13,7 @@ from dictlearn.atoms import checked_atoms
 from dictlearn.signals import checked_signals
 from dictlearn.two_phase.layers import Layers, Signs
 from dictlearn.two_phase.phases import Phase, run_phases, thread_count
-from dictlearn.two_phase.settings import INPUTS, checked_phases, share
+from dictlearn.two_phase.settings import checked_phases, share
 from dictlearn.two_phase.synapses import Synapses, checked_format
 from snn import Exact, SpikingNetwork
 from snn.base import checks
@@ -247,7 +247,6 @@ class TwoPhaseNetwork(Value, Described):
         initial_potential: float = 0.0,
         time_step: float | None = None,
         integration: str = "exact",
-        inputs: str = "spiking",
         n_jobs: int | None = None,
     ) -> tuple[Phase, Phase]:
         """Run each signal at gamma = 0, then, all states kept, at gamma = kappa; return both phases.
@@ -258,7 +257,7 @@ class TwoPhaseNetwork(Value, Described):
             x; not negative, unless signals may be.
         penalty : float or array_like, shape (n_atoms,)
             lambda1, positive; of all atoms or of each.
-        kappa, duration, initial_potential, time_step, integration, inputs
+        kappa, duration, initial_potential, time_step, integration
             As for `LearningSettings`.  Potentials begin at 0 by default: then a neuron with rate r loses half
             a spike, on average, in the first phase; at 0.5 that bias is gone.
         reweighting : array_like, shape (n_atoms,), optional
@@ -281,10 +280,7 @@ class TwoPhaseNetwork(Value, Described):
         kappa, duration, initial_potential, how = checked_phases(
             kappa, duration, initial_potential, time_step, integration
         )
-        graded = checks.one_of("inputs", inputs, INPUTS) == "graded"
-        first, second = self._run(
-            task, (0.0, kappa), duration, initial_potential, n_jobs=n_jobs, how=how, graded=graded
-        )
+        first, second = self._run(task, (0.0, kappa), duration, initial_potential, n_jobs=n_jobs, how=how)
         return first, second
 
     def code(
@@ -351,14 +347,10 @@ class TwoPhaseNetwork(Value, Described):
         *,
         n_jobs: int | None,
         how: Time = EXACT,
-        graded: bool = False,
     ) -> list[Phase]:
         signals, inhibition, known = task
-        synapses = self.synapses()
-        if graded:
-            synapses.close(gammas[-1])
         return run_phases(
-            synapses,
+            self.synapses(),
             signals,
             -inhibition,
             mask=known,
@@ -366,7 +358,6 @@ class TwoPhaseNetwork(Value, Described):
             duration=duration,
             initial_potential=initial_potential,
             how=how,
-            graded=graded,
             n_threads=thread_count(n_jobs),
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from dictlearn.two_phase._kernels import updates
-from dictlearn.two_phase.phases import Phase, run_phases
+from dictlearn.two_phase.phases import Phase, run_graded, run_phases
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import Synapses
 
@@ -74,27 +74,27 @@ class Batch:
         rows = np.arange(self.n_rows)[start:stop]
         n_some, probes = len(signals), rows[len(signals) :] - self.n_signals
         inputs = np.zeros((len(rows), synapses.n_inputs))
-        known = np.ones(inputs.shape, dtype=bool)
+        with np.errstate(over="ignore"):  # runs refuse what is too large
+            inputs[:n_some] = self.scale * (signals if mask is None else np.where(mask, signals, 0.0))
         coding = np.tile(-self.penalty * self.reweighting, (len(rows), 1))
-        with np.errstate(over="ignore"):  # `run_phases` refuses what is too large
-            if mask is None:
-                inputs[:n_some] = self.scale * signals
-            else:
-                inputs[:n_some] = self.scale * np.where(mask, signals, 0.0)
-                known[:n_some] = mask
         coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
+        known = np.ones(inputs.shape, dtype=bool)
+        if mask is not None:
+            known[:n_some] = mask
         # Weights would differ by sample: inputs of rows with unknown ones fire.
         is_graded = known.all(axis=1) & (self.settings.inputs == "graded")
-        if is_graded.all() or not is_graded.any():
-            return self._observed(synapses, inputs, known, coding, rows, n_threads, bool(is_graded.all()))
-        groups = [np.flatnonzero(is_graded), np.flatnonzero(~is_graded)]
-        found = [
-            self._observed(synapses, inputs[some], known[some], coding[some], rows[some], n_threads, graded)
-            for some, graded in zip(groups, (True, False), strict=True)
-        ]
-        return Observed.joined(found, np.argsort(np.concatenate(groups)))
+        groups, found = [], []
+        for graded in (True, False):
+            some = np.flatnonzero(is_graded == graded)
+            if len(some):
+                observe = self._observed_of_graded if graded else self._observed_of_spiking
+                groups.append(some)
+                found.append(
+                    observe(synapses, inputs[some], known[some], coding[some], rows[some], n_threads)
+                )
+        return found[0] if len(found) == 1 else Observed.joined(found, np.argsort(np.concatenate(groups)))
 
-    def _observed(
+    def _observed_of_graded(
         self,
         synapses: Synapses,
         inputs: np.ndarray,
@@ -102,9 +102,46 @@ class Batch:
         coding: np.ndarray,
         rows: np.ndarray,
         n_threads: int,
-        graded: bool,
     ) -> Observed:
-        """Return what neurons observe of rows whose inputs are all graded, or all fire."""
+        """Return what neurons observe of rows whose inputs are graded."""
+        settings, kappa = self.settings, self.settings.kappa
+        n_spikes, fired, codes = run_graded(
+            synapses,
+            inputs,
+            coding,
+            kappa=kappa,
+            duration=settings.duration,
+            how=settings.how,
+            n_threads=n_threads,
+            rows=rows,
+        )
+        if settings.positive_code:
+            codes = np.maximum(codes, 0.0)  # below zero they are rounding
+        # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
+        g_d, g_h = -kappa * inputs, np.zeros(codes.shape)
+        updates.add_combinations(g_d, codes, kappa, synapses.feedback_rows)
+        # F B is known, as H - (H - kappa F B).
+        updates.add_combinations(g_h, codes, kappa - 1.0, synapses.lateral_rows)
+        updates.add_combinations(g_h, codes, 1.0, synapses.closed_rows)
+        return Observed(
+            n_spikes=n_spikes,
+            signal_norm=np.linalg.norm(inputs, axis=1),
+            fired=fired,
+            codes=codes,
+            reconstruction_gradient=g_d,
+            lateral_gradient=g_h,
+        )
+
+    def _observed_of_spiking(
+        self,
+        synapses: Synapses,
+        inputs: np.ndarray,
+        known: np.ndarray,
+        coding: np.ndarray,
+        rows: np.ndarray,
+        n_threads: int,
+    ) -> Observed:
+        """Return what neurons observe of rows whose inputs fire."""
         settings, mask = self.settings, None if known.all() else known
         first, second = run_phases(
             synapses,
@@ -115,11 +152,10 @@ class Batch:
             duration=settings.duration,
             initial_potential=settings.initial_potential,
             how=settings.how,
-            graded=graded,
             n_threads=n_threads,
             rows=rows,
         )
-        return Observed.of(first, second, inputs, mask, synapses, settings, graded=graded)
+        return Observed.of(first, second, inputs, mask, synapses, settings)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -164,17 +200,13 @@ class Observed:
         known: np.ndarray | None,
         synapses: Synapses,
         settings: LearningSettings,
-        *,
-        graded: bool = False,
     ) -> Observed:
-        """Return what is read from two phases of these inputs, as the settings say."""
+        """Return what is read from two phases of these inputs, which fire, as the settings say."""
         kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
         reads_currents = settings.readout == "current"
         before, after = (
             phase.input_current if reads_currents else phase.input_rate for phase in (first, second)
         )
-        if graded:
-            before = inputs  # a graded input would pass its drive on at once
         sent = before if known is None else np.where(known, before, after)
         if reads_currents:
             codes = second.coding_trace
@@ -184,12 +216,7 @@ class Observed:
             codes = second.coding_rate
         # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
         gradient = np.zeros(codes.shape)
-        if graded:
-            # F B is known, as H - (H - kappa F B).
-            assert synapses.closed_rows is not None
-            updates.add_combinations(gradient, (kappa - 1.0) * codes, 1.0, h)
-            updates.add_combinations(gradient, 1.0 * codes, 1.0, synapses.closed_rows)
-        elif reads_currents:
+        if reads_currents:
             updates.add_combinations(gradient, kappa * codes, 1.0, h)
             updates.add_combinations(gradient, (1.0 - kappa) * sent - after, 1.0, f)
         else:

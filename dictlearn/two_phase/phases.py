@@ -4,6 +4,7 @@ from _thread import start_new_thread
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
@@ -90,13 +91,12 @@ class _Network(NamedTuple):
         return len(self.firing_threshold)
 
 
-class _Piece(NamedTuple):
-    """Observations of some signals: counts, average currents and traces of each phase; perhaps a runaway."""
+class _Runaway(NamedTuple):
+    """The first signal of some with too many spikes in a phase."""
 
-    observed: list[tuple[np.ndarray, ...]]
-    # Its phase and its signal.
-    runaway: tuple[int, int] | None = None
-    runaway_counts: np.ndarray = np.empty(0)
+    phase: int
+    row: int
+    counts: np.ndarray
 
 
 def run_phases(
@@ -109,106 +109,147 @@ def run_phases(
     duration: float,
     initial_potential: float,
     how: Time,
-    graded: bool = False,
     n_threads: int = 1,
     rows: np.ndarray | None = None,
 ) -> list[Phase]:
     """Run copies of the network through two phases, all states kept in between.
 
     The signals drive the inputs and `coding` drives the coding neurons, both at gamma = 0; a row each.
-    Where inputs are graded only coding neurons run, in both phases with the last gamma, for which
-    `Synapses.close` has been called; in the first one they settle.
     """
-    excitation = np.zeros(coding.shape)
-    # Sums in the order of the inputs: a row does not depend on how many there are, as BLAS's do.
-    with np.errstate(over="ignore"):
-        limited = np.clip(signals, -LARGEST_DRIVE, LARGEST_DRIVE)
-        updates.add_combinations(excitation, limited, 1.0, synapses.feedforward_rows)
-    allowed = _spikes_allowed(synapses, limited, coding, excitation, duration, rows)
-    layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None, graded)
-    drives, lateral_rows = layers.drives(signals, coding), synapses.lateral_rows
-    if graded:
-        if mask is not None:
-            raise ValueError(
-                "mask must be None where inputs are graded: weights would differ by sample; learn with "
-                "inputs='spiking'"
-            )
-        assert synapses.closed_rows is not None
-        gammas, initial_potential, lateral_rows = (gammas[1], gammas[1]), 0.0, synapses.closed_rows
-        _require_thresholds(lateral_rows)
-        for population in layers.coding:
-            drives[:, population.neurons] += population.sign * excitation
+    _, allowed = _excitation(synapses, signals, coding, duration, rows)
+    layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None)
+    drives, thresholds = layers.drives(signals, coding), layers.thresholds(synapses.lateral_rows)
     if mask is not None:
         # Weights are those of all signals together, so that an unknown input needs a neuron of its own.
         # Of the two neurons of an input one is silent, and its observations are not read.
         for known, predicted in zip(layers.inputs, layers.predictions, strict=True):
             drives[:, known.neurons][~mask] = SILENCING_DRIVE
             drives[:, predicted.neurons][mask] = SILENCING_DRIVE
-    thresholds, stop = layers.thresholds(lateral_rows), Event()
-    networks = [_Network(synapses.weights(layers, gamma), thresholds) for gamma in gammas]
+    end = end_of(how, duration)
 
-    def run_piece(rows: np.ndarray) -> _Piece:
-        """Run some signals through both phases, or until one runs away."""
-        observed: list[tuple[np.ndarray, ...]] = []
-        filtered, end = np.zeros((len(rows), layers.n_neurons)), 0.0
-        counts, charge = np.zeros(filtered.shape, dtype=np.int64), np.zeros(filtered.shape)
-        state = NetworkState(
+    def run_piece(rows: np.ndarray, stop: Event) -> list[np.ndarray] | _Runaway:
+        """Return counts, average currents and traces of both phases."""
+        observed: list[np.ndarray] = []
+        before, filtered = gammas[0], np.zeros((len(rows), layers.n_neurons))
+        state: NetworkState | Run = NetworkState(
             membrane_potential=initial_potential * thresholds, synaptic_current=np.zeros(layers.n_neurons)
         )
-        run = start_run(how, networks[0], (1.0 - gammas[0]) * drives[rows], state, filter_spikes=True)
-        for phase in range(2):
-            if phase > 0 and gammas[1] != gammas[0]:
-                if len(layers.inputs) == 2:
-                    forget_debt(run.membrane_potential, layers)
-                run = start_run(how, networks[1], (1.0 - gammas[1]) * drives[rows], run, filter_spikes=True)
-                counts, charge, end = np.zeros_like(counts), np.zeros_like(charge), 0.0
+        for phase, gamma in enumerate(gammas):
+            if phase > 0 and len(layers.inputs) == 2:
+                forget_debt(state.membrane_potential, layers)
+            network = _Network(synapses.weights(layers, gamma), thresholds)
+            run = start_run(how, network, (1.0 - gamma) * drives[rows], state, filter_spikes=True)
+            if gamma != before:
                 # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
                 passed = np.ascontiguousarray(difference(layers.coding, filtered))
                 for inputs in layers.inputs:
-                    current = run.synaptic_current[:, inputs.neurons]
-                    factor = inputs.sign * (gammas[1] - gammas[0])
+                    current, factor = run.synaptic_current[:, inputs.neurons], inputs.sign * (gamma - before)
                     updates.add_combinations(current, passed, factor, synapses.feedback_rows)
-
-            def is_over(run: Run = run, before: np.ndarray = counts) -> bool:
-                if stop.is_set():
-                    raise CancelledError
-                return bool(((run.spike_counts - before).sum(axis=1) > allowed[rows]).any())
-
-            end += end_of(how, duration)
-            run.advance(end, stop_when=is_over)
-            n_fired = run.spike_counts - counts
-            # Copies are advanced one after the other: the first runaway does not depend on later ones.
-            runaways = np.flatnonzero(n_fired.sum(axis=1) > allowed[rows])
-            if len(runaways):
-                return _Piece(observed, (phase, int(rows[runaways[0]])), n_fired[runaways[0]])
+                before = gamma
+            counts = _advanced(run, phase, end, allowed, rows, stop)
+            if isinstance(counts, _Runaway):
+                return counts
             after = np.copy(run.filtered_spikes)
-            traces = run.gain * (n_fired + (filtered - after)) / duration
-            observed.append((n_fired, (run.charge - charge) / duration, traces))
-            filtered, counts, charge = after, run.spike_counts.copy(), run.charge
-        return _Piece(observed)
+            traces = run.gain * (counts + (filtered - after)) / duration
+            observed += [counts, run.charge / duration, traces]
+            state, filtered = run, after
+        return observed
 
+    observed = _in_pieces(run_piece, layers, allowed, n_threads)
+    return [
+        _phase(layers, *observed[first : first + 3], thresholds, mask=mask, duration=duration)
+        for first in (0, 3)
+    ]
+
+
+def run_graded(
+    synapses: Synapses,
+    signals: np.ndarray,
+    coding: np.ndarray,
+    *,
+    kappa: float,
+    duration: float,
+    how: Time,
+    n_threads: int,
+    rows: np.ndarray,
+) -> list[np.ndarray]:
+    """Run copies of the network whose inputs pass their currents on, both phases with feedback.
+
+    `Synapses.close` has been called with kappa.  Return the spikes of each signal; and of the coding neurons
+    in the second phase whether each fired, and its average filtered spikes.
+    """
+    excitation, allowed = _excitation(synapses, signals, coding, duration, rows)
+    layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, graded=True)
+    drives = layers.drives(signals, coding)
+    for population in layers.coding:
+        drives[:, population.neurons] += population.sign * excitation
+    drives *= 1.0 - kappa
+    assert synapses.closed_rows is not None
+    _require_thresholds(synapses.closed_rows)
+    network = _Network(synapses.weights(layers, kappa), layers.thresholds(synapses.closed_rows))
+    end = end_of(how, duration)
+
+    def run_piece(rows: np.ndarray, stop: Event) -> list[np.ndarray] | _Runaway:
+        run = start_run(how, network, drives[rows], filter_spikes=True)
+        settled = _advanced(run, 0, end, allowed, rows, stop)
+        if isinstance(settled, _Runaway):
+            return settled
+        settled, filtered = settled.copy(), np.copy(run.filtered_spikes)
+        counts = _advanced(run, 1, 2.0 * end, allowed, rows, stop, settled)
+        if isinstance(counts, _Runaway):
+            return counts
+        traces = run.gain * (counts + (filtered - run.filtered_spikes)) / duration
+        fired, traces = (difference(layers.coding, values) for values in (counts, traces))
+        return [run.spike_counts.sum(axis=1), fired != 0, traces]
+
+    return _in_pieces(run_piece, layers, allowed, n_threads)
+
+
+def _advanced(
+    run: Run,
+    phase: int,
+    end: float,
+    allowed: np.ndarray,
+    rows: np.ndarray,
+    stop: Event,
+    before: np.ndarray | int = 0,
+) -> np.ndarray | _Runaway:
+    """Advance a run to the end of a phase; return the spikes of each neuron since `before`."""
+
+    def is_over() -> bool:
+        if stop.is_set():
+            raise CancelledError
+        return bool(((run.spike_counts - before).sum(axis=1) > allowed[rows]).any())
+
+    run.advance(end, stop_when=is_over)
+    counts = run.spike_counts - before
+    # Copies are advanced one after the other: the first runaway does not depend on later ones.
+    runaways = np.flatnonzero(counts.sum(axis=1) > allowed[rows])
+    return _Runaway(phase, int(rows[runaways[0]]), counts[runaways[0]]) if len(runaways) else counts
+
+
+def _in_pieces(
+    run_piece: Callable[[np.ndarray, Event], list[np.ndarray] | _Runaway],
+    layers: Layers,
+    allowed: np.ndarray,
+    n_threads: int,
+) -> list[np.ndarray]:
+    """Return arrays of all rows from those of some, in threads; RunawayFeedbackError if one runs away."""
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
-    n_pieces = min(n_threads, len(drives))
-    pieces = [np.arange(piece, len(drives), n_pieces) for piece in range(n_pieces)]
-    outcomes = in_threads(run_piece, pieces, stop)
-    runaways = [outcome.runaway for outcome in outcomes if outcome.runaway is not None]
+    n_pieces, stop = min(n_threads, len(allowed)), Event()
+    pieces = [np.arange(piece, len(allowed), n_pieces) for piece in range(n_pieces)]
+    outcomes = in_threads(partial(run_piece, stop=stop), pieces, stop)
+    runaways = [outcome for outcome in outcomes if isinstance(outcome, _Runaway)]
     if runaways:
         # Run the first such signal alone: the error does not depend on the pieces.
-        *_, signal = min(runaways)
-        counts = run_piece(np.array([signal])).runaway_counts
-        raise RunawayFeedbackError(_describe(layers, counts, allowed[signal]))
+        _, signal = min(runaway[:2] for runaway in runaways)
+        alone = run_piece(np.array([signal]), stop)
+        assert isinstance(alone, _Runaway)
+        raise RunawayFeedbackError(_describe(layers, alone.counts, allowed[signal]))
+    if n_pieces == 1:
+        return outcomes[0]
     order = np.argsort(np.concatenate(pieces))
-    phases: list[Phase] = []
-    for pieces_of_phase in zip(*(outcome.observed for outcome in outcomes), strict=True):
-        observed = [
-            arrays[0] if n_pieces == 1 else np.concatenate(arrays)[order]
-            for arrays in zip(*pieces_of_phase, strict=True)
-        ]
-        if graded:
-            phases.append(_graded_phase(layers, *observed, gammas[0], signals, synapses, duration=duration))
-        else:
-            phases.append(_phase(layers, *observed, thresholds, mask=mask, duration=duration))
-    return phases
+    return [np.concatenate(arrays)[order] for arrays in zip(*outcomes, strict=True)]
 
 
 def _require_thresholds(closed_rows: np.ndarray) -> None:
@@ -219,42 +260,6 @@ def _require_thresholds(closed_rows: np.ndarray) -> None:
             f"the network ran away: for a spike of coding neuron {atom} the inputs return as much to it as "
             "its threshold takes; a smaller kappa or smaller steps helps"
         )
-
-
-def _graded_phase(
-    layers: Layers,
-    counts: np.ndarray,
-    currents: np.ndarray,
-    traces: np.ndarray,
-    gamma: float,
-    signals: np.ndarray,
-    synapses: Synapses,
-    *,
-    duration: float,
-) -> Phase:
-    """Return observations where inputs are graded; their average currents follow from the average traces."""
-    coding = layers.coding
-    trace = difference(coding, traces)
-    input_current = (1.0 - gamma) * signals
-    updates.add_combinations(input_current, trace, gamma, synapses.feedback_rows)
-    # Spikes return to their own neurons as a current, which runs take from thresholds.
-    assert synapses.closed_rows is not None
-    own = np.diagonal(synapses.closed_rows)
-    returned = synapses.thresholds - own
-    if len(coding) == 1:
-        coding_current = of_first(coding, currents)
-    else:
-        coding_current = 0.5 * (difference(coding, currents) + own * trace)
-    coding_current = coding_current + returned * trace
-    return Phase(
-        duration=duration,
-        n_spikes=total(coding, counts).sum(axis=1),
-        input_rate=np.zeros(signals.shape),
-        coding_rate=difference(coding, counts) / duration,
-        input_current=input_current,
-        coding_current=coding_current,
-        coding_trace=trace,
-    )
 
 
 def _phase(
@@ -305,20 +310,18 @@ def forget_debt(membrane_potential: np.ndarray, layers: Layers) -> None:
         np.maximum(potentials, 0.0, out=potentials)
 
 
-def _spikes_allowed(
-    synapses: Synapses,
-    signals: np.ndarray,
-    coding: np.ndarray,
-    excitation: np.ndarray,
-    duration: float,
-    rows: np.ndarray | None,
-) -> np.ndarray:
-    """Return how many spikes each signal may have in a phase; raise ValueError if one is far too large."""
+def _excitation(
+    synapses: Synapses, signals: np.ndarray, coding: np.ndarray, duration: float, rows: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return F x of each signal, and how many spikes it may have in a phase; ValueError if far too many."""
+    excitation = np.zeros(coding.shape)
     with np.errstate(over="ignore"):
+        limited = np.clip(signals, -LARGEST_DRIVE, LARGEST_DRIVE)
+        updates.add_products(excitation, limited, synapses.feedforward_rows)
         # Coding neurons without inhibition; they matter where atoms are small.
         driven = np.clip(coding, 0.0, LARGEST_DRIVE) + np.abs(excitation)
         by_coding = (driven / synapses.thresholds).max(axis=1)
-        expected = (np.abs(signals).sum(axis=1) + by_coding) * duration
+        expected = (np.abs(limited).sum(axis=1) + by_coding) * duration
     too_many = ~(expected <= MOST_SPIKES_EXPECTED)
     if too_many.any():
         # Name the first such signal: the error is the same when a batch is run in parts.
@@ -329,7 +332,7 @@ def _spikes_allowed(
             f"phase; got one that would cause about {expected[signal]:.2g}, signal {number} of this "
             "batch: divide the signals, or start learning anew with them, which sets their scale"
         )
-    return SPIKES_ALLOWED * expected + LEAST_SPIKES_ALLOWED
+    return excitation, SPIKES_ALLOWED * expected + LEAST_SPIKES_ALLOWED
 
 
 def _describe(layers: Layers, counts: np.ndarray, allowed: float) -> str:

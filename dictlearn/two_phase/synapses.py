@@ -76,10 +76,7 @@ class Synapses:
         """
         if self.closed_rows is None:
             self.closed_rows = np.empty_like(self.lateral_rows)
-        rows, columns = self.feedback_rows, self.feedforward_rows
-        if np.array_equal(rows, columns.T):
-            columns = rows.T  # half of the work, since NumPy knows that the product is symmetric
-        np.matmul(rows, columns, out=self.closed_rows)
+        np.matmul(self.feedback_rows, self.feedforward_rows, out=self.closed_rows)
         self.closed_rows *= -gamma
         self.closed_rows += self.lateral_rows
 

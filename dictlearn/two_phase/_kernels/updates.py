@@ -19,6 +19,24 @@ def add_combinations(total, codes, factor, rows):
 
 
 @compiled
+def add_products(total, signals, rows):
+    """Add signals @ rows to total, where most of the numbers of the signals are not zero."""
+    n_sources = rows.shape[0]
+    n_fours = n_sources - n_sources % 4
+    for k in range(signals.shape[0]):
+        # Four at a time: total is read and written a fourth as often.
+        for j in range(0, n_fours, 4):
+            x = signals[k, j], signals[k, j + 1], signals[k, j + 2], signals[k, j + 3]
+            for i in range(rows.shape[1]):
+                total[k, i] += (x[0] * rows[j, i] + x[1] * rows[j + 1, i]) + (
+                    x[2] * rows[j + 2, i] + x[3] * rows[j + 3, i]
+                )
+        for j in range(n_fours, n_sources):
+            for i in range(rows.shape[1]):
+                total[k, i] += signals[k, j] * rows[j, i]
+
+
+@compiled
 def change_rows(rows, keep, codes, values, least):
     """Set rows to max(keep rows - codes^T values, least); keep has one number for each row."""
     for j in range(rows.shape[0]):

@@ -53,8 +53,17 @@ class ByHand:
         names = ("n_spikes", "input_rate", "coding_rate", "input_current", "coding_current", "coding_trace")
         rows, probed = [], []
         for k in range(n_signals):
-            whole = known[k].all()  # inputs of others fire
-            options = {"inputs": settings.inputs} if whole else {"mask": mask[[k]]}
+            if settings.inputs == "graded" and known[k].all():  # inputs of others fire
+                alone = replace(learner.batch(1), probed=np.empty(0, dtype=int), probe_drive=np.empty(0))
+                found = alone.run(learner.synapses, signals[[k]] / learner.scale)
+                both = {
+                    "n_spikes": found.n_spikes[0],
+                    "coding_rate": found.fired[0],
+                    "coding_trace": found.codes[0],
+                }
+                rows.append([{name: 0 * value for name, value in both.items()}, both])
+                continue
+            options = {} if known[k].all() else {"mask": mask[[k]]}
             phases = network.run(
                 signals[[k]], penalty=penalty, reweighting=weights, **options, **run, **clock
             )
@@ -66,7 +75,8 @@ class ByHand:
             drive = 3.0 / settings.duration / (1.0 - kappa) * thresholds[atom]
             options = {"weights": weights, "probe": (atom, drive), **run}
             rows.append(observed_by_hand(network, np.zeros(len(b)), penalty, **options))
-        first, second = ({name: np.array([row[k][name] for row in rows]) for name in names} for k in (0, 1))
+        used = ("n_spikes", "coding_rate", "coding_trace") if is_current else names
+        first, second = ({name: np.array([row[k][name] for row in rows]) for name in used} for k in (0, 1))
         everywhere = np.vstack([known, np.ones((len(probed), len(b)))])
         inputs = np.vstack([signals, np.zeros((len(probed), len(b)))])
 

@@ -13,7 +13,9 @@ from dictlearn import (
     LearningSettings,
     Observed,
     RunawayFeedbackError,
+    TwoPhaseLearner,
     TwoPhaseNetwork,
+    UsageSteps,
     normalise,
     random_patches,
     remove_mean,
@@ -229,34 +231,39 @@ def literal_graded(network, signal, *, kappa, duration, step=1 / 1024):
     return total / duration
 
 
+def observed_with_graded_inputs(network, signals, kappa, duration):
+    settings = LearningSettings(
+        penalty=PENALTY, kappa=kappa, duration=duration, time_step=None, rule=UsageSteps(probes=0.0),
+        **network.signs._asdict(),
+    )  # fmt: skip
+    learner = TwoPhaseLearner(network, settings, scale=1.0)
+    return learner.batch(len(signals)).run(learner.synapses, signals)
+
+
 @each_sign
 def test_graded_inputs_pass_on_their_currents(signs):
-    """Beside a literal twin; observations are exact for any weights, and codes those of the LASSO."""
+    """Beside a literal twin; gradients are exact for any weights, and codes those of the LASSO."""
     signals = 3.0 * signals_for(signs)
-    options = {"penalty": PENALTY, "kappa": 0.4, "inputs": "graded"}
-    network = network_of(signs, strength=0.02)
     # Few atoms and weak feedback: else coherent ones take turns in another order.
-    few, weak = network_of(signs, 3, strength=0.02), {**options, "kappa": 0.1}
+    few = network_of(signs, 3, strength=0.02)
     for signal in signals:
         twin = literal_graded(few, signal, kappa=0.1, duration=20.0)
-        _, observed = few.run(signal[np.newaxis], duration=20.0, **weak)
-        assert np.abs(observed.coding_trace[0] - twin).max() < 2.0 / 20.0  # two spikes
-    first, second = network.run(signals, duration=20.0, **options)
+        observed = observed_with_graded_inputs(few, signal[np.newaxis], 0.1, 20.0)
+        assert np.abs(observed.codes[0] - twin).max() < 2.0 / 20.0  # two spikes
+    network = network_of(signs, strength=0.02)
     f, b, h = network.feedforward, network.feedback, network.lateral
-    for phase in (first, second):
-        sent = 0.6 * signals + 0.4 * phase.coding_trace @ b.T
-        np.testing.assert_allclose(phase.input_current, sent, rtol=1e-12, atol=1e-12)
-        received = sent @ f.T - phase.coding_trace @ (h - np.diag(np.diagonal(h))).T
-        drive = 0.0 if not network.positive_code else 0.6 * PENALTY
-        np.testing.assert_allclose(phase.coding_current, received - drive, rtol=0, atol=1e-9)
+    observed, rounding = observed_with_graded_inputs(network, signals, 0.4, 20.0), {"rtol": 0, "atol": 1e-9}
+    errors = observed.codes @ b.T - signals
+    np.testing.assert_allclose(observed.reconstruction_gradient, 0.4 * errors, **rounding)
+    np.testing.assert_allclose(observed.lateral_gradient, 0.4 * observed.codes @ (h - f @ b).T, **rounding)
     exact = network_of(signs)
     errors = [
-        np.abs(exact.run(signals, duration=t, **weak)[1].coding_trace - optimum(exact, signals)).max()
+        np.abs(observed_with_graded_inputs(exact, signals, 0.1, t).codes - optimum(exact, signals)).max()
         for t in (300.0, 6000.0)
     ]
     assert errors[1] < min(errors[0] / 3.0, 30.0 / 6000.0)
     with pytest.raises(RunawayFeedbackError, match="for a spike of coding neuron 0"):
-        TwoPhaseNetwork([[1.0]], [[1.0]], [[0.3]]).run([[1.0]], **options)
+        observed_with_graded_inputs(TwoPhaseNetwork([[1.0]], [[1.0]], [[0.3]]), np.ones((1, 1)), 0.4, 20.0)
 
 
 @pytest.mark.parametrize(
