@@ -101,7 +101,7 @@ def _draw_raster(ax, problem: LassoProblem, exact: SparseCodingResult) -> None:
     """Draw one patch's network: neurons of the optimal code above those that fire in vain."""
     signal = _patch_to_show(problem, exact)
     one = problem.subset([signal])
-    drive = (np.abs(one.correlations[0]) - one.l1_weights) / one.squared_norms
+    drive = (np.abs(one.correlations[0]) - one.l1_weights) / one.atoms.squared_norms
     network = lasso_network(one, scale=float(drive.max()))
     spikes = simulate(network, SHOWN, record_spikes=True).spikes
     code = exact.codes[signal]

@@ -58,6 +58,6 @@ ax.grid(alpha=0.3)
 plt.show()
 
 # %%
-# The most used atom loses a fifth of its use, and the least used one gains a tenth, at
-# the same objective.  Nothing else was written: the rule is saved with the learner, and
-# resumes with it.  Other rules, read-outs and neurons: :doc:`/vary`.
+# The spread of the curve falls by a fifth, at nearly the same objective.  Nothing else
+# was written: the rule is saved with the learner, and resumes with it.  Other rules,
+# read-outs and neurons: :doc:`/vary`.
