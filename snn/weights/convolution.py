@@ -136,16 +136,15 @@ class StencilWeights(Weights):
 
     def _offsets(self) -> Iterator[tuple[int, int, tuple[slice, ...], tuple[slice, ...]]]:
         """Yield the indices of each offset in `values`, its sources, and their targets on the grid."""
-        for i in range(self.values.shape[1]):
-            for j in range(self.values.shape[2]):
-                shifts = i - self.reach[0], j - self.reach[1]
-                if abs(shifts[0]) >= self.grid_shape[0] or abs(shifts[1]) >= self.grid_shape[1]:
-                    continue
-                sources, targets = (
-                    tuple(
-                        slice(max(sign * -shift, 0), side - max(sign * shift, 0))
-                        for shift, side in zip(shifts, self.grid_shape, strict=True)
-                    )
-                    for sign in (1, -1)
+        for i, j in np.ndindex(self.values.shape[1:3]):
+            shifts = i - self.reach[0], j - self.reach[1]
+            if abs(shifts[0]) >= self.grid_shape[0] or abs(shifts[1]) >= self.grid_shape[1]:
+                continue
+            sources, targets = (
+                tuple(
+                    slice(max(sign * -shift, 0), side - max(sign * shift, 0))
+                    for shift, side in zip(shifts, self.grid_shape, strict=True)
                 )
-                yield i, j, sources, targets
+                for sign in (1, -1)
+            )
+            yield i, j, sources, targets
