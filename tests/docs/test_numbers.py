@@ -64,9 +64,26 @@ def test_the_table_of_the_readme_is_that_of_the_page():
         assert [number(cell) for cell in cells] == pytest.approx(measured[ROWS.get(name, name)]), name
 
 
+def test_operations_are_those_of_the_same_spikes():
+    heads, columns = ("certified gap", "random, 64 x 256", "patches"), (2, 3, 5)
+    rows = {row[0]: [number(row[k]) for k in columns] for row in table("docs/performance.md", *heads)[::4]}
+    counted = table("docs/operations.md", "synaptic operations", "coordinate descent")
+    assert {gap: [number(row[2]) for row in counted[:6] if row[1] == gap] for gap in rows} == rows
+
+
 RATIOS = sorted(number(row[-1]) for row in LEARNING)
 TO_1E3, TO_1E6 = spikes_alone("0.001"), spikes_alone("1e-06")
 HARDEST = max(number(row[1]) for row in HARD)
+THREADS = sorted(
+    float(n)
+    for n in re.findall(r"([\d.]+) times (?:as fast as one on|by the active)", text_of("docs/performance.md"))
+)
+CONVOLUTION = [
+    1e3 * number(row[3])
+    for method in ("active set", "FISTA")
+    for row in table("docs/convolution.md", "unknowns", "gap wanted")
+    if row[0].startswith("32,256") and row[1:3] == ["1e-06", method]
+]
 BRIAN2 = [float(n) for n in re.findall(r"\*\*(\d+) times as long\*\*", text_of("docs/performance.md"))]
 
 
@@ -82,6 +99,8 @@ BRIAN2 = [float(n) for n in re.findall(r"\*\*(\d+) times as long\*\*", text_of("
          slower_than_active_set()[:: len(HARD) + 2]),
         ("docs/choosing.md", r"(\d+) to ([\d,]+) spikes to 1e-3, (\d+) to ([\d,]+) to 1e-6",
          [min(TO_1E3), max(TO_1E3), min(TO_1E6), max(TO_1E6)]),
+        ("docs/choosing.md", r"32,256 coefficients in (\d+) ms, .*? FISTA takes (\d+) ms", CONVOLUTION),
+        ("docs/choosing.md", r"two threads are ([\d.]+) to ([\d.]+) times as fast", sorted(map(float, FASTER))),
         ("docs/choosing.md", r"exponentially with spikes: (\d+) spikes to 1e-6", [TO_1E6[1]]),
     ],
 )  # fmt: skip
