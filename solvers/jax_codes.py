@@ -61,8 +61,7 @@ def _differentiable(positive: bool, undefined: str) -> Callable[..., Any]:
     """Return the codes as a function of JAX, of signals, dictionary, l1 weights and curvatures."""
     jax = checks.installed("jax", extra="jax")
 
-    def called_back(function: Callable[..., Any], shapes: Any, *arrays: Any) -> Any:
-        return jax.pure_callback(function, shapes, *arrays, vmap_method="sequential")
+    called_back = partial(jax.pure_callback, vmap_method="sequential")
 
     @jax.custom_vjp
     def codes(signals: Any, dictionary: Any, l1: Any, l2: Any) -> Any:

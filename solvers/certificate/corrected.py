@@ -129,7 +129,7 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     if not problem.has_own_weights:
         shared = problem.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
     lost = (problem.n_features + n_atoms) * QUANTUM
-    residual_norms = np.sqrt(residuals.squared_norms() + lost) + residuals.errors
+    residual_norms = np.sqrt(residuals.squared_norms + lost) + residuals.errors
     correction_norms = np.empty(n_signals)
     changes = np.empty((n_signals, n_atoms))
     reach = penalty.reach(correlations) + errors

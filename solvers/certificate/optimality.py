@@ -172,7 +172,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
 
     # From here on, all is the largest that rounding allows, and so is every term of the gap.
     errors = np.multiply(residuals.correlation_errors[:, np.newaxis], problem.atoms.norms, out=violations)
-    squared_residual = residuals.squared_norms()
+    squared_residual = residuals.squared_norms
     along_signal = np.einsum("ij,ij->i", signals, residuals.weighted)
     reach = reach + errors
     kappa = penalty.dual_multiple(reach, along_signal, squared_residual)

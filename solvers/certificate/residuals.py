@@ -30,10 +30,8 @@ class Residuals(NamedTuple):
     errors: np.ndarray
     # Bounds on the errors of d_i.(w r) for atoms of norm one, shape (n_signals,).
     correlation_errors: np.ndarray
-
-    def squared_norms(self) -> np.ndarray:
-        """Return sum_j w_j r_j^2 of each residual, shape (n_signals,)."""
-        return np.einsum("ij,ij->i", self.values, self.weighted)
+    # sum_j w_j r_j^2, shape (n_signals,).
+    squared_norms: np.ndarray
 
 
 def residuals_of(
@@ -99,4 +97,5 @@ def residuals_of(
         gamma(operations_of_sum(n_products) + 2 + n_more) * atoms.covered_norms(weighted)
         + SLACK * np.sqrt(n_products) * largest_weight * rest_error
         + lost,
+        squared_norms,
     )

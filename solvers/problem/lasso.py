@@ -21,7 +21,6 @@ from solvers.problem.signals import checked_signals, checked_weights
 
 # Products of numbers that a description may take: some milliseconds.
 CHEAP = 2**22
-DEFAULT_MEMORY_LIMIT = 2**30
 # The entries of a problem that its model does not have.
 OF_SIGNALS = ("signals", "energies", "correlations")
 
@@ -51,14 +50,14 @@ class memory_limit:
     ...     problem = LassoProblem(np.eye(3), [[1.0, 0.0, 2.0]], 0.5)
     """
 
-    _in_force: ClassVar[memory_limit | None] = None
+    _in_force: ClassVar[int] = 2**30
 
     def __init__(self, n_bytes: float) -> None:
         self._n_bytes = int(checks.positive_number("n_bytes", n_bytes))
         self._set()
 
     def __enter__(self) -> memory_limit:
-        if memory_limit._in_force is not self:  # used once more
+        if memory_limit._in_force != self._n_bytes:  # used once more
             self._set()
         return self
 
@@ -66,7 +65,7 @@ class memory_limit:
         memory_limit._in_force = self._before
 
     def _set(self) -> None:
-        self._before, memory_limit._in_force = memory_limit._in_force, self
+        self._before, memory_limit._in_force = memory_limit._in_force, self._n_bytes
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -147,7 +146,7 @@ class LassoModel(Value, Described):
             penalty=_checked_penalty(penalty, atoms, positive),
             feature_weights=shared,
             is_prepared=False,
-            memory_limit=getattr(memory_limit._in_force, "_n_bytes", DEFAULT_MEMORY_LIMIT),
+            memory_limit=memory_limit._in_force,
             _made={},
             _made_of_atoms={},
         )

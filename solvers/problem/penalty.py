@@ -68,14 +68,14 @@ class ElasticNet(Value):
 class Penalty(ElasticNet):
     """The penalty of a problem, with an entry of each array for each atom."""
 
+    # True for atoms whose codes must not be negative, shape (n_atoms,).
+    positive: np.ndarray
+
     # Methods work element by element and broadcast, unless they say otherwise.
 
     def __init__(self, l1: np.ndarray, l2: np.ndarray, positive: np.ndarray) -> None:
-        # `positive` is True for atoms whose codes must not be negative.  The arrays are not copied.
+        # The arrays are not copied.
         vars(self).update(l1=l1, l2=l2, positive=positive)
-
-    if TYPE_CHECKING:
-        positive: np.ndarray
 
     @cached_property
     def is_positive(self) -> bool:
@@ -116,7 +116,7 @@ class Penalty(ElasticNet):
         """Return the penalty of the atoms with these numbers, which may be named more than once."""
         return Penalty(self.l1.take(atoms), self.l2.take(atoms), self.positive.take(atoms))
 
-    def rescaled(self, units: np.ndarray, objective_unit: float) -> Penalty:
+    def rescaled(self, units: np.ndarray | float, objective_unit: float) -> Penalty:
         """Return the penalty of the code ``units * a``, divided by `objective_unit`."""
         l2 = self.l2 / units / (units * objective_unit)
         return Penalty(self.l1 / (units * objective_unit), l2, self.positive)

@@ -95,7 +95,7 @@ def _missed_energy(problem: LassoProblem, hidden: np.ndarray, tol: float, n_jobs
         part = LassoProblem(
             visible,
             signals[:, seen],
-            problem.penalty.rescaled(np.ones(problem.n_atoms), 1.0 / seen.mean()),
+            problem.penalty.rescaled(1.0, 1.0 / seen.mean()),
             positive=problem.positive,
             **{kind: None if weights is None else weights[..., seen]},
         )

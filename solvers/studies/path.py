@@ -134,12 +134,11 @@ def path(
         multiples = _checked_multiples(multiples)
 
     results: list[SparseCodingResult] = []
-    units = np.ones(problem.n_atoms)
     warn_if_ill_posed(problem)
     # BLAS is set once, not for each penalty; there is one warning for all: above, and below.
     with checks.without_warnings(), one_blas_thread():
         for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):
-            penalty = problem.penalty.rescaled(units, 1.0 / multiple)
+            penalty = problem.penalty.rescaled(1.0, 1.0 / multiple)
             start = results[-1] if results else None
             result = solver(problem.with_penalty(penalty), start=start, tol=tol, n_jobs=n_jobs)
             results.append(replace(result, problem=asked.with_penalty(penalty)) if is_cut else result)
