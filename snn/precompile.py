@@ -15,7 +15,6 @@ from tqdm import tqdm
 
 from snn._kernels.active_set import FEWEST_SCREENED
 from snn._kernels.compile_notice import NOTICE
-from snn._kernels.compiling import is_kept_on_disk
 from snn.base import checks
 from snn.digital import DigitalFormat
 from snn.network import NetworkState, SpikingNetwork
@@ -50,7 +49,8 @@ def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None
     todo = [task for source in sources for task in source().items()]
     second = _SecondProcess([source.__module__ for source in sources])
     listening = event.install_listener("numba:compile", second)
-    with NOTICE.silent(), second, listening, tqdm(todo, disable=not progress, unit="task") as bar:
+    NOTICE.sentence = ""  # the bar says it
+    with second, listening, tqdm(todo, disable=not progress, unit="task") as bar:
         for name, task in bar:
             bar.set_description(f"compiling: {name}")
             task()
@@ -71,9 +71,7 @@ for tasks in reversed([import_module(name).tasks() for name in sys.argv[1:]]):
         self._command = [sys.executable, "-c", self._program, *modules]
         self._process: subprocess.Popen[bytes] | None = None
         # A frozen program is its own interpreter.
-        self._is_of_use = (
-            (os.cpu_count() or 1) > 1 and is_kept_on_disk() and not getattr(sys, "frozen", False)
-        )
+        self._is_of_use = (os.cpu_count() or 1) > 1 and not getattr(sys, "frozen", False)
 
     def __enter__(self) -> None:
         """Wait for the first kernel."""

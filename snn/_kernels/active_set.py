@@ -60,16 +60,6 @@ SHARE_OF_UPDATES = 0.05  # share of the time of an interval for work that does n
 EVENTS_PER_NEURON, LEAST_EVENTS, MOST_EVENTS = 8, 1024, 65_536
 
 
-def most_members(n_neurons):
-    """Return how many neurons an active set may have; 0 where all are integrated."""
-    return min(n_neurons // LARGEST_PART, MOST_MEMBERS) if n_neurons >= FEWEST_SCREENED else 0
-
-
-def most_events(n_neurons):
-    """Return how many spikes an interval may have, apart from those of its last window."""
-    return min(max(EVENTS_PER_NEURON * n_neurons, LEAST_EVENTS), MOST_EVENTS)
-
-
 class Active(NamedTuple):
     """The members of the active set, copied out."""
 
@@ -227,7 +217,7 @@ def plan(group, drift, state, remaining, settings, work):
     """Choose the interval that costs least, and its active set; return 0 to integrate all."""
     n_neurons = group.threshold.shape[0]
     rate = state.rate
-    if rate == 0.0:
+    if rate == 0.0 or settings.room == 0:
         return 0.0
     fixed = settings.cost_of_source * state.n_sources + COST_OF_NEURON * n_neurons
     n_events = min(fixed / (SHARE_OF_UPDATES * COST_OF_SPIKE), 0.5 * settings.most_events)

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.bits import as_integers
-from snn._kernels.compiling import inlined, inner
+from snn._kernels.compiling import as_integers, inlined, inner
 from snn._kernels.neuron import (
     LONGEST_TIE,
     at_threshold,
@@ -74,19 +73,13 @@ def moment_at(now, end_fade):
 
 
 @inner
-def open_window(group, length, windows):
-    """Find the bound of each neuron, and mark those that could fire."""
-    rise = -math.expm1(-length)
-    for i in range(group.potential.shape[0]):
-        v = group.potential[i]
-        over = v + group.current[i] * rise - end_bound(group.bias[i], group.threshold[i], v, length)
-        windows.excess[i] = over
-        windows.may_fire[i] = (over >= 0.0) | (v >= group.threshold[i])
-
-
-@inner
-def close_window(group, now, length, windows):
+def close_window(n_candidates, now, length, group, windows):
     """Bring potentials and currents to `now`, at the end of the window or before it."""
+    for k in range(n_candidates):
+        i = windows.neurons[k]
+        y = windows.candidates[END_POTENTIAL, k]
+        windows.excess[i] = y - end_bound(group.bias[i], group.threshold[i], group.potential[i], length)
+        group.current[i] = windows.candidates[CURRENT, k]
     decay = math.exp(-now)
     rest = decay - math.exp(-length)
     for i in range(group.potential.shape[0]):
@@ -150,9 +143,14 @@ def find_candidates(first, last, length, n_candidates, group, windows):
 
 
 @inner
-def first_candidates(group, length, windows):
-    """Make candidates of the neurons marked by `open_window`; return how many."""
+def open_window(group, length, windows):
+    """Find the bound of each neuron, and make candidates of those that could fire; return how many."""
     rise = -math.expm1(-length)
+    for i in range(group.potential.shape[0]):
+        v, threshold = group.potential[i], group.threshold[i]
+        over = v + group.current[i] * rise - end_bound(group.bias[i], threshold, v, length)
+        windows.excess[i] = over
+        windows.may_fire[i] = (over >= 0.0) | (v >= threshold)
     words = as_integers(windows.may_fire)
     n_neurons = group.bias.shape[0]
     n_candidates = 0
@@ -231,15 +229,6 @@ def refine(k, moment, length, instant, windows):
     windows.exact_at[k] = instant
 
 
-@inner
-def refine_before(limit, n_candidates, moment, length, instant, windows):
-    """Refine all crossings that could be before `limit`, or before the first of those that are found."""
-    for k in range(n_candidates):
-        if windows.crossing[k] <= limit and windows.exact_at[k] != instant:
-            refine(k, moment, length, instant, windows)
-            limit = min(limit, windows.crossing[k])
-
-
 @inlined
 def tolerance_of(column, moment, fade, windows):
     """Return the rounding error of the exact crossing of a candidate; fade is e^-t at the crossing."""
@@ -274,10 +263,12 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
             return column
         refine(column, moment, length, instant, windows)
         if n_candidates > MANY_CANDIDATES:
-            # One by one, each would cost a search of all.
-            refine_before(
-                min(windows.crossing[column], length), n_candidates, moment, length, instant, windows
-            )
+            # One by one, each would cost a search of all: refine all that could be before the first of them.
+            limit = min(windows.crossing[column], length)
+            for k in range(n_candidates):
+                if windows.crossing[k] <= limit and windows.exact_at[k] != instant:
+                    refine(k, moment, length, instant, windows)
+                    limit = min(limit, windows.crossing[k])
 
 
 @inlined
@@ -315,13 +306,3 @@ def reset_tied(n_tied, windows):
             tied[place] = tied[place - 1]
             place -= 1
         tied[place] = neuron
-
-
-@inlined
-def leave_window(n_candidates, length, group, windows):
-    """Write what was kept of the candidates back."""
-    for k in range(n_candidates):
-        i = windows.neurons[k]
-        y = windows.candidates[END_POTENTIAL, k]
-        windows.excess[i] = y - end_bound(group.bias[i], group.threshold[i], group.potential[i], length)
-        group.current[i] = windows.candidates[CURRENT, k]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from numba.core import event
 
@@ -29,7 +28,6 @@ class CompileNotice(event.Listener):
     def __init__(self) -> None:
         self.sentence = SENTENCE
         self._depth = 0
-        self._silences = 0
         self._seconds = 0.0
 
     def on_start(self, compilation: event.Event) -> None:
@@ -39,7 +37,7 @@ class CompileNotice(event.Listener):
             self._began = time.monotonic()
             self._timer = threading.Timer(max(PATIENCE - self._seconds, 0.0), self._say)
             self._timer.daemon = True
-            if self.sentence and not self._silences:
+            if self.sentence:
                 self._timer.start()
 
     def on_end(self, compilation: event.Event) -> None:
@@ -48,15 +46,6 @@ class CompileNotice(event.Listener):
         if not self._depth and _is_ours(compilation):
             self._timer.cancel()
             self._seconds += time.monotonic() - self._began
-
-    @contextmanager
-    def silent(self) -> Iterator[None]:
-        """Say nothing inside, because something else does."""
-        self._silences += 1
-        try:
-            yield
-        finally:
-            self._silences -= 1
 
     def _say(self) -> None:
         sentence, self.sentence = self.sentence, ""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 from numba import njit
 from numba.core import event
 from numba.core.caching import FunctionCache
@@ -21,7 +22,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.core.types.misc import unliteral
-from numba.extending import overload, register_jitable
+from numba.extending import intrinsic, overload, register_jitable
 
 from snn._kernels.compile_notice import NOTICE, PLAINLY
 
@@ -48,24 +49,18 @@ if IS_LINKED:
 
 
 def compiled(function: Callable, **options: Any) -> Callable:
-    """Compile what Python calls: at first call, without the GIL; keep the machine code on disk.
+    """Compile what Python calls, or an inner function for it: at first call, without the GIL; keep the code.
 
     `inf` and comparisons of times mean what they say: no blanket fast-math.  `options` are further ones of
     `numba.njit`; with them, write ``partial(compiled, ...)``.
     """
+    function = getattr(function, "py_func", function)
     dispatcher = njit(**_KERNEL, **options)(function)
     # Numba raises if there is no folder that it may write to, and sets nothing up if its internals have
     # moved: then each process compiles for itself.
     with contextlib.suppress(RuntimeError, AttributeError):
         dispatcher._cache = KernelCache(function)
     return dispatcher
-
-
-def is_kept_on_disk() -> bool:
-    """Return whether there is a folder in which a kernel of this package is kept."""
-    with contextlib.suppress(RuntimeError, AttributeError):
-        return os.access(KernelCache(_digest).cache_path, os.W_OK)
-    return False
 
 
 def uncounted(function: Callable, **options: Any) -> Callable:
@@ -97,14 +92,8 @@ def inner(function: Callable, **options: Any) -> Callable:
     return dispatcher
 
 
-def kernel_of(function: Callable, **options: Any) -> Callable:
-    """Return a kernel, for Python to call, that does what an inner function does."""
-    return compiled(getattr(function, "py_func", function), **{"_nrt": False, **options})
-
-
-def inlined(function: Callable, **options: Any) -> Callable:
-    """As `inner`, for what runs once a spike: no call is left of it."""
-    return inner(function, forceinline=True, **options)
+# As `inner`, for what runs once a spike: no call is left of it.
+inlined = functools.partial(inner, forceinline=True)
 
 
 def merged(function: Callable) -> Callable:
@@ -151,6 +140,35 @@ def implements(operation: Callable, record: type) -> Callable[[Callable], Callab
 
 
 _IMPLEMENTATIONS: dict[tuple[str, type], Callable] = {}
+
+
+def _as_integers(values):
+    """Return the memory of an array as integers of 64 bits: one for each float, or for eight flags."""
+    return values.view(np.int64)
+
+
+def _as_integers_typed(_: Any, values: numba.types.Array) -> tuple:
+    # As `values.view(np.int64)`, of which compiling takes a second.
+    from numba.core.imputils import impl_ret_borrowed  # here, since they take long to import
+    from numba.np.arrayobj import make_array, populate_array
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: tuple) -> Any:
+        source = make_array(values)(context, builder, arguments[0])
+        target = make_array(signature.return_type)(context, builder)
+        shape, strides = source.shape, source.strides
+        if values.dtype == numba.types.boolean:
+            size = builder.extract_value(shape, 0)
+            shape = builder.insert_value(shape, builder.udiv(size, size.type(8)), 0)
+            strides = builder.insert_value(strides, size.type(8), 0)
+        data = builder.bitcast(source.data, target.data.type)
+        itemsize = context.get_constant(numba.types.intp, 8)
+        populate_array(target, data, shape, strides, itemsize, source.meminfo, source.parent)
+        return impl_ret_borrowed(context, builder, signature.return_type, target._getvalue())
+
+    return values.copy(dtype=numba.types.int64)(values), generate
+
+
+as_integers = _as_integers if numba.config.DISABLE_JIT else intrinsic(_as_integers_typed)
 
 
 class KernelCache(FunctionCache):

@@ -9,31 +9,19 @@ import math
 from snn._kernels.candidates import (
     close_window,
     find_tied,
-    first_candidates,
     first_to_cross,
-    leave_window,
     moment_at,
     open_window,
     renew_bounds,
     reset_tied,
 )
-from snn._kernels.compiling import inlined, inner
+from snn._kernels.compiling import inner
 from snn._kernels.delivery import deliver, renew, row_is_there
 from snn._kernels.neuron import coast, quiet_time_of
 from snn._kernels.run_state import SHORTEST_WINDOW
 
 MOST_EVENTS_PER_WINDOW = 512  # spikes in one window, apart from those of its last instant
 LONGEST_WINDOW = 16.0  # in synaptic time constants, where neurons could fire
-
-
-@inlined
-def next_window(window, length, is_crowded, n_fired, n_wanted):
-    """Return how long the next window is to be: such that it has about the wanted number of spikes."""
-    if is_crowded:
-        return max(0.5 * length, SHORTEST_WINDOW)
-    if length < window:
-        return window
-    return min(length * min(max(n_wanted / (n_fired + 0.5), 0.5), 2.0), LONGEST_WINDOW)
 
 
 @inner
@@ -56,8 +44,7 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
             return elapsed, window, n_events, n_windows, missing
         n_windows += 1
         length = min(window, remaining)
-        open_window(group, length, windows)
-        n_candidates = first_candidates(group, length, windows)
+        n_candidates = open_window(group, length, windows)
         is_quiet = n_candidates == 0
         quiet = quiet_time_of(group, length) if is_quiet or length >= LONGEST_WINDOW else 0.0
         if is_quiet or quiet > length:
@@ -94,11 +81,12 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
                 n_events += 1
                 n_candidates = deliver(form, source, moment, length, group, windows, n_candidates)
             instant = renew(form, n_candidates, moment, instant, windows)
-        leave_window(n_candidates, length, group, windows)
-
         is_crowded = n_events >= most_in_window
         closing = moment.now if is_crowded or missing >= 0 else length
-        close_window(group, closing, length, windows)
+        close_window(n_candidates, closing, length, group, windows)
         elapsed = interval if closing == remaining else elapsed + closing
-        if missing < 0:
-            window = next_window(window, length, is_crowded, n_events - n_before, n_wanted)
+        if missing < 0 and is_crowded:
+            window = max(0.5 * length, SHORTEST_WINDOW)
+        elif missing < 0 and length >= window:
+            growth = min(max(n_wanted / (n_events - n_before + 0.5), 0.5), 2.0)
+            window = min(length * growth, LONGEST_WINDOW)

@@ -190,35 +190,32 @@ class _NameInner(LoweringPass):
         return False
 
 
-def _passes(state: Any, library: type) -> PassManager:
-    """Return Numba's passes, with another library of code and another pass that lowers."""
-    # Numba makes a context for each compilation.
-    models = _Models(state.targetctx.data_model_manager)
-    state.targetctx.get_arg_packer = lambda types_: ArgPacker(models, types_)
-    state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
-    passes = compiler.DefaultPassBuilder.define_nopython_pipeline(state)
-    passes.passes = [(_LowerByAddress if one is NativeLowering else one, text) for one, text in passes.passes]
-    return passes
-
-
 class KernelCompiler(compiler.Compiler):
     """Compiles kernels."""
 
+    library: type = Whole
+
     def define_pipelines(self) -> list[PassManager]:
-        """Return the passes."""
-        passes = _passes(self.state, Whole)
-        self.state.library.enable_object_caching()
+        """Return Numba's passes, with another library of code and another pass that lowers."""
+        state, is_part = self.state, self.library is Part
+        state.flags.no_compile = is_part
+        # Numba makes a context for each compilation.
+        models = _Models(state.targetctx.data_model_manager)
+        state.targetctx.get_arg_packer = lambda types_: ArgPacker(models, types_)
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        passes = compiler.DefaultPassBuilder.define_nopython_pipeline(state)
+        passes.passes = [
+            (_LowerByAddress if one is NativeLowering else one, why) for one, why in passes.passes
+        ]
+        if is_part:
+            passes.add_pass_after(_NameInner, _LowerByAddress)
+        else:
+            state.library.enable_object_caching()
         passes.finalize()
         return [passes]
 
 
-class InnerCompiler(compiler.Compiler):
-    """Compiles inner functions."""
+class InnerCompiler(KernelCompiler):
+    """Compiles inner functions, of which no machine code is made."""
 
-    def define_pipelines(self) -> list[PassManager]:
-        """Return the passes, with one in place of making machine code."""
-        self.state.flags.no_compile = True
-        passes = _passes(self.state, Part)
-        passes.add_pass_after(_NameInner, _LowerByAddress)
-        passes.finalize()
-        return [passes]
+    library = Part

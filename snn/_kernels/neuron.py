@@ -70,24 +70,20 @@ def earliest_crossing(gap, bias, current):
     return time if slope > 0.0 else (math.inf if gap > 0.0 else 0.0)
 
 
-@inlined
-def quiet_time(threshold, potential, bias, current):
-    """Return a time before which a neuron does not fire: v <= v(0) + max(c, 0) t + max(h, 0)."""
-    # Without a positive current the gap is exact but for its last digit, and needs no slack: so neurons that
-    # hardly rise do not wait within it.
-    gap = threshold - potential
-    if current > 0.0:
-        gap -= current + slack(threshold, potential, current)
-    gap = gap if gap > 0.0 else 0.0
-    return SHORTER * (gap / bias) if bias > 0.0 else (math.inf if gap > 0.0 else 0.0)
-
-
 @inner
 def quiet_time_of(group, enough):
     """Return a time before which no neuron fires, inf if that is never; any time if less than `enough`."""
+    # v <= v(0) + max(c, 0) t + max(h, 0).  Without a positive current the gap is exact but for its last
+    # digit, and needs no slack: so neurons that hardly rise do not wait within it.
     earliest = math.inf
     for i in range(group.potential.shape[0]):
-        time = quiet_time(group.threshold[i], group.potential[i], group.bias[i], group.current[i])
+        threshold, potential, current = group.threshold[i], group.potential[i], group.current[i]
+        gap = threshold - potential
+        if current > 0.0:
+            gap -= current + slack(threshold, potential, current)
+        gap = gap if gap > 0.0 else 0.0
+        bias = group.bias[i]
+        time = SHORTER * (gap / bias) if bias > 0.0 else (math.inf if gap > 0.0 else 0.0)
         earliest = time if time < earliest else earliest
         if earliest < enough:
             break

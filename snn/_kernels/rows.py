@@ -20,12 +20,6 @@ def _row_of(form, neuron):
     return neuron if neuron < n_rows else neuron - n_rows
 
 
-@inlined
-def _are_opposite(form, source, target):
-    n_rows = form.row_of.shape[0]
-    return (source < n_rows) != (target < n_rows)
-
-
 @implements(delivery.row_is_there, Rows)
 def row_is_there(form, source):
     return form.row_of[_row_of(form, source)] >= 0
@@ -39,7 +33,7 @@ def weight_between(form, source, target):
     if place == row:
         return 0.0 if target == source else form.cross[row]
     weight = form.factor * form.values[form.row_of[row] * n_rows + place]
-    return -weight if _are_opposite(form, source, target) else weight
+    return -weight if (source < n_rows) != (target < n_rows) else weight
 
 
 @implements(delivery.deliver, Rows)

@@ -102,30 +102,13 @@ def note_spike(neurons, k, neuron, now, spikes, n_recorded):
 
 
 @inlined
-def advance_time(state, interval, stop_time, is_at_stop):
-    """Add `interval` to the compensated time, or set it to the stop time."""
-    if is_at_stop:
-        state.time = stop_time
-        state.time_error = 0.0
-        return
+def advance_time(state, interval):
+    """Add `interval` to the compensated time."""
     time = state.time
     addend = interval + state.time_error
     total = time + addend
     state.time_error = addend - (total - time) if time >= addend else time - (total - addend)
     state.time = total
-
-
-@inlined
-def begin(bias, threshold, state):
-    """Guess the first window of a network from its drive alone, and its margin."""
-    n_neurons = threshold.shape[0]
-    drive = margin = 0.0
-    for i in range(n_neurons):
-        drive += max(bias[i], 0.0) / threshold[i]
-        margin += threshold[i] / n_neurons
-    state.window = max(2.0 / max(drive, 2.0), SHORTEST_WINDOW)
-    state.margin = max(state.margin, margin)
-    state.missing = -1
 
 
 @resolved_by_record

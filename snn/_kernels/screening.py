@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels import delivery
-from snn._kernels.bits import as_integers
-from snn._kernels.compiling import inner
+from snn._kernels.compiling import as_integers, inner
 from snn._kernels.delivery import DEVIATION, LAST, TOTAL, TRACE
 from snn._kernels.neuron import crossing_time, largest_rise, slack
 

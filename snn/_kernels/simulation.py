@@ -7,10 +7,18 @@ import numpy as np
 from numba import config
 
 from snn._kernels import compressed_rows, rows, segments, workspace  # noqa: F401 - what forms do
-from snn._kernels.active_set import ScreeningMemory, most_events, most_members, new_screening_memory
-from snn._kernels.compiling import inner, uncounted
+from snn._kernels.active_set import (
+    EVENTS_PER_NEURON,
+    FEWEST_SCREENED,
+    LARGEST_PART,
+    LEAST_EVENTS,
+    MOST_EVENTS,
+    MOST_MEMBERS,
+    new_screening_memory,
+)
+from snn._kernels.compiling import uncounted
 from snn._kernels.convolution.grid import new_grid
-from snn._kernels.convolution.loop import events_per_epoch
+from snn._kernels.convolution.loop import LEAST_EVENTS_PER_EPOCH
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW
 from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil, targets_per_source
 from snn._kernels.neuron import Group
@@ -20,8 +28,8 @@ from snn._kernels.run_state import (
     MISSING_ROW,
     PAUSED,
     REACHED,
+    SHORTEST_WINDOW,
     advance_time,
-    begin,
     drop_negligible,
     note_spike,
 )
@@ -60,10 +68,11 @@ def _settings_of(kind, n_neurons, n_sums, n_targets, screening):
     cost_in_place *= n_targets
     if kind is CompressedRows:
         cost_in_place += COST_OF_WINDOW * n_neurons / n_wanted + COST_OF_CANDIDATE * n_wanted
+    has_active_set = screening and kind is not Stencil and n_neurons >= FEWEST_SCREENED
     return Settings(
-        room=most_members(n_neurons) if screening and kind is not Stencil else 0,
-        most_events=most_events(n_neurons),
-        events_in_place=events_per_epoch(n_neurons) if kind is Stencil else in_place,
+        room=min(n_neurons // LARGEST_PART, MOST_MEMBERS) if has_active_set else 0,
+        most_events=min(max(EVENTS_PER_NEURON * n_neurons, LEAST_EVENTS), MOST_EVENTS),
+        events_in_place=max(LEAST_EVENTS_PER_EPOCH, n_neurons // 4) if kind is Stencil else in_place,
         n_wanted=n_wanted,
         n_sums=n_sums,
         sums_at_once=min(SUMS_IN_CACHE, n_sums) if kind is Rows else n_sums,
@@ -73,7 +82,7 @@ def _settings_of(kind, n_neurons, n_sums, n_targets, screening):
 
 
 def single_step(settings):
-    """Return settings with which a run pauses after the spikes of one instant; `in_place` is its memory."""
+    """Return settings with which a run pauses after the spikes of one instant."""
     return settings._replace(room=0, events_in_place=1, n_wanted=WANTED_IN_STEP)
 
 
@@ -85,45 +94,11 @@ def new_memory(form, n_neurons, settings):
     return new_screening_memory(memory, n_neurons, settings) if settings.room > 0 else memory
 
 
-def in_place(memory):
-    """Return the part of a run's memory with which all neurons are integrated."""
-    return memory.in_place if isinstance(memory, ScreeningMemory) else memory
-
-
-@inner
-def advance_one(form, neurons, k, group, drift, state, settings, stop_time, budget, work, spikes, n_events):
-    """Advance copy k; return (status, spikes so far, budget left).  A window costs as much as a spike."""
-    while True:
-        if budget <= 0:
-            return PAUSED, n_events, budget
-        remaining = (stop_time - state.time) - state.time_error
-        if remaining <= 0.0:
-            return REACHED, n_events, budget
-        elapsed, n_new, n_windows = integrate(work, form, group, drift, state, remaining, settings)
-        if not elapsed < np.inf:
-            # Numbers have left their range, and there is no going on.
-            elapsed = remaining
-            state.burst = np.inf
-        if elapsed > 0.0:
-            state.rate = n_new / elapsed
-        for event in range(n_new):
-            now = state.time + (work.log.times[event] + state.time_error)
-            note_spike(neurons, k, work.log.neurons[event], now, spikes, n_events)
-            n_events += 1
-        budget -= n_new + n_windows
-        advance_time(state, elapsed, stop_time, elapsed == remaining)
-        state.burst = max(state.burst + n_new - state.burst_rate * elapsed, 0.0)
-        if state.burst > state.largest_burst:
-            return BURST, n_events, budget
-        if state.missing >= 0:
-            return MISSING_ROW, n_events, budget
-
-
 @uncounted
 def advance(form, neurons, states, settings, memory, active, first, stops, budget, spikes):
     """Advance the copies active[first:] until they stay; return (status, where to go on, spikes)."""
-    # The run pauses, between two intervals, when spikes, windows and the work at stops exceed the budget;
-    # `spikes` is of size zero, or has room for `workspace.overshoot` more than that.
+    # The run pauses, between two intervals, when spikes, windows and the work at stops exceed the budget: a
+    # window costs as much as a spike.  `spikes` is of size zero, or has room for `workspace.overshoot` more.
     n_neurons = neurons.threshold.shape[0]
     work = work_of(memory, n_neurons)
     # Copies that may be written, as those of an active set may: functions are compiled for one of both.
@@ -132,20 +107,50 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
     n_events = 0
     for position in range(first, active.shape[0]):
         k = active[position]
+        state, drift = states[k], neurons.drift[k]
         is_going = True
         while is_going:
             for i in range(n_neurons):
                 work.bias[i] = neurons.bias[k, i]
-            if states[k].window == 0.0:
-                begin(work.bias, work.threshold, states[k])
+            if state.window == 0.0:
+                # Guess the first window from the drive alone, and the margin.
+                driven = mean = 0.0
+                for i in range(n_neurons):
+                    driven += max(work.bias[i], 0.0) / work.threshold[i]
+                    mean += work.threshold[i] / n_neurons
+                state.window = max(2.0 / max(driven, 2.0), SHORTEST_WINDOW)
+                state.margin = max(state.margin, mean)
+                state.missing = -1
                 drop_negligible(neurons.current[k])
             group = Group(work.bias, work.threshold, neurons.potential[k], neurons.current[k])
-            status, n_events, budget = advance_one(
-                form, neurons, k, group, neurons.drift[k], states[k], settings, stop_of(stops, k), budget,
-                work, spikes, n_events,
-            )  # fmt: skip
-            if status != REACHED:
-                return status, position, n_events
+            stop_time = stop_of(stops, k)
+            while True:
+                if budget <= 0:
+                    return PAUSED, position, n_events
+                remaining = (stop_time - state.time) - state.time_error
+                if remaining <= 0.0:
+                    break
+                elapsed, n_new, n_windows = integrate(work, form, group, drift, state, remaining, settings)
+                if not elapsed < np.inf:
+                    # Numbers have left their range, and there is no going on.
+                    elapsed = remaining
+                    state.burst = np.inf
+                if elapsed > 0.0:
+                    state.rate = n_new / elapsed
+                for event in range(n_new):
+                    now = state.time + (work.log.times[event] + state.time_error)
+                    note_spike(neurons, k, work.log.neurons[event], now, spikes, n_events)
+                    n_events += 1
+                budget -= n_new + n_windows
+                if elapsed == remaining:
+                    state.time, state.time_error = stop_time, 0.0
+                else:
+                    advance_time(state, elapsed)
+                state.burst = max(state.burst + n_new - state.burst_rate * elapsed, 0.0)
+                if state.burst > state.largest_burst:
+                    return BURST, position, n_events
+                if state.missing >= 0:
+                    return MISSING_ROW, position, n_events
             drop_negligible(neurons.current[k])
             is_going, n_done = go_on(stops, neurons, states, k)
             budget -= n_done

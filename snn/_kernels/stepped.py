@@ -122,14 +122,6 @@ def send_by_synapse(synapses, neurons, copies, k, neuron, step, message):
 
 
 @inner
-def last_step_by(time, time_step):
-    """Return the last step that ends by a time."""
-    steps = math.floor(time / time_step)
-    # (n * time_step) / time_step may be a little below n, and floor then gives n - 1.
-    return int(steps) + ((steps + 1.0) * time_step <= time)
-
-
-@inner
 def restart_steps(copies, k):
     """Set all that is kept of a copy, but for its counts of spikes, to what it is at time zero."""
     copies.steps_before[k] += copies.steps[k]
@@ -167,7 +159,10 @@ def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spik
         k = active[position]
         is_going = True
         while is_going:
-            stop = last_step_by(stop_of(stops, k), copies.time_step)
+            # The last step that ends by then: (n * time_step) / time_step may be a little below n.
+            stop_time = stop_of(stops, k)
+            steps = math.floor(stop_time / copies.time_step)
+            stop = int(steps) + ((steps + 1.0) * copies.time_step <= stop_time)
             step, before = copies.steps[k], copies.steps_before[k]
             if step < stop:
                 enter(neurons, k)

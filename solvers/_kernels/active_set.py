@@ -33,8 +33,8 @@ from snn._kernels.compiling import (
     compiled,
     implements,
     inner,
-    kernel_of,
     resolved_by_record,
+    uncounted,
 )
 from solvers._kernels.certificate import NO_WEIGHTS, CompressedRows, certify, entries_of, new_work
 from solvers._kernels.dots import copy, correlate, dot, subtract
@@ -491,6 +491,6 @@ def solve_and_certify(
 
 
 # For Python to call (`solvers.gram.working_set`).
-enter_kernel, solve_within_kernel, refine_kernel = map(kernel_of, (enter, solve_within, refine))
-copy_members_kernel = kernel_of(copy_members)
-solve_active_sets = kernel_of(_solve_each, _nrt=True)
+enter_kernel, solve_within_kernel, refine_kernel = map(uncounted, (enter, solve_within, refine))
+copy_members_kernel = uncounted(copy_members)
+solve_active_sets = compiled(_solve_each)

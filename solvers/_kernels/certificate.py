@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import callable_in_kernels, compiled, inner, kernel_of
+from snn._kernels.compiling import callable_in_kernels, compiled, inner
 from solvers._kernels.dots import correlate, long_dot, minimised
 from solvers._kernels.precision import (
     EXACT_BITS,
@@ -67,7 +67,7 @@ def entries_of(rows, pointers):
     return values, columns
 
 
-nonzero_entries = kernel_of(entries_of, _nrt=True)
+nonzero_entries = compiled(entries_of)
 
 
 class Work(NamedTuple):

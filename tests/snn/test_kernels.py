@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
-from snn._kernels.compiling import compiled, inner, kernel_of
+from snn._kernels.compiling import compiled, inner, uncounted
 from snn._kernels.neuron import FAR, SLACK, crossing_time, end_bound
 from snn._kernels.run_state import Spikes
 from tests.reference.simulator import crossing_exists
@@ -205,15 +205,15 @@ def test_elements(dtype, index, is_contiguous):
     if is_contiguous:
         values, table = np.ascontiguousarray(values), np.ascontiguousarray(table)
     if not isinstance(index, bool):
-        assert kernel_of(_element)(values, index) == values[index]
+        assert uncounted(_element)(values, index) == values[index]
         expected = values.copy(), table.copy()
         _put.py_func(*expected, index, 3)
         values, table = values.copy(), table.copy()
-        kernel_of(_put)(values, table, index, 3)
+        uncounted(_put)(values, table, index, 3)
         np.testing.assert_array_equal(values, expected[0])
         np.testing.assert_array_equal(table, expected[1])
     row = int(index)
-    assert kernel_of(_corner)(table * 1.0, row, 1) == table[row, 1] * 1.0 + table[-1, -2] * 1.0
+    assert uncounted(_corner)(table * 1.0, row, 1) == table[row, 1] * 1.0 + table[-1, -2] * 1.0
 
 
 @inner

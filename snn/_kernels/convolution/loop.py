@@ -46,12 +46,7 @@ from snn._kernels.neuron import (
 from snn._kernels.workspace import integrate, work_of
 
 LONGEST_EPOCH = 128.0  # longer ones would lose digits: v is the difference of numbers that grow with tau
-LEAST_EVENTS_PER_EPOCH = 256
-
-
-def events_per_epoch(n_neurons):
-    """Return the number of spikes after which an epoch ends, apart from those that tie with the last."""
-    return max(LEAST_EVENTS_PER_EPOCH, n_neurons // 4)
+LEAST_EVENTS_PER_EPOCH = 256  # spikes after which one ends, apart from those that tie with the last
 
 
 @inlined
@@ -75,19 +70,6 @@ def open_epoch(neurons, grid):
         grid.n_candidates[q] = grid.n_logged[q] = 0
     for block in range(grid.block_bits.shape[0]):
         grid.block_bits[block] = 0
-
-
-@inlined
-def close_epoch(length, neurons, grid):
-    """Bring potentials and currents to the end of the epoch."""
-    fade = math.exp(-length)
-    for q in range(grid.n_positions):
-        add_log(q, neurons, grid)
-        for k in range(grid.n_channels):
-            i = np.uint64(q * grid.n_channels + k)
-            h = neurons.current[i] * fade
-            neurons.potential[i] += neurons.bias[i] * length - h
-            neurons.current[i] = h
 
 
 @inlined
@@ -279,7 +261,15 @@ def _run_epoch(end, most_events, neurons, grid):
             n_new += 1
         for t in range(n_tied):
             _deliver(grid.tied_neurons[t], now, growth, last_fade, neurons, grid)
-    close_epoch(last_spike, neurons, grid)
+    # Bring potentials and currents to the end of the epoch.
+    fade = math.exp(-last_spike)
+    for q in range(grid.n_positions):
+        add_log(q, neurons, grid)
+        for k in range(grid.n_channels):
+            i = np.uint64(q * grid.n_channels + k)
+            h = neurons.current[i] * fade
+            neurons.potential[i] += neurons.bias[i] * last_spike - h
+            neurons.current[i] = h
     return last_spike, n_new, n_windows
 
 

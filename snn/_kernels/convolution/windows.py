@@ -183,7 +183,12 @@ def form_candidates(q, now, fade, neurons, grid):
                 continue
             c = candidate_at(n_candidates, q, grid)
             if n_candidates % LANES == 0:
-                _clear_lanes(c, grid)
+                # All lanes are empty; their numbers do not matter, but that they are finite at first.
+                for lane in range(c, c + GROUP):
+                    grid.candidates[np.uint64(lane)] = 0.0
+                for lane in range(c, c + LANES):
+                    grid.candidates[np.uint64(lane + CROSSING)] = math.inf
+                    grid.candidates[np.uint64(lane + STATUS)] = EMPTY
             k = i - first
             w, p = neurons.potential[i], neurons.current[i]
             for m in range(q * MOST_LOGGED, q * MOST_LOGGED + grid.n_logged[q]):
@@ -202,16 +207,6 @@ def form_candidates(q, now, fade, neurons, grid):
     grid.n_candidates[q] = n_candidates
     for k in range(n_before // LANES * LANES, n_candidates, LANES):
         _bound_crossings(candidate_at(k, q, grid), now, grid.end[q], fade, grid)
-
-
-@inlined
-def _clear_lanes(group, grid):
-    """Let all lanes of a group be empty; their numbers do not matter, but that they are finite at first."""
-    for c in range(group, group + GROUP):
-        grid.candidates[np.uint64(c)] = 0.0
-    for c in range(group, group + LANES):
-        grid.candidates[np.uint64(c + CROSSING)] = math.inf
-        grid.candidates[np.uint64(c + STATUS)] = EMPTY
 
 
 @inlined
