@@ -1,6 +1,5 @@
 """Spiking neural networks, simulated exactly: neurons, weights, spikes, time."""
 
-from snn.analog import AnalogResult, simulate_analog
 from snn.network import NetworkState, SpikingNetwork
 from snn.precompile import warm_up
 from snn.record.operations import (
@@ -25,7 +24,6 @@ __version__ = "1.0.0rc1"
 __all__ = [
     "ARITHMETIC_45NM",
     "LOIHI",
-    "AnalogResult",
     "Clock",
     "DenseRows",
     "Exact",
@@ -45,6 +43,5 @@ __all__ = [
     "Weights",
     "energy_estimate",
     "simulate",
-    "simulate_analog",
     "warm_up",
 ]

@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
 
-from snn.analog import AnalogResult
 from snn.base import checks
 from snn.base.describe import counted, plot
 from snn.record.record import Record, SpikeExplanation
@@ -83,25 +82,6 @@ def run(result: SimulationResult, *, neurons: Sequence[int] | None = None, ax: A
         ylabel="spike rate (per time constant)",
         title=f"{spikes} of {counted(len(chosen), 'neuron')} in {result.duration:.4g} time constants",
     )
-    return ax
-
-
-@plot.register
-def activities(result: AnalogResult, *, ax: Axes | None = None) -> Axes:
-    """Draw the activities of an analog flow against time; neurons that are never active are left out."""
-    ax = axes_of(ax)
-    used = np.flatnonzero(result.activities.any(axis=0))
-    used = used[np.argsort(-np.abs(result.activities[-1, used]), kind="stable")]
-    named_lines(ax, result.times, result.activities, used, "neuron")
-    base_line(ax)
-    active, n_neurons = np.count_nonzero(result.activities[-1]), result.activities.shape[1]
-    ax.set(
-        xlabel="time (time constants of the flow)",
-        ylabel="activity",
-        title=f"{active:,} of {counted(n_neurons, 'neuron')} active at the end",
-    )
-    if len(used):
-        ax.legend(fontsize="small", loc="best")
     return ax
 
 

@@ -58,8 +58,6 @@ def make_things():
     problem = random_problem()
     spiking = solvers.solve_spiking(problem)
     stream = solvers.SparseCodingStream(problem.dictionary, 0.3)
-    inhibition = np.array([[0.0, -0.2], [-0.2, 0.0]])
-    flow = snn.simulate_analog(inhibition, [1.0, 0.8], activation_threshold=0.1, duration=5.0)
 
     two_phase = dictlearn.TwoPhaseNetwork.consistent(rng.uniform(size=(5, 8)))
     signals = rng.uniform(size=(4, 8))
@@ -89,7 +87,6 @@ def make_things():
         run.record.explain(-1),
         snn.Simulator(network),
         snn.Stimulus(drive_times=[1.0], drive=network.soma_bias[np.newaxis]),
-        flow,
         *snn.weights.examples(),
         digital,
         in_integers,

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn import simulate_analog
 from snn.base import checks
 from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
@@ -19,6 +18,51 @@ CHECK_PART = 0.25
 # costs stability, and no integrator in double precision keeps a finer one.
 INTEGRATOR_PART = 0.1
 INTEGRATOR_RANGE = (1e-13, 1e-4)
+
+
+class Flow(NamedTuple):
+    """A course of the analog flow, and what it took."""
+
+    potentials: np.ndarray  # shape (n_times, n_neurons)
+    activities: np.ndarray
+    n_evaluations: int
+    work: int  # multiply-adds: a row of weights for each active neuron of an evaluation
+
+
+def flow(
+    weights: np.ndarray,
+    drive: np.ndarray,
+    threshold: np.ndarray | float,
+    divisor: np.ndarray | float,
+    potential: np.ndarray,
+    *,
+    times: np.ndarray,
+    two_sided: bool,
+    relative_tolerance: float,
+) -> Flow:
+    """Integrate du/dt = b - u + W^T a with a = T(u) / g from time 0, by an adaptive Runge-Kutta method."""
+    from scipy.integrate import solve_ivp  # here, because it takes longer to import than all of snn
+
+    least, work = -threshold if two_sided else -np.inf, 0
+
+    def activity(potential: np.ndarray) -> np.ndarray:
+        return (potential - np.clip(potential, least, threshold)) / divisor
+
+    def slope(_: float, potential: np.ndarray) -> np.ndarray:
+        nonlocal work
+        active = activity(potential)
+        work += int(np.count_nonzero(active)) * len(drive)
+        return drive - potential + active @ weights
+
+    atol = relative_tolerance * max(float(np.abs(drive).max()), float(np.min(threshold)))
+    with np.errstate(over="ignore", invalid="ignore"):  # of a flow that blows up, reported below
+        solution = solve_ivp(
+            slope, (0.0, times[-1]), potential, t_eval=times, rtol=relative_tolerance, atol=atol
+        )
+    if not solution.success or not np.isfinite(solution.y).all():
+        raise RuntimeError(f"the analog flow could not be integrated to time {times[-1]}: {solution.message}")
+    potentials = np.ascontiguousarray(solution.y.T)
+    return Flow(potentials, activity(potentials), int(solution.nfev), work)
 
 
 @dataclass(frozen=True)
@@ -91,19 +135,18 @@ class Analog(Method):
         time = 0.0
         while time < self.max_duration and len(best.active):
             segment = min(max(FIRST_CHECK, CHECK_PART * time), self.max_duration - time)
-            run = simulate_analog(
+            run = flow(
                 weights,
                 drive,
-                activation_threshold=threshold,
-                duration=segment,
+                threshold,
+                divisor,
+                potential,
+                times=np.array([0.0, segment]),
                 two_sided=not problem.penalty.is_positive,
-                divisor=divisor,
-                initial_potential=potential,
-                n_times=2,
                 relative_tolerance=float(np.clip(INTEGRATOR_PART * best.tol, *INTEGRATOR_RANGE)),
             )
             time += segment
             best.steps += run.n_evaluations
-            best.work[METHOD][signal] += int(run.operations.multiply_adds)
+            best.work[METHOD][signal] += run.work
             potential = run.potentials[-1]
             yield signal, run.activities[-1:] * length / norms

@@ -23,7 +23,6 @@ from snn import (
     Stimulus,
     energy_estimate,
     simulate,
-    simulate_analog,
     warm_up,
 )
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
@@ -51,7 +50,6 @@ clocked = partial(simulate, time=Clock(0.1), network=NETWORK, duration=1.0)
 stimulus = partial(Stimulus, drive_times=[0.5], drive=[[0.0, 0.0]])
 inputs = partial(Stimulus, spikes=train(), weights=SQUARE)
 both = partial(inputs, drive_times=[0.5], drive=[[0.0, 0.0]])
-analog = partial(simulate_analog, weights=SQUARE, drive=[1.0, 1.0], activation_threshold=0.1, duration=1.0)
 record = partial(Record, network=NETWORK, spikes=SPIKES)
 RECORD = record()
 digital = partial(DigitalNetwork.of, network=NETWORK, format=DigitalFormat(), time_step=0.25)
@@ -170,11 +168,6 @@ CASES = [
     case(VALUE, "start and stop", stimulus().between, start=1.0, stop=2.0),
     case(VALUE, "times", stimulus().drive_at, times=[1.0, 0.5], soma_bias=[0.0, 0.0]),
     case(VALUE, "soma_bias", stimulus().drive_at, times=[1.0], soma_bias=[0.0]),
-    # -- the analog flow --
-    *table(analog, VALUE, weights=[np.eye(2), np.zeros((2, 3)), [[0, NAN], [0, 0]]], drive=[[1.0]],
-           activation_threshold=[0.0], divisor=[[1.0, 0.0]], duration=[0], initial_potential=[[0.0]], n_times=[1],
-           relative_tolerance=[0.0, 1e-20]),
-    *table(analog, TYPE, two_sided=["both"], n_times=[10.0]),
     # -- spike trains and what is read from them --
     *table(train, VALUE, times=[[2.0, 1.0], [1.0, 4.0], [1.0, NAN]], neurons=[[0, 2], [0]], stop=[-1.0], n_neurons=[0]),
     *table(train, TYPE, times=[["a", "b"]], neurons=[[0.5, 1.0]]),
