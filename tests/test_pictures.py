@@ -98,7 +98,7 @@ def make_things():
         problem,
         spiking,
         solvers.solve_active_set(problem).vjp(np.zeros((3, 30))),
-        solvers.solve_active_set(problem).vjp(np.zeros((3, 30))).derivatives,
+        solvers.solve_active_set(problem).vjp(np.zeros((3, 30)))._derivatives,
         spiking.operations,
         solvers.solve_active_set(problem),
         solvers.solve_fista(problem, tol=1e-2),
