@@ -89,13 +89,12 @@ def residuals_of(
     rest_error = relative * (2.0 * n_terms + 4.0) * n_terms * largest_rest + n_terms * QUANTUM
     squared_norms = np.einsum("ij,ij->i", values, weighted)
     n_products = atoms.features_of_atom
-    lost = n_products * QUANTUM / SMALLEST_NORM
     return Residuals(
         values,
         weighted,
         relative * 2.0 * np.sqrt(squared_norms) + np.sqrt(n_features * largest_weight) * rest_error,
         gamma(operations_of_sum(n_products) + 2 + n_more) * atoms.covered_norms(weighted)
         + SLACK * np.sqrt(n_products) * largest_weight * rest_error
-        + lost,
+        + n_products * QUANTUM / SMALLEST_NORM,
         squared_norms,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -21,8 +21,6 @@ from solvers.problem.signals import checked_signals, checked_weights
 
 # Products of numbers that a description may take: some milliseconds.
 CHEAP = 2**22
-# The entries of a problem that its model does not have.
-OF_SIGNALS = ("signals", "energies", "correlations")
 
 Made = TypeVar("Made")
 
@@ -249,7 +247,11 @@ class LassoModel(Value, Described):
     def model(self) -> LassoModel:
         """The model without signals, which shares what was made of it."""
         model = object.__new__(LassoModel)
-        entries = {name: value for name, value in vars(self).items() if name not in OF_SIGNALS}
+        entries = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("signals", "energies", "correlations")
+        }
         vars(model).update(entries, feature_weights=None if self.has_own_weights else self.feature_weights)
         return model
 
@@ -463,13 +465,10 @@ class LassoProblem(LassoModel):
 
 def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoProblem]]:
     """Yield the problems of so many signals, one after the other, and which signals these are."""
-    if size >= problem.n_signals:
-        yield slice(0, problem.n_signals), problem
-        return
     size = max(size, 1)
     for first in range(0, problem.n_signals, size):
         block = slice(first, first + size)
-        yield block, problem.subset(block)
+        yield block, problem if size >= problem.n_signals else problem.subset(block)
 
 
 def zero_code_multiples(problem: LassoProblem) -> np.ndarray:
@@ -478,13 +477,10 @@ def zero_code_multiples(problem: LassoProblem) -> np.ndarray:
     It is infinite where the signal pulls an atom without penalty.  Correlations that are not known are
     computed for as many signals at a time as the memory limit allows, and not kept.
     """
-    if "correlations" in vars(problem):
-        parts: Iterable[np.ndarray] = [problem.correlations]
-    else:
-        blocks = in_blocks(problem, problem.memory_limit // (16 * problem.n_atoms))
-        parts = (part._correlations() for _, part in blocks)
-    penalty = problem.penalty
-    return np.concatenate([largest_ratio(penalty.reach(part), penalty.l1) for part in parts])
+    is_known, penalty = "correlations" in vars(problem), problem.penalty
+    parts = in_blocks(problem, problem.memory_limit // (16 * problem.n_atoms))
+    correlations = (part.correlations if is_known else part._correlations() for _, part in parts)
+    return np.concatenate([largest_ratio(penalty.reach(some), penalty.l1) for some in correlations])
 
 
 def groups_of(problem: LassoProblem) -> list[np.ndarray]:
@@ -537,7 +533,6 @@ def _checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:
 
 
 def _rows(array: Any, which: np.ndarray | slice) -> Any:
-    """Return rows of an array, or of compressed rows."""
     if sparse.issparse(array):
         return array[which]
     return checks.read_only(np.ascontiguousarray(array[which]))

@@ -25,7 +25,6 @@ LEAST_CURVATURE = 1e-15
 
 
 def _one_or_each(name: str, value: Any) -> float | np.ndarray:
-    """Return a number >= 0, or an array of them."""
     if checks.is_one_number(value):
         return checks.non_negative_number(name, value)
     meaning = "one number an atom, or a single number"
@@ -226,7 +225,6 @@ class Penalty(ElasticNet):
 
     @property
     def _roots(self) -> np.ndarray:
-        """sqrt(l2), 1 where that is zero."""
         return np.where(self.l2 == 0.0, 1.0, np.sqrt(self.l2))
 
     def violation(self, codes: np.ndarray, correlations: np.ndarray, squared_norms: np.ndarray) -> np.ndarray:
@@ -271,7 +269,6 @@ def penalty_of(
 
 
 def _checked_signs(value: Any, n_atoms: int) -> np.ndarray:
-    """Return True for each atom whose codes must not be negative."""
     if not isinstance(value, (np.ndarray, list, tuple)) or not np.ndim(value):
         return checks.read_only(np.full(n_atoms, checks.flag("positive", value)))
     signs = np.array(value)

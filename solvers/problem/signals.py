@@ -10,9 +10,6 @@ from solvers.problem.atoms import Atoms, checked_squared_norms, compressed_rows
 
 # Of a weight that is not zero, so that neither it nor its root nor its product with a residual is lost.
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
-# What is zero does not count; what is missing may not be finite.
-MISSING = ": for features that are missing, pass mask="
-NOT_MISSING = " where it counts: mask is False, or the weight 0, where a feature is missing"
 
 
 def checked_weights(
@@ -95,14 +92,14 @@ def checked_signals(
         )
     weights = checked_weights(mask, weights, n_features=n_features, n_signals=n_signals, atoms=atoms)
     weights = shared if weights is None else weights
-    hint, weighted = MISSING, values
+    hint, weighted = ": for features that are missing, pass mask=", values
     if weights is not None:
         if is_sparse:
             raise TypeError(
                 f"signals must be a dense array with mask or feature_weights; got a {kind}: what it does not "
                 "store is zero, not missing; pass signals.toarray()"
             )
-        hint = NOT_MISSING
+        hint = " where it counts: mask is False, or the weight 0, where a feature is missing"
         weighted = values = np.where(weights != 0, values, 0.0)
         if weights.dtype != np.bool_:
             checks.require_finite("signals", values, hint=hint)
