@@ -9,7 +9,6 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
-from numba.core import event
 from scipy.sparse import csr_array
 from tqdm import tqdm
 
@@ -23,6 +22,13 @@ from snn.run.simulate import simulate
 from snn.run.time import Clock
 from snn.weights import Connection, DenseRows, Segments, examples
 
+BACKWARDS = """
+import sys
+from importlib import import_module
+for tasks in reversed([import_module(name).tasks() for name in sys.argv[1:]]):
+    for task in reversed(tasks.values()):
+        task()
+"""
 # Small runs by name: together they call every kernel as users' runs do.
 Tasks: TypeAlias = Mapping[str, Callable[[], object]]
 
@@ -44,57 +50,29 @@ def warm_up(*, progress: bool = True) -> None:
 
 
 def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None:
-    """Run all tasks; if there is anything to compile, a second process runs them from the last on."""
+    """Run all tasks; meanwhile a second process runs them from the last on, to the end of this one."""
     progress = checks.flag("progress", progress)
     todo = [task for source in sources for task in source().items()]
-    second = _SecondProcess([source.__module__ for source in sources])
-    listening = event.install_listener("numba:compile", second)
+    second: subprocess.Popen[bytes] | None = None
+    # A frozen program is its own interpreter.
+    if (os.cpu_count() or 1) > 1 and not getattr(sys, "frozen", False):
+        command = [sys.executable, "-c", BACKWARDS, *(source.__module__ for source in sources)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+        none = subprocess.DEVNULL
+        # Without one, all is compiled here.
+        with contextlib.suppress(OSError, ValueError):
+            second = subprocess.Popen(command, env=environment, stdin=none, stdout=none, stderr=none)
     NOTICE.sentence = ""  # the bar says it
-    with second, listening, tqdm(todo, disable=not progress, unit="task") as bar:
-        for name, task in bar:
-            bar.set_description(f"compiling: {name}")
-            task()
-
-
-class _SecondProcess(event.Listener):
-    """Compiles from the last task on, from the first kernel that is not on disk until the end of this one."""
-
-    _program = """
-import sys
-from importlib import import_module
-for tasks in reversed([import_module(name).tasks() for name in sys.argv[1:]]):
-    for task in reversed(tasks.values()):
-        task()
-"""
-
-    def __init__(self, modules: list[str]) -> None:
-        self._command = [sys.executable, "-c", self._program, *modules]
-        self._process: subprocess.Popen[bytes] | None = None
-        # A frozen program is its own interpreter.
-        self._is_of_use = (os.cpu_count() or 1) > 1 and not getattr(sys, "frozen", False)
-
-    def __enter__(self) -> None:
-        """Wait for the first kernel."""
-
-    def on_start(self, compilation: event.Event) -> None:
-        """Start it, once; without one, all is compiled here."""
-        if self._is_of_use:
-            self._is_of_use = False
-            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
-            none = subprocess.DEVNULL
-            with contextlib.suppress(OSError, ValueError):
-                self._process = subprocess.Popen(
-                    self._command, env=environment, stdin=none, stdout=none, stderr=none
-                )
-
-    def on_end(self, compilation: event.Event) -> None:
-        """Do nothing."""
-
-    def __exit__(self, *_: object) -> None:
-        """End it, perhaps in the middle of a kernel: files on disk are whole or not there."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+    try:
+        with tqdm(todo, disable=not progress, unit="task") as bar:
+            for name, task in bar:
+                bar.set_description(f"compiling: {name}")
+                task()
+    finally:
+        # Perhaps in the middle of a kernel: files on disk are whole or not there.
+        if second is not None:
+            second.kill()
+            second.wait()
 
 
 def tasks() -> Tasks:

@@ -243,26 +243,6 @@ def plan(group, drift, state, remaining, settings, work):
 
 
 @inner
-def copy_out(group, is_active, active):
-    """Copy the active set out; return how many neurons it has, which may be more than there is room for."""
-    n_active = 0
-    for i in range(group.bias.shape[0]):
-        if is_active[i] and n_active >= active.slots.shape[0]:
-            n_active += 1
-        elif is_active[i]:
-            active.members[n_active] = i
-            active.slots[n_active] = -1
-            active.own[OWN_BIAS, n_active] = group.bias[i]
-            active.own[OWN_THRESHOLD, n_active] = group.threshold[i]
-            active.own[OWN_POTENTIAL, n_active] = group.potential[i]
-            active.own[OWN_CURRENT, n_active] = group.current[i]
-            active.own[OWN_BEFORE, n_active] = group.potential[i]
-            n_active += 1
-    active.n_slots[0] = 0
-    return n_active
-
-
-@inner
 def integrate_active(form, group, drift, state, interval, settings, work):
     """Run the active set, then screen the others; return (time that passed, spikes, windows)."""
     # The time is -1, and nothing has changed, when too many would have to be active, the interval was run too
@@ -273,7 +253,19 @@ def integrate_active(form, group, drift, state, interval, settings, work):
     n_runs = 0
     while True:
         n_runs += 1
-        n_active = copy_out(group, work.is_active, active)
+        # Copy the active set out; it may have more neurons than there is room for.
+        n_active = 0
+        for i in range(n_neurons):
+            if work.is_active[i] and n_active < active.slots.shape[0]:
+                active.members[n_active] = i
+                active.slots[n_active] = -1
+                active.own[OWN_BIAS, n_active] = group.bias[i]
+                active.own[OWN_THRESHOLD, n_active] = group.threshold[i]
+                active.own[OWN_POTENTIAL, n_active] = group.potential[i]
+                active.own[OWN_CURRENT, n_active] = group.current[i]
+                active.own[OWN_BEFORE, n_active] = group.potential[i]
+            n_active += work.is_active[i]
+        active.n_slots[0] = 0
         if n_active > active.slots.shape[0] or n_runs > MOST_RUNS:
             state.interval = 0.25 * interval
             return -1.0, 0, 0

@@ -8,7 +8,7 @@ Which implementation of an operation runs is resolved when a kernel is compiled,
     weight_between      one weight
     add_sources         the spikes of an interval, summed up source by source, to a range of targets
 
-all of them in one module: `rows`, `segments`, `compressed_rows`.  `active_set` adds a form of its own, rows
+all of them in one module: `rows`, `sparse_rows`.  `active_set` adds a form of its own, rows
 gathered from any other, which needs `deliver` alone; a grid, which has a loop of its own, `add_weights`.
 """
 

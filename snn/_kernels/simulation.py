@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numba import config
 
-from snn._kernels import compressed_rows, rows, segments, workspace  # noqa: F401 - what forms do
+from snn._kernels import rows, sparse_rows, workspace  # noqa: F401 - what forms do
 from snn._kernels.active_set import (
     EVENTS_PER_NEURON,
     FEWEST_SCREENED,

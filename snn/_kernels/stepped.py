@@ -42,13 +42,8 @@ class DelayedRows(NamedTuple):
     delays: np.ndarray  # whole steps, shape (n_neurons,)
 
 
-class Synapses(NamedTuple):
+class Synapses(DelayedRows):
     """As `DelayedRows`, with a delay for each entry."""
-
-    starts: np.ndarray
-    targets: np.ndarray
-    weights: np.ndarray
-    delays: np.ndarray
 
 
 class Spikes(NamedTuple):

@@ -165,15 +165,6 @@ def earliest_position(grid):
 
 
 @inlined
-def earliest_candidate(q, grid):
-    """Return where the candidate is stored whose time is the earliest of position q."""
-    k = 0
-    while grid.candidate_bits[candidate_at(k, q, grid) + CROSSING] != grid.time_bits[q]:
-        k += 1
-    return candidate_at(k, q, grid)
-
-
-@inlined
 def _count_until(limit, first, last, times):
     count = np.int64(0)
     for k in range(first, last):

@@ -16,7 +16,6 @@ from snn._kernels.convolution.grid import (
     STATUS,
     Grid,
     candidate_at,
-    earliest_candidate,
     earliest_position,
     is_contested,
     note_earliest,
@@ -130,25 +129,6 @@ def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
     return first, first_q
 
 
-@inlined
-def _add_tied(limit, q, n_tied, grid):
-    """Note the candidates of a position that cross until the limit, in the order of their channels."""
-    begin = n_tied
-    for k in range(grid.n_candidates[q]):
-        c = candidate_at(k, q, grid)
-        if grid.candidates[c + CROSSING] <= limit:
-            neuron = neuron_of(c, q, grid)
-            place = n_tied
-            while place > begin and grid.tied_neurons[place - 1] > neuron:
-                grid.tied_neurons[place] = grid.tied_neurons[place - 1]
-                grid.tied_candidates[place] = grid.tied_candidates[place - 1]
-                place -= 1
-            grid.tied_neurons[place] = neuron
-            grid.tied_candidates[place] = c
-            n_tied += 1
-    return n_tied
-
-
 @inner
 def find_tied(limit, now, last_spike, last_fade, neurons, grid):
     """Note the neurons that fire together, in the order of their indices; return their number and time."""
@@ -164,8 +144,22 @@ def find_tied(limit, now, last_spike, last_fade, neurons, grid):
         limit = first_limit
     n_tied = 0
     for q in range(grid.n_positions):
-        if grid.times[q] <= first_limit:
-            n_tied = _add_tied(first_limit, q, n_tied, grid)
+        if not grid.times[q] <= first_limit:
+            continue
+        for k in range(grid.n_candidates[q]):
+            c = candidate_at(k, q, grid)
+            if not grid.candidates[c + CROSSING] <= first_limit:
+                continue
+            # In the order of their indices, as positions are.
+            neuron = neuron_of(c, q, grid)
+            place = n_tied
+            while place > 0 and grid.tied_neurons[place - 1] > neuron:
+                grid.tied_neurons[place] = grid.tied_neurons[place - 1]
+                grid.tied_candidates[place] = grid.tied_candidates[place - 1]
+                place -= 1
+            grid.tied_neurons[place] = neuron
+            grid.tied_candidates[place] = c
+            n_tied += 1
     return n_tied, grid.candidates[first + CROSSING]
 
 
@@ -217,7 +211,10 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
             note_earliest_of_block(q // grid.block_size, grid)
             n_windows += 1
             continue
-        c = earliest_candidate(q, grid)
+        k = 0
+        while grid.candidate_bits[candidate_at(k, q, grid) + CROSSING] != grid.time_bits[q]:
+            k += 1
+        c = candidate_at(k, q, grid)
         if grid.candidates[c + STATUS] != EXACT:
             refine_crossing(c, q, last_spike, last_fade, neurons, grid)
             note_earliest(q, grid)
