@@ -78,27 +78,29 @@ class Batch:
             inputs[:n_some] = self.scale * (signals if mask is None else np.where(mask, signals, 0.0))
         coding = np.tile(-self.penalty * self.reweighting, (len(rows), 1))
         coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
-        known = np.ones(inputs.shape, dtype=bool)
+        is_graded = np.full(len(rows), self.settings.inputs == "graded")
         if mask is not None:
-            known[:n_some] = mask
-        # Weights would differ by sample: inputs of rows with unknown ones fire.
-        is_graded = known.all(axis=1) & (self.settings.inputs == "graded")
-        groups, found = [], []
-        for graded in (True, False):
-            some = np.flatnonzero(is_graded == graded)
-            if len(some):
-                observe = self._observed_of_graded if graded else self._observed_of_spiking
-                groups.append(some)
-                found.append(
-                    observe(synapses, inputs[some], known[some], coding[some], rows[some], n_threads)
-                )
-        return found[0] if len(found) == 1 else Observed.joined(found, np.argsort(np.concatenate(groups)))
+            # Weights would differ by sample: inputs of rows with unknown ones fire.
+            is_graded[:n_some] &= mask.all(axis=1)
+            mask = np.concatenate([mask, np.ones((len(probes), synapses.n_inputs), dtype=bool)])
+        if is_graded.all():
+            return self._observed_of_graded(synapses, inputs, coding, rows, n_threads)
+        if not is_graded.any():
+            return self._observed_of_spiking(synapses, inputs, mask, coding, rows, n_threads)
+        some, others = np.flatnonzero(is_graded), np.flatnonzero(~is_graded)
+        assert mask is not None
+        found = [
+            self._observed_of_graded(synapses, inputs[some], coding[some], rows[some], n_threads),
+            self._observed_of_spiking(
+                synapses, inputs[others], mask[others], coding[others], rows[others], n_threads
+            ),
+        ]
+        return Observed.joined(found, np.argsort(np.concatenate([some, others])))
 
     def _observed_of_graded(
         self,
         synapses: Synapses,
         inputs: np.ndarray,
-        known: np.ndarray,
         coding: np.ndarray,
         rows: np.ndarray,
         n_threads: int,
@@ -136,13 +138,15 @@ class Batch:
         self,
         synapses: Synapses,
         inputs: np.ndarray,
-        known: np.ndarray,
+        mask: np.ndarray | None,
         coding: np.ndarray,
         rows: np.ndarray,
         n_threads: int,
     ) -> Observed:
         """Return what neurons observe of rows whose inputs fire."""
-        settings, mask = self.settings, None if known.all() else known
+        settings = self.settings
+        if mask is not None and mask.all():
+            mask = None
         first, second = run_phases(
             synapses,
             inputs,

@@ -185,8 +185,14 @@ def run_graded(
         drives[:, population.neurons] += population.sign * excitation
     drives *= 1.0 - kappa
     assert synapses.closed_rows is not None
-    _require_thresholds(synapses.closed_rows)
-    network = _Network(synapses.weights(layers, kappa), layers.thresholds(synapses.closed_rows))
+    thresholds = layers.thresholds(synapses.closed_rows)
+    lowest = int(np.argmin(thresholds))
+    if thresholds[lowest] <= 0.0:
+        raise RunawayFeedbackError(
+            f"the network ran away: for a spike of coding neuron {lowest} the inputs return as much to it as "
+            "its threshold takes; a smaller kappa or smaller steps helps"
+        )
+    network = _Network(synapses.weights(layers, kappa), thresholds)
     end = end_of(how, duration)
 
     def run_piece(rows: np.ndarray, stop: Event) -> list[np.ndarray] | _Runaway:
@@ -250,16 +256,6 @@ def _in_pieces(
         return outcomes[0]
     order = np.argsort(np.concatenate(pieces))
     return [np.concatenate(arrays)[order] for arrays in zip(*outcomes, strict=True)]
-
-
-def _require_thresholds(closed_rows: np.ndarray) -> None:
-    """Raise RunawayFeedbackError if the inputs return more to a neuron than its threshold takes."""
-    atom = int(np.argmin(np.diagonal(closed_rows)))
-    if closed_rows[atom, atom] <= 0.0:
-        raise RunawayFeedbackError(
-            f"the network ran away: for a spike of coding neuron {atom} the inputs return as much to it as "
-            "its threshold takes; a smaller kappa or smaller steps helps"
-        )
 
 
 def _phase(

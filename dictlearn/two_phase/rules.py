@@ -385,9 +385,10 @@ def change_by_target(
     values : ndarray, shape (n_signals, n_sources)
         Numbers that the sources send.
     """
-    n_signals, n_atoms = codes.shape
-    workspace = np.empty((n_signals + 2) * n_atoms + n_signals, dtype=np.int64)
-    updates.change_columns(rows, np.full(n_atoms, keep), codes, values, least, workspace)
+    rows *= keep
+    rows -= values.T @ codes
+    if least > -np.inf:
+        np.maximum(rows, least, out=rows)
 
 
 def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *, kappa: float) -> np.ndarray:
@@ -470,12 +471,12 @@ def _passed_on(codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def _ridge_solve(products: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return ``(products + epsilon I)^-1 values``."""
     load_scipy_linalg()  # only learning with projections needs it
-    from scipy import linalg
+    from scipy.linalg import lapack
 
     # Without the ridge, nearly equal codes would require large weights.
-    products = products + PROJECTION_RIDGE * np.eye(len(products))
-    factor = linalg.cho_factor(products, overwrite_a=True, check_finite=False)
-    return linalg.cho_solve(factor, values, overwrite_b=True, check_finite=False)
+    products[np.diag_indices(len(products))] += PROJECTION_RIDGE
+    _, solved, _ = lapack.dposv(products, values)
+    return np.ascontiguousarray(solved)
 
 
 def _mismatch(codes: np.ndarray, g_h: np.ndarray, synapses: Synapses, kappa: float) -> np.ndarray:

@@ -53,39 +53,3 @@ def change_rows(rows, keep, codes, values, least):
         if changed:
             for i in range(rows.shape[1]):
                 rows[j, i] = max(rows[j, i], least)
-
-
-@compiled
-def change_columns(rows, keep, codes, values, least, workspace):
-    """As `change_rows` on the transpose of rows.
-
-    `workspace` has an integer for each code, one for each signal and two for each atom.
-    """
-    n_signals, n_atoms = codes.shape
-    atoms = workspace[: codes.size]  # of the codes that are not zero, signal by signal
-    ends = workspace[codes.size : codes.size + n_signals]
-    active = workspace[codes.size + n_signals : codes.size + n_signals + n_atoms]
-    is_active = workspace[codes.size + n_signals + n_atoms :]
-    n_active, n_nonzero = 0, 0
-    is_active[:n_atoms] = 0
-    for k in range(n_signals):
-        for j in range(n_atoms):
-            if codes[k, j] != 0.0:
-                atoms[n_nonzero] = j
-                n_nonzero += 1
-                is_active[j] = 1
-        ends[k] = n_nonzero
-    for j in range(n_atoms):
-        if is_active[j] or keep[j] != 1.0:
-            active[n_active] = j
-            n_active += 1
-    for i in range(rows.shape[0]):
-        for position in range(n_active):
-            rows[i, active[position]] *= keep[active[position]]
-        first = 0
-        for k in range(n_signals):
-            for position in range(first, ends[k]):
-                rows[i, atoms[position]] -= codes[k, atoms[position]] * values[k, i]
-            first = ends[k]
-        for position in range(n_active):
-            rows[i, active[position]] = max(rows[i, active[position]], least)
