@@ -142,7 +142,8 @@ class CodeDerivatives(Described):
         if not problem.atoms.is_matrix and problem.feature_weights is not None:
             problem.atoms.weighted(problem.feature_weights)  # which refuses them
         self.problem = problem
-        self._lengths = np.sqrt(2.0 * problem.energies)
+        # The norms of signals; 1 for signals of zeros, which have codes of zeros.
+        self._lengths = np.sqrt(np.where(problem.energies > 0.0, 2.0 * problem.energies, 1.0))
         norms = seen_norms(problem)
         is_zero = norms == 0.0
         # As each signal sees the atoms, a row for all or for each; 1 for atoms of norm zero.
@@ -168,8 +169,6 @@ class CodeDerivatives(Described):
         self.supports = _Supports(problem, pointers, atoms)
         self._at = self.supports.signals, self.supports.atoms
         self._signs = np.sign(self._entries)
-        weights = problem.feature_weights
-        self._weights = None if weights is None else weights.astype(np.float64, copy=False)
         row = self.supports.signals if len(norms) > 1 else 0
         self._norms = self._seen_norms[row, self.supports.atoms]
         # Why each code has no derivative, and the atom that says so.
@@ -242,7 +241,8 @@ class CodeDerivatives(Described):
 
     def _weighted(self, features: np.ndarray) -> np.ndarray:
         """Return rows of features times the weights of features."""
-        return features if self._weights is None else self._weights * features
+        weights = self.problem.feature_weights
+        return features if weights is None else weights * features
 
     def _solved(self, right: np.ndarray, undefined: str) -> np.ndarray:
         """Return ``K^-1 right`` of each entry, zero where a code has no derivative; or refuse those."""
@@ -300,8 +300,7 @@ class CodeDerivatives(Described):
         excess /= self._seen_norms
         excess[at] = -np.inf
         atoms = np.argmax(excess, axis=1)
-        lengths = np.where(self._lengths > 0.0, self._lengths, 1.0)
-        return violations, excess[np.arange(len(atoms)), atoms] / lengths, atoms
+        return violations, excess[np.arange(len(atoms)), atoms] / self._lengths, atoms
 
     def _note(self, wrong: np.ndarray, reason: int) -> None:
         """Note why codes with some entries have no derivative."""

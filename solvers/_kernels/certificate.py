@@ -139,18 +139,6 @@ def _write_residual(array, signal, columns, values, work):
 
 
 @inner
-def _weigh(residual, weights, weighted):
-    """Write w r to `weighted`, and zeros to r where w is zero; return the largest weight."""
-    largest = 0.0
-    for j in range(residual.shape[0]):
-        if weights[j] == 0.0:
-            residual[j] = 0.0
-        weighted[j] = weights[j] * residual[j]
-        largest = max(largest, weights[j])
-    return largest
-
-
-@inner
 def _squared_norm(row, weights):
     """Return sum_j w_j d_j^2."""
     total = 0.0
@@ -229,11 +217,15 @@ def certify(array, norms, l1_weights, curvatures, positive, signal, weights, col
 
     rest_error = _write_residual(array, signal, columns, values, work)
     has_weights = weights.shape[0] > 0
-    largest_weight = 1.0
+    largest_weight = 0.0 if has_weights else 1.0
     weighted = residual
     if has_weights:
         weighted = work.exact
-        largest_weight = _weigh(residual, weights, weighted)
+        for j in range(n_features):
+            if weights[j] == 0.0:
+                residual[j] = 0.0
+            weighted[j] = weights[j] * residual[j]
+            largest_weight = max(largest_weight, weights[j])
     squared = long_dot(residual, weighted)
     along = long_dot(signal, weighted)
     norm = math.sqrt(squared)

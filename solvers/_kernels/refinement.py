@@ -345,17 +345,6 @@ def _begin_at_best(looking, k):
 
 
 @inner
-def begin(looking, k):
-    """Measure the code that a signal starts from, and set up its first stage if that is not good enough."""
-    look = looking.looks[k]
-    look.gap = math.inf
-    _measure(looking, k, looking.codes[BEST, k], looking.memory[CURRENTS])
-    look.status = DONE
-    if look.gap > look.target and _begin_at_best(looking, k):
-        look.status = STAGE_ENDED
-
-
-@inner
 def look_at_one(looking, k):
     """Look at the network of signal k at its time `stop`, and say how to go on."""
     problem, memory, look, moments = looking.problem, looking.memory, looking.looks[k], looking.moments[k]
@@ -412,7 +401,10 @@ def look_and_go_on(looking, neurons, states, k):
     look = looking.looks[k]
     n_before = look.n_multiply_adds
     if look.status == NEW:
-        begin(looking, k)
+        # The code that a signal starts from may be good enough.
+        look.gap = math.inf
+        _measure(looking, k, looking.codes[BEST, k], looking.memory[CURRENTS])
+        look.status = STAGE_ENDED if look.gap > look.target and _begin_at_best(looking, k) else DONE
     elif is_lost(neurons, states, k):
         return False, 0
     else:

@@ -147,10 +147,8 @@ class ActiveSetSearch:
         self._backwards = False
         by_position = (dictionary.n_positions, dictionary.n_kernels)
         self._l1_weights = problem.l1_weights.reshape(by_position)
-        self._curvatures = problem.curvatures
         self._diagonal = diagonal.reshape(by_position)
-        positive = problem.positive.reshape(by_position)
-        self._terms = GridProblem(self._l1_weights, self._diagonal, positive)
+        self._terms = GridProblem(self._l1_weights, self._diagonal, problem.positive.reshape(by_position))
         norms = np.sqrt(problem.atoms.squared_norms)
         self._least_drift = LEAST_DRIFT / float(np.max(norms / problem.l1_weights))
         reach = np.abs(problem.correlations[0]) * inverse_norms(problem.atoms.squared_norms)
@@ -268,7 +266,7 @@ class ActiveSetSearch:
         return (
             0.5 * (image @ image)
             + np.abs(values) @ self._l1_weights.ravel()[support]
-            + 0.5 * (values**2 @ self._curvatures[support])
+            + 0.5 * (values**2 @ self.problem.curvatures[support])
         )
 
     def _rise(self, step: _Step) -> float:
@@ -278,11 +276,11 @@ class ActiveSetSearch:
     def _step(self, precise: bool) -> _Step:
         """Return the step to the solution of the optimality equations on the support."""
         support, values = self.support()
-        part = gram_part(self._dictionary, support, self._curvatures[support])
+        part = gram_part(self._dictionary, support, self.problem.curvatures[support])
         signed_penalty = np.sign(values) * self._l1_weights.ravel()[support]
         correlations = self._correlations_with_residual()[support]
         self.n_multiply_adds += drive_work(self.problem)
-        defect = correlations - self._curvatures[support] * values - signed_penalty
+        defect = correlations - self.problem.curvatures[support] * values - signed_penalty
         diagonal = self._diagonal.ravel()[support]
         solves = True
         factor = _factor(part, diagonal, PRECISE_DAMPING if precise else self.damping)
