@@ -256,11 +256,12 @@ def _start_network(looking, k, code, code_currents, rate):
             largest = max(largest, (soma_bias[negative] - carried) / diagonal[i])
     scale = largest / rate
     if scale > 0.0:
+        unit = 1.0 / scale
         lag = LAG if look.n_stages > 1 else 0.0
         for sign in range(soma_bias.shape[0] // diagonal.shape[0]):
             for i in range(diagonal.shape[0]):
                 neuron = neurons[sign, i]
-                bias, carried = soma_bias[neuron] / scale, current[neuron] / scale
+                bias, carried = unit * soma_bias[neuron], unit * current[neuron]
                 potential[neuron] = HEAD_START * diagonal[i] + lag * min(bias + carried, 0.0)
                 soma_bias[neuron], current[neuron] = bias, carried * looking.current_per_rate
     return scale
