@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Packages with a module ``pictures``.
-PACKAGES = ("snn", "solvers", "dictlearn")
+PACKAGES = {"snn", "solvers", "dictlearn"}
 # Length of a fact; the rest is cut off.
 MOST_CHARACTERS = 100
 # The range of larger arrays is not computed.
@@ -72,10 +72,8 @@ def plot(value: Any, *, ax: Axes | None = None) -> Axes:
 
 def drawing_of(kind: type) -> Any:
     """Return the function that draws values of a type; Matplotlib is imported here."""
-    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
-    for package in PACKAGES:
-        if package in packages:
-            import_module(f"{package}.pictures")
+    for package in PACKAGES & {base.__module__.partition(".")[0] for base in kind.__mro__}:
+        import_module(f"{package}.pictures")
     return plot.dispatch(kind)
 
 

@@ -26,7 +26,6 @@ from amaranth.lib.wiring import In, Out
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, checked
-from snn.digital.format import DigitalFormat
 from snn.digital.network import DigitalNetwork, integer_drive
 
 MOST_LANES = 256
@@ -96,21 +95,16 @@ class CoreLayout(Value, Described):
         words = np.zeros((len(positions), lanes), dtype=np.int64)
         words[np.searchsorted(positions, places), targets % lanes] = mantissas[kept]
         amounts = integer_drive(network, network.network.soma_bias)
-        half = 2 ** (self.format.potential_bits - 1)
+        half = 2 ** (network.format.potential_bits - 1)
         drive = amounts.values << amounts.exponent
         if drive.min() < -half or drive.max() >= half:
             raise ValueError(
-                f"drive of network must fit into the {self.format.potential_bits} bits of the potential; got "
-                f"{drive.min()} to {drive.max()}"
+                f"drive of network must fit into the {network.format.potential_bits} bits of the potential; "
+                f"got {drive.min()} to {drive.max()}"
             )
         rows = np.searchsorted(positions, np.arange(network.n_neurons + 1) * n_groups)
         groups = positions % n_groups
         vars(self).update(compressed=compressed, words=words, word_groups=groups, rows=rows, drive=drive)
-
-    @property
-    def format(self) -> DigitalFormat:
-        """Widths and rounding."""
-        return self.network.format
 
     @property
     def n_groups(self) -> int:
@@ -128,7 +122,7 @@ class CoreLayout(Value, Described):
         sums = np.zeros((2, self.n_groups, self.lanes), dtype=np.int64)
         np.add.at(sums[0], self.word_groups, np.minimum(self.words, 0))
         np.add.at(sums[1], self.word_groups, np.maximum(self.words, 0))
-        most = self.format.largest_message
+        most = self.network.format.largest_message
         return range(int(sums.min()) * most, int(sums.max()) * most + 1)
 
     def of_lane(self, values: np.ndarray, lane: int, filler: int = 0) -> list[int]:
@@ -178,7 +172,7 @@ def orders(layout: CoreLayout) -> data.StructLayout:
     # `update`: do a step of the neuron of `group`, whose input is in `slot`.  `deliver`: multiply the weight
     # of `word` by `factor`, and add it to the input of the neuron of `target` in `target_slot`; `target`
     # comes a cycle later.  `value` is loaded to `group`.
-    form = layout.format
+    form = layout.network.format
     group, slot = range(max(layout.n_groups, 2)), range(layout.n_slots)
     return data.StructLayout(
         {
@@ -200,7 +194,7 @@ class Lane(wiring.Component):
 
     def __init__(self, layout: CoreLayout, index: int) -> None:
         self.layout, self.index = layout, index
-        form = layout.format
+        form = layout.network.format
         # `load` says which memories of this lane take the value of the order.  The message, 0 of a neuron
         # that does not fire, comes `latency` cycles after the order.
         super().__init__(
@@ -221,7 +215,7 @@ class Lane(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         """Return the gates."""
         self.m = m = Module()
-        layout, form, order = self.layout, self.layout.format, self.order
+        layout, form, order = self.layout, self.layout.network.format, self.order
         n_groups, n_places = layout.n_groups, layout.n_slots << len(order.group)
         own_drive, words = layout.of_lane(layout.drive, self.index), layout.words[:, self.index].tolist()
         weight_range = range(form.weights.smallest, form.weights.largest + 1)
@@ -307,7 +301,7 @@ class Lane(wiring.Component):
 
     def _fire(self, potential: Any) -> tuple[Any, Any, Any]:
         """Return what is left of a potential, the message, and whether the message was too narrow."""
-        form, thresholds, bits = self.layout.format, self._thresholds(4), len(potential)
+        form, thresholds, bits = self.layout.network.format, self._thresholds(4), len(potential)
         if form.graded:
             fires = potential >= next(thresholds)
             said = potential.shift_right(self.layout.network.rules.message_shift).as_unsigned()
@@ -334,7 +328,7 @@ class Core(wiring.Component):
     # `spikes` is a stream of `neuron`, `message` and `step`, in the order of steps, and of neurons in a step;
     # a message of 0 says that a RUN is done.  `narrow` says which registers were too narrow since REST.
     def __init__(self, layout: CoreLayout) -> None:
-        self.layout, form = layout, layout.format
+        self.layout, form = layout, layout.network.format
         self.lanes = [Lane(layout, index) for index in range(layout.lanes)]
         self.neuron_bits = len(self.lanes[0].order.group) + (layout.lanes - 1).bit_length()
         value_bits = max(form.potential_bits, form.current_bits, STEP_BITS)

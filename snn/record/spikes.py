@@ -92,11 +92,8 @@ class SpikeTrain(Value, Drawn):
 
     def counts(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
         """Return how often each neuron fired in (start, stop], shape (n_neurons,)."""
-        first, last = 0, len(self)
-        if start is not None:
-            first = int(np.searchsorted(self.times, checks.real_number("start", start), side="right"))
-        if stop is not None:
-            last = int(np.searchsorted(self.times, checks.real_number("stop", stop), side="right"))
+        limits = [-np.inf if start is None else start, np.inf if stop is None else stop]
+        first, last = np.searchsorted(self.times, limits, side="right")
         return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
 
     def rate(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
