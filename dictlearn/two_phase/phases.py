@@ -4,7 +4,6 @@ from _thread import start_new_thread
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from functools import partial
 from queue import SimpleQueue
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
@@ -157,7 +156,7 @@ def run_phases(
 
     observed = _in_pieces(run_piece, layers, allowed, n_threads)
     return [
-        _phase(layers, *observed[first : first + 3], thresholds, mask=mask, duration=duration)
+        _phase(layers, observed[first : first + 3], thresholds, mask=mask, duration=duration)
         for first in (0, 3)
     ]
 
@@ -244,7 +243,7 @@ def _in_pieces(
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
     n_pieces, stop = min(n_threads, len(allowed)), Event()
     pieces = [np.arange(piece, len(allowed), n_pieces) for piece in range(n_pieces)]
-    outcomes = in_threads(partial(run_piece, stop=stop), pieces, stop)
+    outcomes: list[Any] = in_threads(lambda rows: run_piece(rows, stop), pieces, stop)
     runaways = [outcome for outcome in outcomes if isinstance(outcome, _Runaway)]
     if runaways:
         # Run the first such signal alone: the error does not depend on the pieces.
@@ -253,16 +252,14 @@ def _in_pieces(
         assert isinstance(alone, _Runaway)
         raise RunawayFeedbackError(_describe(layers, alone.counts, allowed[signal]))
     if n_pieces == 1:
-        return outcomes[0]
+        return list(outcomes[0])
     order = np.argsort(np.concatenate(pieces))
     return [np.concatenate(arrays)[order] for arrays in zip(*outcomes, strict=True)]
 
 
 def _phase(
     layers: Layers,
-    counts: np.ndarray,
-    currents: np.ndarray,
-    traces: np.ndarray,
+    observed: list[np.ndarray],
     thresholds: np.ndarray,
     *,
     mask: np.ndarray | None,
@@ -276,7 +273,7 @@ def _phase(
         known = read(layers.inputs, observed)
         return known if mask is None else np.where(mask, known, read(layers.predictions, observed))
 
-    coding = layers.coding
+    coding, (counts, currents, traces) = layers.coding, observed
     coding_trace = difference(coding, traces)
     if len(coding) == 1:
         coding_current = of_first(coding, currents)
