@@ -117,7 +117,9 @@ def to_verilog(
     core = Core(layout)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{NAME}.v").write_text(verilog.convert(core, name=NAME, strip_internal_attrs=True))
+    # Without paths of this machine.
+    text = verilog.convert(core, name=NAME, emit_src=False, strip_internal_attrs=True)
+    (folder / f"{NAME}.v").write_text(text)
     (folder / f"{NAME}_bench.v").write_text(_bench(core, bench_steps))
     return layout
 
