@@ -82,46 +82,42 @@ class CoordinateDescent(Method):
 
     def search(self, best: BestCodes, prepared: ScaledAtoms) -> Iterator[Found]:
         """Yield codes of each signal for which neither the start nor zero will do, one after the other."""
+        from sklearn.linear_model import Lasso
+
         best.work[METHOD][best.active] += 0
         # A zero signal is then done; scikit-learn would divide by its norm.
         best.fall_back()
         # The loop certifies in the problem itself; scikit-learn knows no weights of features.
-        problem = best.problem.ordinary()
-        for signal in best.active[:, np.newaxis]:
-            yield from self._search_one(best, problem.subset(signal), signal, prepared)
-
-    def _search_one(
-        self, best: BestCodes, problem: LassoProblem, signal: np.ndarray, scaled: ScaledAtoms
-    ) -> Iterator[Found]:
-        from sklearn.linear_model import Lasso
-
-        length = np.sqrt(2.0 * problem.energies[0])
-        model = Lasso(
-            alpha=scaled.penalty / length / problem.n_features,
-            fit_intercept=False,
-            precompute=scaled.gram,
-            positive=problem.penalty.is_positive,
-            copy_X=False,
-            warm_start=True,
-        )
-        if best.start is not None:
-            model.coef_ = best.start.values[signal].toarray()[0] / (scaled.factors * length)
+        whole, scaled = best.problem.ordinary(), prepared
         # At most: in a sweep every coefficient changes, each with a row of the Gram matrix, and the gap is
         # looked at.  A fit begins with correlations and one product; each atom that its screening drops is a
         # row more.
-        n_atoms = problem.n_atoms
+        n_features, n_atoms = whole.n_features, whole.n_atoms
         work_of_sweep = n_atoms * (n_atoms + 1) + PRODUCTS_OF_GAP * n_atoms
-        work_of_fit = n_atoms * (problem.n_features + 2 * n_atoms) + PRODUCTS_OF_GAP * n_atoms
-        tol, n_left = 0.5 * best.tol, self.max_iter
-        # Below 1e-17 scikit-learn's gap is only rounding error.
-        while len(best.missed(signal)) and n_left > 0 and tol >= 1e-17:
-            model.set_params(tol=tol, max_iter=n_left)
-            # The certificate decides, and has a warning of its own.
-            with _FILTERS, warnings.catch_warnings():
-                warnings.simplefilter("ignore", convergence_warning())
-                model.fit(scaled.design, problem.signals[0] / length, check_input=False)
-            n_left -= int(model.n_iter_)
-            best.steps[signal] += model.n_iter_
-            best.work[METHOD][signal] += work_of_fit + int(model.n_iter_) * work_of_sweep
-            yield signal, (model.coef_ * scaled.factors * length)[np.newaxis]
-            tol *= 0.1
+        work_of_fit = n_atoms * (n_features + 2 * n_atoms) + PRODUCTS_OF_GAP * n_atoms
+        for signal in best.active[:, np.newaxis]:
+            problem = whole.subset(signal)
+            length = np.sqrt(2.0 * problem.energies[0])
+            model = Lasso(
+                alpha=scaled.penalty / length / n_features,
+                fit_intercept=False,
+                precompute=scaled.gram,
+                positive=problem.penalty.is_positive,
+                copy_X=False,
+                warm_start=True,
+            )
+            if best.start is not None:
+                model.coef_ = best.start.values[signal].toarray()[0] / (scaled.factors * length)
+            tol, n_left = 0.5 * best.tol, self.max_iter
+            # Below 1e-17 scikit-learn's gap is only rounding error.
+            while len(best.missed(signal)) and n_left > 0 and tol >= 1e-17:
+                model.set_params(tol=tol, max_iter=n_left)
+                # The certificate decides, and has a warning of its own.
+                with _FILTERS, warnings.catch_warnings():
+                    warnings.simplefilter("ignore", convergence_warning())
+                    model.fit(scaled.design, problem.signals[0] / length, check_input=False)
+                n_left -= int(model.n_iter_)
+                best.steps[signal] += model.n_iter_
+                best.work[METHOD][signal] += work_of_fit + int(model.n_iter_) * work_of_sweep
+                yield signal, (model.coef_ * scaled.factors * length)[np.newaxis]
+                tol *= 0.1

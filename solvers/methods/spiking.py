@@ -53,8 +53,6 @@ LOWEST_DRIVE = 4.0
 # Multiply-adds of reading a code out of the current of a neuron.
 PRODUCTS_OF_CURRENT = 2
 QUARTER_STEPS = Clock(0.25, DigitalFormat())
-BURSTS = "because one spike caused millions: scale the atoms to one norm, and their penalties with them"
-RAN_AWAY = "because they ran away: use a shorter time_step, or, in integers, more weight bits"
 
 
 @dataclass(frozen=True)
@@ -99,8 +97,10 @@ class SpikingMethod(Method):
         limit = super().limit(stopped)
         if stopped is None or not stopped.any():
             return limit
-        why = BURSTS if isinstance(self.how, Exact) else RAN_AWAY
-        return f"{limit} (the networks of {int(stopped.sum())} were stopped before, {why})"
+        why = "they ran away: use a shorter time_step, or, in integers, more weight bits"
+        if isinstance(self.how, Exact):
+            why = "one spike caused millions: scale the atoms to one norm, and their penalties with them"
+        return f"{limit} (the networks of {int(stopped.sum())} were stopped before, because {why})"
 
     def prepare(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network of all signals; weights of integers are rounded once."""

@@ -215,9 +215,9 @@ def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
     """
     if type(support_size) is not int:
         # Pointers of sparse codes have 32 bits, and products of their differences would, too.
-        support_size = np.asarray(support_size, dtype=np.int64)
-    n_covered = problem.atoms.features_of_atom
-    return (3 * support_size + problem.n_atoms) * n_covered + 2 * problem.n_features
+        support_size = support_size.astype(np.int64)
+    n_products = (3 * support_size + problem.n_atoms) * problem.atoms.features_of_atom
+    return n_products + 2 * problem.n_features
 
 
 def code_of_kernel(

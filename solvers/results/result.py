@@ -1,7 +1,7 @@
 """The result of every solver: codes and their certificates."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ from snn.base import checks
 from snn.base.describe import Drawn, counted, number, value_range
 from snn.base.value import cached_property
 from solvers.certificate import compiled
-from solvers.certificate.optimality import Optimality, checked_codes
+from solvers.certificate.optimality import checked_codes
 from solvers.derivatives import CodeDerivatives, CodeGradients
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import CERTIFICATE, DRIVE, PARTS, Codes, certificate_work, drive_work
@@ -65,8 +65,6 @@ class SparseCodingResult(Drawn):
     ----------
     problem : LassoProblem
         The problem that was solved.
-    certified : Codes
-        Codes, certificates, steps, multiply-adds and figures of the method, read by the names below.
     method : str
         The solver.
     tol : float
@@ -75,18 +73,52 @@ class SparseCodingResult(Drawn):
         The unit of `n_steps`.
     bound : {"exact", "at most"}
         Whether the multiply-adds are exact, or bounds where a library hides them.
+    sparse_codes : csr_array, shape (n_signals, n_atoms)
+        The non-zero entries of the codes, sorted by atom.
+    n_steps : ndarray of int, shape (n_signals,)
+        Spikes of the spiking solver, rounds of the active-set solver, iterations of the others.
+    objective : ndarray, shape (n_signals,)
+        E(a).
+    duality_gap : ndarray, shape (n_signals,)
+        Upper bound on E(a) - min E.
+    kkt_violation : ndarray, shape (n_signals,)
+        Largest violation of the optimality conditions, in units of correlations.
+    info : mapping of str to (ndarray or csr_array)
+        Figures of one method, a row for each signal.
+
+        Of active-set methods `n_corrections`: atoms that left or entered the support of the start; an atom
+        that changed its sign counts twice.  Of networks `average_currents`: a csr_array of the currents of
+        the neurons that fired, in units of correlations; negative averages are zero.  Of integers
+        `saturations`: for potentials below and above, currents and messages, how often a register was too
+        narrow; `ran_away`: whether the network was stopped, because potentials came to the end of their
+        registers; and their `network`.
+
+        Of networks whatever their time `n_stages`: runs of the network, one after the other, 0 where the
+        start, or zero, was good enough; `duration`: simulated time of all stages, in synaptic time constants;
+        `scale`: the value of a code for one unit of spike rate, in the last stage; `spike_counts`, a
+        csr_array, in which positive neurons come before negative ones; on a clock `n_clock_steps`, of all
+        stages.
     """
 
     problem: LassoProblem
-    certified: Codes
+    _found: Codes
     method: str
     tol: float
     steps: str
     bound: str = EXACT
 
+    sparse_codes: sparse.csr_array = field(init=False)
+    n_steps: np.ndarray = field(init=False)
+    objective: np.ndarray = field(init=False)
+    duality_gap: np.ndarray = field(init=False)
+    kkt_violation: np.ndarray = field(init=False)
+    info: Mapping[str, Any] = field(init=False)
+
     def __post_init__(self) -> None:
-        found, figures = self.certified, vars(self._certificate).values()
-        for value in (found.values, found.steps, *figures, *found.info.values(), *found.work.values()):
+        found, figures = self._found, vars(self._found.certificate)
+        vars(self).update(sparse_codes=found.values, n_steps=found.steps, info=found.info, **figures)
+        extra = (*found.work.values(), *found.info.values())
+        for value in (found.values, found.steps, *figures.values(), *extra):
             # `isinstance` on all fields takes as long as a small problem, so compare types.
             kind = type(value)
             if kind is np.ndarray:
@@ -95,35 +127,10 @@ class SparseCodingResult(Drawn):
                 for array in (value.data, value.indices, value.indptr):
                     array.setflags(write=False)
 
-    @property
-    def _certificate(self) -> Optimality:
-        assert self.certified.certificate is not None
-        return self.certified.certificate
-
-    @property
-    def sparse_codes(self) -> sparse.csr_array:
-        """The non-zero entries of the codes, sorted by atom, shape (n_signals, n_atoms)."""
-        return self.certified.values
-
     @cached_property
     def codes(self) -> np.ndarray:
         """The codes as a dense array, shape (n_signals, n_atoms)."""
         return checks.read_only(self.sparse_codes.toarray())
-
-    @property
-    def objective(self) -> np.ndarray:
-        """E(a), shape (n_signals,)."""
-        return self._certificate.objective
-
-    @property
-    def duality_gap(self) -> np.ndarray:
-        """Upper bound on E(a) - min E, shape (n_signals,)."""
-        return self._certificate.duality_gap
-
-    @property
-    def kkt_violation(self) -> np.ndarray:
-        """Largest violation of the optimality conditions, in units of correlations, shape (n_signals,)."""
-        return self._certificate.kkt_violation
 
     @property
     def relative_gap(self) -> np.ndarray:
@@ -142,33 +149,9 @@ class SparseCodingResult(Drawn):
         return bool(self.reached.all())
 
     @property
-    def n_steps(self) -> np.ndarray:
-        """Spikes of the spiking solver, rounds of the active-set solver, iterations of the others."""
-        return self.certified.steps
-
-    @property
     def support_size(self) -> np.ndarray:
         """Number of non-zero entries of each code, shape (n_signals,)."""
         return np.diff(self.sparse_codes.indptr)
-
-    @property
-    def info(self) -> Mapping[str, Any]:
-        """Figures of one method, a row for each signal.
-
-        Of active-set methods `n_corrections`: atoms that left or entered the support of the start; an atom
-        that changed its sign counts twice.  Of networks `average_currents`: a csr_array of the currents of
-        the neurons that fired, in units of correlations; negative averages are zero.  Of integers
-        `saturations`: for potentials below and above, currents and messages, how often a register was too
-        narrow; `ran_away`: whether the network was stopped, because potentials came to the end of their
-        registers; and their `network`.
-
-        Of networks whatever their time `n_stages`: runs of the network, one after the other, 0 where the
-        start, or zero, was good enough; `duration`: simulated time of all stages, in synaptic time constants;
-        `scale`: the value of a code for one unit of spike rate, in the last stage; `spike_counts`, a
-        csr_array, in which positive neurons come before negative ones; on a clock `n_clock_steps`, of all
-        stages.
-        """
-        return self.certified.info
 
     @cached_property
     def operations(self) -> OperationLedger:
@@ -176,7 +159,7 @@ class SparseCodingResult(Drawn):
         drive = {DRIVE: [drive_work(self.problem)] * self.problem.n_signals}
         parts = {
             name: OperationCounts(multiply_adds=np.asarray(counts))
-            for name, counts in {**drive, **self.certified.work}.items()
+            for name, counts in {**drive, **self._found.work}.items()
         }
         return OperationLedger(parts | self._network_operations(), bound=self.bound)
 
@@ -251,7 +234,7 @@ class SparseCodingResult(Drawn):
 
     def _facts(self) -> dict[str, str]:
         n_signals, n_atoms = self.sparse_codes.shape
-        total = sum(int(np.sum(counts)) for counts in self.certified.work.values())
+        total = sum(int(np.sum(counts)) for counts in self._found.work.values())
         total += n_signals * drive_work(self.problem)
         return {
             "method": self.method,

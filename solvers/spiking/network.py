@@ -56,7 +56,9 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
     if problem.has_own_weights:
         problem, signal = with_shared_mask(problem.subset([signal])), 0
     scale = checks.positive_number("scale", scale)
-    return LassoNetwork.of(problem).driven(problem, signal, scale=scale)
+    network = LassoNetwork.of(problem)
+    drives = network.drives(problem.subset([signal]))[0] / scale
+    return SpikingNetwork(network.weights, drives, network.firing_threshold)
 
 
 class LassoNetwork:
@@ -92,11 +94,6 @@ class LassoNetwork:
     def start(self, drives: np.ndarray, *, window_moments: bool) -> Run:
         """Start a run with a copy of the network for each row of drives; copies may be given up."""
         return start_run(self.how, self, drives, window_moments=window_moments, gives_up=True)
-
-    def driven(self, problem: LassoProblem, signal: int, *, scale: float) -> SpikingNetwork:
-        """Return the network with the drive of one signal: `lasso_network`."""
-        drives = self.drives(problem.subset([signal]))[0] / scale
-        return SpikingNetwork(self.weights, drives, self.firing_threshold)
 
     def drives(self, problem: LassoProblem) -> np.ndarray:
         """Return the drives of neurons at scale one, b - lambda and -b - lambda, a row for each signal."""

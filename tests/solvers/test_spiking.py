@@ -46,8 +46,8 @@ def figure(result, name):
 def require_same(first, second, k=slice(None), fields=FIELDS):
     for name in fields:
         np.testing.assert_array_equal(figure(first, name), figure(second, name)[k], err_msg=name)
-    for part, counts in first.certified.work.items():
-        np.testing.assert_array_equal(counts, second.certified.work[part][k], err_msg=part)
+    for part, counts in first._found.work.items():
+        np.testing.assert_array_equal(counts, second._found.work[part][k], err_msg=part)
 
 
 def planted(*, positive=False):
