@@ -93,6 +93,7 @@ def test_every_step_is_the_slow_twins(form, data, step, scale, integration, rese
     except ValueError as error:  # pairs of so many neurons may run away on a coarse clock
         assume("time_step must be so short" not in str(error))
         raise
+    assume(len(result.spikes.times) < 100_000)  # the twin takes minutes for those that nearly run away
     drives = np.stack([network.soma_bias, 0.5 * network.soma_bias])
     pieces = {} if data.draw(st.booleans()) else {"updates_per_call": 50}
     run = start_run(clock, network, drives, state, window_moments=True, **pieces)
