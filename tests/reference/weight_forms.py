@@ -90,7 +90,9 @@ def segments_of(n_neurons: int, blocks: list) -> Segments:
         Connection(source, target, values.shape, int(end), factor)
         for (source, target, values, factor), end in zip(blocks, ends[:-1], strict=True)
     ]
-    return Segments(n_neurons, connections, np.concatenate([values.ravel() for _, _, values, _ in blocks]))
+    return Segments(
+        n_neurons, connections, np.concatenate([np.empty(0), *(values.ravel() for _, _, values, _ in blocks)])
+    )
 
 
 def sign_pairs(store_lateral: Callable[[np.ndarray], DenseRows]) -> Callable[[np.ndarray], DenseRows]:

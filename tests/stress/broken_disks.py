@@ -29,7 +29,8 @@ from unittest import mock
 
 import numpy as np
 
-from dictlearn import KernelLearner, KernelSettings, LearningSettings, learn_dictionary
+from dictlearn import LearningSettings, learn_dictionary
+from dictlearn.images.kernels import KernelLearner, KernelSettings
 from snn import NetworkState, SpikingNetwork, simulate
 from snn.base.archive import save_archive
 from tests.dictlearn.two_phase.learners import planted, state

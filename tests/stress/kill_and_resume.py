@@ -28,8 +28,8 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from dictlearn import KernelLearner, KernelSettings, LearningSettings, TwoPhaseLearner, learn_dictionary
-from dictlearn.images.kernels import Crops, learn_kernels, random_kernels
+from dictlearn import LearningSettings, TwoPhaseLearner, learn_dictionary
+from dictlearn.images.kernels import Crops, KernelLearner, KernelSettings, learn_kernels, random_kernels
 from dictlearn.resumable import Course
 from tests.dictlearn.two_phase.learners import planted, state
 
