@@ -1,1 +1,6 @@
-"""Certificates: how far a code is from the optimum. They call no solver."""
+"""Certificates: how far a code is from the optimum. They call no solver.
+
+`optimality` is the definition, in NumPy, for any atoms; `compiled` has the same figures for arrays of atoms,
+`corrected` for penalties that are zero or tiny, and `residuals` what all of them start from.  Methods come
+here through `solvers.results.codes.BestCodes`, users through `solvers.certify`.
+"""
