@@ -107,8 +107,8 @@ class Method(ABC):
 
     def limit(self, stopped: np.ndarray | None) -> str:
         """Return the limit of signals that missed `tol`, for the warning; `stopped` are some before it."""
-        limits = (f"{name}={value:g}" for name, value in vars(self).items() if name.startswith("max_"))
-        return next(limits, "its limit")
+        limits = {name: value for name, value in vars(self).items() if name.startswith("max_")}
+        return next((f"{name}={value}" for name, value in limits.items() if value is not None), "its limit")
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
         """Return the signals that are solved together; by default as many as fit into the cache."""

@@ -48,14 +48,14 @@ class memory_limit:
     ...     problem = LassoProblem(np.eye(3), [[1.0, 0.0, 2.0]], 0.5)
     """
 
-    _in_force: ClassVar[int] = 2**30
+    _in_force: ClassVar[Any] = None
 
     def __init__(self, n_bytes: float) -> None:
         self._n_bytes = int(checks.positive_number("n_bytes", n_bytes))
         self._set()
 
     def __enter__(self) -> memory_limit:
-        if memory_limit._in_force != self._n_bytes:  # used once more
+        if memory_limit._in_force is not self:  # used once more
             self._set()
         return self
 
@@ -63,7 +63,10 @@ class memory_limit:
         memory_limit._in_force = self._before
 
     def _set(self) -> None:
-        self._before, memory_limit._in_force = memory_limit._in_force, self._n_bytes
+        self._before, memory_limit._in_force = memory_limit._in_force, self
+
+
+memory_limit(2**30)  # until another is made
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -144,7 +147,7 @@ class LassoModel(Value, Described):
             penalty=_checked_penalty(penalty, atoms, positive),
             feature_weights=shared,
             is_prepared=False,
-            memory_limit=memory_limit._in_force,
+            memory_limit=memory_limit._in_force._n_bytes,
             _made={},
             _made_of_atoms={},
         )
@@ -444,7 +447,7 @@ class LassoProblem(LassoModel):
             As NumPy selects rows; at least one.
         """
         if not isinstance(which, slice):
-            which = np.asarray(which)
+            which = np.asarray(which, dtype=None if np.size(which) else int)  # NumPy takes [] for floats
             if which.dtype.kind not in "iub":
                 raise TypeError(f"which must be a slice, or an array of integers or bools; got {which!r}")
         try:

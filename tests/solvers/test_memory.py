@@ -159,6 +159,11 @@ def test_the_limit_holds_for_problems_made_within():
     with limit:
         assert LassoProblem(*arguments).memory_limit == 70
     assert LassoProblem(*arguments).memory_limit == before.memory_limit
+    with memory_limit(70):  # as many bytes, but another limit
+        with limit:
+            pass
+        assert LassoProblem(*arguments).memory_limit == 70
+    assert LassoProblem(*arguments).memory_limit == before.memory_limit
 
 
 def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):

@@ -112,6 +112,31 @@ class Proximal(Method):
                 yield np.arange(problem.n_signals), codes
 
 
+@dataclass(frozen=True)
+class Hopeless(Method):
+    """A toy solver that finds nothing."""
+
+    max_time: float | None = None
+    max_iter: int | None = None
+    name = "hopeless"
+
+    def search(self, best, prepared):
+        yield from ()
+
+
+@pytest.mark.parametrize(
+    ("method", "limit"),
+    [
+        (Hopeless(), "its limit"),
+        (Hopeless(None, 1234567), "max_iter=1234567"),
+        (Hopeless(0.5), "max_time=0.5"),
+    ],
+)
+def test_a_limit_is_named_in_full_where_there_is_one(method, limit):
+    with pytest.warns(ConvergenceWarning, match=f"within {limit};"):
+        solve(random_problem(n_signals=1, share=0.3), method)
+
+
 class LateRates(OneRun):
     """A toy read-out: spikes per unit of time since the first time constant."""
 

@@ -161,6 +161,7 @@ FORMS = [
 PARTS = [
     (lambda: FOUR.subset([0, 4]), ValueError, "which .*4"),
     (lambda: FOUR.subset([-5]), ValueError, "which .*-5"),
+    (lambda: FOUR.subset([]), ValueError, "which .*one or more"),
     *wrong(ValueError, "which", [[0, 1]], 1, slice(0, 0), np.arange(0), [True, False], make=FOUR.subset),
     *wrong(TypeError, "which", [0.5], "first", make=FOUR.subset),
     *wrong(ValueError, "codes", np.ones((1, 2)), np.ones((1, 1, 3)), make=FOUR.reconstruct),
