@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -35,6 +36,8 @@ from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
 from solvers.workers.blas import one_blas_thread
 
+# Signals whose correlations with the atoms are looked at in the end: it bounds the memory.
+SIGNALS_LOOKED_AT = 4096
 # Fields of `LearningSettings`, but for those that parameters of the estimator decide.
 OPTIONS = {field.name for field in fields(LearningSettings)}
 OPTIONS -= {"penalty", "batch_size", "positive_atoms", "positive_code", "positive_signals"}
@@ -159,7 +162,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            If atoms are dead at the end, or all are silent.
+            If atoms are dead at the end, if all are silent, or if alpha is more than every correlation.
         IllPosedWarning
             If one signal has more energy than all others together, or their mean has nearly all.
         """
@@ -245,6 +248,16 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 self._keep(learner, array)
             raise
         self._keep(learner, array)
+        some, positive = signals[:SIGNALS_LOOKED_AT] @ learner.dictionary.T, settings.positive_code
+        largest = (some if positive else np.abs(some)).max(axis=0)
+        penalties = settings.penalties(learner.n_atoms)
+        if (largest <= penalties).all():
+            atom = int(np.argmax(largest / penalties))
+            checks.warn_caller(
+                f"no atom codes any signal: alpha is {penalties[atom]:g}, but the largest correlation of a "
+                f"signal with an atom is {largest[atom]:.3g}",
+                ConvergenceWarning,
+            )
 
     # -- coding ----------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from snn.base.archive import Entry, Saved, conforming, json_object, reading
 from snn.base.describe import Drawn
 from snn.base.value import Value, checked
 
+# The type of what describes a batch: row numbers, or crops.
 Batch = TypeVar("Batch")
-"""The type of what describes a batch: row numbers, or crops."""
 
 
 class History:

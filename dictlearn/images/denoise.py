@@ -21,8 +21,8 @@ CODES_AT_ONCE = 2**20
 # Standard deviation of what rounding to integers adds: no noise in an image of integers is smaller.
 ROUNDING = 1.0 / math.sqrt(12.0)
 
-# Share of the largest eigenvalue of a Gram matrix below which atoms count as dependent.
-DEPENDENT = 1e-12
+# Share of the largest singular value or pivot below which atoms count as dependent.
+DEPENDENT = 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -174,9 +174,15 @@ def _projections(patches: np.ndarray, atoms: np.ndarray, codes: np.ndarray) -> n
         alike = np.flatnonzero(n_nonzeros == n)
         for which in np.array_split(alike, math.ceil(len(alike) * n * patches.shape[1] / CODES_AT_ONCE)):
             supports = np.nonzero(codes[which])[1].reshape(len(which), n)
-            rows = atoms[supports]
-            columns = rows.transpose(0, 2, 1)
-            # The pseudo-inverse leaves out what dependent atoms have in common.
-            inverse = np.linalg.pinv(rows @ columns, rcond=DEPENDENT, hermitian=True)
-            projections[which] = (columns @ (inverse @ (rows @ patches[which][:, :, np.newaxis])))[:, :, 0]
+            columns = atoms[supports].transpose(0, 2, 1)
+            basis, triangle = np.linalg.qr(columns)
+            pivots = np.abs(np.einsum("kii->ki", triangle))
+            dependent = np.flatnonzero(pivots.min(axis=1) <= DEPENDENT * pivots.max(axis=1))
+            if len(dependent):
+                # A basis of their span alone: QR would make up the rest.
+                left, values, _ = np.linalg.svd(columns[dependent], full_matrices=False)
+                spans = values > DEPENDENT * values.max(axis=1, keepdims=True)
+                basis[dependent] = left * spans[:, np.newaxis]
+            there = patches[which][:, :, np.newaxis]
+            projections[which] = (basis @ (basis.transpose(0, 2, 1) @ there))[:, :, 0]
     return projections

@@ -234,8 +234,11 @@ class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
             A list for a list of codes.
         """
         is_list = isinstance(X, (list, tuple))
-        given: Any = X
-        codes = given if is_list else [given[[k]] for k in range(np.shape(given)[0])]
+        codes: Any = X
+        if not is_list:
+            shape = None, None
+            rows = sparse.csr_array(X) if sparse.issparse(X) else checks.real_array("X", X, shape=shape)
+            codes = [rows[[k]] for k in range(rows.shape[0])]
         problems = list(self._problems(images))
         if len(problems) != len(codes):
             raise ValueError(f"images must be as many as codes, {len(codes)}; got {len(problems)}")

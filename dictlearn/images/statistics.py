@@ -155,6 +155,6 @@ def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Return the norm less one, of a kernel with this multiplier."""
         return float(np.sqrt((squares / (eigenvalues + multiplier) ** 2).sum())) - 1.0
 
-    multiplier = brentq(excess, 0.0, np.sqrt(squares.sum()), xtol=TINY) if excess(0.0) > 0.0 else 0.0
+    multiplier = brentq(excess, 0.0, 2.0 * np.sqrt(squares.sum()), xtol=TINY) if excess(0.0) > 0.0 else 0.0
     solution = vectors @ (wanted / (eigenvalues + multiplier)[:, np.newaxis])
     return solution / max(1.0, np.linalg.norm(solution))

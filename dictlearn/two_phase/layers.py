@@ -16,8 +16,8 @@ from snn.base import checks
 from snn.base.value import cached_property
 from snn.weights import Connection
 
+# F, H and B, in the order in which `Synapses` holds them.
 FEEDFORWARD, LATERAL, FEEDBACK = range(3)
-"""F, H and B, in the order in which `Synapses` holds them."""
 
 
 class Signs(NamedTuple):

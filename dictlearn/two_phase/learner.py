@@ -36,7 +36,7 @@ NAMES = (
 # Sums for the next entry: samples, objectives, non-zeros, spikes, disturbances, and samples that are not
 # zero.  Only these have a disturbance.
 N_SUMS = 6
-COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated")
+COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated", "n_halvings")
 OF_ATOMS = ("n_fired", "last_fired", "last_compared")
 # Similar atoms are looked for every so many samples, but not the first times: there is little to compare.
 LOOK_EVERY, NO_LOOKS = 640, 4
@@ -84,6 +84,8 @@ class TwoPhaseLearner(Resumable):
         How often a threshold would have fallen below LEAST_THRESHOLD, and was kept there.
     n_replaced : int
         Atoms that were replaced.
+    n_halvings : int
+        How often the step of the clock was halved, since the network ran away on it.
     n_saturated : int
         How often a weight was beyond the range of `LearningSettings.weight_format`, and was kept at its end.
     """
@@ -115,7 +117,8 @@ class TwoPhaseLearner(Resumable):
         self._penalties()
         self.memory: dict[str, np.ndarray] = {}
         self.n_fired, self.last_fired, self.last_compared = np.zeros((3, network.n_atoms), dtype=np.int64)
-        self.n_samples, self.n_spikes, self.n_bounded, self.n_replaced, self.n_saturated = 0, 0, 0, 0, 0
+        self.n_samples, self.n_spikes, self.n_bounded = 0, 0, 0
+        self.n_replaced, self.n_saturated, self.n_halvings = 0, 0, 0
         self._history, self._sums = History(NAMES), np.zeros(N_SUMS)
         self._round_weights()
         self.memory = self._remembered()
@@ -253,8 +256,15 @@ class TwoPhaseLearner(Resumable):
             probed=probed,
             probe_drive=PROBE_SPIKES / settings.duration / (1.0 - settings.kappa) * thresholds[probed],
             scale=self.scale,
-            settings=settings,
+            settings=self._settings_now(),
         )
+
+    def _settings_now(self) -> LearningSettings:
+        """Return the settings, with steps of a clock halved where the network ran away."""
+        step = self.settings.time_step
+        if step is None or not self.n_halvings:
+            return self.settings
+        return replace(self.settings, time_step=step / 2**self.n_halvings)
 
     def _apply(self, batch: Batch, observed: Observed) -> float:
         """Change everything by what neurons observed of a batch; return its mean objective."""
@@ -420,23 +430,23 @@ def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[], float]) -> floa
     Where all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
     neurons, and a clock takes back too late what has fired too often.
     """
-    settings = learner.settings
+    step, before = learner.settings.time_step, learner.n_halvings
     while True:
         try:
             objective = learn()
-        except RunawayFeedbackError:
-            step = learner.settings.time_step
-            if step is None or step <= FINEST_STEP or settings.integration == "euler":
-                learner.settings = settings
-                raise
-            learner.settings = replace(learner.settings, time_step=step / 2)
-        else:
             break
-    if learner.settings is not settings:
+        except BaseException as error:
+            now = FINEST_STEP if step is None else step / 2**learner.n_halvings
+            can_halve = now > FINEST_STEP and learner.settings.integration == "exact"
+            if not isinstance(error, RunawayFeedbackError) or not can_halve:
+                learner.n_halvings = before
+                raise
+            learner.n_halvings += 1
+    if learner.n_halvings > before:
         checks.warn_caller(
-            f"the network ran away on a clock of {settings.time_step:g} before it had learned from "
-            f"{learner.n_samples:,} samples; it goes on with steps of {learner.settings.time_step:g}: "
-            "subtract the mean of signals with an offset, or set time_step",
+            f"the network ran away on a clock before it had learned from {learner.n_samples:,} samples; it "
+            f"goes on with steps of {now / 2:g}: subtract the mean of signals with an offset, or set "
+            "time_step",
             RuntimeWarning,
         )
     return objective

@@ -50,7 +50,8 @@ FIRST_MOVEMENT = 0.01
 # Defaults of kappa, duration and time_step.
 STRONG_FEEDBACK: dict[str, float] = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32}
 WEAK_FEEDBACK: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 16}
-# Spikes of input pairs carry more noise than graded inputs.
+# Spikes of inputs carry more noise than graded ones.
+SHORT_STEPS: dict[str, float] = {**WEAK_FEEDBACK, "time_step": 1 / 32}
 LONG_PHASES: dict[str, float] = {**WEAK_FEEDBACK, "duration": 10.0}
 KINDS: dict[str, type[Rule]] = {}
 
@@ -85,7 +86,9 @@ class Rule:
         """Return kappa, duration and time_step where settings have "auto"."""
         if readout == "rate":
             return STRONG_FEEDBACK
-        return WEAK_FEEDBACK if inputs == "graded" or signs.positive_atoms else LONG_PHASES
+        if inputs == "graded":
+            return WEAK_FEEDBACK
+        return SHORT_STEPS if signs.positive_atoms else LONG_PHASES
 
     def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
         """Return s, the weight of each neuron's penalty, from its threshold and the samples it was silent."""
@@ -451,6 +454,8 @@ def project_lateral(
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
     directions, targets = codes * inverse, gain / kappa * inverse * lateral_gradient
     active = np.flatnonzero(codes.any(axis=0))
+    if not len(active):
+        return
     if len(codes) <= max(LARGE_BATCH, len(active)):
         solved = inverse * _ridge_solve(directions @ directions.T, targets)
         change_by_source(rows, codes, solved, least=least)
@@ -475,7 +480,9 @@ def _ridge_solve(products: np.ndarray, values: np.ndarray) -> np.ndarray:
 
     # Without the ridge, nearly equal codes would require large weights.
     products[np.diag_indices(len(products))] += PROJECTION_RIDGE
-    _, solved, _ = lapack.dposv(products, values)
+    _, solved, failed = lapack.dposv(products, values)
+    if failed:
+        raise np.linalg.LinAlgError("codes and gradients must be finite to project lateral weights")
     return np.ascontiguousarray(solved)
 
 

@@ -26,10 +26,11 @@ from solvers.results.result import EXACT, SparseCodingResult, Start, convergence
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.spread import batch_slices, spread
 
+# The only signal of a problem.
 ONLY = np.zeros(1, dtype=np.int64)
-"""The only signal of a problem."""
 
 
+# Problems and starts that a method may take: the error of one that does not, and its sentence.
 REFUSALS: dict[str, tuple[type[Exception], str]] = {
     "start": (ValueError, "start must be None"),
     "weights_with_convolution": (
@@ -45,7 +46,6 @@ REFUSALS: dict[str, tuple[type[Exception], str]] = {
     "signed_zero_penalties": (ValueError, "penalty must be positive where codes may be negative"),
     "own_weights": (TypeError, "problem must have one mask for all signals"),
 }
-"""Problems and starts that a method may take: the error of one that does not, and its sentence."""
 
 
 class Method(ABC):

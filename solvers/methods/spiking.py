@@ -122,10 +122,10 @@ class Stages(SpikingMethod):
     Each spike counts by a bump that rises and falls smoothly over the run, a = 1/t sum_k 30 s_k^2 (1 - s_k)^2
     with s_k = t_k / t; or the code is the thresholded current that these rates cause, max(beta + W^T a, 0) /
     theta, whichever has the smaller gap.  When the gap is 1/5 of its value, on a clock 1/7, or after 24 to 48
-    time constants, a new stage starts on the residual of the code (drawn a little towards zero).  One spike then
-    stands for a smaller value, and the new rates are added to the code: the gap falls exponentially with the
-    number of spikes.  Where atoms are alike, stages gain less, and start with the momentum of the accelerated
-    gradient method.
+    time constants, a new stage starts on the residual of the code (drawn a little towards zero).  One spike
+    then stands for a smaller value, and the new rates are added to the code: the gap falls exponentially with
+    the number of spikes.  Where atoms are alike, stages gain less, and start with the momentum of the
+    accelerated gradient method.
 
     Signal and penalty are first divided by a `scale` at which the busiest neuron alone would fire once in one
     or two synaptic time constants; codes are multiplied by it.  So neither the codes nor the number of spikes

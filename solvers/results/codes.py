@@ -17,6 +17,7 @@ from solvers.certificate.compiled import certify, optimality_of
 from solvers.certificate.optimality import Optimality
 from solvers.problem.lasso import LassoProblem
 
+# The purposes of operations; docs/operations.md says what is counted in each part.
 DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
     "drive",
     "gram",
@@ -27,7 +28,6 @@ DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
     "start",
     "certificate",
 )
-"""The purposes of operations; docs/operations.md says what is counted in each part."""
 FIGURES = tuple(figure.name for figure in fields(Optimality))
 
 
@@ -66,8 +66,8 @@ class Codes:
         return chosen
 
 
+# Signals, and a code for each: an array, or `Codes` where more is known of them.
 Found: TypeAlias = tuple[np.ndarray, Codes | np.ndarray | sparse.csr_array]
-"""Signals, and a code for each: an array, or `Codes` where more is known of them."""
 
 
 def joined(batches: Sequence[Codes]) -> Codes:

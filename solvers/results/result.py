@@ -287,8 +287,8 @@ def certify(
     return SparseCodingResult(problem, found, "given", tol, "steps")
 
 
+# The `start` of solvers; None is the zero code.
 Start: TypeAlias = ArrayLike | sparse.csr_array | SparseCodingResult | None
-"""The `start` of solvers; None is the zero code."""
 
 
 def start_codes(problem: LassoProblem, start: Start) -> Codes | None:

@@ -21,8 +21,8 @@ class Library:
     path: str
     n_threads: Callable[[], int] = field(compare=False)
     set_n_threads: Callable[[int], object] = field(compare=False)
+    # Whether its number of threads is that of the thread that asks, and not that of the process.
     counts_by_thread: bool
-    """Whether its number of threads is that of the thread that asks, and not that of the process."""
 
 
 _LOCK = ForkSafeLock()

@@ -24,7 +24,7 @@ CLOCKS = {
     "1/4": {"time_step": 1 / 4},
     "1/32, Euler": {"time_step": 1 / 32, "integration": "euler"},
 }
-COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated")
+COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated", "n_halvings")
 
 
 def planted(n_atoms=8, n_inputs=12, n_signals=300, signs=None, seed=0):

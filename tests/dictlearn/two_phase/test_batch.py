@@ -50,6 +50,8 @@ class ByHand:
         # What neurons observe, of signals and of probes.
         run = {"kappa": kappa, "duration": settings.duration, "initial_potential": settings.initial_potential}
         clock = {name: getattr(settings, name) for name in ("time_step", "integration")}
+        if settings.inputs == "graded" and settings.positive_atoms and clock["time_step"]:
+            clock["time_step"] /= 2  # of rows whose inputs fire
         names = ("n_spikes", "input_rate", "coding_rate", "input_current", "coding_current", "coding_trace")
         rows, probed = [], []
         for k in range(n_signals):
@@ -251,7 +253,7 @@ def test_a_batch_changes_a_learner_as_the_equations_say(task, replaced):
     settings, network, scale, batches = task
     settings = replace(settings, replacement=replaced)
     learner = TwoPhaseLearner(network, settings, scale=scale)
-    assert [getattr(learner, name) for name in COUNTERS] == [0] * 5
+    assert [getattr(learner, name) for name in COUNTERS] == [0] * 6
     learner.last_compared[:] = np.arange(learner.n_atoms)[::-1] // 2
     if replaced:
         learner.last_fired[: learner.n_atoms // 2] = -2000

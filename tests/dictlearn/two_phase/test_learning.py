@@ -309,14 +309,17 @@ def test_a_runaway_keeps_the_weights(way):
 
 
 @pytest.mark.filterwarnings("ignore:signals has an offset")
-def test_steps_are_halved_where_signals_have_an_offset():
+def test_steps_are_halved_where_signals_have_an_offset(tmp_path):
     rng = np.random.default_rng(0)
     codes = rng.standard_normal((4000, 16)) * (rng.random((4000, 16)) < 0.2)
     signals = codes @ rng.standard_normal((16, 16)) + 16.0
     settings = LearningSettings(penalty=0.8, positive_atoms=False, positive_code=False, time_step=1 / 2)
-    with pytest.warns(RuntimeWarning, match="ran away on a clock of"):
-        learner = learn_dictionary(signals, 32, settings=settings, n_samples=4000, rng=0)
-    assert 0 < learner.settings.time_step < 1 / 2
+    checkpoint = {"checkpoint": tmp_path / "learner.npz", "checkpoint_every": 500}
+    with pytest.warns(RuntimeWarning, match="ran away on a clock"):
+        learner = learn_dictionary(signals, 32, settings=settings, n_samples=2000, rng=0, **checkpoint)
+    assert learner.n_halvings > 0
+    assert learner.settings == settings
+    continue_learning(learner, signals, n_samples=4000, rng=0, **checkpoint)
     assert learner.n_samples == 4000
 
 
