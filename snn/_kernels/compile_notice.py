@@ -1,7 +1,5 @@
 """The line that a user sees while kernels are compiled, once in each process."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -1,7 +1,5 @@
 """Kernels are compiled, and kept on disk for the next process."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

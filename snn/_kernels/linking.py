@@ -10,8 +10,6 @@ All is entered by the option ``pipeline_class``: functions of other packages are
 does not document what is overridden here, so `compiling` does without in releases that were not tested.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
