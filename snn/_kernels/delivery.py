@@ -17,6 +17,16 @@ from snn._kernels.compiling import inner, resolved_by_record
 
 TOTAL, TRACE, DEVIATION, LAST = 0, 1, 2, 3  # rows of the sums of `screening.Sources`
 
+# Who delivers a spike, and which number it changes:
+#   Rows, Segments, Gathered   `deliver` of rows, sparse_rows, active_set: of all targets `windows.excess` and
+#                              `group.current` (`candidates.add_to_range`); of candidates, where these two do
+#                              not count, `windows.candidates[ARRIVING]`, which `renew_bounds` then applies
+#   CompressedRows             `deliver_of_rows` of sparse_rows: of each target those two, or ARRIVING, which
+#                              `renew_touched` applies
+#   Stencil                    `_deliver` of convolution.loop: `grid.excess`, and numbers of its candidates
+#   on a clock                 `send` of stepped: currents by `add_weights`; with delays `copies.pending`
+#   input spikes               `stops`: the current, or the drive
+
 
 @inner
 def add_scaled(current, weights, factor):
