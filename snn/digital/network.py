@@ -145,7 +145,7 @@ class DigitalNetwork(Value, Described):
         current_unit = unit * steps_of_decay / decay
         rows = network.weights.tocsr()
         real = rows.data * np.repeat(message_value / current_unit, np.diff(rows.indptr))
-        mantissas, exponent, _ = mantissas_of(format.weights, real, rng=format.seed)
+        mantissas, exponent, n_weights = mantissas_of(format.weights, real, rng=format.seed)
         starts, targets = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
         _require_sums_in_range(format, targets, mantissas, exponent)
         made = cls(
@@ -159,7 +159,13 @@ class DigitalNetwork(Value, Described):
             synapses=DelayedRows(*map(checks.read_only, (starts, targets, mantissas, delays))),
             rules=_rules(format, steps_of_decay - decay, exponent, shift),
         )
-        integer_drive(made, network.soma_bias)
+        n_drives = integer_drive(made, network.soma_bias).n_saturated
+        if n_weights or n_drives:
+            checks.warn_caller(
+                f"{n_weights} weights and {n_drives} drives are beyond the range of their mantissas, and "
+                "became its nearest end: give the format more bits, a larger exponent or none, or a sign",
+                UserWarning,
+            )
         return made
 
     @property

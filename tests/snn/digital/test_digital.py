@@ -17,7 +17,9 @@ from tests.reference.digital import in_integers, integers_of, random_digital, si
 from tests.reference.networks import random_network
 from tests.tiers import examples
 
-pytestmark = pytest.mark.filterwarnings("ignore:time_step is:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:time_step is:UserWarning", "ignore:.* beyond the range of their mantissas:UserWarning"
+)
 SIGNS = ["signed", "non-negative", "non-positive"]
 ROUNDINGS = ["nearest", "floor", "truncate", "stochastic"]
 SEEDS = st.integers(0, 2**40)
@@ -284,3 +286,10 @@ def test_numbers_far_beyond_the_range_saturate(rounding):
     assert result.n_saturated == 2
     assert values.tolist() == [1e300, -1e300, 0.0]
     assert not result.values.flags.writeable
+
+
+def test_numbers_that_saturate_are_said():
+    real = SpikingNetwork([[0.0, -0.5], [2.0, 0.0]], [1.0, 0.7])
+    form = DigitalFormat(bias=FixedPoint(bits=4, exponent=0), weights=FixedPoint(bits=3, exponent=0))
+    with pytest.warns(UserWarning, match="2 weights and 2 drives are beyond"):
+        DigitalNetwork.of(real, form, time_step=0.25)

@@ -46,7 +46,9 @@ def expected(network, n_steps, state=None):
     return spikes, result.registers.membrane_potential
 
 
-@pytest.mark.filterwarnings("ignore:time_step is:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore:time_step is:UserWarning", "ignore:.* beyond the range of their:UserWarning"
+)
 @pytest.mark.property
 @examples(8)
 @given(seed=st.integers(0, 2**32))
