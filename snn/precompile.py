@@ -62,13 +62,14 @@ def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None
         # Without one, all is compiled here.
         with contextlib.suppress(OSError, ValueError):
             second = subprocess.Popen(command, env=environment, stdin=none, stdout=none, stderr=none)
-    NOTICE.sentence = ""  # the bar says it
+    sentence, NOTICE.sentence = NOTICE.sentence, ""  # the bar says it
     try:
         with tqdm(todo, disable=not progress, unit="task") as bar:
             for name, task in bar:
                 bar.set_description(f"compiling: {name}")
                 task()
     finally:
+        NOTICE.sentence = sentence
         # Perhaps in the middle of a kernel: files on disk are whole or not there.
         if second is not None:
             second.kill()

@@ -43,7 +43,7 @@ class CompileNotice(event.Listener):
         self._depth -= _is_ours(compilation)
         if not self._depth and _is_ours(compilation):
             self._timer.cancel()
-            self._seconds += time.monotonic() - self._began
+            self._seconds += time.monotonic() - self._began if self.sentence else 0.0
 
     def _say(self) -> None:
         sentence, self.sentence = self.sentence, ""

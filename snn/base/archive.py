@@ -91,6 +91,9 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
     # At most 255 bytes, and not a temporary file of the library's: those are readable by their owner alone.
     name = os.fsdecode(os.fsencode(path.name)[:200])
     part = path.with_name(f"{name}.{uuid.uuid4().hex[:16]}.part")
+    for entry, value in entries.items():
+        if np.asarray(value).dtype.hasobject:
+            raise ValueError(f"{entry} must be made of numbers or text to be saved; got Python objects")
     # In memory first: an archive whose disk is full writes once more when it is collected.
     packed = io.BytesIO()
     np.savez(packed, allow_pickle=False, **entries)

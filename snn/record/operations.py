@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from snn.base import checks
 from snn.base.describe import Described
-
-if TYPE_CHECKING:
-    pass
 
 Count: TypeAlias = int | np.ndarray
 
@@ -98,6 +95,11 @@ class OperationCounts(Described):
             well as exact time.
         """
         time_step = checks.positive_number("time_step", time_step)
+        if np.any(np.logical_and(self.neuron_time, self.neuron_updates)):
+            raise ValueError(
+                f"neuron_updates must be zero where neuron_time is not, as in an exact run; got "
+                f"{np.max(self.neuron_updates)}: put the exact runs on a clock before adding those of a clock"
+            )
         updates = np.ceil(np.asarray(self.neuron_time) / time_step * (1.0 - ROUNDING)).astype(np.int64)
         return replace(self, neuron_updates=self.neuron_updates + updates, neuron_time=0.0)
 

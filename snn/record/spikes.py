@@ -92,7 +92,10 @@ class SpikeTrain(Value, Drawn):
 
     def counts(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
         """Return how often each neuron fired in (start, stop], shape (n_neurons,)."""
-        limits = [-np.inf if start is None else start, np.inf if stop is None else stop]
+        limits = [
+            -np.inf if start is None else checks.real_number("start", start),
+            np.inf if stop is None else checks.real_number("stop", stop),
+        ]
         first, last = np.searchsorted(self.times, limits, side="right")
         return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
 

@@ -12,6 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn._kernels import run_state
+from snn._kernels.neuron import SLACK
 from snn._kernels.neurons import MOST_AT_ONCE
 from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, SET_DRIVE, STOP, Stops
 from snn.base import checks
@@ -218,9 +219,12 @@ class Run(ABC):
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
         """Return the state of one copy, whose numbers are in range."""
-        # Rounding may leave a neuron that is about to fire a little above its threshold.
+        # Rounding may leave a neuron that is about to fire a little above its threshold; one that is further
+        # above it, refractory or in a run-away, keeps its charge.
+        potential, threshold = self.membrane_potential[copy], self.network.firing_threshold
+        is_near = potential <= threshold * (1.0 + SLACK)
         return state_of(
-            np.minimum(self.membrane_potential[copy], self.network.firing_threshold),
+            np.where(is_near, np.minimum(potential, threshold), potential),
             self.synaptic_current[copy].copy(),
             float(self.time[copy]) if time is None else time,
         )

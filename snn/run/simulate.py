@@ -97,13 +97,14 @@ def simulate(
             f"duration must end within the range of numbers; got {duration} from time {start.time} on"
         )
     return result_of(
-        network, duration, stop, time, state, start,
+        network, network.soma_bias, duration, stop, time, state, start,
         stimulus=stimulus, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress,
     )  # fmt: skip
 
 
 def result_of(
     network: SpikingNetwork,
+    drive: np.ndarray,
     duration: float,
     stop: float,
     time: Time,
@@ -115,7 +116,10 @@ def result_of(
     max_spikes: int | None,
     progress: bool,
 ) -> SimulationResult:
-    """Run a network from a state, which is `start` or None for rest, to time `stop`; return what happened."""
+    """Run a network from a state, which is `start` or None for rest, to time `stop`; return what happened.
+
+    The drive is that of the network; in an array that can be written it is then the last one of the run.
+    """
     record_spikes, progress = checks.flag("record_spikes", record_spikes), checks.flag("progress", progress)
     end = end_of(time, duration)
     soma_bias = network.soma_bias
@@ -129,8 +133,7 @@ def result_of(
         max_spikes = max(LEAST_SPIKE_LIMIT, math.ceil(min(SPIKE_LIMIT_FACTOR * by_drive, 1e18)))
         max_spikes = min(max_spikes, MOST_RECORDED) if record_spikes else max_spikes
     max_spikes = checks.positive_integer("max_spikes", max_spikes)
-    bias = network.soma_bias[np.newaxis]
-    run = start_run(time, network, bias, state, window_moments=True, check_weights=True)
+    run = start_run(time, network, drive[np.newaxis], state, window_moments=True, check_weights=True)
     that_ran: Any = run.network  # with mismatch, if there is any
     if that_ran is not network:
         network = that_ran.with_soma_bias(network.soma_bias)

@@ -48,10 +48,17 @@ class Simulator(Described):
 
     def __init__(self, network: SpikingNetwork, state: NetworkState | None = None) -> None:
         checks.instance_of("network", network, SpikingNetwork)
-        self._go_on(network, starting_state(network, state), np.zeros(network.n_neurons, dtype=np.int64))
+        # Copies, because the caller may change the arrays later.
+        network, state = network.with_soma_bias(network.soma_bias.copy()), starting_state(network, state)
+        state = replace(
+            state,
+            membrane_potential=state.membrane_potential.copy(),
+            synaptic_current=state.synaptic_current.copy(),
+        )
+        self._go_on(network, state, np.zeros(network.n_neurons, dtype=np.int64))
 
     def _go_on(self, network: SpikingNetwork, state: NetworkState, spike_counts: np.ndarray) -> None:
-        self._network, self._state, self._spike_counts = network, state, checks.read_only(spike_counts)
+        self._network, self._state, self._spike_counts = network, state, spike_counts
         # The run that looks for next spikes, and the time when it began; the next one, if it is known.
         self._ahead: tuple[ExactRun, float] | None = None
         self._next: tuple[SpikeTrain, NetworkState] | None = None
@@ -104,7 +111,7 @@ class Simulator(Described):
     @property
     def spike_counts(self) -> np.ndarray:
         """Spikes of each neuron since the simulator was made, shape (n_neurons,), read-only."""
-        return self._spike_counts
+        return checks.read_only(self._spike_counts)
 
     @property
     def soma_bias(self) -> np.ndarray:
@@ -171,23 +178,21 @@ class Simulator(Described):
         duration = until - self.time
         if math.isinf(duration):
             raise ValueError(f"until must be less than 1.8e308 after {self.time}; got {until}")
+        drive = self._network.soma_bias.copy()  # becomes the last one
         try:
             result = result_of(
-                self._network, duration, until, EXACT, self._state, self._state,
+                self._network, drive, duration, until, EXACT, self._state, self._state,
                 stimulus=stimulus, record_spikes=True, max_spikes=max_spikes, progress=progress,
             )  # fmt: skip
         except RunawayError as error:
-            self._take(error.result)
+            self._take(error.result, drive)
             raise
-        self._take(result)
+        self._take(result, drive)
         return result
 
-    def _take(self, result: SimulationResult) -> None:
-        """Go on from the end of a result."""
-        network = self._network
-        if result.stimulus is not None:
-            drive = result.stimulus.drive_at([result.state.time], network.soma_bias)[0]
-            network = network.with_soma_bias(drive)
+    def _take(self, result: SimulationResult, drive: np.ndarray) -> None:
+        """Go on from the end of a result, with its last drive."""
+        network = self._network if result.stimulus is None else self._network.with_soma_bias(drive)
         self._go_on(network, result.state, self._spike_counts + result.spike_counts)
 
     def peek(self) -> float:

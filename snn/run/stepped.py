@@ -33,7 +33,7 @@ class SteppedRun(Run):
     """Copies of one network on a clock; parameters as of `Run`.
 
     Potentials, currents and drives are in the units of the real network, also of integers.  What is kept of
-    some neurons alone, such as `leaked` and `overflows`, is in the record `neurons`.
+    some neurons alone, such as `overflows` and `faults.leaked`, is in the record `neurons`.
     """
 
     def __init__(
@@ -223,8 +223,7 @@ class SteppedRun(Run):
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
         state = super().state(copy, time=time)
-        if self.integers is not None or self.neurons.faults.refractory_steps > 0:
-            # Neurons that were refractory are above their thresholds, and that is their state.
+        if self.integers is not None:  # to the bit
             vars(state)["membrane_potential"] = checks.read_only(self.membrane_potential[copy].copy())
         pending = self._copies.pending[copy]
         if len(pending) > 1:

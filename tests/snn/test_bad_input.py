@@ -188,6 +188,7 @@ CASES = [
     *[case(VALUE, "spikes", other.explain, k=0) for other in (
         record(network=NETWORK.with_soma_bias([1.1, 0.7])),
         clocked(duration=5.0, time=Clock(0.3125), record_spikes=True).record)],
+    *table(SPIKES.counts, TYPE, start=["a", 1j, True]), *table(SPIKES.counts, VALUE, stop=[NAN]),
     case(VALUE, "neurons", SPIKES.plot, neurons=[2]), case(TYPE, "neurons", SPIKES.plot, neurons=[0.5]),
     case(TYPE, "neuron", SPIKES.plot, neuron=[0]),
     case(TYPE, "neurons", RECORD.plot, neurons=[]),

@@ -155,6 +155,9 @@ def test_spikes_of_a_step_are_bounded_and_charge_is_not_lost():
     np.testing.assert_array_equal(run.spikes.counts(stop=0.5), [1, 1024])
     # 6,000 of charge arrive, but for what is still on its way at the end; the last threshold is not reached.
     np.testing.assert_array_equal(run.spike_counts, [1, 5999])
+    with pytest.raises(RunawayError) as caught:
+        simulate(network, 50.0, Clock(0.25), state=once, max_spikes=1)
+    assert caught.value.result.state.membrane_potential[1] > 1.0
     busy = SpikingNetwork(np.zeros((2, 2)), [1.0, 6000.0], 1.0)
     with pytest.raises(ValueError, match=r"time_step .* neuron 1"):
         simulate(busy, 1.0, Clock(0.25))

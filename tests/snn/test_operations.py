@@ -76,6 +76,7 @@ REFUSED = [
     (lambda: 1 + OperationCounts(), TypeError, None),
     *((lambda step=step: LONG.on_clock(step), ValueError, "time_step") for step in (0.0, -1.0, np.inf)),
     (lambda: LONG.on_clock("a"), TypeError, "time_step"),
+    (lambda: (LONG + OperationCounts(neuron_updates=3)).on_clock(0.25), ValueError, "neuron_updates"),
 ]
 
 

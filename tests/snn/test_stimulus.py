@@ -1,5 +1,6 @@
 """Drives that change and input spikes, and simulators that are changed on the way: runs joined by hand."""
 
+import pickle
 from functools import partial
 
 import numpy as np
@@ -151,6 +152,15 @@ def test_what_is_assigned_to_a_simulator_is_copied():
     np.testing.assert_array_equal(simulator.advance(9.0).spike_counts, simulate(network, 9.0).spike_counts)
     simulator.weights = network.weights
     assert simulator.weights is network.weights
+    # Nor what it was made of.
+    drive, potential, current = np.array([1.0, 0.7]), np.zeros(2), np.zeros(2)
+    state = NetworkState(membrane_potential=potential, synaptic_current=current)
+    simulator = Simulator(SpikingNetwork(network.weights, drive), state)
+    drive[:] = potential[:] = current[:] = 0.5
+    np.testing.assert_array_equal(simulator.soma_bias, [1.0, 0.7])
+    np.testing.assert_array_equal(simulator.membrane_potential + simulator.synaptic_current, [0.0, 0.0])
+    with pytest.raises(ValueError, match="read-only"):
+        pickle.loads(pickle.dumps(simulator)).spike_counts[:] = 7
 
 
 @pytest.mark.parametrize("weight", [5.0, -5.0])
@@ -179,6 +189,14 @@ def test_a_runaway_stops_before_what_comes_later():
         simulator.advance(3.0, stimulus=stimulus, max_spikes=10)
     assert simulator.soma_bias == [1e3]
     assert simulator.time < 1.1
+    # An input of the very instant has not arrived.
+    spikes = SpikeTrain(times=[1.0], neurons=[0], n_neurons=1, start=0.0, stop=3.0)
+    onto_drive = Stimulus(spikes=spikes, weights=[[0.5, 0.5]], onto="drive")
+    simulator = Simulator(SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0]))
+    with pytest.raises(RunawayError):
+        simulator.advance(3.0, stimulus=onto_drive, max_spikes=1)
+    assert simulator.time == 1.0
+    np.testing.assert_array_equal(simulator.soma_bias, [1.0, 1.0])
     # By default the limit knows what comes.
     late = Stimulus(drive_times=[2.5], drive=[[4e6]])
     assert simulate(network, 3.0, stimulus=late).n_spikes == 2_000_000
