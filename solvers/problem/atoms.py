@@ -116,23 +116,20 @@ class Atoms(Value, Described, ABC):
     def largest_eigenvalue(self) -> float:
         """Return L, the largest eigenvalue of the Gram matrix of the atoms at norm one, or a little more."""
         n_atoms, n_features = self.shape
-        scale = 1.0 / np.sqrt(self.positive_squared_norms)
         if min(n_atoms, n_features) <= MOST_FOR_DIRECT_EIGENVALUES:
-            atoms = self.toarray() * scale[:, np.newaxis]
+            atoms = self.toarray() / np.sqrt(self.positive_squared_norms)[:, np.newaxis]
             square = atoms @ atoms.T if n_atoms <= n_features else atoms.T @ atoms
             return float(np.linalg.eigvalsh(square)[-1])
 
         load_scipy_linalg()
         from scipy.sparse.linalg import LinearOperator, eigsh
 
-        def product(code: np.ndarray) -> np.ndarray:
-            out = np.empty((1, n_atoms))
-            self.normal_product((scale * code.ravel())[np.newaxis], out=out)
-            return scale * out[0]
+        def product(signal: np.ndarray) -> np.ndarray:
+            return self.reconstruct(self.correlate(signal.reshape(1, -1)) / self.positive_squared_norms)[0]
 
         # From a vector that is the same every time; the value is off by less than `ACCURACY` of it.
-        operator = LinearOperator((n_atoms, n_atoms), matvec=product, dtype=np.float64)
-        start = np.random.default_rng(0).standard_normal(n_atoms)
+        operator = LinearOperator((n_features, n_features), matvec=product, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(n_features)
         value = eigsh(operator, k=1, tol=ACCURACY, v0=start, return_eigenvectors=False)[0]
         return float(value) * (1.0 + ACCURACY)
 

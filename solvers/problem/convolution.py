@@ -194,22 +194,20 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         return np.array(at_one_position) * n_positions
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
-        images = np.zeros((codes.shape[0], self.shape[1]))
+        images = np.zeros((codes.shape[0], *self.plane_shape))
         for n, image in enumerate(images):
-            if isinstance(codes, np.ndarray):
-                atoms = np.flatnonzero(codes[n])
-                values = codes[n, atoms]
-            else:
-                entries = slice(codes.indptr[n], codes.indptr[n + 1])
-                atoms, values = codes.indices[entries], codes.data[entries]
-            if DENSE_PART * len(atoms) > codes.shape[1]:
-                code = np.zeros(codes.shape[1])
-                code[atoms] = values
+            code = codes[n] if isinstance(codes, np.ndarray) else codes[[n]].toarray()[0]
+            if DENSE_PART * np.count_nonzero(code) > len(code):
                 patches = self.kernel_rows.T @ code.reshape(self.n_positions, -1).T
-                self._add_overlapping(patches, image.reshape(self.plane_shape))
             else:
-                image += self.take(atoms).T @ values
-        return images
+                atoms = np.flatnonzero(code)
+                starts = np.searchsorted(atoms, self.n_kernels * np.arange(self.n_positions + 1))
+                by_position = sparse.csr_array(
+                    (code[atoms], atoms % self.n_kernels, starts), (self.n_positions, self.n_kernels)
+                )
+                patches = np.ascontiguousarray((by_position @ self.kernel_rows).T)
+            self._add_overlapping(patches, image)
+        return images.reshape(len(images), -1)
 
     def take(self, atoms: np.ndarray) -> sparse.csr_array:
         position, kernel = np.divmod(atoms, self.n_kernels)
