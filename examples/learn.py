@@ -295,7 +295,7 @@ def _draw_objectives(ax: Axes, runs: list[SeedRun]) -> None:
         band = {"color": colours[name], "alpha": 0.2, "linewidth": 0}
         ax.fill_between(n_samples, values.min(axis=0), values.max(axis=0), **band)
     ax.set(xscale="log", xlabel="training samples", ylabel="held-out objective, unit-norm atoms")
-    ax.set_title("What dictionaries are worth on other signals", fontsize=9)
+    ax.set_title("objective of dictionaries on other signals", fontsize=9)
     ax.legend(frameon=False, fontsize=8)
 
 
