@@ -36,8 +36,8 @@ from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
 from solvers.workers.blas import one_blas_thread
 
-# Signals whose correlations with the atoms are looked at in the end: it bounds the memory.
-SIGNALS_LOOKED_AT = 4096
+# Correlated with the atoms together: bounds the memory.
+SIGNALS_AT_ONCE = 4096
 # Fields of `LearningSettings`, but for those that parameters of the estimator decide.
 OPTIONS = {field.name for field in fields(LearningSettings)}
 OPTIONS -= {"penalty", "batch_size", "positive_atoms", "positive_code", "positive_signals"}
@@ -248,8 +248,9 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 self._keep(learner, array)
             raise
         self._keep(learner, array)
-        some, positive = signals[:SIGNALS_LOOKED_AT] @ learner.dictionary.T, settings.positive_code
-        largest = (some if positive else np.abs(some)).max(axis=0)
+        atoms, sizes = learner.dictionary.T, np.positive if settings.positive_code else np.abs
+        pieces = np.array_split(signals, math.ceil(len(signals) / SIGNALS_AT_ONCE))
+        largest = np.max([sizes(piece @ atoms).max(axis=0) for piece in pieces], axis=0)
         penalties = settings.penalties(learner.n_atoms)
         if (largest <= penalties).all():
             atom = int(np.argmax(largest / penalties))
