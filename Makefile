@@ -103,7 +103,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # ----------------------------------------------------------------------------------------------
-# What was installed is remembered in stamps, which a change of pyproject.toml makes old.
+# Stamps remember installations; a change of pyproject.toml makes them old.
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else \

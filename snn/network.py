@@ -188,7 +188,7 @@ class RunnableNetwork(Protocol):
 def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> None:
     """Raise ValueError if a weight is more than LARGEST_RATIO times the threshold of its target.
 
-    Of weights that are computed on demand, those known so far are checked.
+    If weights are computed on demand, the ones known so far are checked.
     """
     checks.require_ratio(
         "weights", weights._largest_magnitudes(), firing_threshold, whose="of the neuron they reach"

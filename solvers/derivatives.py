@@ -332,7 +332,7 @@ class CodeGradients(Described):
     def dictionary(self) -> np.ndarray:
         """``dL/dD_S = q (w r)^T - a_S (w (q D_S))^T``, summed over signals, of the shape of the atoms.
 
-        Of a convolutional dictionary it is the gradient with respect to its kernels.
+        For a convolutional dictionary it is the gradient with respect to its kernels.
         """
         of = self._derivatives
         # -a, zero where a code has no derivative.
@@ -347,7 +347,7 @@ class CodeGradients(Described):
     def l1(self) -> np.ndarray:
         """``dL/dlambda_i = -q_i sign(a_i)``, summed over signals, shape (n_atoms,).
 
-        Of a penalty that is one number for all atoms, the derivative is the sum of these.
+        For a penalty that is one number for all atoms, the derivative is the sum of these.
         """
         return checks.read_only(-self._derivatives.supports.sums(self._adjoint * self._derivatives._signs))
 

@@ -139,7 +139,7 @@ def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps:
 def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Return the d of norm at most one that minimises ``1/2 <d, block d> - <d, wanted>``, in any unit."""
     # In the basis of the block's eigenvectors d is wanted / (eigenvalue + m); the multiplier m is zero, or it
-    # makes the norm one.  What is wanted lies in the range of the block, of which rounding leaves a little.
+    # makes the norm one.  `wanted` lies in the range of the block, of which rounding leaves a little.
     # Shapes: block (n_pixels, n_pixels); wanted (n_pixels, n_channels).
     from scipy.optimize import brentq  # here, because most of scipy.optimize comes with it
 

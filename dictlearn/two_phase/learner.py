@@ -55,7 +55,7 @@ class TwoPhaseLearner(Resumable):
     network : TwoPhaseNetwork
         Where to start.
     settings : LearningSettings
-        How to run and to teach it.
+        Clock, phases and learning rule.
     scale : float
         Multiplies the signals before the network gets them: `amplitude` over their root mean square norm.
     rounding_seed : int, default 0
@@ -81,13 +81,13 @@ class TwoPhaseLearner(Resumable):
     n_spikes : int
         Spikes they took.
     n_bounded : int
-        How often a threshold would have fallen below LEAST_THRESHOLD, and was kept there.
+        Number of times that a threshold would have fallen below LEAST_THRESHOLD, and was kept there.
     n_replaced : int
         Atoms that were replaced.
     n_halvings : int
-        How often the step of the clock was halved, since the network ran away on it.
+        Number of times that the step of the clock was halved, since the network ran away on it.
     n_saturated : int
-        How often a weight was beyond the range of `LearningSettings.weight_format`, and was kept at its end.
+        Number of times that a weight was beyond the range of its format, and was kept at its end.
     """
 
     def __init__(

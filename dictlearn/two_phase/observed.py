@@ -36,7 +36,7 @@ class Batch:
     scale : float
         Multiplies the signals.
     settings : LearningSettings
-        How the network is run.
+        Clock and phases of the network.
     """
 
     n_signals: int
@@ -169,7 +169,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Observed:
-    """What neurons observed of both phases: a row for each signal, and then one for each probe.
+    """Observations of the neurons in both phases: a row for each signal, and then one for each probe.
 
     Attributes
     ----------

@@ -120,7 +120,7 @@ def run_phases(
     drives, thresholds = layers.drives(signals, coding), layers.thresholds(synapses.lateral_rows)
     if mask is not None:
         # Weights are those of all signals together, so that an unknown input needs a neuron of its own.
-        # Of the two neurons of an input one is silent, and its observations are not read.
+        # One of the two neurons of an input is silent, and its observations are not read.
         for known, predicted in zip(layers.inputs, layers.predictions, strict=True):
             drives[:, known.neurons][~mask] = SILENCING_DRIVE
             drives[:, predicted.neurons][mask] = SILENCING_DRIVE

@@ -43,7 +43,7 @@ PROJECTION_RIDGE = 0.01
 LARGE_BATCH = 256
 # The share of the mismatch that H corrects: currents measure it exactly, counts do not.
 LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
-# How fast the paper's decay follows the mean code, in samples.
+# Time in which the paper's decay follows the mean code, in samples.
 FOLLOWING = 1000.0
 # V of `UsageSteps` at the start: first steps are of the order of the trust region.
 FIRST_MOVEMENT = 0.01
@@ -106,7 +106,7 @@ class Rule:
         Parameters
         ----------
         batch : Batch
-            How the network ran: number of signals, samples so far, penalties, settings.
+            The run of the network: number of signals, samples so far, penalties, settings.
         observed : Observed
             Codes, g_D and g_H.
         synapses : Synapses
@@ -168,7 +168,7 @@ class UsageSteps(Value, Rule):
     gain : float, default 4.0
         1 averages over all samples; more forgets the early ones.
     reach : float, default 1.5
-        How far, about, an atom of unit norm has to go, for weights of either sign.
+        Distance, about, that an atom of unit norm has to go, for weights of either sign.
     averaging : float, default 4.0
         For weights of either sign: 1 averages over all that an atom did, more over the last part of it.
     initial_usage : float, default 2.0

@@ -31,7 +31,7 @@ def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class LearningSettings(Value):
-    """How the two-phase network is run and taught.
+    """Settings of the two-phase network: its clock, its phases, and its learning.
 
     `kappa`, `duration`, `time_step`, `inputs` and `batch_size` are "auto" by default and become values, which
     `dataclasses.replace` keeps.  Where `UsageSteps` learn from currents the first three are 0.1, 5 and
@@ -50,11 +50,11 @@ class LearningSettings(Value):
         The root mean square norm of the signals as the network gets them: more means more spikes and less
         error of counting.  Dictionaries do not depend on the unit of the signals.
     readout : {"current", "rate"}, default "current"
-        What gradients and codes are read from.  "rate", the paper's, uses spike rates, with an error of one
+        Source of gradients and codes.  "rate", the paper's, uses spike rates, with an error of one
         spike in a phase.  "current" uses average soma currents: the same limits, and the gradients are exact
         for the code that the phase with feedback passed on.
     inputs : {"auto", "graded", "spiking"}, default "auto"
-        How input neurons send.  "graded" inputs pass their currents on at every instant and fire nothing:
+        Output of input neurons.  "graded" inputs pass their currents on at every instant and fire nothing:
         gradients are exact as before, without the noise of counting, and a sample takes a fraction of the
         spikes.  Their drive is what they would pass on without feedback, so that both phases have it, and the
         network settles in the first.  "spiking" is the paper's network.  By default
@@ -66,7 +66,7 @@ class LearningSettings(Value):
     time_step : float, None or "auto", default "auto"
         Run on a clock of this step; None: from event to event, exactly.
     integration : {"exact", "euler"}, default "exact"
-        How the steps of a clock are done; see `snn.RealNeuron`.  "exact" keeps charge.  "euler" resets
+        Rule for the steps of a clock; see `snn.RealNeuron`.  "exact" keeps charge.  "euler" resets
         potentials to zero too: the paper's setting, with steps of 1/32.
     positive_atoms : bool, default True
         Whether atoms, and so all weights, must not be negative.
@@ -155,7 +155,7 @@ class LearningSettings(Value):
 
     @property
     def how(self) -> Time:
-        """How time passes in runs of the network."""
+        """The time of the network: exact, or a clock."""
         return vars(self)["_how"]
 
     @property

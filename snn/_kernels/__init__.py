@@ -1,4 +1,4 @@
-"""What is compiled in `snn`.
+"""Compiled code of `snn`.
 
 A kernel takes contiguous arrays that the caller allocated and filled.  What Python calls returns numbers or
 arrays, and no records.  It checks nothing, raises nothing and draws no random numbers; `inf` means "never

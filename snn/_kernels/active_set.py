@@ -52,8 +52,8 @@ MOST_GROWTH, SHARE_OF_PAST = 2.0, 0.5
 # thresholds drifts still change, and long intervals end in violators.
 MOST_SHARE_OF_PAST, SETTLED_PART = 2.0, 1 / 32
 LENGTHS_COMPARED = 4  # lengths that an interval is chosen from
-# What is left of the margin after an interval that does not confirm it: a short one shows little of what a
-# long one will.
+# Share of the margin that stays after an interval that does not confirm it: a short interval shows little of
+# what a long one will.
 MARGIN_KEPT = 0.9
 SHARE_OF_UPDATES = 0.05  # share of the time of an interval for work that does not grow with its spikes
 # Room for the spikes of an interval; what is planned is half of it at most.
@@ -76,7 +76,7 @@ OWN_ROWS = 5
 
 
 class ScreeningMemory(NamedTuple):
-    """What is cut up where there is an active set.  Little of `rows` may be touched."""
+    """Memory of a run with an active set.  Little of `rows` may be touched."""
 
     in_place: Memory
     floats: np.ndarray

@@ -10,7 +10,7 @@ not cross, renewed for all of them at every spike in one pass without branches. 
 is replaced by the exact crossing, until the smallest is exact, and that neuron fires, together with all that
 cross in the same instant (`neuron.tie_tolerance`).
 
-What runs once a spike is inlined and takes no slices: calls with a dozen arrays and the counting of
+Code that runs once a spike is inlined and takes no slices: calls with a dozen arrays and the counting of
 references to slices cost as much as the work.
 """
 
@@ -192,7 +192,7 @@ def renew_bounds(n_candidates, moment, to_end, growth, windows):
         renew_bound(np.uint64(column), moment, to_end, growth, windows)
 
 
-# Of more, crossings that could be first are refined together: `python -m tests.benchmarks correlated`.
+# More crossings that could be first are refined together: `python -m tests.benchmarks correlated`.
 MANY_CANDIDATES = 64
 PENDING = -1  # in place of the instant for which a crossing is exact: the candidate is listed in `touched`
 

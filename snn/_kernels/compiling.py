@@ -227,7 +227,7 @@ class _Files:
         return f"{self._base}.{self._stamp}-{types}.nbc"
 
     def _path(self, key: tuple) -> Path:
-        # What a record does (`implements`) is in the folder that defines it.
+        # The folder that defines a record has its operations (`implements`).
         records = [_digest_of_files(folder) for folder in sorted(_folders_of_records(key[0]))]
         # With NUMBA_BOUNDSCHECK=1, or compiled the plain way, a kernel is another one.
         way = numba.__version__, numba.config.BOUNDSCHECK, IS_LINKED

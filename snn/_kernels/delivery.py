@@ -1,4 +1,4 @@
-"""What a spike adds, for each form of weights: the only place in which kernels look at weights.
+"""The effect of a spike, for each form of weights: the only place in which kernels look at weights.
 
 Which implementation of an operation runs is resolved when a kernel is compiled, by the type of the record
 (`forms`); what an operation says here serves forms that do not differ.  A form of weights needs

@@ -17,7 +17,7 @@ LOW = np.uint64(0xFFFFFFFF)
 WORD, UNUSED = np.uint64(32), np.uint64(11)
 N_ROUNDS = 10
 
-# What numbers are drawn for; of the spikes that a neuron fires in one step, spike k has LOSS + k.
+# Uses of random numbers; spike k that a neuron fires in one step has LOSS + k.
 NOISE, LOSS = 0, 1
 
 

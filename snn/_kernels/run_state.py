@@ -1,4 +1,4 @@
-"""What is kept of a run between calls: time, plans, and arrays of its neurons.
+"""State of a run between calls: time, plans, and arrays of its neurons.
 
 Time is a sum of millions of small intervals, so its rounding error is carried along (two-sum).
 """
@@ -29,7 +29,7 @@ RUN_STATE = np.dtype(
         ("time_error", np.float64),
         # The next window, kept so that pausing changes no bit of the result.
         ("window", np.float64),
-        # Of the active set: the last interval of screening; by how much potentials may be expected to leave
+        # For the active set: the last interval of screening; by how much potentials may be expected to leave
         # their chords in the next; spikes in a unit of time, and how many neurons they came from.
         ("interval", np.float64),
         ("margin", np.float64),
@@ -74,7 +74,7 @@ class Neurons(NamedTuple):
     spike_counts: np.ndarray
     trace: np.ndarray  # filtered spikes of each neuron right after its last spike, or of size zero
     last_spike: np.ndarray
-    # Of the times of each neuron's spikes, the sums of t^2, t^3 and t^4 (`neuron.add_to_moments`), shape
+    # Sums of t^2, t^3 and t^4 over the times of each neuron's spikes (`neuron.add_to_moments`), shape
     # (n_copies, n_neurons, 3); or of size zero.
     moments: np.ndarray
 

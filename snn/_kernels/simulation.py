@@ -1,4 +1,4 @@
-"""What Python calls: copies of a network, one after the other, to a stop time or until the budget is
+"""Kernels that Python calls: copies of a network, one after the other, to a stop time or until the budget is
 spent."""
 
 from functools import lru_cache

@@ -20,7 +20,7 @@ POTENTIAL, CURRENT, RISE, THRESHOLD = 0, 1, 2, 3
 
 
 class Copies(NamedTuple):
-    """What is kept of the copies of a network, whatever its neurons: a row for each copy."""
+    """State of the copies of a network, with any kind of neurons: a row for each copy."""
 
     time_step: float
     steps: np.ndarray  # shape (n_copies,): steps since the start
@@ -145,7 +145,7 @@ def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spik
     stops : stops.Stops, or another record that has `stop_of` and `go_on`
     max_steps, max_spikes : int
     spikes : Spikes
-        Of size zero, or with room for as many more than `max_spikes` as there are neurons: a step is not
+        Empty, or with room for as many more than `max_spikes` as there are neurons: a step is not
         split.
     """
     n_slots = copies.is_due.shape[1]

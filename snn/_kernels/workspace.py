@@ -13,7 +13,7 @@ LARGE = 2**19  # numbers from which on an array is large to NumPy, 4 MB
 
 
 class Settings(NamedTuple):
-    """How a network is run: none of it changes its spikes but by rounding."""
+    """Plan of a run: it changes spikes by rounding alone."""
 
     room: int  # neurons of the largest active set; 0 to integrate all
     most_events: int  # spikes of an interval with an active set
@@ -32,7 +32,7 @@ def overshoot(n_neurons, settings):
 
 
 class Memory(NamedTuple):
-    """What is cut up where all neurons are integrated."""
+    """Memory of a run in which all neurons are integrated."""
 
     floats: np.ndarray
     integers: np.ndarray

@@ -1,4 +1,4 @@
-"""What the numbers of a digital neuron are: fixed point, widths, rounding, and what happens at their ends."""
+"""The numbers of a digital neuron: fixed point, widths, rounding, and overflow."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MOST_REGISTER_BITS = 50
 MOST_CURRENT_AND_DECAY_BITS = 62
 MOST_MESSAGE_BITS = 32
 MOST_DELAY = 4096
-# Of the bits of a potential, those above the threshold unless it is given: room for -8 to 8 thresholds.
+# Bits of a potential above the threshold, unless the threshold is given: room for -8 to 8 thresholds.
 BITS_ABOVE_THRESHOLD = 4
 # With shorter steps, the change in one step is lost in rounding.
 SHORTEST_STEP = 2.0**-40
@@ -98,7 +98,7 @@ class Mantissas(NamedTuple):
 
 def exponent_for(format: FixedPoint, values: np.ndarray) -> int:
     """Return the exponent of a format, or the smallest with which none of finite `values` saturates."""
-    # Of numbers with the wrong sign, which are beyond the range whatever the exponent, nothing is asked.
+    # Numbers with the wrong sign are beyond the range whatever the exponent, and are left out.
     if format.exponent is not None:
         return format.exponent
     exponents = [
@@ -230,15 +230,15 @@ class DigitalFormat(Value):
         Width of the membrane potential and of the synaptic current, signed: -2^(bits - 1) to
         2^(bits - 1) - 1.  At most 50.
     potential_overflow, current_overflow : {"saturate", "wrap"}, default "saturate"
-        What becomes of a number beyond these ends: the end, or the number modulo 2^bits.
+        Result for a number beyond these ends: the end, or the number modulo 2^bits.
     decay_bits : int, default 12
         A current u decays in a step to ``u (2^decay_bits - delta) / 2^decay_bits``, rounded; delta is a whole
         number.  At most 62 together with `current_bits`.
     decay_rounding : {"truncate", "floor", "nearest"}, default "truncate"
-        How that quotient is rounded: towards zero, as Loihi does; towards minus infinity, as an arithmetic
+        Rounding of that quotient: towards zero, as Loihi does; towards minus infinity, as an arithmetic
         shift does; or to the nearest whole number, and halves away from zero.
     input_rounding : {"floor", "truncate", "nearest"}, default "floor"
-        How the sum of all that reaches a neuron in a step is rounded where the exponent of the weights is
+        Rounding of the sum of all that reaches a neuron in a step, where the exponent of the weights is
         negative; "floor" is the shift of Lava's connections.
     message_bits : int, default 1
         Width of the message of a neuron that fires, not negative.  A neuron fires at most 2^bits - 1 times in
@@ -247,7 +247,7 @@ class DigitalFormat(Value):
         A message is not a number of spikes but the potential itself, of which low bits are left out
         where it is wider than the message.  Such a spike stands for ``potential / threshold`` spikes.
     reset : {"subtract", "zero"}, default "subtract"
-        What remains in the potential of a neuron that fires: what its message did not say, or nothing.
+        The rest in the potential of a neuron that fires: the part that its message did not carry, or nothing.
     delay : int, default 0
         Whole steps that a spike takes besides the one in which it is sent; at most 4096.
     threshold : int, optional

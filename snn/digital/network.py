@@ -52,7 +52,7 @@ class DigitalNetwork(Value, Described):
     Attributes
     ----------
     network : SpikingNetwork
-        What it was made of.
+        The network that was rounded.
     format : DigitalFormat
         Widths and rounding.
     time_step : float
@@ -68,7 +68,7 @@ class DigitalNetwork(Value, Described):
     synapses : DelayedRows
         Mantissas of the weights that are not zero, source by source, with their targets, and delays in steps.
     rules : Rules
-        How a step is done, as kernels take it.
+        Rules of a step, as kernels take them.
     """
 
     network: SpikingNetwork

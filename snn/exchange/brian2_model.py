@@ -86,7 +86,7 @@ def to_brian2(
         Brian2's method of integration.  "rk4" is exact to time_step^5 / 120 within a step; the papers use
         "euler".
     reset : {"zero", "subtract"}, default "zero"
-        What happens to the potential of a neuron that fires.  With "subtract" no charge is lost in a step:
+        Reset of the potential of a neuron that fires.  With "subtract" no charge is lost in a step:
         these are the spikes of a `Clock`.
 
     Returns

@@ -355,7 +355,7 @@ def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, _Node], dict[str, li
                 f"{source!r}, of kind {kind}"
             )
         shape, wanted = nodes[source].shape_behind, nodes[target].shape_before
-        # Of one length, and in one order if both have several axes.
+        # Both have one length, and one order if both have several axes.
         is_flat = 1 in (len(shape), len(wanted))
         if math.prod(shape) != math.prod(wanted) or (shape != wanted and not is_flat):
             raise ValueError(f"node {target!r} must get values of shape {wanted}; got {shape}")

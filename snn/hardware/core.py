@@ -257,7 +257,7 @@ class Lane(wiring.Component):
             self.current.eq(self._delayed(current, since)),
         ]
 
-        # What is written: the step, or what is loaded.
+        # Written are results of the step, or loaded numbers.
         decayed = quotient(kept, form.decay_bits, form.decay_rounding)
         for memory, is_loaded, number, cycle in (
             (drives, self.load.drive, None, 0),
@@ -271,7 +271,7 @@ class Lane(wiring.Component):
                 with m.If(is_updated):
                     m.d.comb += [port.addr.eq(group), port.data.eq(number), port.en.eq(1)]
 
-        # A weight: cycle 1 has it, and cycle 2 what it is added to.  What has arrived is set to zero.
+        # A weight: cycle 1 has it, and cycle 2 its target.  An input that was read is set to zero.
         brought = self._delayed(w.data * order.factor if form.message_bits > 1 else w.data)
         is_read, last_place = self._delayed(order.update), self._delayed(place)
         is_brought, last_target = self._delayed(order.deliver, 2), self._delayed(target_place)

@@ -40,7 +40,7 @@ class Record(Value, Drawn):
     state : NetworkState, optional
         Where the run started; by default at rest at time 0.
     stimulus : Stimulus, optional
-        What reached the network from outside.
+        Input from outside.
 
     References
     ----------

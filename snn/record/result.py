@@ -41,7 +41,7 @@ class SimulationResult(Value, Drawn):
     n_steps : int or None
         Steps of the clock; None of an exact run.
     stimulus : Stimulus or None
-        What reached the network from outside while it ran.  `network` has the drive from before.
+        Input from outside during the run.  `network` has the drive from before.
     registers : Registers or None
         The integers of a run in a `DigitalFormat`.
     """

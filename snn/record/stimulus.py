@@ -46,9 +46,9 @@ class Stimulus(Value, Described):
     spikes : SpikeTrain, optional
         Input spikes; its neurons are the sources.
     weights : array_like or scipy.sparse matrix, shape (n_sources, n_neurons), optional
-        What an input spike of each source adds.  A positive weight excites.
+        Effect of an input spike of each source.  A positive weight excites.
     onto : {"current", "drive"}, default "current"
-        What it is added to.
+        Quantity that an input spike is added to.
 
     Notes
     -----

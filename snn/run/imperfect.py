@@ -17,9 +17,9 @@ MOST_DELAY_STEPS = 4096
 LARGEST_SEED = 2**63 - 1
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**40
-# Of times, in steps: less is rounding.
+# Differences of times, in steps: less is rounding.
 ROUNDING = 1e-9
-# What mismatch is drawn for; each has random numbers of its own.
+# Quantities with mismatch; each has random numbers of its own.
 THRESHOLDS, WEIGHTS = 0, 1
 
 
@@ -39,7 +39,7 @@ def _checked_delays(name: str, delays: Any) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Imperfections(Value):
-    """How the neurons and synapses of a chip differ from those of `SpikingNetwork`.
+    """Differences of the neurons and synapses of a chip from a `SpikingNetwork`.
 
     With leak l, refractory time and noise s a potential obeys::
 
@@ -54,10 +54,10 @@ class Imperfections(Value):
     leak : float, default 0.0
         l: the rate at which potentials fall towards zero, in 1 / synaptic time constant.
     refractory_time : float, default 0.0
-        How long a neuron ignores its soma current after a spike, in synaptic time constants.  It fires at
-        most once in a step then.
+        Time after a spike in which a neuron ignores its soma current, in synaptic time constants.  It then
+        fires at most once in a step.
     delays : float or array_like, default 0.0
-        How long spikes take, in synaptic time constants: one number for all, one for the spikes of each
+        Travel time of spikes, in synaptic time constants: one number for all, one for the spikes of each
         neuron, shape (n_neurons,), or one for each synapse, shape (n_neurons, n_neurons), [source, target].
     threshold_mismatch, weight_mismatch : float, default 0.0
         Relative standard deviation of thresholds, and of weights: each is multiplied by a number of its own,
@@ -67,7 +67,7 @@ class Imperfections(Value):
     lost_spikes : float, default 0.0
         Probability that a spike reaches none of its targets; the neuron is reset, and counts the spike.
     seed : int, default 0
-        What all random numbers depend on, from 0 to 2^63 - 1.
+        Seed of all random numbers, from 0 to 2^63 - 1.
 
     Notes
     -----

@@ -257,7 +257,7 @@ class Run(ABC):
                 "docs/theory.md, section 7.2"
             )
 
-    # What a kind of run supplies, besides `time` and `filtered_spikes`.
+    # A kind of run supplies these, besides `time` and `filtered_spikes`.
 
     @abstractmethod
     def _begin(self, record: bool) -> Any:

@@ -42,9 +42,9 @@ def simulate(
     Parameters
     ----------
     network : SpikingNetwork
-        What to run.
+        The network to run.
     duration : float
-        How long, in synaptic time constants; positive, and on a clock a whole number of steps.
+        Simulated time, in synaptic time constants; positive, and on a clock a whole number of steps.
     time : Exact or Clock, default Exact()
         Exact, or a clock with the length of its steps and what its neurons are: real numbers or integers,
         perfect or not.

@@ -27,7 +27,7 @@ class Simulator(Described):
     Parameters
     ----------
     network : SpikingNetwork
-        What to run.
+        The network to run.
     state : NetworkState, optional
         Where to start; by default at rest at time 0.
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 # Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
 MOST_SPIKES_PER_CALL = 65_536
 NOTHING_RECORDED = stepped.Spikes(*np.empty((3, 0), dtype=np.int64))
-# Of a potential times a leak.
+# Limit for a potential times a leak.
 MOST_PRODUCT_BITS = 62
-# Of what noise adds to a potential in a step; no normal number that is drawn is larger than 9.
+# Limit for the noise that a potential gets in a step; no normal number that is drawn is larger than 9.
 LARGEST_NOISE, LARGEST_NORMAL = 2.0**60, 9.0
 
 
@@ -70,7 +70,7 @@ class SteppedRun(Run):
             is_due=np.zeros((n_copies, n_slots), dtype=np.bool_),
             fired=np.empty(n_neurons + kinds.GROUP, dtype=np.int64),
         )
-        # What a soma gets in a step of one unit of the synaptic current at its beginning.  With exact
+        # Charge of a soma in a step, for one unit of synaptic current at its beginning.  With exact
         # integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
         self._is_euler = getattr(clock.neuron, "integration", "exact") == "euler"
         self._arrival = self.time_step if self._is_euler else 1.0 - math.exp(-self.time_step)
@@ -268,7 +268,7 @@ class SteppedRun(Run):
     def _removed(self) -> np.ndarray:
         neurons = self.neurons
         if self.integers is not None:
-            # What messages say; a reset to zero takes more, and registers that are too narrow lose charge.
+            # Charge in messages; a reset to zero takes more, and registers that are too narrow lose charge.
             return neurons.removed * self.integers.unit
         if isinstance(neurons.faults, kinds.NoFaults):
             return neurons.removed

@@ -1,4 +1,4 @@
-"""How time passes in a run: exactly, or in steps of fixed length; and the neurons of a clock."""
+"""The time of a run: exact, or in steps of fixed length; and the neurons of a clock."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -43,10 +43,10 @@ class RealNeuron(Value):
     Parameters
     ----------
     integration : {"exact", "euler"}, default "exact"
-        How potentials rise within a step: by the charge that arrives, or by dt times the current at its
+        Rise of potentials within a step: by the charge that arrives, or by dt times the current at its
         beginning.
     reset : {"subtract", "zero"}, default "subtract"
-        What a spike takes from the potential: the threshold, or all of it.  With "subtract" a neuron fires as
+        Charge that a spike takes: the threshold, or the whole potential.  With "subtract" a neuron fires as
         often in a step as its potential holds the threshold, at most 1,024 times, and with "zero" once.
 
     References

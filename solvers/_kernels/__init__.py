@@ -1,4 +1,4 @@
-"""What is compiled in `solvers`.
+"""Compiled code of `solvers`.
 
 As in `snn._kernels`: contiguous arrays that the caller allocated, no checks, no errors.
 """

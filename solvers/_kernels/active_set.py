@@ -378,8 +378,8 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
     tolerance *= ROUNDING
 
     places, is_member = scratch.places, scratch.is_member
-    # Of the atoms that the signal starts from, those with the largest currents in units of their norms enter
-    # first; those that depend on them stay outside S, and atoms of norm zero are left out.
+    # The signal starts from some atoms.  The largest currents in units of the norms enter first;
+    # atoms that depend on others stay outside S, and atoms of norm zero are left out.
     for i in range(n_atoms):
         scratch.excesses[i] = 0.0
     for entry in range(start.pointers[signal], start.pointers[signal + 1]):

@@ -1,7 +1,7 @@
 """Objective, duality gap and KKT violation of codes in an array of atoms.
 
-What `solvers.certificate.optimality` does with NumPy, for penalties that are a sum of weights of |a_i| and
-of a quadratic part.  The equations and the bounds on rounding are the same, and explained there and in
+This is `solvers.certificate.optimality` in compiled loops, for penalties that are a sum of weights of |a_i|
+and of a quadratic part.  The equations and the bounds on rounding are the same, and explained there and in
 `solvers.certificate.residuals`.
 Nothing but the signals, the weights of their features, the atoms and the codes is read: no Gram matrix, and
 nothing that a solver has computed.  Codes are read from arrays into compressed rows here, too.
@@ -78,7 +78,7 @@ class Work(NamedTuple):
     rest: np.ndarray
     correlations: np.ndarray
     reach: np.ndarray
-    # Of the entries of a code.
+    # For the entries of a code.
     entry_correlations: np.ndarray
     exponents: np.ndarray  # e: the largest number of the atom lies in [2^(e-1), 2^e)
 

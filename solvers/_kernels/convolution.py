@@ -19,7 +19,7 @@ import numpy as np
 from snn._kernels.compiling import compiled, inlined, inner, uncounted
 from solvers._kernels.dots import dot, minimised, subtract
 
-# How often a sweep goes through the coefficients of a position, at most, before it moves on.
+# Passes of a sweep through the coefficients of a position, at most, before it moves on.
 PASSES = 2
 
 
@@ -44,7 +44,7 @@ class KernelGrid(NamedTuple):
 
 
 class GridProblem(NamedTuple):
-    """What is minimised besides the image, a row for each position."""
+    """Parts of the objective besides the image, a row for each position."""
 
     l1_weights: np.ndarray
     diagonal: np.ndarray  # ||d_i||^2 plus the curvature of the penalty

@@ -30,7 +30,7 @@ BLOCK = 8
 
 
 class Terms(NamedTuple):
-    """What the equations of all signals are made of, besides the Gram matrix."""
+    """Parts of the equations of all signals, besides the Gram matrix."""
 
     correlations: np.ndarray  # shape (n_signals, n_atoms)
     l1_weights: np.ndarray  # shape (n_atoms,)
@@ -58,7 +58,7 @@ class WorkingSet(NamedTuple):
     image: np.ndarray  # z
     value: np.ndarray  # x
     solution: np.ndarray  # y
-    # Of all: one entry, the multiply-adds so far.
+    # One entry for all, the multiply-adds so far.
     n_multiply_adds: np.ndarray
 
 
@@ -183,7 +183,7 @@ def leave(work, size, leaving):
     for j in range(leaving + 1, size):
         other[j] = work.factor[leaving, j]
     image = work.image[leaving]
-    # Of each pair of entries four products, and as many of the image; two make the radius.
+    # Four products for each pair of entries, and as many for the image; two make the radius.
     n_rotated = size - 1 - leaving
     work.n_multiply_adds[0] += 2 * n_rotated * (n_rotated + 1) + 2 * n_rotated
     for i in range(leaving + 1, size):

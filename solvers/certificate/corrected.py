@@ -27,8 +27,8 @@ MOST_SCALED = 1e-3
 MOST_ROUNDS = 8
 
 
-# Of a correction c: a bound on ||c||, and on |d_i.c| of each atom beside what takes a correlation back to its
-# penalty.
+# For a correction c: a bound on ||c||, and on |d_i.c| of each atom beside the part that takes a correlation
+# back to its penalty.
 Correction = tuple[float, np.ndarray | float]
 NONE: Correction = (np.inf, 0.0)
 
@@ -43,7 +43,7 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
     if penalty.has_zeros:
         signals = np.arange(problem.n_signals)
     else:
-        # What follows takes a tenth of a small problem.
+        # The lines below take a tenth of the time of a small problem.
         if len(gaps) == 1 and gaps[0] <= CERTAIN * energies[0]:
             return gaps
         is_small = problem.once(_least_weight) <= SMALL * np.sqrt(2.0 * energies)
@@ -83,7 +83,7 @@ def least_eigenvalue(atoms: np.ndarray) -> float:
         np.linalg.cholesky(gram)
     except np.linalg.LinAlgError:
         return 0.0
-    # Of the entries, and of the factorisation of a matrix whose trace is n at most.
+    # Rounding of the entries, and of the factorisation of a matrix whose trace is n at most.
     rounding = n * (gamma(n_features + 8) + gamma(n + 2))
     return max(float(shift) - rounding, 0.0)
 
@@ -190,7 +190,7 @@ def _correction(
     if shared > 0.0:
         norm = up * float(np.sqrt(relative @ relative / shared))
         return norm, np.where(is_limited, 0.0, up * norm * norms)
-    # What exceeds a penalty by rounding alone may be scaled back, with all the rest, and so may be dependent.
+    # Excesses that are rounding alone may be scaled back, with all the rest, and so may be dependent.
     for most in (0.0, MOST_SCALED):
         members = excess > most * l1
         for _ in range(MOST_ROUNDS):

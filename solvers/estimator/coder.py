@@ -49,8 +49,8 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         Largest duality gap, as a share of 1/2 ||signal||^2.  By default that of the method: 1e-6 where it
         ends with an active set, else 1e-3.
     missing_values : float, optional
-        What stands for a missing entry of the signals, `np.nan` perhaps: the objective is then that of the
-        known entries.  By default none is missing, and NaN is an error.
+        The mark of a missing entry of the signals, `np.nan` perhaps: the objective is then of the known
+        entries.  By default none is missing, and NaN is an error.
     n_jobs : int, optional
         Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
         otherwise; -1 is one for each processor.

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 # Other kinds of numbers become the first of them.
 FLOATS = (np.float64, np.float32)
-# What `checked_input` takes from an input.
+# Attributes that `checked_input` takes from an input.
 OF_INPUT = ("n_features_in_", "feature_names_in_")
 
 

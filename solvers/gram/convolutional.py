@@ -52,8 +52,8 @@ from solvers.results.codes import METHOD, Codes, as_sparse, drive_work, joined, 
 # All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.
 # Most rounds for one signal.  Photographs take a dozen, nearly dependent kernels forty.
 MOST_ROUNDS = 200
-# Of so many sweeps the first is over all coefficients, the others over those that are not zero, and only
-# where correlations have moved by this share of the penalty.
+# The first of this number of sweeps is over all coefficients, the others over those that are not zero, and
+# only where correlations have moved by this share of the penalty.
 CYCLE = 10
 LEAST_DRIFT = 3e-3
 # Such cycles before the first step, and before each later one, at most.

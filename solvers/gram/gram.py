@@ -103,7 +103,7 @@ class Gram(Value):
         self.diagonal = checks.read_only(model.seen_atoms.positive_squared_norms + model.curvatures)
         # Neurons of a network are in groups of so many positive ones, followed by their negative ones.
         self.group_length = model.n_atoms
-        # Of entries that were computed on demand for a network of one signal.
+        # For entries that were computed on demand for a network of one signal.
         self.n_multiply_adds = 0
 
     @cached_property

@@ -90,7 +90,7 @@ def codes_by_kernel(
 def entries_at(start: CompressedRows, signal: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the atoms that a signal starts from, and their currents."""
     entries = slice(start.pointers[signal], start.pointers[signal + 1])
-    # Of one type with the atoms that join, so that kernels are compiled once.
+    # One type with the atoms that join, so that kernels are compiled once.
     return start.columns[entries].astype(np.int64), start.values[entries]
 
 

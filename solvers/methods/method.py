@@ -59,8 +59,8 @@ class Method(ABC):
     name : str
         The name in results, tables and `METHODS`.
     takes : tuple of str
-        What it takes besides plain problems, names of `solvers.methods.method.REFUSALS`; the driver refuses
-        all else.
+        Problems that it takes besides plain ones, names of `solvers.methods.method.REFUSALS`; the driver
+        refuses all else.
     together : bool, default False
         Whether signals with masks of their own are solved in one batch.  Otherwise signals with equal masks
         are, as problems with one Gram matrix.
@@ -175,7 +175,7 @@ def solve(
     Returns
     -------
     SparseCodingResult
-        Of methods of spikes a `SpikingCodingResult`.
+        For methods of spikes a `SpikingCodingResult`.
 
     Warns
     -----

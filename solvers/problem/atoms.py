@@ -16,7 +16,7 @@ from solvers.workers.blas import load_scipy_linalg
 
 # Up to this number of atoms or features the largest eigenvalue is computed directly.
 MOST_FOR_DIRECT_EIGENVALUES = 64
-# Of the largest eigenvalue by Lanczos's method.
+# Accuracy of the largest eigenvalue by Lanczos's method.
 ACCURACY = 1e-3
 
 

@@ -111,7 +111,7 @@ class LassoModel(Value, Described):
     is_prepared: bool
     # The bytes that solvers may take for what they compute of the dictionary.
     memory_limit: int
-    # What `once` has made: of the penalty, and whatever the penalty; for the weights that signals share.
+    # Results of `once`: for this penalty, and for any penalty; for the weights that signals share.
     _made: dict[Callable[..., Any], Any]
     _made_of_atoms: dict[Callable[..., Any], Any]
 
@@ -462,7 +462,7 @@ class LassoProblem(LassoModel):
         if "correlations" in vars(self):
             arrays["correlations"] = self.correlations
         rows = {name: _rows(array, which) for name, array in arrays.items()}
-        # What is computed for one of them later is not for the other, so that both can be timed.
+        # Results that one of them computes later are not for the other, so that both can be timed.
         return self._with(energies=_rows(energies, slice(None)), **rows)
 
 

@@ -20,7 +20,7 @@ from snn.base import checks
 from snn.base.value import Value, cached_property, checked
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 
-# Of ||d_i||^2: a smaller quadratic penalty is lost in the rounding of correlations.
+# Share of ||d_i||^2: a smaller quadratic penalty is lost in the rounding of correlations.
 LEAST_CURVATURE = 1e-15
 
 

@@ -26,7 +26,7 @@ QUANTUM = 2.0**-125
 class Largest(NamedTuple):
     """The atoms that vectors r pull most: by |d_i.r| / lambda_i, or d_i.r / lambda_i of `positive` ones."""
 
-    # How many atoms are listed for each vector, shape (n_vectors,).
+    # Number of atoms that are listed for each vector, shape (n_vectors,).
     counts: np.ndarray
     # These atoms, in no order, shape (n_vectors, capacity); behind them nothing.  Their ratios.
     atoms: np.ndarray
@@ -110,7 +110,7 @@ def _largest_ratios(
                 products, relative[chosen], begin, positive[chosen], n_listed, counts, others, atoms, values
             )
     units_of_ratio = unit * norms
-    # Of a product of two vectors of norm one, times a factor of at most one.
+    # Error of a product of two vectors of norm one, times a factor of at most one.
     error = SLACK * UNIT_ROUNDOFF * (n_features + SPARE_OPERATIONS) + n_features * QUANTUM
     return Largest(
         counts,

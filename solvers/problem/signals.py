@@ -8,7 +8,7 @@ from scipy import sparse
 from snn.base import checks
 from solvers.problem.atoms import Atoms, checked_squared_norms, compressed_rows
 
-# Of a weight that is not zero, so that neither it nor its root nor its product with a residual is lost.
+# Limits of a weight that is not zero: neither it nor its root nor its product with a residual is lost.
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
 
 

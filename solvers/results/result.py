@@ -31,7 +31,7 @@ class OperationLedger(Drawn, dict[str, OperationCounts]):
     Parameters
     ----------
     parts : mapping of str to OperationCounts
-        Of some of these names: "drive" (correlations of the signals with the atoms), "gram" (entries of the
+        Some of these names: "drive" (correlations of the signals with the atoms), "gram" (entries of the
         Gram matrix computed for one signal alone), "network" (the spiking network), "read-out" (codes read
         from spikes, their gaps, and the drives of later stages), "method" (any other solver), "polish" (the
         active-set method after spikes), "start" (the start of a stream), "certificate".
@@ -86,14 +86,14 @@ class SparseCodingResult(Drawn):
     info : mapping of str to (ndarray or csr_array)
         Figures of one method, a row for each signal.
 
-        Of active-set methods `n_corrections`: atoms that left or entered the support of the start; an atom
-        that changed its sign counts twice.  Of networks `average_currents`: a csr_array of the currents of
-        the neurons that fired, in units of correlations; negative averages are zero.  Of integers
+        Active-set methods have `n_corrections`: atoms that left or entered the support of the start; an atom
+        that changed its sign counts twice.  Networks have `average_currents`: a csr_array of the currents of
+        the neurons that fired, in units of correlations; negative averages are zero.  Integers have
         `saturations`: for potentials below and above, currents and messages, how often a register was too
         narrow; `ran_away`: whether the network was stopped, because potentials came to the end of their
         registers; and their `network`.
 
-        Of networks whatever their time `n_stages`: runs of the network, one after the other, 0 where the
+        Networks in any time have `n_stages`: runs of the network, one after the other, 0 where the
         start, or zero, was good enough; `duration`: simulated time of all stages, in synaptic time constants;
         `scale`: the value of a code for one unit of spike rate, in the last stage; `spike_counts`, a
         csr_array, in which positive neurons come before negative ones; on a clock `n_clock_steps`, of all
@@ -193,7 +193,7 @@ class SparseCodingResult(Drawn):
         upstream : array_like, shape (n_signals, n_atoms)
             dL/da, the gradient of the loss with respect to the codes.
         undefined : {"refuse", "leave out"}, default "refuse"
-            What to do about codes that have no derivative: where an atom is at its bound, where atoms of the
+            Rule for codes that have no derivative: where an atom is at its bound, where atoms of the
             support depend on each other, and where the support is not that of the optimum.  Left out, they
             add nothing to sums over signals, and gradients of their own are NaN.
 

@@ -73,7 +73,7 @@ class LassoNetwork:
         # all positive ones come before all negative ones.  Here is the neuron at each place of results.
         groups = np.arange(self.n_neurons).reshape(-1, self.n_neurons // n_atoms, gram.group_length)
         self.in_result_order = np.swapaxes(groups, 0, 1).ravel()
-        # Of each atom the positive neuron, and the negative one, -1 if there is none.
+        # The positive neuron of each atom, and the negative one, -1 if there is none.
         self.neurons = np.full((2, n_atoms), -1)
         self.neurons.ravel()[: self.n_neurons] = self.in_result_order
         self.firing_threshold = self.in_network_order(np.tile(gram.diagonal, self.n_neurons // n_atoms))

@@ -56,7 +56,7 @@ class RefinedCodes:
         self.network, self._inhibition = network, network.gram.weights(positive=True)
         in_few_spikes = isinstance(network.how, Exact) or is_digital(network.how)
         self._pace = FEW_SPIKES if in_few_spikes else FEW_STEPS
-        # What is known of each signal, and its codes, the best one among them.
+        # Last look at each signal, and its codes, the best one among them.
         self.looks = new_records(n_signals, LOOK)
         self.stage = np.zeros((5, n_signals, n_atoms))
         self.codes = self.stage[BEST]

@@ -26,7 +26,7 @@ class PathResult(Value, Drawn):
     Attributes
     ----------
     multiples : ndarray, shape (n_multiples,)
-        Of the problem's penalty, the largest first; the penalties themselves if that is 1.
+        Multiples of the problem's penalty, the largest first; the penalties themselves if that is 1.
     results : tuple of SparseCodingResult
         The result at each multiple.
     """
@@ -116,14 +116,14 @@ def path(
     tol = checks.positive_number("tol", tol)
     progress = checks.flag("progress", progress)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
-    # Of a mask for all signals the features that count are cut out once, not for each penalty.
+    # With a mask for all signals the features that count are cut out once, not for each penalty.
     asked, mask = problem, problem.feature_weights
     is_cut = mask is not None and mask.ndim == 1 and mask.dtype == np.bool_ and problem.atoms.is_matrix
     if is_cut:
         problem = problem.ordinary()
     if (n_multiples if multiples is None else np.size(multiples)) >= FEWEST_SHARING:
         problem = problem.prepared()
-    # What is computed once for all penalties: atoms in single precision, or correlations.
+    # Computed once for all penalties: atoms in single precision, or correlations.
     if shares_products(problem):
         problem.once(UnitAtoms, whatever_penalty=True)
     elif 8 * problem.n_signals * problem.n_atoms <= problem.memory_limit:

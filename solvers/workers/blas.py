@@ -29,7 +29,7 @@ _LOCK = ForkSafeLock()
 # The numbers of threads of a process before the first thread came inside, and the number of threads inside.
 _before: dict[Library, int] = {}
 _n_inside = 0
-# How often each thread is inside.
+# Number of times that each thread is inside.
 _own = local()
 
 

@@ -1,4 +1,4 @@
-"""What tasks on a Dask cluster have in common, which each of its processes gets once."""
+"""Values that tasks on a Dask cluster have in common, which each of its processes gets once."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is compiled for the two-phase network."""
+"""Compiled code of the two-phase network."""
