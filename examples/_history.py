@@ -119,7 +119,7 @@ def code_history(
 
 
 class _Look(NamedTuple):
-    """What is seen at a look: times since the stage began, spikes since the look before."""
+    """Recorded at a look: times since the stage began, spikes since the look before."""
 
     stage: int
     offset: np.ndarray

@@ -1,9 +1,9 @@
-"""How many bits, which step: a LASSO on digital neurons, against its exact solution. Three minutes.
+"""Bits and steps that suffice: a LASSO on digital neurons, against its exact solution. Three minutes.
 
 Three dictionaries of 256 or 128 atoms: random ones, patches of photographs, and atoms that the two-phase
 network learned from such patches.  Networks in integers code held-out signals, and every code has its
 certified gap.  Drawn are medians over the signals; a ring marks what suffices for 1 % of 1/2 ||signal||^2.
-What few bits do to learning: `examples.learn_quantised`.
+Learning with few bits: `examples.learn_quantised`.
 
     python -m examples.bits [--output DIR] [--signals N] [--duration T] [--samples N] [--bits B [B ...]]
 """
@@ -52,7 +52,7 @@ STEP_REGISTERS = (16, 20, 24)
 DELAYS = (0, 1, 2, 4, 8)
 STEP = 1 / 8
 COLOURS = {"random": BLUE, "patches": ORANGE, "learned": GREEN}
-# What no axis varies: weights and drives that do not limit what is measured.
+# The format that axes vary: weights and drives that do not limit what is measured.
 FORM = DigitalFormat(weights=FixedPoint(bits=12), bias=FixedPoint(bits=16))
 
 
@@ -156,7 +156,7 @@ def varied(form: DigitalFormat, axis: str, value: Any) -> DigitalFormat:
 
 
 class Sweeps(NamedTuple):
-    """What the panels show, by the name of the dictionary; steps by the width of registers."""
+    """Data of the panels, by the name of the dictionary; steps by the width of registers."""
 
     bits: dict[str, Sweep]
     refined: dict[str, Sweep]

@@ -49,7 +49,7 @@ REPEATS = 3
 
 
 class Curve(NamedTuple):
-    """How a solver approaches the optimum: of each tolerance the seconds, the certified gap and the steps."""
+    """The way of a solver to the optimum: for each tolerance the seconds, the certified gap and the steps."""
 
     seconds: np.ndarray
     # In units of 1/2 ||image||^2.

@@ -50,7 +50,7 @@ MILLISECOND = 1.0  # a synaptic time constant, for the events a second that are 
 
 
 class Events(NamedTuple):
-    """What the camera saw."""
+    """Events of the camera."""
 
     # In synaptic time constants, not decreasing.
     times: np.ndarray
@@ -73,7 +73,7 @@ def record(brightness: np.ndarray, interval: float, threshold: float) -> Events:
     first = brightness[0]
     times, pixels, signs = [], [], []
     for look, (before, after) in enumerate(pairwise(brightness)):
-        # How many thresholds the brightness is above the first level, towards zero from the level of now.
+        # Thresholds from the level of now to the brightness, rounded towards zero.
         beyond = (after - first) / threshold - level
         n_events = np.trunc(beyond).astype(int)
         for pixel in np.flatnonzero(n_events):
@@ -118,7 +118,7 @@ def bump_share(places: np.ndarray) -> np.ndarray:
 
 
 class Window(NamedTuple):
-    """What one window took, and how good its codes are; an entry a patch."""
+    """Work of one window, and quality of its codes; an entry a patch."""
 
     spikes: np.ndarray
     # Certified: duality gap / (1/2 ||patch||^2), of the signal that the events describe.

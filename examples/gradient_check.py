@@ -1,4 +1,4 @@
-"""What neurons see of the gradient, beside the gradient: half a minute.
+"""The gradient as neurons observe it, beside the true gradient: half a minute.
 
 The two-phase network of Lin and Tang (2018), arXiv:1805.08952, learns from what its neurons saw of their
 own two phases.  Theorem 3 says that this is the gradient, up to an error of one over the duration.  Here
@@ -45,9 +45,9 @@ def patches() -> tuple[np.ndarray, np.ndarray]:
 class Check(NamedTuple):
     """Cosines and relative errors of updates; layers are "F, B" and "H"."""
 
-    # Of single signals, shape (2, n_readouts, n_layers, n_durations, n_signals).
+    # For single signals, shape (2, n_readouts, n_layers, n_durations, n_signals).
     alone: np.ndarray
-    # Of all signals, shape (2, n_readouts, n_layers, n_durations).
+    # For all signals, shape (2, n_readouts, n_layers, n_durations).
     together: np.ndarray
 
 

@@ -1,4 +1,4 @@
-"""What imperfect neurons cost, and what stages repair: certified gaps against their size. Three minutes.
+"""Imperfect neurons, repaired by stages: certified gaps against the size of each imperfection. Three minutes.
 
 Patches of photographs are coded with atoms that a two-phase network has learned, by neurons on a clock that
 leak, are refractory, differ from each other, are noisy or lose spikes, and whose synapses have delays of
@@ -39,7 +39,7 @@ FORM = DigitalFormat(weights=FixedPoint(bits=12), bias=FixedPoint(bits=16), deca
 RATES, STAGES, INTEGERS, PAIRS = "rates of one run", "stages", "stages, in integers", "stages, sign pairs"
 COLOURS = {RATES: ORANGE, STAGES: BLUE, INTEGERS: GREEN, PAIRS: RED}
 TWICE = 2.0
-# What the busiest neuron fires in a time constant, driven alone.
+# Spikes of the busiest neuron in a time constant, driven alone.
 RATE_PER_DRIVE = 0.5
 
 

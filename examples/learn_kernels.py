@@ -58,7 +58,7 @@ COLOURS = {"spikes": BLUE, "spikes, from patches": SKY, "online": ORANGE, "batch
 
 
 class Course(NamedTuple):
-    """How a learner went: kernels at some times, the processor's seconds and the passes until then."""
+    """History of a learner: kernels at some times, the processor's seconds and the passes until then."""
 
     kernels: np.ndarray
     seconds: np.ndarray
@@ -66,7 +66,7 @@ class Course(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What all learners get, and the crops that they are judged by."""
+    """Data of all learners, and the crops that they are evaluated on."""
 
     crops: np.ndarray
     start: np.ndarray

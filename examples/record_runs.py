@@ -56,7 +56,7 @@ def recorded(history: CodeHistory) -> dict:
         "neurons": text_of(spikes.neurons, "u1"),
         "atoms": atoms.tolist(),
         "largest": largest,
-        # What is not zero stays so.
+        # Entries that are not zero stay so.
         "codes": text_of(np.maximum(np.round(255 * codes / largest), codes > 0.0), "u1"),
         "gaps": text_of(np.round(65535 * (1.0 - np.minimum(gaps, 0.0) / LEAST_POWER)), "<u2"),
     }

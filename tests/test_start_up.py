@@ -1,4 +1,4 @@
-"""What an import brings in, what warming up leaves to compile, and threads."""
+"""Modules that an import brings in, code that warming up leaves to compile, and threads."""
 
 from pathlib import Path
 

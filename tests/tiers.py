@@ -1,4 +1,4 @@
-"""How much a property is tried: a few examples for every change, many more in the long tier."""
+"""Number of examples for a property: a few for every change, many more in the long tier."""
 
 import os
 

@@ -50,13 +50,13 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Work:
-    """What a case times."""
+    """A call that a case times."""
 
     calls: dict[str, Callable[[], object]]
     notes: dict[str, str] = field(default_factory=dict)
-    """What else there is to say of a call: spikes, objectives."""
+    """Other figures of a call: spikes, objectives."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """What was timed by another program."""
+    """Time that another program took."""
 
 
 class Case(NamedTuple):
@@ -343,4 +343,4 @@ GATES = (
     *("learn split patches, 256 x 128, batches of 32", "convolution, 32,256 unknowns", "65,536 atoms"),
     *("import solvers, full cache", "first simulate, empty cache", "first solve_spiking, empty cache"),
 )
-"""What no change may make slower."""
+"""Cases that no change may make slower."""

@@ -166,7 +166,7 @@ def _sklearn_descent(problem: LassoProblem) -> Solve:
 
 
 def _batch_descent(problem: LassoProblem) -> Solve:
-    """What `sparse_encode(algorithm="lasso_cd")` calls, which takes no tolerance."""
+    """The solver of `sparse_encode(algorithm="lasso_cd")`, which takes no tolerance."""
     from sklearn.linear_model import Lasso
 
     model = Lasso(

@@ -14,7 +14,7 @@ from tests.benchmarks.problems import planted_problems, random_dictionary
 from tests.benchmarks.timing import WrongAnswerError, in_rows, largest_gap, timed, verify
 
 pytestmark = pytest.mark.thorough
-# Of several cases that differ in a number only one is run.
+# One of several cases that differ in a number is run.
 ONCE = [
     name
     for name in CASES

@@ -1,4 +1,4 @@
-"""How the benchmarks measure: answers first, compile time apart, calls in turn, medians with their spread."""
+"""Timing of the benchmarks: answers first, compile time apart, calls in turn, medians with their spread."""
 
 import importlib.metadata
 import platform

@@ -50,7 +50,7 @@ class Samples(NamedTuple):
 
 
 class Data(NamedTuple):
-    """What is learned from, what is tested by, and the atoms, unit rows."""
+    """Samples for learning, samples for the test, and the atoms, unit rows."""
 
     seen: Samples
     unseen: Samples
@@ -105,7 +105,7 @@ def _standardised(columns: np.ndarray) -> np.ndarray:
 
 
 class Score(NamedTuple):
-    """Of a dictionary, with exact codes of the samples of unseen combinations."""
+    """Scores of a dictionary, with exact codes of the samples of unseen combinations."""
 
     correlation: float
     objective: float

@@ -30,7 +30,7 @@ from examples._pictures import write
 
 ROOT = Path(__file__).parents[2]
 
-# What a block may import only where an extra is installed.
+# Modules that a block may import only where an extra is installed.
 EXTRAS = {name: name for name in ("brian2", "dask", "jax", "nir")} | {
     "distributed": "dask", "mlxtend": "digits", "pywt": "examples", "PIL": "examples", "skimage": "examples",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the texts of the gallery say of its pictures, as checks of what a script has computed.
+"""Claims of the gallery about its pictures, as checks of what a script has computed.
 
 Each function has the name of a script and takes its variables as they are at its end.
 """

@@ -1,4 +1,4 @@
-"""What examples compute, beside formulas of their own."""
+"""Numbers that examples compute, beside formulas of their own."""
 
 import sys
 

@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 class Report(str):
-    """What a program printed, and where it wrote."""
+    """Text that a program printed, and the folder it wrote to."""
 
     folder: Path
 
@@ -132,7 +132,7 @@ def learned_photographs(of):
     spikes = numbers["curves"]["two-phase network"]
     assert spikes["consistency"][1] > 0.9
     assert 0.9 < spikes["median_norm"][2] < 1.1
-    # What is reported is what the checkpoint has.
+    # Reported numbers are those in the checkpoint.
     data = learn.task("photographs", n_signals=1500)
     learner = TwoPhaseLearner.load(of.folder / "photographs_0_consistent.npz")
     score = mean_objective(learner.dictionary, data.held_out, penalty=data.penalty)

@@ -57,7 +57,7 @@ def delay_of(imperfections, source, target, time_step):
 
 
 class ClockedRun(NamedTuple):
-    """What happened, and the state at the end; steps count from 1, charges from the start."""
+    """Events, and the state at the end; steps count from 1, charges from the start."""
 
     steps: np.ndarray
     neurons: np.ndarray

@@ -8,7 +8,7 @@ from snn.hardware.core import Action, Core
 class SimulatedCore:
     """A core, command by command.
 
-    Of each RUN it keeps the updates of neurons, (neuron, message, potential, current, flags), the spikes, and
+    Each RUN keeps the updates of neurons, (neuron, message, potential, current, flags), the spikes, and
     how many cycles it took.
     `stall`, of a random generator, is the probability that a spike has to wait for a cycle.
     """

@@ -27,7 +27,7 @@ QUOTIENTS = ["truncate", "floor", "nearest"]
 
 
 class DigitalRun(NamedTuple):
-    """What happened, and the state at the end; a message is (step, neuron, number), steps count from 1."""
+    """Events, and the state at the end; a message is (step, neuron, number), steps count from 1."""
 
     messages: list
     potential: list

@@ -51,7 +51,7 @@ LEAST_POWER, MOST_POWER = -14, 14
 
 
 class Verdict(NamedTuple):
-    """What is wrong with a run, "" if nothing, and what was seen on the way."""
+    """The first error of a run, "" if there is none, and figures met on the way."""
 
     fault: str
     errors: np.ndarray
@@ -334,7 +334,7 @@ def judge(run, weights, *, state=None, soma_bias=None) -> Verdict:
     Parameters
     ----------
     run : SimulationResult
-        What is judged.
+        The run to judge.
     weights : ndarray, shape (n_neurons, n_neurons)
         weights[source, target].  What the network says of itself is not asked.
     state : NetworkState, optional

@@ -102,7 +102,7 @@ class Case:
     """The arguments of a problem, and the arrays that they mean."""
 
     kind: tuple[str, str, str, str]
-    """Of the dictionary, the signals, the weights and the penalty."""
+    """Units of the dictionary, the signals, the weights and the penalty."""
     dictionary: Any
     signals: Any
     penalty: Any
@@ -116,7 +116,7 @@ class Case:
     l1: np.ndarray
     l2: np.ndarray
     weights: np.ndarray
-    """Of features, shape (n_signals, n_features)."""
+    """Mask of features, shape (n_signals, n_features)."""
     seed: int
 
     @property

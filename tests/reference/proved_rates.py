@@ -1,4 +1,4 @@
-"""What docs/theory.md, section 4.5, proves of spike rates and of stages: the bounds, with their constants.
+"""Bounds on spike rates and stages that docs/theory.md, section 4.5, proves, with their constants.
 
 A distance between two codes is that of their reconstructions, ``||(a - b) D||``, throughout.  Codes are in
 the units of the problem, rates in spikes a time constant.  A LASSO is the CLASSO of ``[D, -D]`` here, so a
@@ -18,7 +18,7 @@ from snn import simulate
 from solvers import LassoProblem, lasso_network
 
 HIGHEST_RATE = 0.25
-"""Of a neuron, by choice.  The root bound needs 1/2 at most, and the others 1/4 as they are written."""
+"""The choice for a neuron.  The root bound needs 1/2 at most, and the others 1/4 as they are written."""
 
 
 def distance(problem: LassoProblem, first: np.ndarray, second: np.ndarray) -> float:
@@ -44,7 +44,7 @@ class PlainRates:
     """Bounds on the code of spikes counted since rest, for one signal."""
 
     atoms: np.ndarray
-    """Of each neuron."""
+    """The atom of each neuron."""
     rates: np.ndarray
     """x, those of the optimum."""
     slack: np.ndarray
@@ -184,11 +184,11 @@ class FixedStages:
 
 
 class Stage(NamedTuple):
-    """What is known at the end of a stage."""
+    """Figures at the end of a stage."""
 
     code: np.ndarray
     bound: float
-    """What the distance of the code from the optimum cannot exceed."""
+    """Bound on the distance of the code from the optimum."""
     n_spikes: int
 
 

@@ -61,7 +61,7 @@ class ExactProblem:
         return self.objective(code) - (multiple * along - multiple**2 * squared / 2 - conjugates)
 
     def _reach(self, pulls):
-        """How far each correlation can pull its code from zero."""
+        """Distance by which each correlation can pull its code from zero."""
         return [x if one_sided else abs(x) for x, one_sided in zip(pulls, self.positive, strict=True)]
 
     @classmethod

@@ -32,7 +32,7 @@ def learn_with_spams(
 ):
     """As `learn_with_scikit_learn`; each mark is a run of its own, rounded up to whole batches if it can be.
 
-    What SPAMS has learned by a mark does not depend on what follows, except that an atom which no sample
+    Atoms that SPAMS has learned by a mark do not depend on what follows, except that an atom which no sample
     uses is replaced by any of the samples.  Batches may reach over the end of an epoch.
     """
     signals = np.asarray(signals, dtype=np.float64)

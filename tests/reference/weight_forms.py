@@ -48,7 +48,7 @@ def dense_weights(network):
 
 
 class WeightForm(NamedTuple):
-    """How to store a dense matrix, and which matrices fit."""
+    """A way to store a dense matrix, and the matrices that fit."""
 
     store: Callable[[np.ndarray], Any]
     nearest: Callable[[np.ndarray], np.ndarray] = np.copy

@@ -27,7 +27,7 @@ MODULES = (
     "dictlearn.pictures",
     "dictlearn.rules",
 )
-"""What documentation tells users to import from."""
+"""Modules that documentation tells users to import from."""
 OURS = ("snn", "solvers", "dictlearn")
 ROUTING = re.compile(r"set_\w+_request")
 """Methods that scikit-learn makes, in some of its versions."""

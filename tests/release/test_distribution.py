@@ -1,4 +1,4 @@
-"""What is packaged: by hand-made archives, and by those that are built here."""
+"""Contents of packages: by hand-made archives, and by those that are built here."""
 
 import importlib.util
 import tarfile

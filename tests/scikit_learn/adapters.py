@@ -20,7 +20,7 @@ LASSO = ("lasso_lars", "lasso_cd")
 
 
 class NotOffered(Exception):
-    """What was asked for has no counterpart here."""
+    """The option has no counterpart here."""
 
 
 def _require_lasso(algorithm: str) -> None:

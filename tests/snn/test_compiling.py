@@ -82,7 +82,7 @@ def test_a_change_of_one_file_renews_the_kernels_of_another(kernels):
     require_total(6.0, n_loaded=0)
     (kernels / "inner_of_test.py").write_text(INNER.format(factor="10.0"))
     require_total(30.0, n_loaded=0)
-    # What is out of date is gone, also when the kernel has moved within its file.
+    # Outdated code is gone, also when the kernel has moved within its file.
     (kernels / "outer_of_test.py").write_text("\n\n" + OUTER)
     require_total(30.0, n_loaded=0)
     assert len(files_of_total(kernels)) == 1

@@ -75,7 +75,7 @@ def test_first_crossing_over_a_wide_grid(seed):
             slope = float(bias + current * mpmath.exp(-exact))
             # A time can be no better than its own last bits, which the slope turns into potential.
             assert abs(residual) <= 4 * rounding + 4 * EPS * found * abs(slope), (gap, bias, current)
-            # What a potential's rounding error does to the time; near a tangency, a square root.
+            # Effect of a potential's rounding error on the time; near a tangency, a square root.
             error = abs(float(found - exact))
             assert error <= 4 * EPS * found + 8 * rounding / slope, (gap, bias, current)
     assert n_crossings > 400

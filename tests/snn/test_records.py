@@ -1,4 +1,4 @@
-"""What is read from a record: potentials and currents, why a spike was fired, rates; each by its formula."""
+"""Figures read from a record: potentials and currents, why a spike was fired, rates; each by its formula."""
 
 from dataclasses import replace
 
@@ -183,7 +183,7 @@ def test_records_of_a_clock_have_its_states(clock, stimulus):
 
 
 def test_energy_is_counts_times_costs():
-    """Of the golden network until t = 4, on a clock of 1/4: 16 synaptic operations and 48 updates."""
+    """Counts of the golden network until t = 4, on a clock of 1/4: 16 synaptic operations and 48 updates."""
     counts = simulate(golden_network(), 4.0).operations
     assert energy_estimate(counts.on_clock(0.25)) == pytest.approx(16 * 23.6 + 48 * 81.0)
     clocked = simulate(golden_network(), 4.0, Clock(0.25)).operations

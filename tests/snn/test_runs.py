@@ -1,4 +1,4 @@
-"""What every kind of run does: copies, pauses, records, limits, new starts, and the balance of charge."""
+"""Common to all kinds of runs: copies, pauses, records, limits, new starts, and the balance of charge."""
 
 import tempfile
 from concurrent.futures import ThreadPoolExecutor

@@ -142,7 +142,7 @@ def test_a_simulator_that_is_changed_is_two_runs(form, data):
 
 
 def test_what_is_assigned_to_a_simulator_is_copied():
-    """What the caller writes into an array later is not checked, and must not act."""
+    """Later writes into an array are not checked, and must not act."""
     network = SpikingNetwork([[0.0, -0.5], [-0.25, 0.0]], [1.0, 0.7])
     drive, weights = np.array([1.0, 0.7]), np.array([[0.0, -0.5], [-0.25, 0.0]])
     simulator = Simulator(network)

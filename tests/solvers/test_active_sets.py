@@ -225,7 +225,7 @@ def test_duplicated_kernels(positive, difference):
     problem = LassoProblem(dictionary, single.signals, single.l1_weights[0], positive=positive)
     result = from_spikes(problem, tol=1e-6)
     assert result.converged
-    # Of differences whose squares are rounding beside one, a gap of their own size is left.
+    # Differences whose squares are rounding beside one leave a gap of their own size.
     if difference == 0.0 or difference**2 >= 1e-12:
         require_exact(problem, result)
     if difference == 0.0:
@@ -283,7 +283,7 @@ def test_a_search_that_does_not_end_is_reported(monkeypatch):
 
 @pytest.mark.parametrize("seed", [7, 8, 13])
 def test_a_support_that_empties_ends_the_search(seed):
-    """What rounding leaves of the correlations of a signal without any is as large as its penalty."""
+    """Rounding errors of correlations that should be zero are as large as the penalty."""
     rng = np.random.default_rng(seed)
     dictionary = ConvolutionalDictionary(rng.standard_normal((1, 1, 3)), (1, 4), 1)
     atoms = dictionary.toarray()

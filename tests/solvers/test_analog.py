@@ -54,7 +54,7 @@ def test_energy_falls_by_the_squared_speed_of_the_active_neurons(problem, two_si
 
 
 def test_the_energy_never_rises_and_rest_is_the_optimum(problem, two_sided):
-    """Of scikit-learn; the KKT conditions follow.  The energy never rises on the way."""
+    """The optimum of scikit-learn; the KKT conditions follow.  The energy never rises on the way."""
     dictionary, signal = problem
     result = flow_of(dictionary, signal, two_sided, times=np.linspace(0.0, 500.0, 10_001))
     energies = energy(dictionary, signal, result.activities)

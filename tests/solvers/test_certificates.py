@@ -188,7 +188,7 @@ def exact_distance(problem, codes):
     twice=st.booleans(),
 )
 def test_optima_with_tiny_penalties_are_certified_and_others_truly(figures, seed, positive, size, own, twice):
-    """Of atoms beside an intercept, all once or twice: least squares has no dual point along the residual."""
+    """Atoms beside an intercept, all once or twice: least squares has no dual point along the residual."""
     rng = np.random.default_rng(seed)
     dictionary = rng.random((8, 20)) * 10.0 ** rng.uniform(-3, 3, (8, 1))
     signals = rng.random((1, 8)) @ dictionary / 1e2 + 0.3 * rng.standard_normal((1, 20))

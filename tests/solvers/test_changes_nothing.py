@@ -1,4 +1,4 @@
-"""What changes no code: company, order, units, forms of the arguments, starts, workers and preparation."""
+"""Codes do not change with company, order, units, forms of arguments, starts, workers and preparation."""
 
 import copy
 import pickle

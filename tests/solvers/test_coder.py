@@ -101,7 +101,7 @@ def test_the_estimator_is_the_function(name, alpha, positive, tol, missing, kind
     if missing is not None and (float(missing) == 1e300 or (dtype.kind == "i" and missing % 1.0 != 0.0)):
         mask = None  # no single number and no integer, respectively
     elif missing is not None:
-        # Of the kind of the signals: 0.1 in double precision is not 0.1 in single precision.
+        # The kind of the signals: 0.1 in double precision is not 0.1 in single precision.
         X = np.where(mask, X, np.asarray(missing, dtype=dtype))
     known = X if mask is None else np.where(mask, X, 0)
     problem = LassoProblem(DICTIONARY, known.astype(float), alpha, mask=mask, positive=positive)
@@ -216,7 +216,7 @@ def test_the_score_is_the_energy_that_codes_of_other_features_predict(noisy, hol
     assert coder.score(X) == held_out_score(problem)
     assert held_out_score(problem.with_penalty(100.0)) == pytest.approx(0.0, abs=1e-12)
     assert held_out_score(LassoProblem(np.ones((2, 1)), np.ones((3, 1)), 0.1)) == 0.0
-    # How codes are found is of no consequence.
+    # The way to the codes is of no consequence.
     for parameters in ({"tol": 0.1}, {"method": "spiking_rate"}, {"method": Rates()}):
         assert clone(coder).set_params(**parameters).score(X) == coder.score(X)
 

@@ -21,7 +21,7 @@ from tests.tiers import examples
 
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
 GRADIENTS = ("signals", "dictionary", "l1", "l2", "feature_weights")
-# Of the eighth order: h f' = sum over k of c_k (f(k h) - f(-k h)).
+# Differences of the eighth order: h f' = sum over k of c_k (f(k h) - f(-k h)).
 STENCIL = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
 
 
@@ -87,7 +87,7 @@ def test_gradients_are_the_formula_on_the_support(drawn):
         q = np.linalg.solve(gram, upstream[k, support])
         residual = drawn.values[k] - code @ atoms
         expected["signals"][k] = weights * (q @ atoms)
-        # Of a product with a residual, which may be all rounding.
+        # Scale of a product with a residual, which may be all rounding.
         size = (np.abs(q @ atoms) * np.abs(drawn.values[k])).max()
         rounding["feature_weights"] = max(rounding["feature_weights"], 1e-13 * size)
         expected["feature_weights"][k] = (q @ atoms) * residual

@@ -19,7 +19,7 @@ REPAIRED = {
     "potential_noise": 0.05,
     "lost_spikes": 0.1,
 }
-"""What leaves at least a part in a thousand of the objective in one window of 500 time constants."""
+"""Each leaves at least a part in a thousand of the objective in one window of 500 time constants."""
 WORSE = 1e-3
 WIDE = DigitalFormat(weights=FixedPoint(bits=12), bias=FixedPoint(bits=16), decay_bits=14)
 

@@ -1,4 +1,4 @@
-"""What only internals show: multiply-adds of kernels, by hand and by loops of the textbook, and rounds."""
+"""Figures of internals: multiply-adds of kernels, by hand and by loops of the textbook, and rounds."""
 
 import warnings
 from functools import partialmethod

@@ -1,4 +1,4 @@
-"""What every method of `METHODS` says, takes and refuses, and what it costs to add one."""
+"""Descriptions, problems and refusals of every method of `METHODS`, and a method that is added."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -157,7 +157,7 @@ def test_a_new_solver_and_a_new_read_out_are_everywhere(monkeypatch):
         assert record["n_converged"] == 2
     followed = path(problem, [2.0, 1.0], method="proximal", tol=1e-6)
     np.testing.assert_allclose(followed.objective[-1], best.objective, rtol=1e-6)
-    # What is new is refused, and named by those that refuse, as any other.
+    # A new problem is refused, and named by those that refuse, as any other.
     with pytest.raises(ValueError, match=r"start .*late_rates.*'proximal'"):
         solve(problem, METHODS["late_rates"], start=best)
     masked = LassoProblem(problem.dictionary, problem.signals, 1.0, mask=np.eye(2, problem.n_features) == 0)

@@ -1,4 +1,4 @@
-"""What docs/theory.md, section 4.5, proves of rates and of stages: no run breaks a bound, and runs could.
+"""The bounds on rates and stages of docs/theory.md, section 4.5: no run breaks a bound, and runs could.
 
 Allowed for rounding: what the certificate of the optimum leaves open, and 1e-9 of a bound.
 """

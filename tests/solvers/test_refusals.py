@@ -1,4 +1,4 @@
-"""What is refused: the type of the error, and the argument that it names."""
+"""Refusals: the type of the error, and the argument that it names."""
 
 from functools import partial
 
@@ -295,7 +295,7 @@ WRONG_GRAMS = {
 
 @pytest.mark.parametrize("wrong", WRONG_GRAMS.values(), ids=WRONG_GRAMS)
 def test_a_wrong_gram_matrix_of_a_large_dictionary_is_refused(wrong):
-    """Of more than 511 atoms, not every row is read."""
+    """With more than 511 atoms, not every row is read."""
     atoms = np.random.default_rng(0).standard_normal((1100, 20))
     signals = np.ones((1, 20))
     assert LassoProblem(atoms, signals, 0.1, gram=atoms @ atoms.T).has_gram

@@ -1,4 +1,4 @@
-"""What active sets are made of: factors, parts of Gram matrices, sweeps over grids, windows, working sets."""
+"""Parts of active sets: factors, parts of Gram matrices, sweeps over grids, windows, working sets."""
 
 import numpy as np
 import pytest

@@ -170,7 +170,7 @@ def test_a_mixture_of_the_frames_before_takes_no_spikes(positive, shares, l2):
     signs = np.sign(last[0].codes)
     mixed = signs**2 * sum(share * result.codes for share, result in zip(shares, last, strict=False))
     assert ((np.sign(mixed) == signs) | (signs == 0.0)).all()
-    # What the optimum leaves of a frame depends on signs alone, or on curvatures times the code.
+    # The residual of the optimum depends on signs alone, or on curvatures times the code.
     left = frames[-1] - last[0].codes @ dictionary
     for k, change in enumerate(l2 * (mixed - last[0].codes)):
         support = np.flatnonzero(signs[k])

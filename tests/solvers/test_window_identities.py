@@ -1,4 +1,4 @@
-"""What docs/theory.md says of the smooth window, on recorded spikes."""
+"""Identities of the smooth window in docs/theory.md, on recorded spikes."""
 
 import numpy as np
 from numpy.polynomial import Polynomial

@@ -120,7 +120,7 @@ def in_a_thread(function):
 
 @pytest.mark.parametrize("counts_by_thread", [True, False])
 def test_a_thread_limits_blas_though_another_has_limited_it_before(counts_by_thread, monkeypatch):
-    """Of MKL the number of threads is that of the thread that asks."""
+    """MKL tells each thread its own number of threads."""
     numbers = threading.local() if counts_by_thread else SimpleNamespace()
     library = blas.Library(
         "a library",

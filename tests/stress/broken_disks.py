@@ -69,7 +69,7 @@ def simulated(one):
     simulate(network, 1.0, state=one, max_spikes=1000)
 
 
-# How to make one, all numbers of it, and how to go on with it.
+# To make one, to read all its numbers, and to go on with it.
 KINDS = {
     "network state": (state_of, vars, simulated),
     "digital state": (digital_of, vars, vars),

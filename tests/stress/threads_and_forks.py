@@ -8,7 +8,7 @@ asked again; and a child that is forked while other threads solve has to solve, 
 
 import os
 
-# Of BLAS as many threads as a machine may have, whatever it has: no bit may depend on them.
+# BLAS gets as many threads as a machine may have, whatever it has: no bit may depend on them.
 os.environ["OPENBLAS_NUM_THREADS"] = "4"
 
 import argparse

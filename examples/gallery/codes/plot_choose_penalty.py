@@ -27,7 +27,7 @@ search = GridSearchCV(coder, {"alpha": alphas}, cv=2).fit(noisy)
 chosen = search.best_params_["alpha"]
 
 # %%
-# What the search could not know: how well these codes give the digits without noise.
+# The search could not know how well these codes give the digits without noise.
 
 missed = []
 for alpha in alphas:

@@ -1,6 +1,6 @@
 """
-What does an answer cost in operations?
-=======================================
+Operations that an answer costs
+===============================
 
 Seconds say how fast a program is, operations how much an algorithm does on whatever
 machine.  A synaptic operation is one addition: a spike that reaches one neuron.  FISTA
@@ -54,5 +54,5 @@ plt.show()
 # FISTA, and additions instead of multiply-adds.  Reading a code out of the spikes, and
 # knowing how good it is, costs about half as much again, or more, in a processor beside
 # the chip.  The active-set method, which is optimal at any accuracy, takes the fewest
-# from a gap of 2 % on.  What is counted, and an estimate of energies:
-# :doc:`/operations`.
+# from a gap of 2 % on.  The quantities that are counted, and an
+# estimate of energies: :doc:`/operations`.

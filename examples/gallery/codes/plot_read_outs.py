@@ -1,6 +1,6 @@
 """
-How many spikes does a digit of accuracy cost?
-==============================================
+Spikes that a digit of accuracy costs
+=====================================
 
 The same network can be read out in several ways.  Each code comes with a duality gap, a
 bound on how far it is from the optimum, so accuracy can be compared fairly.  Here 20
@@ -48,4 +48,4 @@ plt.show()
 # the time.  A smooth window, in which early and late spikes count less, is quicker.
 # *Refined*, which is the default of :func:`solvers.solve_spiking`, the network runs
 # again on what its first code leaves of the signal, with spikes that are worth less:
-# then each further digit costs about the same.  How this works: :doc:`/theory`.
+# then each further digit costs about the same.  The derivation: :doc:`/theory`.

@@ -2,7 +2,7 @@
 A sensor drives a network
 =========================
 
-What reaches a network may change while it runs.  Here a sensor sends an event whenever
+The input of a network may change while it runs.  Here a sensor sends an event whenever
 its brightness has changed by a tenth, and each event changes the drive of a neuron for
 good.  A second source sends spikes that inhibit it for a moment.  Both act at their
 exact times.

@@ -16,7 +16,7 @@ LEARNING = HERE / "dictionary_learning"
 
 
 class Stub:
-    """What benchopt's base classes do with parameters: each is an attribute."""
+    """Parameters of benchopt's base classes: each is an attribute."""
 
     parameters = {}  # noqa: RUF012 - as benchopt has it
 

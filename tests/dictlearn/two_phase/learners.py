@@ -1,4 +1,4 @@
-"""What the tests of the two-phase network run: atoms, signals, and networks and settings of every kind."""
+"""Cases for tests of the two-phase network: atoms, signals, and networks and settings of every kind."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dictlearn import LearningSettings, PaperSteps, TwoPhaseNetwork, UsageSteps, random_dictionary
 from snn import NetworkState, SpikingNetwork, simulate
 
-# What may be negative: nothing, as in the paper; atoms; atoms and codes; codes; signals alone.
+# Quantities that may be negative: none, as in the paper; atoms; atoms and codes; codes; signals alone.
 SIGNS = {
     "positive": {},
     "signed atoms": {"positive_atoms": False},
@@ -88,7 +88,7 @@ def assert_same(first, second):
 
 
 def observed_by_hand(network, signal, penalty, *, kappa, duration, initial_potential=0.0, weights=None, mask=None, probe=None):  # fmt: skip
-    """What neurons observe of both phases, from the times of single spikes and equations 8; a dict for each.
+    """Observations of both phases, from the times of single spikes and equations 8; a dict for each.
 
     `probe` is an atom and what drives it alone.
     """

@@ -25,7 +25,7 @@ ROUNDING = {"rtol": 1e-8, "atol": 1e-9}
 
 
 class ByHand:
-    """What a learner is to become, batch by batch, from what it was before each."""
+    """The learner that is to result, batch by batch, from the one before each."""
 
     def __init__(self, learner):
         self.learner, self.average, self.mean_cost, self.sums, self.rows = learner, None, 0.0, np.zeros(6), []
@@ -47,7 +47,7 @@ class ByHand:
         known = np.ones(signals.shape) if mask is None else mask.astype(float)
         signals = learner.scale * np.where(known, signals, 0.0)
 
-        # What neurons observe, of signals and of probes.
+        # Observations of neurons, for signals and for probes.
         run = {"kappa": kappa, "duration": settings.duration, "initial_potential": settings.initial_potential}
         clock = {name: getattr(settings, name) for name in ("time_step", "integration")}
         if settings.inputs == "graded" and settings.positive_atoms and clock["time_step"]:
@@ -156,7 +156,7 @@ class ByHand:
         else:
             self.average = None
 
-        # What is counted.
+        # Counts.
         n_samples, n_fired = n_before + n_signals, learner.n_fired.copy()
         last_fired, last_compared = learner.last_fired.copy(), learner.last_compared.copy()
         n_fired += second["coding_rate"][:n_signals].astype(bool).sum(axis=0)

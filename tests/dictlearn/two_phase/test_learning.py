@@ -238,7 +238,7 @@ def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
     np.testing.assert_allclose(left.dictionary[8:], start[8:], atol=1e-12)
     assert replaced.dead_atoms.size == 0  # they have their time again
     assert replaced.n_replaced == 2
-    # Of a thousand samples, or ten for each atom if that is more.
+    # A thousand samples, or ten for each atom if that is more.
     many = TwoPhaseLearner(network_of({}, 120, 4), USAGE, scale=1.0)
     many.last_fired[:3] = [-1200, -1199, -1201]
     assert many.dead_atoms.tolist() == [0, 2]

@@ -1,4 +1,4 @@
-"""What settings become, and what is refused: the type of the error and the name of the argument."""
+"""Settings as read, and refusals: the type of the error and the name of the argument."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -148,7 +148,7 @@ def test_numbers_at_the_edge_are_allowed():
     assert run(initial_potential=0.0, reweighting=[0.0, 1.0])[0].duration == 1.0
     bound = TwoPhaseNetwork(F, B, np.array([[0.05, 1.0], [1.0, 0.05]]))
     assert new_learner(GOOD, penalty=0.1, start=bound).n_atoms == 2
-    # Of the smallest threshold, 0.05: 7 * 2^-7 reaches it, and 6 * 2^-7 does not.
+    # The smallest threshold is 0.05: 7 * 2^-7 reaches it, and 6 * 2^-7 does not.
     assert (
         settings(weight_format=FixedPoint(bits=3, sign="non-negative", exponent=-7)).weight_format.bits == 3
     )

@@ -72,7 +72,7 @@ def test_every_bit_of_every_step_is_the_emulators(seed):
         narrow = now.saturations.copy()
         is_narrow, narrow[:, 2] = now.saturations[:, 2], is_narrow
         flags = narrow @ (1 << np.arange(4))
-        # What a step adds to potentials is what the step before left.
+        # A step adds to potentials what the step before left.
         columns = np.arange(n), now.messages, now.membrane_potential, current, flags
         np.testing.assert_array_equal(seen[step], np.column_stack(columns))
         current = now.synaptic_current

@@ -1,6 +1,6 @@
 """sparsespike in benchopt's benchmark of the LASSO: a file for the folder `solvers` of benchmark_lasso.
 
-How to run it: docs/performance.md, section 8.
+To run it: docs/performance.md, section 8.
 """
 
 import warnings
