@@ -11,7 +11,7 @@ UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 ROWS = {
     "spikes alone, `solve_spiking`": "spikes alone",
     "active set, `solve_active_set`": "active set",
-    "FISTA, its step given": "FISTA, lean",
+    "FISTA with a given step": "FISTA, lean",
     "scikit-learn": "scikit-learn coordinate descent",
 }
 
@@ -90,7 +90,7 @@ BRIAN2 = [float(n) for n in re.findall(r"\*\*(\d+) times as long\*\*", text_of("
     [
         ("README.md", r"SPAMS, and takes ([\d.]+) to ([\d.]+) times as long", RATIOS[:: len(RATIOS) - 1]),
         ("README.md", r"Brian2 \(C\+\+\) takes (\d+) times as long", BRIAN2),
-        ("README.md", r"alike: (\d+) for 64 x 256 random atoms, ([\d,]+) for .*? up to ([\d,]+) for",
+        ("README.md", r"alike: (\d+) for 64 x 256 random atoms, ([\d,]+) if .*? up to ([\d,]+) for",
          [TO_1E6[0], TO_1E6[4], HARDEST]),
         ("docs/limits.md", r"some (\d+) spikes to 1e-6 for random atoms to ([\d,]+)", [TO_1E6[0], HARDEST]),
         ("docs/choosing.md", r"([\d.]+) to ([\d.]+) times as fast as spikes alone",

@@ -97,7 +97,7 @@ def try_wheel(wheel, python, folder):
     printed, first = _timed(inside, program, elsewhere)
     _, second = _timed(inside, program, elsewhere)
     return (
-        f"Python {version}: the README's code printed {' '.join(printed.split()[-3:])}; first run, with "
+        f"Python {version}: the README's code printed {' '.join(printed.split()[:3])}; first run, with "
         f"compiling, {first}; second run {second}"
     )
 
