@@ -25,7 +25,7 @@ from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
 from dictlearn.two_phase.settings import LearningSettings
 from snn.base import checks
 from solvers import METHODS, LassoProblem, SpikingCodingResult, solve
-from solvers.estimator.input import (
+from solvers.estimator import (
     checked_codes,
     checked_input,
     input_restored,

@@ -90,7 +90,7 @@ def mean_objective(
     dictionary = checks.real_array(
         "dictionary", dictionary, shape=(None, signals.shape[1]), meaning="(n_atoms, n_features)"
     )
-    penalty = checks.positive_array("penalty", penalty, len(dictionary), meaning="one for each atom")
+    penalty = checks.positive_array("penalty", penalty, len(dictionary))
     positive_code = checks.flag("positive_code", positive_code)
     checks.flag("progress", progress)
     used = dictionary.any(axis=1)

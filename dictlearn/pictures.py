@@ -222,7 +222,7 @@ def cosines(match: AtomMatch, *, ax: Axes | None = None) -> Axes:
 @plot.register
 def coding_rates(phase: Phase, *, signal: int = 0, ax: Axes | None = None) -> Axes:
     """Draw the rates of the coding neurons in one phase, for one signal."""
-    signal = checks.index("signal", signal, len(phase.coding_rate))
+    signal = checks.integer("signal", signal, 0, len(phase.coding_rate) - 1)
     ax = axes_of(ax)
     rates = phase.coding_rate[signal]
     fired = np.flatnonzero(rates)

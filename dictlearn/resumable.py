@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn.base import checks
-from snn.base.archive import Entry, Saved, conforming, json_object, reading
+from snn.base.archive import Entry, Saved, conforming, reading
 from snn.base.describe import Drawn
 from snn.base.value import Value, checked
 
@@ -139,7 +139,7 @@ def _resumed(
 ) -> tuple[Any, dict[str, Any]]:
     """Return the saved learner and what it was made with; ValueError if that is not what it is to be."""
     with reading(path, f"checkpoint of a {type(learner).__name__}") as arrays:
-        before = json_object("identity", conforming(arrays, {"identity": Entry("U", ())})["identity"])
+        before = json.loads(str(conforming(arrays, {"identity": Entry("U", ())})["identity"]))
         before["seed"] = int(before["seed"])
         saved = learner._of_entries(arrays)
     for name, value in made_with.items():

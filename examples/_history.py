@@ -13,8 +13,7 @@ from snn.run.run import Spikes
 from solvers import LassoProblem, duality_gap, solve_active_set
 from solvers._kernels.refinement import OFFSET
 from solvers.results.codes import BestCodes
-from solvers.spiking.network import LassoNetwork
-from solvers.spiking.stages import RefinedCodes
+from solvers.spiking import LassoNetwork, RefinedCodes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -151,7 +150,7 @@ def _refined_run(
     problem: LassoProblem, tol: float
 ) -> tuple[tuple[Stage, ...], list[tuple[float, np.ndarray]]]:
     """Return the stages of `solve_spiking`, and the time of each of its looks with its best code then."""
-    network = LassoNetwork.of(problem, on_demand=True)
+    network = LassoNetwork(problem, on_demand=True)
     recorded = _RecordedCodes(problem, network, tol=tol, max_duration=10_000.0, refine=True)
     best = BestCodes(problem, tol)
     best.keep(recorded.search(best))

@@ -67,9 +67,7 @@ class SpikingNetwork(Value, Described):
     def _check(self) -> None:
         weights = as_weights(self.weights)
         n_neurons = weights.shape[0]
-        threshold = checks.positive_array(
-            "firing_threshold", self.firing_threshold, n_neurons, meaning="one threshold a neuron"
-        )
+        threshold = checks.positive_array("firing_threshold", self.firing_threshold, n_neurons)
         require_moderate_weights(weights, threshold)
         soma_bias = _soma_bias(self.soma_bias, threshold)
         vars(self).update(weights=weights, soma_bias=soma_bias, firing_threshold=threshold)
@@ -190,9 +188,7 @@ def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> 
 
     If weights are computed on demand, the ones known so far are checked.
     """
-    checks.require_ratio(
-        "weights", weights._largest_magnitudes(), firing_threshold, whose="of the neuron they reach"
-    )
+    checks.require_ratio("weights", weights._largest_magnitudes(), firing_threshold)
 
 
 def starting_state(

@@ -27,14 +27,14 @@ from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
 from solvers.problem.messages import IllPosedWarning
 from solvers.problem.penalty import ElasticNet
 from solvers.results.result import OperationLedger, SparseCodingResult, certify
-from solvers.spiking.network import SpikingCodingResult, lasso_network
+from solvers.spiking import SpikingCodingResult, lasso_network
 from solvers.studies.compare import Comparison, compare
 from solvers.studies.held_out import held_out_score
 from solvers.studies.path import PathResult, path
 from solvers.studies.stream import SparseCodingStream
 
 if TYPE_CHECKING:
-    from solvers.estimator.coder import SpikingSparseCoder
+    from solvers.estimator import SpikingSparseCoder
 
 __distribution__ = "sparsespike"
 __version__ = snn.__version__
@@ -80,7 +80,7 @@ def __getattr__(name: str) -> object:
     # An estimator needs scikit-learn, which takes longer to import than all else together.
     if name != "SpikingSparseCoder":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from solvers.estimator.coder import SpikingSparseCoder
+    from solvers.estimator import SpikingSparseCoder
 
     globals()[name] = SpikingSparseCoder
     return SpikingSparseCoder

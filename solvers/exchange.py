@@ -12,7 +12,7 @@ from snn.exchange import to_nir
 from snn.exchange.nir_graphs import InputConvolution
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
-from solvers.spiking.network import LassoNetwork
+from solvers.spiking import LassoNetwork
 
 if TYPE_CHECKING:
     import nir
@@ -56,7 +56,7 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
     if problem.penalty.has_mixed_signs:
         raise ValueError("problem must have one bool for all atoms as positive; got an array of both")
     signs = (1.0,) if problem.penalty.is_positive else (1.0, -1.0)
-    layer = LassoNetwork.of(problem)
+    layer = LassoNetwork(problem)
     bias = np.concatenate([-problem.l1_weights for _ in signs]) / scale
     network = SpikingNetwork(layer.weights, layer.in_network_order(bias), layer.firing_threshold)
     dictionary = problem.dictionary

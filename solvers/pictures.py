@@ -24,7 +24,7 @@ LEAST_GAP = 1e-16
 def code(result: SparseCodingResult, *, signal: int = 0, ax: Axes | None = None) -> Axes:
     """Draw the code of one signal, a line for each entry, with its certified gap in the title."""
     n_signals, n_atoms = result.sparse_codes.shape
-    signal = checks.index("signal", signal, n_signals)
+    signal = checks.integer("signal", signal, 0, n_signals - 1)
     ax = axes_of(ax)
     first, last = result.sparse_codes.indptr[signal : signal + 2]
     atoms, entries = result.sparse_codes.indices[first:last], result.sparse_codes.data[first:last]
@@ -62,7 +62,7 @@ def code_path(
     **line_kwargs
         Options of `Axes.plot`.
     """
-    signal = checks.index("signal", signal, result.codes.shape[1])
+    signal = checks.integer("signal", signal, 0, result.codes.shape[1] - 1)
     if penalty is not None:
         penalty = checks.positive_number("penalty", penalty)
     ax = axes_of(ax)

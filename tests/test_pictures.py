@@ -16,12 +16,12 @@ import pytest
 from matplotlib.figure import Figure
 from sklearn.base import BaseEstimator
 
-import dictlearn
+import dictlearn.pictures
 import snn
 import snn.digital
 import snn.exchange
-import solvers
-from snn.base.describe import Described, Drawn, drawing_of
+import solvers.pictures
+from snn.base.describe import Described, Drawn, plot
 from solvers.studies.compare import COLUMNS
 from tests.reference.networks import golden_network
 
@@ -151,8 +151,8 @@ def test_every_public_class_is_settings_or_says_what_it_is(kind, things):
     assert kind in things, f"{kind.__name__} needs an object in `make_things`"
     assert not kind.__name__.endswith("Result") or issubclass(kind, Drawn), "docs/pictures.md"
     if issubclass(kind, Drawn):
-        drawing = drawing_of(kind)
-        assert drawing is not drawing_of(object), f"{kind.__name__} needs a drawing: see docs/pictures.md"
+        drawing = plot.dispatch(kind)
+        assert drawing is not plot.dispatch(object), f"{kind.__name__} needs a drawing: see docs/pictures.md"
         _, *options = inspect.signature(drawing).parameters.values()
         assert all(option.kind in (option.KEYWORD_ONLY, option.VAR_KEYWORD) for option in options)
         assert {option.name: option.default for option in options}["ax"] is None

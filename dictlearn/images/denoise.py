@@ -128,7 +128,7 @@ def denoise(
             )
         threshold = math.sqrt(2.0 * math.log(max(n_atoms, 2)))
         penalty = noise_level * threshold * np.linalg.norm(dictionary, axis=1)
-    penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="one penalty an atom")
+    penalty = checks.positive_array("penalty", penalty, n_atoms)
 
     total = np.zeros(image.shape)
     noisy, windows = windows_of(image, size, stride), windows_of(total, size, stride)

@@ -14,7 +14,7 @@ from dictlearn.atoms import require_positive_norms, scaled_by_power_of_two, unit
 from dictlearn.images.statistics import KernelStatistics, improve_kernels
 from dictlearn.resumable import Course, History, Resumable, digest, learn_batches
 from snn.base import checks
-from snn.base.archive import Entry, conforming, json_object
+from snn.base.archive import Entry, conforming
 from snn.base.value import Value, checked
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.convolution import ConvolutionalAtoms, valid_shape
@@ -173,7 +173,7 @@ class KernelLearner(Resumable):
     def _of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
         entries = conforming(entries, cls._schema)
         kernels, history = entries["kernels"], entries["history"]
-        learner = cls(kernels, KernelSettings(**json_object("settings", entries["settings"])))
+        learner = cls(kernels, KernelSettings(**json.loads(str(entries["settings"]))))
         statistics = learner._statistics
         for name, target in (("lags", statistics.lags), ("correlations", statistics.correlations)):
             if entries[name].shape != target.shape:

@@ -395,7 +395,8 @@ class TwoPhaseLearner(Resumable):
     @classmethod
     def _of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
         with checks.without_warnings():  # the user was warned when the settings were made
-            settings = LearningSettings.from_text(str(entries["settings"]))
+            text = conforming(entries, {"settings": cls._schema["settings"]})["settings"]
+            settings = LearningSettings.from_text(str(text))
         remembered = {REMEMBERED + name: entry for name, entry in settings.rule.remembers.items()}
         entries = conforming(entries, {**cls._schema, **remembered})
         counters = dict(zip(COUNTERS, entries["counters"].tolist(), strict=True))

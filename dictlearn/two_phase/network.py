@@ -331,11 +331,9 @@ class TwoPhaseNetwork(Value, Described):
         if known is not None:
             signals = np.where(known, signals, 0.0)
         n_atoms = self.n_atoms
-        penalty = checks.positive_array("penalty", penalty, n_atoms, meaning="a number for each atom")
+        penalty = checks.positive_array("penalty", penalty, n_atoms)
         if reweighting is not None:
-            penalty = penalty * checks.positive_array(
-                "reweighting", reweighting, n_atoms, meaning="one weight for each atom", zero=True
-            )
+            penalty = penalty * checks.positive_array("reweighting", reweighting, n_atoms, zero=True)
         return signals, np.broadcast_to(penalty, (len(signals), n_atoms)), known
 
     def _run(

@@ -13,7 +13,6 @@ from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.rules import KINDS, PaperSteps, Rule, UsageSteps
 from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
-from snn.base.archive import json_object
 from snn.base.value import Value, checked
 from snn.digital import FixedPoint
 from snn.run.time import Clock, Exact, RealNeuron, Time, end_of
@@ -26,7 +25,7 @@ AUTO: Any = "auto"
 def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
     if np.ndim(penalty) == 0:
         return checks.positive_number(name, penalty)
-    return tuple(checks.positive_array(name, penalty, len(penalty), meaning="one for each atom").tolist())
+    return tuple(checks.positive_array(name, penalty, len(penalty)).tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +99,7 @@ class LearningSettings(Value):
     positive_atoms: bool = True
     positive_code: bool = True
     positive_signals: bool = True
-    rule: Rule = checked(checks.instance_of, Rule, default_factory=UsageSteps)
+    rule: Rule = checked(checks.instance_of, Rule, default=UsageSteps())
     batch_size: int = AUTO
     replacement: bool = checked(checks.flag, default=True)
     weight_format: FixedPoint | None = None
@@ -187,7 +186,7 @@ class LearningSettings(Value):
     @classmethod
     def from_text(cls, text: str) -> LearningSettings:
         """Return the settings that `as_text` wrote."""
-        values = json_object("settings", text)
+        values = json.loads(text)
         rule = dict(values.pop("rule"))
         kind = rule.pop("kind")
         if kind not in KINDS:

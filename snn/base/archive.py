@@ -1,18 +1,17 @@
 """Objects in files: named arrays, written whole or not at all, and read as a schema says."""
 
-import hashlib
 import io
-import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-DIGEST_SIZE = 16
+DIGEST_SIZE = 32
 
 
 class Entry(NamedTuple):
@@ -21,9 +20,9 @@ class Entry(NamedTuple):
     Parameters
     ----------
     kinds : str
-        Kinds of numbers, as of `numpy.dtype.kind`.
+        As of `numpy.dtype.kind`.
     shape : tuple or None
-        Lengths, or names of lengths, such as "atoms" and "inputs"; None for any shape.
+        Lengths, or names of them, such as "atoms"; None for any shape.
     least : float, optional
         The smallest number.
     optional : bool, default False
@@ -37,37 +36,21 @@ class Entry(NamedTuple):
 
 
 class Saved:
-    """An object that can be written to a file, and read again.
+    """An object that can be written to a file, and read again."""
 
-    A class that inherits it has the entries of its file in `_schema`.  Unless they are its attributes and the
-    arguments of its constructor, it defines `_entries` and `_of_entries` as well.
-    """
-
+    # Unless entries are attributes and arguments of the constructor, `_entries` and `_of_entries` say more.
     _schema: ClassVar[Mapping[str, Entry]]
 
     def save(self, path: str | os.PathLike[str], **extra: Any) -> None:
-        """Write everything to `path` (npz), whole or not at all.
+        """Write everything to `path` (npz), whole or not at all; `load` ignores `extra` entries.
 
         If the process is killed or the disk is full, the file that was at `path` before remains.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write.
-        **extra : array_like
-            Further entries, which `load` ignores.
         """
         save_archive(path, {**self._entries(), **extra})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote, to the bit; a learner or a network continues as if it had never stopped.
-
-        Parameters
-        ----------
-        path : path-like
-            The file; a damaged one, and one of something else, is a ValueError.
-        """
+        """Read what `save` wrote, to the bit; ValueError if a file is damaged, or one of something else."""
         with reading(path, cls.__name__) as entries:
             return cls._of_entries(entries)
 
@@ -83,12 +66,9 @@ class Saved:
 
 
 def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> None:
-    """Write named arrays to `path` (npz), whole or not at all, also where several processes write at once.
-
-    A killed process leaves its part beside `path`, with the suffix ".part"; it can be deleted.
-    """
+    """Write named arrays to `path` (npz), whole or not at all, also where several processes write at once."""
     path = Path(path)
-    # At most 255 bytes, and not a temporary file of the library's: those are readable by their owner alone.
+    # Not a temporary file, which its owner alone can read.  Its name has at most 255 bytes.
     name = os.fsdecode(os.fsencode(path.name)[:200])
     part = path.with_name(f"{name}.{uuid.uuid4().hex[:16]}.part")
     for entry, value in entries.items():
@@ -102,7 +82,7 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
     try:
         with open(part, "wb") as file:
             file.write(content)
-            file.write(DIGEST_SIZE.to_bytes(2, "little") + _digest(content))
+            file.write(DIGEST_SIZE.to_bytes(2, "little") + sha256(content).digest())
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -115,7 +95,7 @@ def reading(path: str | os.PathLike[str], kind: str) -> Iterator[dict[str, np.nd
     """Give the arrays of a file; whatever is wrong with its content is one sentence that names the file."""
     try:
         whole = Path(path).read_bytes()
-        if _digest(memoryview(whole)[: -2 - DIGEST_SIZE]) != whole[-DIGEST_SIZE:]:
+        if sha256(memoryview(whole)[: -2 - DIGEST_SIZE]).digest() != whole[-DIGEST_SIZE:]:
             raise ValueError("its bytes are not those that were written")
         with np.load(io.BytesIO(whole), allow_pickle=False) as arrays:
             entries = dict(arrays)
@@ -135,27 +115,16 @@ def conforming(entries: Mapping[str, np.ndarray], schema: Mapping[str, Entry]) -
             continue
         found[name] = array = entries[name]
         shape = array.shape if entry.shape is None else entry.shape
-        if array.dtype.kind not in entry.kinds:
-            raise ValueError(f"{name} has the wrong kind of entries, {array.dtype}")
-        if len(shape) != array.ndim or any(
-            seen != (length if isinstance(length, int) else lengths.setdefault(length, seen))
-            for length, seen in zip(shape, array.shape, strict=True)
+        if (
+            array.dtype.kind not in entry.kinds
+            or len(shape) != array.ndim
+            or any(
+                seen != (length if isinstance(length, int) else lengths.setdefault(length, seen))
+                for length, seen in zip(shape, array.shape, strict=True)
+            )
         ):
-            raise ValueError(f"{name} has the wrong shape, {array.shape}")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"{name} is not finite")
-        if entry.least is not None and array.size and array.min() < entry.least:
-            raise ValueError(f"{name} is too small, {array.min()}")
+            raise ValueError(f"{name} is of the wrong kind, {array.dtype} of shape {array.shape}")
+        is_finite = array.dtype.kind != "f" or np.isfinite(array).all()
+        if not is_finite or (entry.least is not None and (array < entry.least).any()):
+            raise ValueError(f"{name} has numbers that are not finite, or too small")
     return found
-
-
-def json_object(name: str, text: str | np.ndarray) -> dict[str, Any]:
-    """Return the object that a text in JSON, of shape (), is."""
-    value = json.loads(str(text))
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} must be an object of JSON; got {type(value).__name__}")
-    return value
-
-
-def _digest(content: memoryview) -> bytes:
-    return hashlib.blake2b(content, digest_size=DIGEST_SIZE).digest()

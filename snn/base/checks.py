@@ -1,7 +1,6 @@
 """Convert arguments to the arrays that kernels need, or say in one sentence what is wrong; warnings.
 
-`TypeError` is for the wrong kind of thing, `ValueError` for a wrong value or shape.  A message names
-the argument, the rule, and what came.  Nothing is repaired silently.
+`TypeError` is for the wrong kind of thing, `ValueError` for a wrong value or shape.
 """
 
 import importlib
@@ -15,47 +14,38 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType, ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-Number = TypeVar("Number", int, float)
-
-# Largest weight, bias or current in units of the firing threshold that it acts on.  Potentials are
-# differences of sums of this size.  In float64 they keep 2^-53 of it: at 2^40, a threshold is known to 1e-4
-# of itself; from 2^53 on, rounding alone makes neurons fire.
+# Largest weight, bias or current in firing thresholds.  Potentials are differences of sums of this size, and
+# keep 2^-53 of it: at 2^40 a threshold is known to 1e-4 of itself; from 2^53 on, rounding makes neurons fire.
 LARGEST_RATIO = 2.0**40
 
-# Packages whose code is not the caller's: estimators are called through wrappers of scikit-learn.
-PASSED_OVER = {"snn", "solvers", "dictlearn", "sklearn", "joblib"}
+PASSED_OVER = {"snn", "solvers", "dictlearn", "sklearn", "joblib"}  # packages that are not the caller's
 
 # Filters of the `warnings` module belong to all threads of the process; these to one.
 _LEFT_OUT: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", default=())
 
 
 def real_array(
-    name: str, value: Any, *, shape: tuple[int | None, ...], meaning: str = "", finite: bool = True
+    name: str, value: Any, *, shape: tuple[int | None, ...] | None, meaning: str = "", finite: bool = True
 ) -> np.ndarray:
-    """Return `value` as a finite float64 array in C order; a copy only where one is needed."""
-    # Without `finite` the caller checks that the numbers are.
-    if sparse.issparse(value):
-        raise TypeError(f"{name} must be a dense array; got a {type(value).__name__}")
+    """Return `value` as a float64 array in C order, by default `finite`; a copy only where one is needed."""
     if np.ma.is_masked(value):
         raise TypeError(f"{name} must not have masked entries")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an array of real numbers; got {type(value).__name__}") from None
+        array = np.empty(0, dtype=object)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be an array of real numbers; got dtype {array.dtype}")
-    if array.ndim != len(shape) or any(
-        n is not None and n != m for n, m in zip(shape, array.shape, strict=True)
+        raise TypeError(f"{name} must be a dense real array; got {type(value).__name__}, {array.dtype}")
+    if shape is not None and (
+        array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True))
     ):
         rule = f"be {len(shape)}-D"
         if any(n is not None for n in shape):
-            sizes = ", ".join("any" if n is None else str(n) for n in shape)
-            rule = f"have shape ({sizes}{',' if len(shape) == 1 else ''})"
+            rule = "have shape " + str(tuple("any" if n is None else n for n in shape)).replace("'", "")
         hint = f", {meaning}" if meaning else ""
         raise ValueError(f"{name} must {rule}{hint}; got shape {array.shape}")
     if array.size == 0:
@@ -68,10 +58,7 @@ def real_array(
 
 
 def require_finite(name: str, array: np.ndarray, *, hint: str = "", first: int = 0) -> None:
-    """Raise ValueError naming the first entry of `array` that is NaN or infinite; `hint` ends the message.
-
-    The array may be rows of a larger one, from row `first` on, of which the message speaks.
-    """
+    """Raise ValueError naming the first entry that is NaN or infinite; rows are counted from `first` on."""
     # The sum is finite unless an entry is not, or it overflows: only then look at each.
     with np.errstate(over="ignore", invalid="ignore"):
         total = array.sum()
@@ -79,9 +66,9 @@ def require_finite(name: str, array: np.ndarray, *, hint: str = "", first: int =
         return
     wrong = np.argwhere(~np.isfinite(array))
     if len(wrong):
-        row, *columns = wrong[0].tolist()
-        where = ", ".join(map(str, [first + row, *columns]))
-        raise ValueError(f"{name} must be finite; got {array[tuple(wrong[0])]} at [{where}]{hint}")
+        row, *others = wrong[0].tolist()
+        place = [first + row, *others]
+        raise ValueError(f"{name} must be finite; got {array[row, *others]} at {place}{hint}")
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -93,110 +80,91 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def require_ratio(
-    name: str, amounts: np.ndarray, firing_threshold: np.ndarray, *, whose: str = "of its neuron"
-) -> None:
+def require_ratio(name: str, amounts: np.ndarray, firing_threshold: np.ndarray) -> None:
     """Raise ValueError if an amount is more than LARGEST_RATIO times the threshold of its neuron."""
     beyond = np.abs(amounts) / LARGEST_RATIO > firing_threshold
     if beyond.any():
         neuron = int(np.argmax(beyond))
         raise ValueError(
-            f"{name} must be at most {LARGEST_RATIO:.2g} times the firing threshold {whose}; got "
-            f"{amounts[neuron]:.3g} for neuron {neuron} with threshold {firing_threshold[neuron]:.3g}: "
-            "beyond that rounding decides which neurons fire"
+            f"{name} must be at most {LARGEST_RATIO:.2g} times the firing threshold, or rounding decides "
+            f"which neurons fire; got {amounts[neuron]:.3g} for neuron {neuron} with threshold "
+            f"{firing_threshold[neuron]:.3g}"
         )
 
 
-def positive_array(name: str, value: Any, length: int, *, meaning: str, zero: bool = False) -> np.ndarray:
-    """Return one number > 0, or >= 0, for each of `length` things; a single number is for all of them."""
-    if is_one_number(value):
-        return np.full(length, (non_negative_number if zero else positive_number)(name, value))
-    array = real_array(name, value, shape=(length,), meaning=meaning)
-    _require_positive(name, float(array.min()), f" at [{array.argmin()}]", zero=zero)
+def positive_array(name: str, value: Any, length: int | None = None, *, zero: bool = False) -> np.ndarray:
+    """Return one number > 0, or >= 0, for each of `length` things; without a length, one number as it is."""
+    if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        number = positive_number(name, value, zero=zero)
+        return number if length is None else np.full(length, number)  # type: ignore[return-value]
+    array = real_array(name, value, shape=None if length is None else (length,), meaning="one number each")
+    positive_number(name, array.min(), zero=zero, where=f" at [{array.argmin()}]")
     return array
-
-
-def is_one_number(value: Any) -> bool:
-    """Return whether `value` is one number, perhaps in an array of no dimension, and not one for each."""
-    return isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
 def real_number(name: str, value: Any) -> float:
     """Return `value` as a finite float."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
-    is_number = type(value) is float or isinstance(value, numbers.Real)
-    if not is_number or isinstance(value, (bool, np.bool_)):
+    if type(value) is not float and (isinstance(value, bool) or not isinstance(value, numbers.Real)):
         raise TypeError(f"{name} must be a real number; got {type(value).__name__}")
     try:
         number = float(value)
-    except OverflowError:
-        raise ValueError(f"{name} must be finite; got an integer too large for a float") from None
+    except OverflowError:  # of an integer
+        number = math.inf
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite; got {number}")
     return number
 
 
-def positive_number(name: str, value: Any) -> float:
-    """Return `value` as a finite float > 0."""
-    return _require_positive(name, real_number(name, value))
+def positive_number(name: str, value: Any, *, zero: bool = False, where: str = "") -> float:
+    """Return `value` as a finite float > 0, or >= 0."""
+    number = real_number(name, value)
+    if number < 0.0 or (number == 0.0 and not zero):
+        raise ValueError(f"{name} must {'not be negative' if zero else 'be positive'}; got {number}{where}")
+    return number
 
 
 def non_negative_number(name: str, value: Any) -> float:
     """Return `value` as a finite float >= 0."""
-    return _require_positive(name, real_number(name, value), zero=True)
+    return positive_number(name, value, zero=True)
 
 
-def integer(name: str, value: Any) -> int:
-    """Return `value` as an int."""
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be an integer; got bool")
+def integer(name: str, value: Any, least: float = -math.inf, most: float = math.inf) -> int:
+    """Return `value` as an int within a range."""
     try:
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer; got {type(value).__name__}") from None
+        number = None
+    if number is None or isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be an integer; got {type(value).__name__}")
+    if not least <= number <= most:
+        rule = f"be at least {least}" if most == math.inf else f"lie in [{least}, {most}]"
+        raise ValueError(f"{name} must {rule}; got {number}")
+    return number
 
 
 def positive_integer(name: str, value: Any) -> int:
     """Return `value` as an int > 0."""
-    return _require_positive(name, integer(name, value))
+    return integer(name, value, 1)
 
 
 def non_negative_integer(name: str, value: Any) -> int:
     """Return `value` as an int >= 0."""
-    return _require_positive(name, integer(name, value), zero=True)
-
-
-def _require_positive(name: str, number: Number, where: str = "", *, zero: bool = False) -> Number:
-    if number < 0 or (number == 0 and not zero):
-        rule = "not be negative" if zero else "be positive"
-        raise ValueError(f"{name} must {rule}; got {number}{where}")
-    return number
+    return integer(name, value, 0)
 
 
 def integer_pair(name: str, value: Any) -> tuple[int, int]:
     """Return `value` as a pair of ints > 0."""
-    if not isinstance(value, (tuple, list)):
-        raise TypeError(f"{name} must be a pair of integers, (rows, columns); got {type(value).__name__}")
-    if len(value) != 2:
-        raise ValueError(f"{name} must be a pair of integers, (rows, columns); got {len(value)} of them")
-    first, second = (positive_integer(name, side) for side in value)
-    return first, second
-
-
-def index(name: str, value: Any, length: int) -> int:
-    """Return `value` as an int in [0, length)."""
-    number = integer(name, value)
-    if not 0 <= number < length:
-        raise ValueError(f"{name} must lie in [0, {length}); got {number}")
-    return number
+    error = ValueError if isinstance(value, (tuple, list)) else TypeError
+    if error is TypeError or len(value) != 2:
+        raise error(f"{name} must be a pair of integers, (rows, columns); got {value!r:.80}")
+    return positive_integer(name, value[0]), positive_integer(name, value[1])
 
 
 def worker_count(name: str, value: Any) -> int | None:
     """Return a number of joblib workers: None, or any integer but 0."""
-    if value is None:
-        return None
-    number = integer(name, value)
+    number = None if value is None else integer(name, value)
     if number == 0:
         raise ValueError(f"{name} must not be 0; -1 is one worker for each processor")
     return number
@@ -211,10 +179,9 @@ def flag(name: str, value: Any) -> bool:
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`."""
-    listed = ", ".join(repr(choice) for choice in choices)
     if not isinstance(value, str) or value not in choices:
         error = ValueError if isinstance(value, str) else TypeError
-        raise error(f"{name} must be one of {listed}; got {value!r:.80}")
+        raise error(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r:.80}")
     return value
 
 
@@ -231,17 +198,14 @@ def installed(module: str, *, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"{module} must be installed for this; got an error where it is imported ({error}): "
-            f"pip install 'sparsespike[{extra}]'"
+            f"{module} must be installed ({error}): pip install 'sparsespike[{extra}]'"
         ) from error
 
 
 @contextmanager
 def called(**names: str) -> Iterator[None]:
-    """Let errors say what the caller calls an argument: within ``called(penalty="alpha")``, "alpha must be ...".
-
-    In a message the name of an argument is the first word, or stands before "is".
-    """  # noqa: E501
+    """Within ``called(penalty="alpha")``, let errors say "alpha must be ..." for "penalty must be ..."."""
+    # In a message the name of an argument is the first word, or stands before "is".
     try:
         yield
     except (TypeError, ValueError) as error:

@@ -14,22 +14,17 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Packages with a module ``pictures``.
-PACKAGES = {"snn", "solvers", "dictlearn"}
-# Length of a fact; the rest is cut off.
-MOST_CHARACTERS = 100
-# The range of larger arrays is not computed.
-MOST_NUMBERS = 100_000
+PACKAGES = {"snn", "solvers", "dictlearn"}  # with a module ``pictures``, which imports Matplotlib
+MOST_CHARACTERS = 100  # of a fact; the rest is cut off
+MOST_NUMBERS = 100_000  # of an array; the range of a larger one is not computed
 UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 class Described:
-    """An object that shows the same few facts in a line, by `repr`, and in a table in notebooks.
+    """An object that shows the same few facts in a line, by `repr`, and in a table in notebooks."""
 
-    The facts are the fields of a dataclass, without those of ``field(repr=False)``, or the attributes that
-    `_shown` names.  A dataclass passes ``repr=False``, since its own `__repr__` would come first.
-    """
-
+    # Attributes that are facts; by default the fields of a dataclass, without those of ``field(repr=False)``.
+    # A dataclass passes ``repr=False``, since its own `__repr__` would come first.
     _shown: ClassVar[tuple[str, ...] | None] = None
 
     def _facts(self) -> Mapping[str, str]:
@@ -52,29 +47,16 @@ class Drawn(Described):
     """A result that also draws itself."""
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the result, and return the axes.
-
-        Parameters
-        ----------
-        ax : Axes, optional
-            Where to draw; by default a figure of its own.
-        **options
-            Options of the drawing; docs/pictures.md lists them for each type.
-        """
-        return drawing_of(type(self))(self, ax=ax, **options)
+        """Draw the result into `ax`, or a figure of its own; docs/pictures.md lists the options of a type."""
+        for package in PACKAGES & {base.__module__.partition(".")[0] for base in type(self).__mro__}:
+            import_module(f"{package}.pictures")
+        return plot(self, ax=ax, **options)
 
 
 @singledispatch
 def plot(value: Any, *, ax: Axes | None = None) -> Axes:
     """Draw a value; the modules ``pictures`` register a function for each type that has a picture."""
     raise TypeError(f"value must be of a type that has a picture; got {type(value).__name__}")
-
-
-def drawing_of(kind: type) -> Any:
-    """Return the function that draws values of a type; Matplotlib is imported here."""
-    for package in PACKAGES & {base.__module__.partition(".")[0] for base in kind.__mro__}:
-        import_module(f"{package}.pictures")
-    return plot.dispatch(kind)
 
 
 def fact_of(value: Any) -> str:
@@ -84,7 +66,7 @@ def fact_of(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     if isinstance(value, (int, float, np.number)):
-        return number(value if isinstance(value, (int, float)) else value.item())
+        return number(value)
     if isinstance(value, np.ndarray):
         if value.dtype == np.bool_:
             return f"{np.count_nonzero(value):,} of {value.size:,}"
@@ -121,7 +103,7 @@ def value_range(values: np.ndarray) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def number(value: float) -> str:
+def number(value: Any) -> str:
     """Return a number as text: integers with all their digits, floats with three."""
     return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{value:.3g}"
 

@@ -189,14 +189,6 @@ def checked_step(time_step: float, *, warn: bool = True) -> float:
     return time_step
 
 
-def _checked_width(name: str, value: int, least: int, most: int) -> int:
-    """Return a whole number within a range."""
-    number = checks.integer(name, value)
-    if not least <= number <= most:
-        raise ValueError(f"{name} must lie in [{least}, {most}]; got {number}")
-    return number
-
-
 @dataclass(frozen=True, kw_only=True)
 class DigitalFormat(Value):
     """The integers of a digital neuron, and how they are rounded.
@@ -264,19 +256,19 @@ class DigitalFormat(Value):
     Davies et al. (2018), Loihi: a neuromorphic manycore processor with on-chip learning, IEEE Micro 38.
     """
 
-    weights: FixedPoint = checked(checks.instance_of, FixedPoint, default_factory=lambda: FixedPoint(bits=8))
-    bias: FixedPoint = checked(checks.instance_of, FixedPoint, default_factory=lambda: FixedPoint(bits=13))
-    potential_bits: int = checked(_checked_width, 2, MOST_REGISTER_BITS, default=24)
-    current_bits: int = checked(_checked_width, 2, MOST_REGISTER_BITS, default=24)
+    weights: FixedPoint = checked(checks.instance_of, FixedPoint, default=FixedPoint(bits=8))
+    bias: FixedPoint = checked(checks.instance_of, FixedPoint, default=FixedPoint(bits=13))
+    potential_bits: int = checked(checks.integer, 2, MOST_REGISTER_BITS, default=24)
+    current_bits: int = checked(checks.integer, 2, MOST_REGISTER_BITS, default=24)
     potential_overflow: str = checked(checks.one_of, OVERFLOWS, default="saturate")
     current_overflow: str = checked(checks.one_of, OVERFLOWS, default="saturate")
-    decay_bits: int = checked(_checked_width, 1, MOST_CURRENT_AND_DECAY_BITS - 2, default=12)
+    decay_bits: int = checked(checks.integer, 1, MOST_CURRENT_AND_DECAY_BITS - 2, default=12)
     decay_rounding: str = checked(checks.one_of, QUOTIENT_ROUNDINGS, default="truncate")
     input_rounding: str = checked(checks.one_of, QUOTIENT_ROUNDINGS, default="floor")
-    message_bits: int = checked(_checked_width, 1, MOST_MESSAGE_BITS, default=1)
+    message_bits: int = checked(checks.integer, 1, MOST_MESSAGE_BITS, default=1)
     graded: bool = checked(checks.flag, default=False)
     reset: str = checked(checks.one_of, ("subtract", "zero"), default="subtract")
-    delay: int = checked(_checked_width, 0, MOST_DELAY, default=0)
+    delay: int = checked(checks.integer, 0, MOST_DELAY, default=0)
     threshold: int | None = checked(checks.positive_integer, default=None)
     lowest_drive: float | None = checked(checks.positive_number, default=None)
     seed: int = checked(checks.non_negative_integer, default=0)

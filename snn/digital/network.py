@@ -148,7 +148,8 @@ class DigitalNetwork(Value, Described):
         mantissas, exponent, n_weights = mantissas_of(format.weights, real, rng=format.seed)
         starts, targets = rows.indptr.astype(np.int64), rows.indices.astype(np.int64)
         _require_sums_in_range(format, targets, mantissas, exponent)
-        made = cls(
+        _warn_of_saturation(n_weights, "weights")
+        return cls(
             network=network,
             format=format,
             time_step=time_step,
@@ -159,14 +160,6 @@ class DigitalNetwork(Value, Described):
             synapses=DelayedRows(*map(checks.read_only, (starts, targets, mantissas, delays))),
             rules=_rules(format, steps_of_decay - decay, exponent, shift),
         )
-        n_drives = integer_drive(made, network.soma_bias).n_saturated
-        if n_weights or n_drives:
-            checks.warn_caller(
-                f"{n_weights} weights and {n_drives} drives are beyond the range of their mantissas, and "
-                "became its nearest end: give the format more bits, a larger exponent or none, or a sign",
-                UserWarning,
-            )
-        return made
 
     @property
     def n_neurons(self) -> int:
@@ -189,15 +182,21 @@ class DigitalNetwork(Value, Described):
 
 
 def integer_drive(network: DigitalNetwork, soma_bias: np.ndarray) -> Mantissas:
-    """Return the integers of a drive of the real network, what it adds to each potential in a step."""
-    amounts, format = soma_bias * (network.time_step / network.unit), network.format.bias
+    """Return the integers of a drive of the real network, or of several in rows: the charge of a step."""
+    format, lowest = network.format.bias, network.format.lowest_drive
+    if lowest is not None:
+        largest = np.maximum(soma_bias.max(axis=-1, keepdims=True), 0.0)
+        soma_bias = np.maximum(soma_bias, -lowest * largest)
+    amounts = soma_bias * (network.time_step / network.unit)
     exponent = max(0, exponent_for(format, amounts))
     if format.bits + exponent > MOST_REGISTER_BITS:
         raise ValueError(
             f"soma_bias must be at most 2^{MOST_REGISTER_BITS} units of the potential in a step; got "
             f"{np.abs(amounts).max():.3g}"
         )
-    return mantissas_of(replace(format, exponent=exponent), amounts)
+    integers = mantissas_of(replace(format, exponent=exponent), amounts)
+    _warn_of_saturation(integers.n_saturated, "drives")
+    return integers
 
 
 def integer_inputs(
@@ -220,6 +219,15 @@ def integer_inputs(
     if (spike_counts @ abs(rows)).max() * 2.0 ** max(exponent, 0) > LARGEST_INPUT:
         raise ValueError("weights of stimulus times its spikes must sum to at most 2^53 units of a current")
     return rows
+
+
+def _warn_of_saturation(n_saturated: int, noun: str) -> None:
+    if n_saturated:
+        checks.warn_caller(
+            f"{n_saturated} {noun} are beyond the range of their mantissas, and became its nearest end: give "
+            "the format more bits, a larger exponent or none, or a sign",
+            UserWarning,
+        )
 
 
 def _require_sums_in_range(

@@ -88,7 +88,7 @@ class SpikeTrain(Value, Drawn):
 
     def of(self, neuron: int) -> np.ndarray:
         """Return the spike times of one neuron."""
-        return self.times[self.neurons == checks.index("neuron", neuron, self.n_neurons)]
+        return self.times[self.neurons == checks.integer("neuron", neuron, 0, self.n_neurons - 1)]
 
     def counts(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
         """Return how often each neuron fired in (start, stop], shape (n_neurons,)."""

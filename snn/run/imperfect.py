@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,20 +21,6 @@ MOST_STEPS = 2**40
 ROUNDING = 1e-9
 # Quantities with mismatch; each has random numbers of its own.
 THRESHOLDS, WEIGHTS = 0, 1
-
-
-def _checked_delays(name: str, delays: Any) -> np.ndarray:
-    """Return one delay, or one for each neuron or synapse, as an array."""
-    if checks.is_one_number(delays):
-        return np.array(checks.non_negative_number(name, delays))
-    array = checks.real_array(name, delays, shape=(None,) * np.ndim(delays))
-    if array.ndim > 2:
-        raise ValueError(
-            f"{name} must have at most two dimensions, [source, target]; got shape {array.shape}"
-        )
-    if array.min() < 0.0:
-        raise ValueError(f"{name} must not be negative; got {array.min()}")
-    return array
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -85,7 +71,7 @@ class Imperfections(Value):
 
     leak: float = checked(checks.non_negative_number, default=0.0)
     refractory_time: float = checked(checks.non_negative_number, default=0.0)
-    delays: np.ndarray = checked(_checked_delays, default=0.0)
+    delays: np.ndarray = checked(checks.positive_array, zero=True, default=0.0)
     threshold_mismatch: float = checked(checks.non_negative_number, default=0.0)
     weight_mismatch: float = checked(checks.non_negative_number, default=0.0)
     potential_noise: float = checked(checks.non_negative_number, default=0.0)
@@ -108,6 +94,7 @@ class Imperfections(Value):
         ) -> None: ...
 
     def _check(self) -> None:
+        vars(self)["delays"] = np.asarray(self.delays)
         if self.lost_spikes >= 1.0:
             raise ValueError(f"lost_spikes must be a probability below 1; got {self.lost_spikes}")
         if self.seed > LARGEST_SEED:

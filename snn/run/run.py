@@ -16,7 +16,7 @@ from snn._kernels.neuron import SLACK
 from snn._kernels.neurons import MOST_AT_ONCE
 from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, SET_DRIVE, STOP, Stops
 from snn.base import checks
-from snn.digital.network import DigitalNetwork, Registers, integer_inputs
+from snn.digital.network import DigitalNetwork, Registers, integer_drive, integer_inputs
 from snn.network import NetworkState, RunnableNetwork, state_of
 from snn.record.stimulus import CURRENT, Stimulus
 
@@ -172,6 +172,8 @@ class Run(ABC):
         times: Any = stimulus.drive_times
         targets = np.tile(np.arange(n_neurons), n_drives)
         starts, rows, amounts = n_neurons * np.arange(n_drives + 1), np.arange(n_drives), drives
+        if self.integers is not None and stimulus.drive is not None:
+            integer_drive(self.integers, stimulus.drive)  # warns, or refuses
         if stimulus.spikes is not None:
             weights = stimulus.weights
             if stimulus.onto == CURRENT:

@@ -12,7 +12,7 @@ from snn._kernels import run_state, stepped
 from snn._kernels.forms import targets_per_source
 from snn._kernels.stepped import THRESHOLD
 from snn.base import checks
-from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers
+from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers, integer_drive
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.run.imperfect import ROUNDING, Imperfections, whole_steps
 from snn.run.run import Run, Spikes
@@ -76,6 +76,7 @@ class SteppedRun(Run):
         self._arrival = self.time_step if self._is_euler else 1.0 - math.exp(-self.time_step)
         self.neurons: Any
         if self.integers is not None:
+            integer_drive(self.integers, self.soma_bias)  # warns, or refuses
             self.neurons = self._integer_neurons(self.integers)
             self.current_per_rate = self.time_step * self.integers.current_unit / self.integers.unit
             self._restart(np.arange(n_copies))

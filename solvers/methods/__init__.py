@@ -5,6 +5,7 @@ from collections.abc import Callable
 from inspect import cleandoc
 from typing import Any, TypeVar
 
+from snn.run.simulate import EXACT
 from snn.run.time import Time, is_digital
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.analog import Analog
@@ -22,7 +23,7 @@ from solvers.methods.spiking import (
 )
 from solvers.problem.lasso import LassoProblem
 from solvers.results.result import SparseCodingResult, Start
-from solvers.spiking.network import EXACT_TIME, SpikingCodingResult
+from solvers.spiking import SpikingCodingResult
 
 __all__ = [
     "ActiveSet",
@@ -79,7 +80,7 @@ def solve_spiking(
     n_jobs: int | None = None,
     progress: bool = False,
     max_duration: float = 10_000.0,
-    how: Time = EXACT_TIME,
+    how: Time = EXACT,
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of spiking neurons, one (positive) or two for each atom."""
     return solve(problem, Stages(max_duration, how), start=start, tol=tol, n_jobs=n_jobs, progress=progress)

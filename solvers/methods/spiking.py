@@ -12,7 +12,8 @@ from scipy import sparse
 from snn.base import checks
 from snn.digital import DigitalFormat
 from snn.record.spikes import smooth_rate_of_moments
-from snn.run.time import Clock, Exact, Time, is_digital, require_time
+from snn.run.simulate import EXACT
+from snn.run.time import Clock, Exact, Time, is_digital, require_time, start_run
 from solvers._kernels.certificate import read_and_certify
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.methods.method import ONLY, Method
@@ -30,8 +31,14 @@ from solvers.results.codes import (
     one_row,
     rows_of,
 )
-from solvers.spiking.network import EXACT_TIME, LassoNetwork, SpikingCodingResult, figures_of, finish
-from solvers.spiking.stages import IdleCodes, RefinedCodes
+from solvers.spiking import (
+    IdleCodes,
+    LassoNetwork,
+    RefinedCodes,
+    SpikingCodingResult,
+    figures_of,
+    finish,
+)
 from solvers.workers.blas import one_blas_thread
 
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
@@ -68,7 +75,7 @@ class SpikingMethod(Method):
     """
 
     max_duration: float = 10_000.0
-    how: Time = EXACT_TIME
+    how: Time = EXACT
 
     takes: ClassVar[tuple[str, ...]] = ("convolution", "mixed_signs", "zero_penalties", "own_weights")
     steps = "spikes"
@@ -108,7 +115,7 @@ class SpikingMethod(Method):
         if isinstance(how, Clock) and isinstance(how.neuron, DigitalFormat):
             lowest = how.neuron.lowest_drive or LOWEST_DRIVE
             how = replace(how, neuron=replace(how.neuron, lowest_drive=lowest))
-        return LassoNetwork.of(problem, on_demand=not is_digital(self.how), how=how)
+        return LassoNetwork(problem, on_demand=not is_digital(self.how), how=how)
 
 
 @dataclass(frozen=True)
@@ -192,7 +199,7 @@ class Stages(SpikingMethod):
         try:
             refined = idle.pop()
         except IndexError:
-            refined = RefinedCodes(problem, LassoNetwork.of(problem), **options)
+            refined = RefinedCodes(problem, LassoNetwork(problem), **options)
         else:
             refined.renew(problem, **options)
         refined.advance()
@@ -248,7 +255,7 @@ class BatchRun:
         largest = (drives / network.firing_threshold).max(axis=1)
         self.scale = np.where(largest > 0.0, largest, 1.0) / rate
         drives /= self.scale[:, np.newaxis]
-        self.run = network.start(drives, window_moments=window_moments)
+        self.run = start_run(network.how, network, drives, window_moments=window_moments, gives_up=True)
         if head_start > 0.0:
             self.run.membrane_potential[:] = head_start * network.firing_threshold
             self.run.restart(np.arange(problem.n_signals))

@@ -24,14 +24,6 @@ from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 LEAST_CURVATURE = 1e-15
 
 
-def _one_or_each(name: str, value: Any) -> float | np.ndarray:
-    if checks.is_one_number(value):
-        return checks.non_negative_number(name, value)
-    meaning = "one number an atom, or a single number"
-    array = checks.real_array(name, value, shape=(None,), meaning=meaning)
-    return checks.positive_array(name, array, len(array), meaning=meaning, zero=True)
-
-
 @dataclass(frozen=True, eq=False)
 class ElasticNet(Value):
     """The penalty of the elastic net, ``sum_i l1_i |a_i| + l2_i / 2 a_i^2``.
@@ -56,8 +48,8 @@ class ElasticNet(Value):
     Zou and Hastie (2005), Journal of the Royal Statistical Society B 67, section 2 and Lemma 1.
     """
 
-    l1: Any = checked(_one_or_each)
-    l2: Any = checked(_one_or_each, default=0.0)
+    l1: Any = checked(checks.positive_array, zero=True)
+    l2: Any = checked(checks.positive_array, zero=True, default=0.0)
 
     if TYPE_CHECKING:  # numbers and read-only arrays are kept
 
@@ -245,15 +237,12 @@ def penalty_of(
     """Return the penalty of a problem with atoms of these squared norms."""
     is_net, n_atoms = isinstance(value, ElasticNet), len(squared_norms)
     name, l1, l2 = ("l1", value.l1, value.l2) if is_net else (name, value, 0.0)
-    if (
-        not is_net and isinstance(l1, np.ndarray) and l1.shape == (1,)
-    ):  # as `penalty_max` has it of one signal
+    # As `penalty_max` has it of one signal.
+    if not is_net and isinstance(l1, np.ndarray) and l1.shape == (1,):
         l1 = l1[0]
     # Read-only as all that kernels only read: they are compiled once.
     l1, l2 = (
-        checks.read_only(
-            checks.positive_array(its_name, numbers, n_atoms, meaning="one number an atom", zero=True)
-        )
+        checks.read_only(checks.positive_array(its_name, numbers, n_atoms, zero=True))
         for its_name, numbers in ((name, l1), ("l2", l2))
     )
     with np.errstate(over="ignore"):

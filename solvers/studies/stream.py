@@ -15,8 +15,7 @@ from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.penalty import ElasticNet
 from solvers.problem.signals import checked_weights
 from solvers.results.codes import START, BestCodes, compressed_rows
-from solvers.spiking.network import LassoNetwork, SpikingCodingResult
-from solvers.spiking.stages import RefinedCodes
+from solvers.spiking import LassoNetwork, RefinedCodes, SpikingCodingResult
 
 # Codes of so many frames before are mixed: measured by `python -m tests.benchmarks stream`.
 MEMORY = 3
@@ -86,7 +85,7 @@ class SparseCodingStream(Described):
         self._n_features = self._prepared.atoms.shape[1]
         silent = self._prepared.with_signals(np.zeros((1, self._n_features)))
         # The network, and that of the last frame with a mask of its own.
-        self._network = LassoNetwork.of(silent)
+        self._network = LassoNetwork(silent)
         self._masked: tuple[np.ndarray, LassoNetwork] | None = None
         self.reset()
         # Kernels are compiled or loaded here, so that the first frame is not late.
@@ -172,7 +171,7 @@ class SparseCodingStream(Described):
         if mask is None or mask is self._prepared.feature_weights:
             return self._network
         if self._masked is None or not np.array_equal(self._masked[0], mask):
-            self._masked = mask, LassoNetwork.of(problem)
+            self._masked = mask, LassoNetwork(problem)
         return self._masked[1]
 
     def _checked_frame(self, frame: ArrayLike, mask: np.ndarray | None) -> np.ndarray:

@@ -139,6 +139,7 @@ def random_format(rng):
         graded=graded,
         reset=reset,
         delay=int(rng.integers(0, 4)),
+        lowest_drive=rng.choice([None, 0.5, 2.0]),
         seed=int(rng.integers(2**40)),
     )
 
@@ -153,6 +154,8 @@ def random_digital(rng, n_neurons=None):
         delays = rng.integers(0, 5, n) if rng.integers(2) else None
         step = float(rng.choice([0.1, 0.25, 0.5, 1.0, 3.0]))
         try:
-            return DigitalNetwork.of(network, random_format(rng), time_step=step, delays=delays)
+            made = DigitalNetwork.of(network, random_format(rng), time_step=step, delays=delays)
+            integer_drive(made, bias)
+            return made
         except ValueError:  # a few are refused, in one sentence
             continue

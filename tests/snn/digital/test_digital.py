@@ -1,6 +1,7 @@
 """Digital neurons: bit for bit Python's integers, in the limit the clock in floats, and by hand."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -152,6 +153,8 @@ def test_integers_stand_for_the_numbers_nearest_to_them(seed):
     np.testing.assert_array_equal(again.synapses.delays, delays)
     drive = integer_drive(network, real.soma_bias)
     amounts = real.soma_bias * step / network.unit
+    if form.lowest_drive is not None:
+        amounts = np.maximum(amounts, -form.lowest_drive * max(amounts.max(), 0.0))
     assert (abs(drive.values * 2.0**drive.exponent - amounts) <= 0.5001 * 2.0**drive.exponent).all()
 
 
@@ -291,5 +294,11 @@ def test_numbers_far_beyond_the_range_saturate(rounding):
 def test_numbers_that_saturate_are_said():
     real = SpikingNetwork([[0.0, -0.5], [2.0, 0.0]], [1.0, 0.7])
     form = DigitalFormat(bias=FixedPoint(bits=4, exponent=0), weights=FixedPoint(bits=3, exponent=0))
-    with pytest.warns(UserWarning, match="2 weights and 2 drives are beyond"):
-        DigitalNetwork.of(real, form, time_step=0.25)
+    with pytest.warns(UserWarning, match="2 weights are beyond"):
+        digital = DigitalNetwork.of(real, form, time_step=0.25)
+    with pytest.warns(UserWarning, match="2 drives are beyond"):
+        simulate(real, 1.0, Clock(0.25, digital))
+    # The negative one is raised before it is rounded.
+    raised = Clock(0.25, replace(form, lowest_drive=1e-6))
+    with pytest.warns(UserWarning, match="1 drives are beyond"):
+        simulate(real.with_soma_bias([1.0, -1.0]), 1.0, raised)

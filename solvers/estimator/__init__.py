@@ -1,1 +1,0 @@
-"""The estimator of scikit-learn's kind."""

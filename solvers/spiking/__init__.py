@@ -1,1 +1,0 @@
-"""The LASSO's spiking network, its stages and read-outs."""
