@@ -30,8 +30,7 @@ __all__ = [
     "PaperSteps",
     "Rule",
     "UsageSteps",
-    "change_by_source",
-    "change_by_target",
+    "change_weights",
     "observed_penalty",
     "project_lateral",
 ]
@@ -239,13 +238,13 @@ class UsageSteps(Value, Rule):
             initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
             step = self.gain / (initial + memory["usage"] + self.caution * together) / energy
         keep, weighted = np.clip(1.0 - step * (codes * rho).sum(axis=0), 0.0, 1.0), codes * step
-        change_by_target(synapses.feedforward_rows, weighted / kappa, g_d, keep=keep, least=least)
-        change_by_source(synapses.feedback_rows, weighted / kappa, g_d, keep=keep, least=least)
+        change_weights(synapses.feedforward, weighted / kappa, g_d, keep=keep, least=least)
+        change_weights(synapses.feedback_rows, weighted / kappa, g_d, keep=keep, least=least)
         if follows:
             # F B changes by both; the second time rho is that of the changed F.
-            change_by_source(synapses.lateral_rows, weighted, -rho, keep=keep)
+            change_weights(synapses.lateral_rows, weighted, -rho, keep=keep)
             rho = observed_penalty(synapses, g_d, kappa=kappa)
-            change_by_target(synapses.lateral_rows, weighted, -rho, keep=keep)
+            change_weights(synapses.lateral, weighted, -rho, keep=keep)
             predicted = _passed_on(observed.codes, synapses.feedback_rows)
             received = _passed_on(observed.codes, synapses.lateral_rows)
             g_h = kappa * (received - predicted @ synapses.feedforward_rows)
@@ -333,65 +332,45 @@ class PaperSteps(Value, Rule):
         else:
             decay = self.decay * energy
         keep = max(1.0 - step * decay, 0.0) ** n
-        change_by_target(synapses.feedforward_rows, step / kappa * codes, g_d, keep=keep, least=least)
-        change_by_source(synapses.feedback_rows, step / kappa * codes, g_d, keep=keep, least=least)
+        change_weights(synapses.feedforward, step / kappa * codes, g_d, keep=keep, least=least)
+        change_weights(synapses.feedback_rows, step / kappa * codes, g_d, keep=keep, least=least)
         keep = max(1.0 - 2.0 * step * decay, 0.0) ** n
         lateral = self.lateral_ratio * step / kappa * g_h
-        change_by_source(synapses.lateral_rows, observed.codes, lateral, keep=keep, least=least)
+        change_weights(synapses.lateral_rows, observed.codes, lateral, keep=keep, least=least)
 
 
 # -- functions that rules are made of --------------------------------------------------------------
 
 
-def change_by_source(
-    rows: np.ndarray,
+def change_weights(
+    weights: np.ndarray,
     codes: np.ndarray,
     values: np.ndarray,
     *,
     keep: float | np.ndarray = 1.0,
     least: float = -np.inf,
 ) -> None:
-    """Change weights from coding neurons in place: ``rows_j <- max(keep_j rows_j - sum_k codes_kj values_k, least)``.
+    """Change weights in place: ``weights_i <- max(keep_i weights_i - sum_k codes_ki values_k, least)``.
 
     Parameters
     ----------
-    rows : ndarray, shape (n_atoms, n_targets)
-        `Synapses.feedback_rows` or `Synapses.lateral_rows`.
+    weights : ndarray, shape (n_atoms, n_others)
+        A row for each coding neuron: `Synapses.feedforward`, `feedback_rows`, `lateral` (weights to it) or
+        `lateral_rows` (weights from it).
     codes : ndarray, shape (n_signals, n_atoms)
         Nearly all zero, such as the codes times a step.
-    values : ndarray, shape (n_signals, n_targets)
-        Gradients that the targets observe.
+    values : ndarray, shape (n_signals, n_others)
+        Numbers at the other ends of the synapses, such as the gradients that targets observe.
     keep : float or ndarray, shape (n_atoms,), default 1.0
         The share of the weights that decay leaves.
     least : float, default -inf
         The smallest weight, `Signs.least_weight`.
-    """  # noqa: E501
-    updates.change_rows(rows, np.full(codes.shape[1], keep), codes, values, least)
-
-
-def change_by_target(
-    rows: np.ndarray,
-    codes: np.ndarray,
-    values: np.ndarray,
-    *,
-    keep: float | np.ndarray = 1.0,
-    least: float = -np.inf,
-) -> None:
-    """Change weights to coding neurons in place, as `change_by_source` changes those from them.
-
-    Parameters
-    ----------
-    rows : ndarray, shape (n_sources, n_atoms)
-        `Synapses.feedforward_rows` or `Synapses.lateral_rows`.
-    codes, keep, least
-        As for `change_by_source`.
-    values : ndarray, shape (n_signals, n_sources)
-        Numbers that the sources send.
     """
-    rows *= keep
-    rows -= values.T @ codes
-    if least > -np.inf:
-        np.maximum(rows, least, out=rows)
+    keep = np.full(len(weights), keep)
+    changing = np.flatnonzero(codes.any(axis=0) | (keep != 1.0))
+    changes = np.zeros((len(changing), weights.shape[1]))
+    updates.add_combinations(changes, np.ascontiguousarray(codes[:, changing].T), 1.0, values)
+    updates.change_rows(weights, changing, keep, changes, least)
 
 
 def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *, kappa: float) -> np.ndarray:
@@ -458,7 +437,7 @@ def project_lateral(
         return
     if len(codes) <= max(LARGE_BATCH, len(active)):
         solved = inverse * _ridge_solve(directions @ directions.T, targets)
-        change_by_source(rows, codes, solved, least=least)
+        change_weights(rows, codes, solved, least=least)
         return
     # Equal to (A^T L^2 A + epsilon I)^-1 A^T L^2 G: a system of the atoms.
     directions = directions[:, active]

@@ -20,36 +20,52 @@ def add_combinations(total, codes, factor, rows):
 
 @compiled
 def add_products(total, signals, rows):
-    """Add signals @ rows to total, where most of the numbers of the signals are not zero."""
+    """Add signals @ rows to total, where many of the numbers of the signals are not zero."""
     n_sources = rows.shape[0]
     n_fours = n_sources - n_sources % 4
-    for k in range(signals.shape[0]):
-        # Four at a time: total is read and written a fourth as often.
-        for j in range(0, n_fours, 4):
+    # Four sources at a time, whose rows all signals use while they are in the cache.
+    for j in range(0, n_fours, 4):
+        for k in range(signals.shape[0]):
             x = signals[k, j], signals[k, j + 1], signals[k, j + 2], signals[k, j + 3]
-            for i in range(rows.shape[1]):
-                total[k, i] += (x[0] * rows[j, i] + x[1] * rows[j + 1, i]) + (
-                    x[2] * rows[j + 2, i] + x[3] * rows[j + 3, i]
-                )
-        for j in range(n_fours, n_sources):
+            if x != (0.0, 0.0, 0.0, 0.0):
+                for i in range(rows.shape[1]):
+                    total[k, i] += (x[0] * rows[j, i] + x[1] * rows[j + 1, i]) + (
+                        x[2] * rows[j + 2, i] + x[3] * rows[j + 3, i]
+                    )
+    for j in range(n_fours, n_sources):
+        for k in range(signals.shape[0]):
             for i in range(rows.shape[1]):
                 total[k, i] += signals[k, j] * rows[j, i]
 
 
 @compiled
-def change_rows(rows, keep, codes, values, least):
-    """Set rows to max(keep rows - codes^T values, least); keep has one number for each row."""
-    for j in range(rows.shape[0]):
-        changed = keep[j] != 1.0
-        if changed:
-            for i in range(rows.shape[1]):
-                rows[j, i] *= keep[j]
-        for k in range(codes.shape[0]):
-            amount = codes[k, j]
-            if amount != 0.0:
-                changed = True
-                for i in range(rows.shape[1]):
-                    rows[j, i] -= amount * values[k, i]
-        if changed:
-            for i in range(rows.shape[1]):
-                rows[j, i] = max(rows[j, i], least)
+def change_rows(rows, chosen, keep, changes, least):
+    """Set the chosen rows to max(keep rows - changes, least); keep has a number for each row, chosen or not.
+
+    Eight entries of each at a time: rows may be columns in memory.
+    """
+    for first in range(0, rows.shape[1], 8):
+        for k in range(len(chosen)):
+            j = chosen[k]
+            for i in range(first, min(first + 8, rows.shape[1])):
+                rows[j, i] = max(keep[j] * rows[j, i] - changes[k, i], least)
+
+
+@compiled
+def is_transpose(matrix, other):
+    """Return whether a matrix is the transpose of another, eight rows at a time, which are in the cache."""
+    for first in range(0, matrix.shape[0], 8):
+        for i in range(matrix.shape[1]):
+            for j in range(first, min(first + 8, matrix.shape[0])):
+                if matrix[j, i] != other[i, j]:
+                    return False
+    return True
+
+
+@compiled
+def set_columns(matrix, chosen, rows):
+    """Set the chosen columns of a matrix to these rows, eight entries of each at a time."""
+    for first in range(0, matrix.shape[0], 8):
+        for k in range(len(chosen)):
+            for j in range(first, min(first + 8, matrix.shape[0])):
+                matrix[j, chosen[k]] = rows[k, j]
