@@ -8,7 +8,7 @@ weights.  The updates of several signals add up.  Equations 9 to 12 are those of
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -238,13 +238,13 @@ class UsageSteps(Value, Rule):
             initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
             step = self.gain / (initial + memory["usage"] + self.caution * together) / energy
         keep, weighted = np.clip(1.0 - step * (codes * rho).sum(axis=0), 0.0, 1.0), codes * step
-        change_weights(synapses.feedforward, weighted / kappa, g_d, keep=keep, least=least)
-        change_weights(synapses.feedback_rows, weighted / kappa, g_d, keep=keep, least=least)
+        atoms = synapses.feedforward, synapses.feedback_rows
+        change_weights(atoms, weighted / kappa, g_d, keep=keep, least=least)
         if follows:
             # F B changes by both; the second time rho is that of the changed F.
-            change_weights(synapses.lateral_rows, weighted, -rho, keep=keep)
+            change_weights([synapses.lateral_rows], weighted, -rho, keep=keep)
             rho = observed_penalty(synapses, g_d, kappa=kappa)
-            change_weights(synapses.lateral, weighted, -rho, keep=keep)
+            change_weights([synapses.lateral], weighted, -rho, keep=keep)
             predicted = _passed_on(observed.codes, synapses.feedback_rows)
             received = _passed_on(observed.codes, synapses.lateral_rows)
             g_h = kappa * (received - predicted @ synapses.feedforward_rows)
@@ -332,30 +332,30 @@ class PaperSteps(Value, Rule):
         else:
             decay = self.decay * energy
         keep = max(1.0 - step * decay, 0.0) ** n
-        change_weights(synapses.feedforward, step / kappa * codes, g_d, keep=keep, least=least)
-        change_weights(synapses.feedback_rows, step / kappa * codes, g_d, keep=keep, least=least)
+        atoms = synapses.feedforward, synapses.feedback_rows
+        change_weights(atoms, step / kappa * codes, g_d, keep=keep, least=least)
         keep = max(1.0 - 2.0 * step * decay, 0.0) ** n
         lateral = self.lateral_ratio * step / kappa * g_h
-        change_weights(synapses.lateral_rows, observed.codes, lateral, keep=keep, least=least)
+        change_weights([synapses.lateral_rows], observed.codes, lateral, keep=keep, least=least)
 
 
 # -- functions that rules are made of --------------------------------------------------------------
 
 
 def change_weights(
-    weights: np.ndarray,
+    weights: Sequence[np.ndarray],
     codes: np.ndarray,
     values: np.ndarray,
     *,
     keep: float | np.ndarray = 1.0,
     least: float = -np.inf,
 ) -> None:
-    """Change weights in place: ``weights_i <- max(keep_i weights_i - sum_k codes_ki values_k, least)``.
+    """Change weights in place and alike: ``w_i <- max(keep_i w_i - sum_k codes_ki values_k, least)``.
 
     Parameters
     ----------
-    weights : ndarray, shape (n_atoms, n_others)
-        A row for each coding neuron: `Synapses.feedforward`, `feedback_rows`, `lateral` (weights to it) or
+    weights : sequence of ndarray, shapes (n_atoms, n_others)
+        A row for each coding neuron: `Synapses.feedforward` and `feedback_rows`, `lateral` (weights to it) or
         `lateral_rows` (weights from it).
     codes : ndarray, shape (n_signals, n_atoms)
         Nearly all zero, such as the codes times a step.
@@ -366,11 +366,11 @@ def change_weights(
     least : float, default -inf
         The smallest weight, `Signs.least_weight`.
     """
-    keep = np.full(len(weights), keep)
+    keep = np.full(codes.shape[1], keep)
     changing = np.flatnonzero(codes.any(axis=0) | (keep != 1.0))
-    changes = np.zeros((len(changing), weights.shape[1]))
-    updates.add_combinations(changes, np.ascontiguousarray(codes[:, changing].T), 1.0, values)
-    updates.change_rows(weights, changing, keep, changes, least)
+    changes = _transposed_product(codes[:, changing], values)
+    for each in weights:
+        updates.change_rows(each, changing, keep, changes, least)
 
 
 def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *, kappa: float) -> np.ndarray:
@@ -437,19 +437,25 @@ def project_lateral(
         return
     if len(codes) <= max(LARGE_BATCH, len(active)):
         solved = inverse * _ridge_solve(directions @ directions.T, targets)
-        change_weights(rows, codes, solved, least=least)
+        change_weights([rows], codes, solved, least=least)
         return
     # Equal to (A^T L^2 A + epsilon I)^-1 A^T L^2 G: a system of the atoms.
     directions = directions[:, active]
-    change = _ridge_solve(directions.T @ directions, directions.T @ targets)
+    products = _transposed_product(directions, directions)
+    change = _ridge_solve(products, _transposed_product(directions, targets))
     rows[active] = np.maximum(rows[active] - change, least)
 
 
 def _passed_on(codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return ``codes @ rows`` of codes nearly all of whose entries are zero."""
     total = np.zeros((len(codes), rows.shape[1]))
-    updates.add_combinations(total, 1.0 * codes, 1.0, rows)
+    updates.add_combinations(total, codes, 1.0, rows)
     return total
+
+
+def _transposed_product(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return ``codes.T @ values`` of codes nearly all of whose entries are zero."""
+    return _passed_on(np.ascontiguousarray(codes.T), values)
 
 
 def _ridge_solve(products: np.ndarray, values: np.ndarray) -> np.ndarray:
