@@ -107,25 +107,17 @@ class Batch:
         n_threads: int,
     ) -> Observed:
         """Return what neurons observe of rows whose inputs are graded."""
-        settings, kappa = self.settings, self.settings.kappa
-        n_spikes, fired, codes = run_graded(
+        settings = self.settings
+        n_spikes, fired, codes, g_d, g_h = run_graded(
             synapses,
             inputs,
             coding,
-            kappa=kappa,
+            kappa=settings.kappa,
             duration=settings.duration,
             how=settings.how,
             n_threads=n_threads,
-            rows=rows,
+            numbers=rows,
         )
-        if settings.positive_code:
-            codes = np.maximum(codes, 0.0)  # below zero they are rounding
-        # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
-        g_d, g_h = -kappa * inputs, np.zeros(codes.shape)
-        updates.add_combinations(g_d, codes, kappa, synapses.feedback_rows)
-        # F B is known, as H - (H - kappa F B).
-        updates.add_combinations(g_h, codes, kappa - 1.0, synapses.lateral_rows)
-        updates.add_combinations(g_h, codes, 1.0, synapses.closed_rows)
         return Observed(
             n_spikes=n_spikes,
             signal_norm=np.linalg.norm(inputs, axis=1),
@@ -162,7 +154,7 @@ class Batch:
             initial_potential=settings.initial_potential,
             how=how,
             n_threads=n_threads,
-            rows=rows,
+            numbers=rows,
         )
         return Observed.of(first, second, inputs, mask, synapses, settings)
 

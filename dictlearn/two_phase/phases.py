@@ -90,12 +90,12 @@ class _Network(NamedTuple):
         return len(self.firing_threshold)
 
 
-class _Runaway(NamedTuple):
-    """The first signal of some with too many spikes in a phase."""
+class _Refused(Exception):
+    """A signal that is too large, or has too many spikes; of several, the first by phase and row is named."""
 
-    phase: int
-    row: int
-    counts: np.ndarray
+    def __init__(self, order: tuple[int, int], error: Exception) -> None:
+        super().__init__()
+        self.order, self.error = order, error
 
 
 def run_phases(
@@ -109,25 +109,26 @@ def run_phases(
     initial_potential: float,
     how: Time,
     n_threads: int = 1,
-    rows: np.ndarray | None = None,
+    numbers: np.ndarray | None = None,
 ) -> list[Phase]:
     """Run copies of the network through two phases, all states kept in between.
 
-    The signals drive the inputs and `coding` drives the coding neurons, both at gamma = 0; a row each.
+    The signals drive the inputs and `coding` drives the coding neurons, both at gamma = 0; a row each.  An
+    error names a row by its number.
     """
-    _, allowed = _excitation(synapses, signals, coding, duration, rows)
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None)
-    drives, thresholds = layers.drives(signals, coding), layers.thresholds(synapses.lateral_rows)
-    if mask is not None:
-        # Weights are those of all signals together, so that an unknown input needs a neuron of its own.
-        # One of the two neurons of an input is silent, and its observations are not read.
-        for known, predicted in zip(layers.inputs, layers.predictions, strict=True):
-            drives[:, known.neurons][~mask] = SILENCING_DRIVE
-            drives[:, predicted.neurons][mask] = SILENCING_DRIVE
-    end = end_of(how, duration)
+    thresholds, end = layers.thresholds(synapses.lateral_rows), end_of(how, duration)
 
-    def run_piece(rows: np.ndarray, stop: Event) -> list[np.ndarray] | _Runaway:
+    def run_piece(rows: np.ndarray, stop: Event) -> list[np.ndarray]:
         """Return counts, average currents and traces of both phases."""
+        allowed = _excitation(synapses, signals[rows], coding[rows], duration, rows, numbers)[1]
+        drives = layers.drives(signals[rows], coding[rows])
+        if mask is not None:
+            # Weights are those of all signals together, so that an unknown input needs a neuron of its own.
+            # One of the two neurons of an input is silent, and its observations are not read.
+            for known, predicted in zip(layers.inputs, layers.predictions, strict=True):
+                drives[:, known.neurons][~mask[rows]] = SILENCING_DRIVE
+                drives[:, predicted.neurons][mask[rows]] = SILENCING_DRIVE
         observed: list[np.ndarray] = []
         before, filtered = gammas[0], np.zeros((len(rows), layers.n_neurons))
         state: NetworkState | Run = NetworkState(
@@ -137,7 +138,7 @@ def run_phases(
             if phase > 0 and len(layers.inputs) == 2:
                 forget_debt(state.membrane_potential, layers)
             network = _Network(synapses.weights(layers, gamma), thresholds)
-            run = start_run(how, network, (1.0 - gamma) * drives[rows], state, filter_spikes=True)
+            run = start_run(how, network, (1.0 - gamma) * drives, state, filter_spikes=True)
             if gamma != before:
                 # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
                 passed = np.ascontiguousarray(difference(layers.coding, filtered))
@@ -145,16 +146,14 @@ def run_phases(
                     current, factor = run.synaptic_current[:, inputs.neurons], inputs.sign * (gamma - before)
                     updates.add_combinations(current, passed, factor, synapses.feedback_rows)
                 before = gamma
-            counts = _advanced(run, phase, end, allowed, rows, stop)
-            if isinstance(counts, _Runaway):
-                return counts
+            counts = _advanced(run, layers, phase, end, allowed, rows, stop)
             after = np.copy(run.filtered_spikes)
             traces = run.gain * (counts + (filtered - after)) / duration
             observed += [counts, run.charge / duration, traces]
             state, filtered = run, after
         return observed
 
-    observed = _in_pieces(run_piece, layers, allowed, n_threads)
+    observed = _in_pieces(run_piece, len(signals), n_threads)
     return [
         _phase(layers, observed[first : first + 3], thresholds, mask=mask, duration=duration)
         for first in (0, 3)
@@ -170,19 +169,14 @@ def run_graded(
     duration: float,
     how: Time,
     n_threads: int,
-    rows: np.ndarray,
+    numbers: np.ndarray,
 ) -> list[np.ndarray]:
     """Run copies of the network whose inputs pass their currents on, both phases with feedback.
 
-    `Synapses.close` has been called with kappa.  Return the spikes of each signal; and of the coding neurons
-    in the second phase whether each fired, and its average filtered spikes.
+    `synapses.closed_rows` is for kappa.  Return the spikes of each signal, and of the second phase: whether
+    each coding neuron fired, its average filtered spikes, g_D and g_H.
     """
-    excitation, allowed = _excitation(synapses, signals, coding, duration, rows)
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, graded=True)
-    drives = layers.drives(signals, coding)
-    for population in layers.coding:
-        drives[:, population.neurons] += population.sign * excitation
-    drives *= 1.0 - kappa
     assert synapses.closed_rows is not None
     thresholds = layers.thresholds(synapses.closed_rows)
     lowest = int(np.argmin(thresholds))
@@ -194,63 +188,78 @@ def run_graded(
     network = _Network(synapses.weights(layers, kappa), thresholds)
     end = end_of(how, duration)
 
-    def run_piece(rows: np.ndarray, stop: Event) -> list[np.ndarray] | _Runaway:
-        run = start_run(how, network, drives[rows], filter_spikes=True)
-        settled = _advanced(run, 0, end, allowed, rows, stop)
-        if isinstance(settled, _Runaway):
-            return settled
-        settled, filtered = settled.copy(), np.copy(run.filtered_spikes)
-        counts = _advanced(run, 1, 2.0 * end, allowed, rows, stop, settled)
-        if isinstance(counts, _Runaway):
-            return counts
+    def run_piece(rows: np.ndarray, stop: Event) -> list[np.ndarray]:
+        excitation, allowed = _excitation(synapses, signals[rows], coding[rows], duration, rows, numbers)
+        drives = layers.drives(signals[rows], coding[rows])
+        for population in layers.coding:
+            drives[:, population.neurons] += population.sign * excitation
+        run = start_run(how, network, (1.0 - kappa) * drives, filter_spikes=True)
+        settled = _advanced(run, layers, 0, end, allowed, rows, stop).copy()
+        filtered = np.copy(run.filtered_spikes)
+        counts = _advanced(run, layers, 1, 2.0 * end, allowed, rows, stop, settled)
         traces = run.gain * (counts + (filtered - run.filtered_spikes)) / duration
-        fired, traces = (difference(layers.coding, values) for values in (counts, traces))
-        return [run.spike_counts.sum(axis=1), fired != 0, traces]
+        fired, codes = (difference(layers.coding, values) for values in (counts, traces))
+        if synapses.signs.positive_code:
+            codes = np.maximum(codes, 0.0)  # below zero they are rounding
+        # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
+        g_d, g_h = -kappa * signals[rows], np.zeros(codes.shape)
+        updates.add_combinations(g_d, codes, kappa, synapses.feedback_rows)
+        # F B is known, as H - (H - kappa F B).
+        updates.add_combinations(g_h, codes, kappa - 1.0, synapses.lateral_rows)
+        updates.add_combinations(g_h, codes, 1.0, synapses.closed_rows)
+        return [run.spike_counts.sum(axis=1), fired != 0, codes, g_d, g_h]
 
-    return _in_pieces(run_piece, layers, allowed, n_threads)
+    return _in_pieces(run_piece, len(signals), n_threads)
 
 
 def _advanced(
     run: Run,
+    layers: Layers,
     phase: int,
     end: float,
     allowed: np.ndarray,
     rows: np.ndarray,
     stop: Event,
     before: np.ndarray | int = 0,
-) -> np.ndarray | _Runaway:
+) -> np.ndarray:
     """Advance a run to the end of a phase; return the spikes of each neuron since `before`."""
 
     def is_over() -> bool:
         if stop.is_set():
             raise CancelledError
-        return bool(((run.spike_counts - before).sum(axis=1) > allowed[rows]).any())
+        return bool(((run.spike_counts - before).sum(axis=1) > allowed).any())
 
     run.advance(end, stop_when=is_over)
     counts = run.spike_counts - before
     # Copies are advanced one after the other: the first runaway does not depend on later ones.
-    runaways = np.flatnonzero(counts.sum(axis=1) > allowed[rows])
-    return _Runaway(phase, int(rows[runaways[0]]), counts[runaways[0]]) if len(runaways) else counts
+    runaways = np.flatnonzero(counts.sum(axis=1) > allowed)
+    if len(runaways):
+        k = runaways[0]
+        error = RunawayFeedbackError(_describe(layers, counts[k], allowed[k]))
+        raise _Refused((phase, int(rows[k])), error)
+    return counts
 
 
 def _in_pieces(
-    run_piece: Callable[[np.ndarray, Event], list[np.ndarray] | _Runaway],
-    layers: Layers,
-    allowed: np.ndarray,
-    n_threads: int,
+    run_piece: Callable[[np.ndarray, Event], list[np.ndarray]], n_rows: int, n_threads: int
 ) -> list[np.ndarray]:
-    """Return arrays of all rows from those of some, in threads; RunawayFeedbackError if one runs away."""
+    """Return arrays of all rows from those of some, in threads; raise the error of the first row refused."""
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
-    n_pieces, stop = min(n_threads, len(allowed)), Event()
-    pieces = [np.arange(piece, len(allowed), n_pieces) for piece in range(n_pieces)]
-    outcomes: list[Any] = in_threads(lambda rows: run_piece(rows, stop), pieces, stop)
-    runaways = [outcome for outcome in outcomes if isinstance(outcome, _Runaway)]
-    if runaways:
-        # Run the first such signal alone: the error does not depend on the pieces.
-        _, signal = min(runaway[:2] for runaway in runaways)
-        alone = run_piece(np.array([signal]), stop)
-        assert isinstance(alone, _Runaway)
-        raise RunawayFeedbackError(_describe(layers, alone.counts, allowed[signal]))
+    n_pieces, stop = min(n_threads, n_rows), Event()
+    pieces = [np.arange(piece, n_rows, n_pieces) for piece in range(n_pieces)]
+
+    def outcome(rows: np.ndarray) -> list[np.ndarray] | _Refused:
+        try:
+            return run_piece(rows, stop)
+        except _Refused as refused:
+            return refused
+
+    outcomes: list[Any] = in_threads(outcome, pieces, stop)
+    refused = [each.order for each in outcomes if isinstance(each, _Refused)]
+    if refused:
+        # Run this signal alone: the error does not depend on the pieces.
+        alone: Any = outcome(np.array([min(refused)[1]]))
+        raise alone.error
     if n_pieces == 1:
         return list(outcomes[0])
     order = np.argsort(np.concatenate(pieces))
@@ -304,9 +313,14 @@ def forget_debt(membrane_potential: np.ndarray, layers: Layers) -> None:
 
 
 def _excitation(
-    synapses: Synapses, signals: np.ndarray, coding: np.ndarray, duration: float, rows: np.ndarray | None
+    synapses: Synapses,
+    signals: np.ndarray,
+    coding: np.ndarray,
+    duration: float,
+    rows: np.ndarray,
+    numbers: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return F x of each signal, and how many spikes it may have in a phase; ValueError if far too many."""
+    """Return F x of each signal, and how many spikes it may have in a phase; refuse one with far too many."""
     excitation = np.zeros(coding.shape)
     with np.errstate(over="ignore"):
         limited = np.clip(signals, -LARGEST_DRIVE, LARGEST_DRIVE)
@@ -317,14 +331,15 @@ def _excitation(
         expected = (np.abs(limited).sum(axis=1) + by_coding) * duration
     too_many = ~(expected <= MOST_SPIKES_EXPECTED)
     if too_many.any():
-        # Name the first such signal: the error is the same when a batch is run in parts.
-        signal = int(np.argmax(too_many))
-        number = signal if rows is None else rows[signal]
-        raise ValueError(
+        k = int(np.argmax(too_many))
+        row = int(rows[k])
+        error = ValueError(
             f"signals must be small enough for at most {MOST_SPIKES_EXPECTED:,.0f} spikes of one signal in a "
-            f"phase; got one that would cause about {expected[signal]:.2g}, signal {number} of this "
-            "batch: divide the signals, or start learning anew with them, which sets their scale"
+            f"phase; got one that would cause about {expected[k]:.2g}, signal "
+            f"{row if numbers is None else numbers[row]} of this batch: divide the signals, or start "
+            "learning anew with them, which sets their scale"
         )
+        raise _Refused((-1, row), error)
     return excitation, SPIKES_ALLOWED * expected + LEAST_SPIKES_ALLOWED
 
 
