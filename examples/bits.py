@@ -256,7 +256,7 @@ def rules_table(problem: LassoProblem, duration: float) -> list[tuple[str, ...]]
 
 
 def draw(sweeps: Sweeps) -> Figure:
-    picture = figure(13.0, 7.6)
+    picture = figure(10.0, 6.4)
     axes = picture.subplots(2, 3)
     for name, colour in COLOURS.items():
         style = {"color": colour, "label": name}
@@ -272,7 +272,7 @@ def draw(sweeps: Sweeps) -> Figure:
         steps.draw(axes[1, 0], color=colour, label=f"registers of {registers} bits")
     axes[1, 0].set(title="steps, random dictionary")
     axes[1, 1].set(title="delay, steps of 1/4")
-    axes[1, 0].legend(frameon=False, fontsize=7.5)
+    axes[1, 0].legend(frameon=False, fontsize="small")
     axes[1, 2].set_axis_off()
     handles, labels = axes[0, 0].get_legend_handles_labels()
     axes[1, 2].legend(handles, labels, frameon=False, loc="center")

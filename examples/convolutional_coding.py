@@ -127,21 +127,23 @@ def follow(
 
 
 def draw(problem: LassoProblem, codes: np.ndarray, curves: dict[str, Curve]) -> Figure:
-    picture = figure(13.0, 7.2)
+    picture = figure(10.0, 6.6)
     top, bottom = picture.subfigures(2, 1)
     dictionary = problem.dictionary
     image = problem.signals.reshape(dictionary.image_shape)
     coded = problem.reconstruct(codes).reshape(dictionary.image_shape)
     original, approximation, kernels = top.subplots(1, 3)
     for panel, shown, title in (
-        (original, image, f"Photograph, {image.shape[0]} x {image.shape[1]}, contrast normalised"),
+        (original, image, f"Photograph, {image.shape[0]} x {image.shape[1]}"),
         (approximation, coded, f"From {np.count_nonzero(codes):,} coefficients, found by spikes"),
     ):
         panel.imshow(shown, cmap="gray", vmin=-2.5, vmax=2.5)
-        panel.set(title=title)
+        panel.set_title(title, fontsize="medium")
         panel.set_axis_off()
     plot_atoms(dictionary.kernels, ax=kernels)
-    kernels.set(title=f"{dictionary.n_kernels} kernels, one step every {dictionary.stride} pixels")
+    kernels.set_title(
+        f"{dictionary.n_kernels} kernels, steps of {dictionary.stride} pixels", fontsize="medium"
+    )
     _draw_curves(bottom.subplots(), curves, f"{problem.n_atoms:,} unknowns")
     return picture
 

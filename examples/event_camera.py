@@ -232,7 +232,7 @@ def draw(
     brightness: np.ndarray, events: Events, runs: dict[str, list[Window]], wrong: dict[str, np.ndarray]
 ) -> Figure:
     n_windows = len(next(iter(runs.values())))
-    picture = figure(11.0, 6.4)
+    picture = figure(10.0, 6.4)
     top, bottom = picture.subfigures(2, 1, height_ratios=(0.55, 1.0))
     shown = np.unique(np.linspace(0, n_windows - 1, 5).astype(int))
     for ax, k in zip(top.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
@@ -240,7 +240,7 @@ def draw(
         ax.imshow(brightness[(k + 1) * LOOKS].reshape(SIDE, SIDE), cmap="gray", vmin=0.0, vmax=1.0)
         row, column = np.divmod(events.pixels[own], SIDE)
         ax.scatter(column, row, s=2, c=np.where(events.signs[own] > 0, ORANGE, BLUE), linewidths=0)
-        ax.set(title=f"window {k + 1}: {own.stop - own.start:,} events")
+        ax.set_title(f"window {k + 1}: {own.stop - own.start:,} events", fontsize="medium")
         ax.set_axis_off()
     left, middle, right = bottom.subplots(1, 3)
     numbers = np.arange(1, n_windows + 1)
@@ -251,7 +251,7 @@ def draw(
         right.plot(numbers, 100.0 * wrong[label], **style)
     middle.axhline(TOL, color=GREY, linestyle=":")
     left.set(title="Spikes a window", ylabel="spikes a patch", ylim=(0.0, None))
-    middle.set(title="Certified distance from the optimum", ylabel="largest gap / (1/2 ||patch||²)")
+    middle.set(title="Largest certified gap", ylabel="largest gap / (1/2 ||patch||²)")
     right.set(title="Distance from the photograph", ylabel="% of the patches", ylim=(0.0, None))
     for ax in (left, middle, right):
         ax.set(xlabel="window")

@@ -109,17 +109,18 @@ def draw_check(check: Check, axes: np.ndarray) -> None:
                 ax.plot(DURATIONS, median, color=colour, marker="o", markersize=3.0, label=readout)
                 label = f"{readout}, all together"
                 ax.plot(DURATIONS, check.together[m, r, layer], "--", color=colour, lw=1.0, label=label)
-            ax.set(xscale="log", title=f"{LAYERS[layer]}: {measure} of updates")
+            ax.set(xscale="log")
+            ax.set_title(f"{LAYERS[layer]}: {measure}", fontsize="medium")
             ax.grid(alpha=0.3)
             if m == 0:
-                ax.set(ylim=(-0.25, 1.05), xlabel="duration of a phase, T (synaptic time constants)")
+                ax.set(ylim=(-0.25, 1.05), xlabel="duration of a phase, T")
             else:
                 ax.set(yscale="log", ylim=(1e-3, 1e2))
     axes[0, 0].legend(fontsize="small")
 
 
 def draw(results: dict[str, Check]) -> Figure:
-    picture = figure(14.0, 7.0)
+    picture = figure(10.0, 6.6)
     for part, (title, check) in zip(picture.subfigures(1, 2, wspace=0.03), results.items(), strict=True):
         part.suptitle(title, fontweight="bold")
         draw_check(check, part.subplots(2, 2, sharex=True))
@@ -150,7 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "Random weights": start,
         f"After {learner.n_samples:,} samples": learner.network,
     }
-    print("What neurons see of the gradient, beside the gradient")
+    print("The gradient as neurons observe it, beside the gradient")
     print(f"{len(checked)} patches of {PATCH_SIZE} x {PATCH_SIZE}; {N_ATOMS} atoms; penalty {PENALTY}")
     results = {}
     for when, network in networks.items():

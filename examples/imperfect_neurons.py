@@ -70,12 +70,10 @@ def synaptic_delays(size: float, seed: int, n_neurons: int) -> Imperfections:
 KINDS = {
     "leak": Kind("leak (1 / time constant)", doubled(1 / 1024, 1.0), one("leak")),
     "refractory time": Kind("refractory time (time constants)", doubled(1 / 4, 16.0), one("refractory_time")),
-    "delays": Kind("mean delay of a synapse (time constants)", doubled(1 / 4, 16.0), synaptic_delays),
+    "delays": Kind("mean delay (time constants)", doubled(1 / 4, 16.0), synaptic_delays),
     "thresholds": Kind("mismatch of thresholds (relative)", doubled(1 / 128, 2.0), one("threshold_mismatch")),
     "weights": Kind("mismatch of weights (relative)", doubled(1 / 128, 2.0), one("weight_mismatch")),
-    "noise": Kind(
-        "noise (thresholds / root of a time constant)", doubled(1 / 256, 1.0), one("potential_noise")
-    ),
+    "noise": Kind("noise (thresholds / root of time)", doubled(1 / 256, 1.0), one("potential_noise")),
     "lost spikes": Kind("spikes lost (probability)", doubled(1 / 256, 1 / 2), one("lost_spikes")),
 }
 
@@ -201,7 +199,7 @@ def draw_panel(ax: Axes, kind: Kind, curves: Mapping[str, Curve]) -> None:
 
 
 def draw(every: Mapping[str, Mapping[str, Curve]]) -> Figure:
-    picture = figure(13.0, 7.2)
+    picture = figure(10.5, 6.4)
     panels = picture.subplots(2, 4)
     for ax, (name, curves) in zip(panels.flat, every.items(), strict=False):
         draw_panel(ax, KINDS[name], curves)

@@ -272,7 +272,7 @@ def draw(task: Task, runs: list[SeedRun], output: Path) -> None:
     ax.set_title(f"{task.title}: {task.n_atoms} atoms, the most used first")
     save(picture, output, f"{task.name}_atoms.png")
 
-    picture = figure(10.0, 4.2)
+    picture = figure(9.5, 4.4)
     objectives, weights = picture.subplots(1, 2)
     _draw_objectives(objectives, runs)
     _draw_weights(weights, learners)
@@ -295,8 +295,8 @@ def _draw_objectives(ax: Axes, runs: list[SeedRun]) -> None:
         band = {"color": colours[name], "alpha": 0.2, "linewidth": 0}
         ax.fill_between(n_samples, values.min(axis=0), values.max(axis=0), **band)
     ax.set(xscale="log", xlabel="training samples", ylabel="held-out objective, unit-norm atoms")
-    ax.set_title("objective of dictionaries on other signals", fontsize=9)
-    ax.legend(frameon=False, fontsize=8)
+    ax.set_title("objective on other signals", fontsize="medium")
+    ax.legend(frameon=False, fontsize="small")
 
 
 def _draw_weights(ax: Axes, learners: dict[str, TwoPhaseLearner]) -> None:
@@ -307,8 +307,8 @@ def _draw_weights(ax: Axes, learners: dict[str, TwoPhaseLearner]) -> None:
             values = learner.history[key]
             ax.plot(learner.history["n_samples"], values, style, color=colour, label=label)
     ax.set(xscale="log", ylim=(0.0, 1.3), xlabel="training samples")
-    ax.set_title("H against F B, F against B, norms of atoms", fontsize=9)
-    ax.legend(frameon=False, fontsize=7, ncols=2, loc="lower right")
+    ax.set_title("H against F B, F against B, norms of atoms", fontsize="medium")
+    ax.legend(frameon=False, fontsize="small", ncols=2, loc="lower right")
 
 
 def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwork, output: Path) -> None:
@@ -319,7 +319,7 @@ def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwo
     trains = [_spikes(network, signal, penalty, settings) for _, network in moments]
     # Both panels have the same rows: one for each neuron that fired in either.
     fired = np.flatnonzero(sum(spikes.counts() for spikes in trains))
-    picture = figure(10.0, 5.5)
+    picture = figure(9.0, 5.5)
     axes = picture.subplots(1, 2, sharey=True)
     for ax, (when, network), spikes in zip(axes, moments, trains, strict=True):
         spikes.plot(ax=ax, neurons=fired)
@@ -330,7 +330,7 @@ def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwo
             spikes.counts(stop=stop)[: network.n_inputs] for stop in (settings.duration, spikes.stop)
         )
         change = np.abs(both - 2 * first).sum() / max(first.sum(), 1)
-        ax.set_title(f"{when}: input spikes change by {100.0 * change:.0f} %", fontsize=9)
+        ax.set_title(f"{when}: input spikes change by {100.0 * change:.0f} %", fontsize="medium")
     axes[0].set_ylabel(f"input neurons, and from {beginning.n_inputs} on coding neurons")
     axes[1].set_ylabel("")
     picture.suptitle("Spikes for one held-out signal", fontsize=10)

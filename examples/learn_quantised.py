@@ -77,7 +77,7 @@ def objective_of_codes(network: TwoPhaseNetwork, signals: np.ndarray, scale: flo
 
 
 def draw(results: dict[str, list[dict]], exact: dict, bits: Sequence[int]) -> Figure:
-    picture = figure(11.0, 4.4)
+    picture = figure(9.0, 4.2)
     for ax, key, title in zip(
         picture.subplots(1, 2, sharey=True),
         ("dictionary", "network"),
@@ -90,7 +90,7 @@ def draw(results: dict[str, list[dict]], exact: dict, bits: Sequence[int]) -> Fi
         ax.axhline(1.01 * exact[key], color=GREEN, linewidth=0.6, label="1 % above float64")
         ax.set(xlabel="bits of a weight", title=title, xticks=list(bits), ylim=(None, 1.35 * exact[key]))
     ax.figure.axes[0].set_ylabel("mean objective on held-out patches")
-    ax.figure.axes[0].legend(frameon=False, fontsize=8)
+    ax.figure.axes[0].legend(frameon=False)
     return picture
 
 

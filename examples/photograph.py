@@ -67,21 +67,22 @@ def draw(
     rates: SpikingCodingResult,
     exact: SparseCodingResult,
 ) -> Figure:
-    picture = figure(13.0, 7.5)
+    picture = figure(10.0, 6.6)
     top, bottom = picture.subfigures(2, 1, height_ratios=(1.0, 0.95))
 
     original, coded, atoms = top.subplots(1, 3, width_ratios=(1.5, 1.5, 1.0))
     original.imshow(image, cmap="gray", vmin=0.0, vmax=1.0)
-    original.set(title=f"Photograph, {image.shape[0]} x {image.shape[1]} pixels")
+    original.set_title(f"Photograph, {image.shape[0]} x {image.shape[1]} pixels", fontsize="medium")
     coded.imshow(approximation, cmap="gray", vmin=0.0, vmax=1.0)
-    coded.set(
-        title=f"By spikes alone, {spiking.support_size.mean():.1f} atoms a patch: "
-        f"{signal_to_noise(image, approximation):.1f} dB"
+    coded.set_title(
+        f"By spikes alone, {spiking.support_size.mean():.1f} atoms a patch: "
+        f"{signal_to_noise(image, approximation):.1f} dB",
+        fontsize="medium",
     )
     for panel in (original, coded):
         panel.set_axis_off()
     plot_atoms(problem.dictionary, PATCH_SIZE, ax=atoms)
-    atoms.set(title=f"{problem.n_atoms} cosine atoms")
+    atoms.set_title(f"{problem.n_atoms} cosine atoms", fontsize="medium")
 
     raster, gaps = bottom.subplots(1, 2, width_ratios=(1.3, 1.0))
     _draw_raster(raster, problem, exact)
@@ -121,7 +122,8 @@ def _draw_raster(ax, problem: LassoProblem, exact: SparseCodingResult) -> None:
     colours = np.where(active[spikes.neurons], BLUE, ORANGE)
     ax.collections[0].set(color=colours, sizes=[min(60.0, 4e4 / len(order) ** 2)], linewidths=0.9)
     ax.set(title="", ylabel="neurons that fire", yticks=[])
-    ax.set_title(f"Spikes for one patch: {len(order)} of {spikes.n_neurons} neurons fire", loc="left")
+    title = f"One patch: {len(order)} of {spikes.n_neurons} neurons fire"
+    ax.set_title(title, loc="left", fontsize="medium")
     ax.legend(
         handles=[
             Line2D([], [], color=BLUE, marker="|", linestyle="", label="in the optimal code"),
@@ -151,10 +153,10 @@ def _draw_gaps(ax, problem: LassoProblem, groups: dict[str, tuple[SparseCodingRe
         ax.hist(relative, bins=bins, color=colour, alpha=0.75, label=label)
     ax.set(
         xscale="log",
-        title="Certified distance from the optimum",
         xlabel="duality gap / (1/2 ||signal||²)",
         ylabel="patches",
     )
+    ax.set_title("Certified distance from the optimum", fontsize="medium")
     ax.legend(loc="upper center", fontsize="small")
 
 

@@ -95,7 +95,7 @@ def learn_for_the_task(start: np.ndarray, training: Data, test: Data, n_epochs: 
 
 
 def draw(start: np.ndarray, learned: Learned) -> Figure:
-    picture = figure(11.0, 3.8)
+    picture = figure(9.5, 3.6)
     before, after, curve = picture.subplots(1, 3)
     plot_atoms(start, 8, ax=before)
     before.set_title("Atoms that describe digits")

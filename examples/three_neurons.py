@@ -47,7 +47,7 @@ def three_neuron_network() -> tuple[SpikingNetwork, np.ndarray]:
 
 def draw(network: SpikingNetwork, run: SimulationResult, optimum: np.ndarray) -> Figure:
     early = simulate(network, SHOWN, record_spikes=True).spikes
-    picture = figure(11.0, 6.5)
+    picture = figure(9.5, 6.2)
     picture.suptitle("Three spiking neurons solve a LASSO")
     left, right = picture.subfigures(1, 2)
     spiking, potentials = left.subplots(2, 1, sharex=True, height_ratios=(1.0, 2.6))
@@ -60,7 +60,7 @@ def draw(network: SpikingNetwork, run: SimulationResult, optimum: np.ndarray) ->
     potentials.set_prop_cycle(color=COLOURS)
     Record(network, early).plot(neurons=[0, 1, 2], ax=potentials)
     potentials.axhline(1.0, color=GREY, linestyle=":", linewidth=1.0, label="threshold")
-    potentials.set(title="Membrane potentials: neuron 1 is inhibited for good")
+    potentials.set(title="Potentials: neuron 1 is inhibited for good")
     potentials.legend(loc="lower left", fontsize="small")
 
     rate.set_prop_cycle(color=COLOURS)

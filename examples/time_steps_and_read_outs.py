@@ -177,7 +177,7 @@ def floor(errors: np.ndarray, times: np.ndarray) -> float:
 
 
 def draw(errors: dict, times: np.ndarray, gaps: dict, gap_times: np.ndarray) -> Figure:
-    picture = figure(12.0, 10.4)
+    picture = figure(10.0, 9.6)
     upper, lower = picture.subfigures(2, 1)
     draw_errors(*upper.subplots(1, 2, sharey=True), errors, times)
     upper.suptitle(f"{N_ATOMS} neurons, {N_FEATURES} features: error of the objective, geometric mean")

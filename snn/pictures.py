@@ -59,7 +59,7 @@ def charges(explanation: SpikeExplanation, *, n_sources: int = 10, ax: Axes | No
     ax.axvline(explanation.firing_threshold, color="black", linestyle="--", linewidth=0.8)
     ax.invert_yaxis()
     ax.set(
-        xlabel="charge since the last reset, to the threshold (dashed)",
+        xlabel="charge since the reset (dashed: threshold)",
         title=f"neuron {explanation.neuron}, spike at {explanation.time:.6g}",
     )
     return ax

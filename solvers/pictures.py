@@ -75,10 +75,12 @@ def code_path(
     if penalty is not None and penalties.min() <= penalty <= penalties.max():
         ax.axvline(penalty, color="0.4", linestyle=":", label=f"{name} = {penalty:.3g}")
     base_line(ax)
-    ax.set(xscale="log", xlabel=name, ylabel="entry of the code", title=f"code of signal {signal}")
+    ax.set(
+        xscale="log", ymargin=0.45, xlabel=name, ylabel="entry of the code", title=f"code of signal {signal}"
+    )
     ax.invert_xaxis()
     if len(used):
-        ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        ax.legend(fontsize="small", loc="upper center", ncols=3)
     return ax
 
 

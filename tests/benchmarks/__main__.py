@@ -42,7 +42,7 @@ def measure(name: str, *, small: bool, seconds: float) -> list[dict]:
         {
             "case": name,
             "method": call,
-            "seconds": times[call].median,
+            "seconds": times[call].median / work.n_signals,
             "spread": (times[call].high - times[call].low) / 2.0 / times[call].median,
             "ratio": times[call].median / times[first].median,
             "notes": work.notes.get(call, ""),

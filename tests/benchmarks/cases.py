@@ -20,6 +20,7 @@ import numpy as np
 from dictlearn import LearningSettings, learn_dictionary, mean_objective, random_dictionary
 from snn import simulate
 from solvers import (
+    METHODS,
     ConvolutionalDictionary,
     LassoProblem,
     SparseCodingStream,
@@ -57,6 +58,8 @@ class Work:
     """Other figures of a call: spikes, objectives."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Time that another program took."""
+    n_signals: int = 1
+    """Signals of a call; its time is told for one."""
 
 
 class Case(NamedTuple):
@@ -78,7 +81,7 @@ def coding(problem: LassoProblem, entrants: Sequence[Peer], tol: float) -> Work:
             calls[peer.name] = call
     if peers.SPIKES.name in calls:
         notes[peers.SPIKES.name] = f"{solve_spiking(again(problem), tol=tol).n_steps.mean():.0f} spikes"
-    return Work(calls, notes)
+    return Work(calls, notes, n_signals=problem.n_signals)
 
 
 # -- codes ---------------------------------------------------------------------------------------
@@ -99,6 +102,42 @@ def one_signal(n_features: int, n_atoms: int, support: int, tol: float, small: b
         n_features, n_atoms, support = 16, 32, 3
     (problem,) = planted_problems(random_atoms(n_features, n_atoms), support=support, n_signals=1)
     return coding(problem, ONE, tol)
+
+
+ALONE = {peers.SPIKES: "spiking", peers.ONE_WINDOW: "spiking_one_window", peers.RATE: "spiking_rate"}
+# Atoms, their shape, the support of planted codes, and signals; patches are atoms and signals of photographs.
+DESIGNS: dict[str, tuple] = {
+    "random, 64 x 256": (random_atoms, 64, 256, 6, 5),
+    "random, 256 x 1,024": (random_atoms, 256, 1024, 25, 5),
+    "random, 1,024 x 4,096": (random_atoms, 1024, 4096, 100, 3),
+    "patches": (),
+    "correlated (rho 0.9), 256 x 1,024": (correlated_dictionary, 256, 1024, 25, 5),
+}
+
+
+def single_signals(design: str) -> list[LassoProblem]:
+    """Return the problems of a design, of one signal each."""
+    if not DESIGNS[design]:
+        problem = patch_problem(15)
+        return [problem.subset([k]) for k in range(problem.n_signals)]
+    atoms, n_features, n_atoms, support, n_signals = DESIGNS[design]
+    return planted_problems(atoms(n_features, n_atoms), support=support, n_signals=n_signals)
+
+
+def by_spikes(design: str, tol: float, small: bool) -> Work:
+    """Codes by spikes alone, read in three ways, and lean FISTA: single signals one after the other."""
+    problems = planted_problems(random_atoms(16, 32), support=3, n_signals=2)
+    if not small:
+        problems = single_signals(design)
+    work = Work({}, n_signals=len(problems))
+    for peer in (*ALONE, peers.LEAN_FISTA):
+        calls = [calibrated(peer, problem, tol)[0] for problem in problems]
+        if None not in calls:
+            work.calls[peer.name] = partial(lambda calls: [call() for call in calls], calls)
+            if peer in ALONE:
+                counts = [METHODS[ALONE[peer]](again(problem), tol=tol).n_steps for problem in problems]
+                work.notes[peer.name] = f"{np.median(counts):,.0f} spikes"
+    return work
 
 
 def correlated(small: bool) -> Work:
@@ -306,6 +345,10 @@ def _table() -> dict[str, Case]:
         for tol in (1e-3, 1e-4, 1e-6):
             name = f"one signal, {n_features} x {n_atoms}, {tol:g}"
             cases[name] = Case(quietly(one_signal, n_features, n_atoms, support, tol), one_signal.__doc__)
+    for design in DESIGNS:
+        for tol in (1e-3, 1e-6):
+            name = f"spikes alone, {design}, {tol:g}"
+            cases[name] = Case(quietly(by_spikes, design, tol), by_spikes.__doc__)
     for tol in (1e-3, 1e-6):
         cases[f"3,000 patches, {tol:g}"] = Case(quietly(patches, tol), patches.__doc__)
     for make, name in (
@@ -318,7 +361,7 @@ def _table() -> dict[str, Case]:
         (stream, "stream, 256 atoms"),
     ):
         cases[name] = Case(quietly(make), make.__doc__)
-    for n_features, n_atoms, support in ((64, 256, 12), (1024, 4096, 100)):
+    for n_features, n_atoms, support in ((64, 256, 12), (256, 1024, 25), (1024, 4096, 100)):
         name = f"simulate, {n_atoms} neurons"
         cases[name] = Case(quietly(simulator, n_features, n_atoms, support), simulator.__doc__)
     for task in learning.TASKS:

@@ -251,6 +251,8 @@ def _spams(problem: LassoProblem) -> Solve:
 
 SPIKES = Peer(name="spikes alone", ask=_named("spiking"), takes_batches=True)
 CLOCKED_SPIKES = Peer(name="spikes alone, clock of 1/4", ask=_on_a_clock, takes_batches=True)
+ONE_WINDOW = Peer(name="spikes alone, one window", ask=_named("spiking_one_window"))
+RATE = Peer(name="spikes alone, rate", ask=_named("spiking_rate"))
 PREPARED_SPIKES = Peer(name="spikes alone, prepared", ask=_prepared(solve_spiking), takes_batches=True)
 ACTIVE_SET = Peer(name="active set", ask=_named("active_set"), takes_batches=True)
 PREPARED_ACTIVE_SET = Peer(name="active set, prepared", ask=_prepared(solve_active_set), takes_batches=True)

@@ -39,7 +39,7 @@ def number(text):
     return float(value.replace(",", "")) * UNITS.get(unit, 1.0)
 
 
-PEERS = table("docs/performance.md", "64 x 256", "1,024 x 4,096")
+PEERS = table("docs/performance.md", "| 64 x 256", "1,024 x 4,096")
 SPIKES = table("docs/performance.md", "certified gap", "random, 64 x 256", "patches")
 HARD = table("docs/performance.md", "design", "gap by spikes")
 LEARNING = table("docs/dictionary_learning.md", "time of 10,240 samples")
@@ -58,7 +58,7 @@ def slower_than_active_set():
 
 def test_the_table_of_the_readme_is_that_of_the_page():
     measured = {row[0]: [number(cell) for cell in row[1:]] for row in PEERS}
-    quoted = table("README.md", "64 x 256", "1,024 x 4,096")
+    quoted = table("README.md", "| 64 x 256", "1,024 x 4,096")
     assert len(quoted) > 5
     for name, *cells in quoted:
         assert [number(cell) for cell in cells] == pytest.approx(measured[ROWS.get(name, name)]), name
@@ -74,15 +74,14 @@ def test_operations_are_those_of_the_same_spikes():
 RATIOS = sorted(number(row[-1]) for row in LEARNING)
 TO_1E3, TO_1E6 = spikes_alone("0.001"), spikes_alone("1e-06")
 HARDEST = max(number(row[1]) for row in HARD)
-THREADS = re.findall(r"([\d.]+) times (?:as fast as one on|by the active)", text_of("docs/performance.md"))
-THREADS = sorted(map(float, THREADS))
+THREADS = sorted(number(row[-1]) for row in table("docs/performance.md", "one thread", "two threads"))
 CONVOLUTION = [
     1e3 * number(row[3])
     for method in ("active set", "FISTA")
     for row in table("docs/convolution.md", "unknowns", "gap wanted")
     if row[0].startswith("32,256") and row[1:3] == ["1e-06", method]
 ]
-BRIAN2 = [float(n) for n in re.findall(r"\*\*(\d+) times as long\*\*", text_of("docs/performance.md"))]
+BRIAN2 = [number(table("docs/performance.md", "neurons", "a spike", "Brian2")[0][-1])]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,153 @@
+"""Write what was measured into the tables of the pages: ``python -m tests.benchmarks.page [FILE ...]``.
+
+A file is the output of ``python -m tests.benchmarks``, by default out/benchmarks.json.  A table follows
+``<!-- table: NAME -->``.  It is written if the files have all its rows, and left as it is otherwise; the
+checks in `tests/docs/test_numbers.py` then name the sentences that quote other numbers.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+
+from tests.benchmarks.cases import DESIGNS, ROOT
+from tests.benchmarks.timing import in_words, table
+
+SIZES = {"64 x 256": "64 x 256", "256 x 1,024": "256 x 1024", "1,024 x 4,096": "1024 x 4096"}
+GAPS = ("0.001", "1e-06")
+IN_README = {
+    "spikes alone, `solve_spiking`": "spikes alone",
+    "active set, `solve_active_set`": "active set",
+    "FISTA with a given step": "FISTA, lean",
+    "SPAMS": "SPAMS",
+    "scikit-learn": "scikit-learn coordinate descent",
+    "celer": "celer",
+    "skglm": "skglm",
+}
+ONE = (
+    "spikes alone",
+    "spikes alone, prepared",
+    "active set",
+    "active set, from spikes",
+    *list(IN_README.values())[2:],
+)
+READ = ("spikes alone", "spikes alone, one window", "spikes alone, rate", "FISTA, lean")
+MANY = (
+    "spikes alone",
+    "spikes alone, clock of 1/4",
+    "active set",
+    "active set, from spikes",
+    "FISTA",
+    "SPAMS",
+    "scikit-learn lasso_cd",
+)
+TASKS = {
+    "split patches, 256 x 128": "split patches, 256 x 128, batches of 32",
+    "the same, batches of 512": "split patches, 256 x 128, batches of 512",
+    "signed patches, 256 x 64": "signed patches, 256 x 64, batches of 32",
+    "signed numbers, 64 x 64": "signed numbers, 64 x 64, batches of 32",
+    "planted atoms, 100 x 47": "planted, 100 x 47, batches of 32",
+}
+
+Rows = dict[tuple[str, str], dict]
+
+
+def one_signal(rows: Rows, names: dict[str, str]) -> str:
+    cells = [
+        [label, *(in_words(rows[f"one signal, {size}, 1e-06", name]["seconds"]) for size in SIZES.values())]
+        for label, name in names.items()
+    ]
+    return table(["", *SIZES], cells)
+
+
+def simulated(rows: Rows) -> str:
+    cells = []
+    for n_neurons in (256, 1024, 4096):
+        row = rows[f"simulate, {n_neurons} neurons", "simulate"]
+        n_spikes = row["notes"].removesuffix(" spikes")
+        each = in_words(row["seconds"] / int(n_spikes.replace(",", "")))
+        cells.append([f"{n_neurons:,}", n_spikes, in_words(row["seconds"]), each, ""])
+    cells[0][-1] = f"{rows['simulate, 256 neurons', 'Brian2 C++, rk4, step 1e-3']['ratio']:.0f} times as long"
+    return table(["neurons", "spikes in t = 100", "time", "a spike", "Brian2"], cells)
+
+
+def by_spikes(rows: Rows) -> str:
+    def cell(design: str, gap: str, name: str) -> str:
+        row = rows.get((f"spikes alone, {design}, {gap}", name))
+        if row is None and name in READ[1:3]:
+            return "-"
+        row = rows[f"spikes alone, {design}, {gap}", name]
+        return f"{row['notes'].removesuffix(' spikes')}: {in_words(row['seconds'])}".removeprefix(": ")
+
+    cells = [[gap, name, *(cell(design, gap, name) for design in DESIGNS)] for gap in GAPS for name in READ]
+    return table(["certified gap", "", *DESIGNS], cells)
+
+
+def many_signals(rows: Rows) -> str:
+    cases = ("patches of the demo, 1e-3", "3,000 patches, 0.001", "3,000 patches, 1e-06")
+    cells = [
+        [name, *(in_words(rows[case, name]["seconds"]) if (case, name) in rows else "" for case in cases)]
+        for name in MANY
+    ]
+    return table(
+        [
+            "a patch",
+            "4,240 patches of `make demo`, to 1e-3",
+            "3,000 patches, to 1e-3",
+            "3,000 patches, to 1e-6",
+        ],
+        cells,
+    )
+
+
+def two_threads(rows: Rows) -> str:
+    cells = []
+    for label, name in (("spikes alone", "solve_spiking"), ("active set", "solve_active_set")):
+        one, two = (rows["two threads", f"{name}, {n}"]["seconds"] for n in ("1 thread", "2 threads"))
+        cells.append([label, in_words(one), in_words(two), f"{one / two:.2f}"])
+    return table(["3,000 patches, to 1e-6", "one thread", "two threads", "times as fast"], cells)
+
+
+def learned(rows: Rows) -> str:
+    cells = []
+    for label, case in TASKS.items():
+        pair = [rows[f"learn {case}", name] for name in ("two-phase network", "SPAMS")]
+        objectives = [re.search(r"objective ([\d.]+)", row["notes"])[1] for row in pair]
+        told = [f"{in_words(row['seconds'])}, {value}" for row, value in zip(pair, objectives, strict=True)]
+        cells.append([label, *told, f"{pair[0]['seconds'] / pair[1]['seconds']:.1f}"])
+    head = "time of 10,240 samples, one thread (`python -m tests.benchmarks learn`)"
+    return table([head, "network: time, objective", "SPAMS: time, objective", "network / SPAMS"], cells)
+
+
+TABLES: dict[str, tuple[str, Callable[[Rows], str]]] = {
+    "README": ("README.md", lambda rows: one_signal(rows, IN_README)),
+    "one signal": ("docs/performance.md", lambda rows: one_signal(rows, {name: name for name in ONE})),
+    "simulate": ("docs/performance.md", simulated),
+    "spikes alone": ("docs/performance.md", by_spikes),
+    "many signals": ("docs/performance.md", many_signals),
+    "two threads": ("docs/performance.md", two_threads),
+    "learn": ("docs/dictionary_learning.md", learned),
+}
+
+
+def main(files: list[str]) -> int:
+    rows: Rows = {}
+    for file in files or ["out/benchmarks.json"]:
+        with open(file, encoding="utf-8") as text:
+            rows |= {(row["case"], row["method"]): row for row in json.load(text)["rows"] if "method" in row}
+    for name, (page, written) in TABLES.items():
+        path = ROOT / page
+        before, line, after = path.read_text(encoding="utf-8").partition(f"<!-- table: {name} -->\n\n")
+        try:
+            new = written(rows)
+        except KeyError as missing:
+            print(f"{page}, {name}: left, since {missing} was not measured")
+            continue
+        rest = re.sub(r"\A(?:\|.*\n)+", "", after)
+        path.write_text(f"{before}{line}{new}\n{rest}", encoding="utf-8")
+        print(f"{page}, {name}: written")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
