@@ -184,10 +184,7 @@ class RunnableNetwork(Protocol):
 
 
 def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> None:
-    """Raise ValueError if a weight is more than LARGEST_RATIO times the threshold of its target.
-
-    If weights are computed on demand, the ones known so far are checked.
-    """
+    """Raise ValueError if a weight, of those known so far, is more than LARGEST_RATIO times its threshold."""
     checks.require_ratio("weights", weights._largest_magnitudes(), firing_threshold)
 
 

@@ -287,8 +287,8 @@ class CodeDerivatives(Described):
             self._reasons[:], self._atoms[:] = AT_A_BOUND, np.argmax(unsaid)
 
     def _measure(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Set codes and residuals; return how far entries are off their equations, and by how much the atom
-        outside of each support that pulls most exceeds its bound, in units of norms, and which it is."""
+        """Set codes and residuals; return how far their equations are off, and excesses with their atoms."""
+        # An excess, in units of norms, is that of the atom outside of a support that pulls most.
         problem, at = self.problem, self._at
         self._codes = self.supports.rows(self._entries)
         self._residuals = problem.dense_signals() - problem.atoms.reconstruct(self._codes)

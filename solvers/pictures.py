@@ -48,20 +48,8 @@ def code_path(
     ax: Axes | None = None,
     **line_kwargs: Any,
 ) -> Axes:
-    """Draw the code of one signal against the penalty: a line for each atom that is ever used.
-
-    Parameters
-    ----------
-    result : PathResult
-        From `path`.
-    signal : int, default 0
-        Which signal.
-    penalty : float, optional
-        The penalty of the problem.  The axis then shows penalties instead of multiples, and a line marks
-        this one.
-    **line_kwargs
-        Options of `Axes.plot`.
-    """
+    """Draw the code of one signal against the penalty: a line for each atom that is ever used."""
+    # With the penalty of the problem the axis shows penalties, not multiples, and a line marks this one.
     signal = checks.integer("signal", signal, 0, result.codes.shape[1] - 1)
     if penalty is not None:
         penalty = checks.positive_number("penalty", penalty)

@@ -204,20 +204,16 @@ class RefinedCodes:
         self.active = np.arange(len(energies))
 
     def advance(self, *, once: bool = False) -> None:
-        """Advance the networks that are not done to their ends, or `once`, each to its next look.
-
-        The first look of all is at the code that a signal starts from.
-        """
+        """Advance the networks that are not done to their ends, or `once`, each to its next look."""
+        # The first look of all is at the code that a signal starts from.
         self.run.advance_through(partial(self._looking, once=once), self.active)
         self._end(self.active[self.run.is_lost[self.active]])
 
     def search(
         self, best: BestCodes, *, max_spikes: float = np.inf, deadline: float = np.inf
     ) -> Iterator[Found]:
-        """Yield codes of the active signals when the looks say that they are good enough, or at their ends.
-
-        Signals end that have `max_spikes`, and all of them when `time.perf_counter` comes to the deadline.
-        """
+        """Yield codes of active signals when the looks say that they are good enough, or at their ends."""
+        # Signals end that have `max_spikes`, and all of them when `time.perf_counter` comes to the deadline.
         signals = self.active = best.active
         once = min(max_spikes, deadline) < np.inf
         if once:
@@ -300,10 +296,9 @@ class RefinedCodes:
 
 
 class IdleCodes(list[RefinedCodes]):
-    """Networks of single signals of a model, each lent to one thread at a time: `LassoModel.once`.
+    """Networks of single signals of a model, each lent to one thread at a time: `LassoModel.once`."""
 
-    To make a network takes longer than to solve a small problem.
-    """
+    # To make a network takes longer than to solve a small problem.
 
     def __init__(self, model: LassoModel | None = None) -> None:
         super().__init__()

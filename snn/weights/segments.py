@@ -36,27 +36,16 @@ def _checked_values(name: str, values: Any) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Segments(Weights):
-    """Weights from ranges of neurons to ranges of neurons, such as layers, that lie in one array of values.
+    """Weights between ranges of neurons, such as layers, that lie in one array of values."""
 
-    Each source has a segment of targets for each of its connections; weights to itself are left out.  The
-    cost of a spike is the length of its segments, not the size of the network.
-
-    Numbers of `values` may be changed between two runs; that is how weights learn without being built again.
-    They are not checked, and nothing derived from them is kept.
-
-    Parameters
-    ----------
-    n_neurons : int
-        Number of neurons.
-    connections : sequence of Connection
-        Ranges of sources and of targets, and where the weights of each begin in `values`.  Connections may
-        share values; where they overlap, they add up.
-    values : ndarray of float64, shape (n_values,), contiguous
-        Weights; not copied.
-    """
+    # Each source has a segment of targets for each of its connections; weights to itself are left out.  The
+    # cost of a spike is the length of its segments, not the size of the network.
 
     n_neurons: int = checked(checks.positive_integer)
+    # They may share values; where they overlap, they add up.
     connections: Sequence[Connection] = checked(checks.instance_of, Sequence)
+    # Shape (n_values,), not copied.  They may be changed between two runs; that is how weights learn without
+    # being built again.  They are not checked, and nothing derived from them is kept.
     values: np.ndarray = checked(_checked_values)
 
     def _check(self) -> None:

@@ -52,13 +52,7 @@ def _require_valid_indices(name: str, value: sparse.spmatrix | sparse.sparray) -
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseWeights(Weights):
-    """Weights of which most are zero.
-
-    Parameters
-    ----------
-    matrix : scipy.sparse matrix or array, shape (n_neurons, n_neurons)
-        W: ``matrix[source, target]``, with a zero diagonal; copied.
-    """
+    """Weights of which most are zero, a SciPy matrix ``[source, target]`` with a zero diagonal, copied."""
 
     matrix: sparse.csr_array = checked(checked_rows)
 

@@ -115,10 +115,7 @@ class ActiveSet(Method):
                 yield from self._from_elsewhere(best, prepared, signal)
 
     def _from_elsewhere(self, best: BestCodes, prepared: Gram, signal: np.ndarray) -> Iterator[Found]:
-        """Yield the codes of a signal from a few steps of FISTA.
-
-        Where smooth atoms nearly depend on each other, one support may lead astray, and another not.
-        """
+        """Yield the codes of a signal from a few steps of FISTA: another support may not lead astray."""
         part = best.problem.subset(signal)
         step = gradient_step(part)
         iterates = Iterates(part, step, np.zeros((1, part.n_atoms)))

@@ -117,11 +117,9 @@ class GradientStep(NamedTuple):
 
 
 def gradient_step(problem: LassoProblem) -> GradientStep:
-    """Return the step of all iterations of a problem.
-
-    Weights that signals share are part of an array of atoms; all others are part of the products, and L is
-    then at least the eigenvalue with any of them.
-    """
+    """Return the step of all iterations of a problem."""
+    # Weights that signals share are part of an array of atoms; all others are part of the products, and L is
+    # then at least the eigenvalue with any of them.
     weights, atoms = problem.feature_weights, _atoms_of_step(problem)
     has_weights = weights is not None and atoms is problem.atoms
     norms = np.sqrt(atoms.positive_squared_norms)
@@ -151,12 +149,11 @@ def _largest_eigenvalue(model: LassoModel) -> float:
 
 
 class Iterates:
-    """Iterates of some signals, a row each; atoms of norm one, correlations and the penalty in units of L.
+    """Iterates of some signals, a row each; atoms of norm one, correlations and the penalty in units of L."""
 
-    A gradient step is affine in the code, so that the step from the extrapolated code is the
-    extrapolation of the steps from the last two codes: one product of matrices an iteration, which
-    gives the duality gap at the code as well.
-    """
+    # A gradient step is affine in the code, so that the step from the extrapolated code is the extrapolation
+    # of the steps from the last two codes: one product of matrices an iteration, which gives the duality gap
+    # at the code as well.
 
     def __init__(self, problem: LassoProblem, step: GradientStep, codes: np.ndarray) -> None:
         self.step = step
@@ -201,13 +198,10 @@ class Iterates:
         self.n_iterations += 1
 
     def relative_gap(self) -> np.ndarray:
-        """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it.
-
-        Where penalties are zero it is an estimate, of atoms that do not depend on each other.
-        """
+        """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it."""
         self.n_looks += 1
         correlations = self.stepped - self.codes
-        if self.penalty.has_zeros:
+        if self.penalty.has_zeros:  # an estimate, of atoms that do not depend on each other
             squared_norm = np.array(1.0 / self.step.largest_eigenvalue)
             violations = self.penalty.violation(self.codes, correlations, squared_norm)
             gap = 0.5 * np.einsum("ij,ij->i", violations, violations) / squared_norm

@@ -278,10 +278,8 @@ def _solve_batch(best: BestCodes, method: Method, prepared: Any) -> Codes:
 
 
 def _solve_group(best: BestCodes, method: Method) -> Codes:
-    """Solve the problem of signals whose masks are equal.
-
-    Its Gram matrix is kept no longer: there may be thousands of groups.
-    """
+    """Solve the problem of signals whose masks are equal."""
+    # Its Gram matrix is kept no longer: there may be thousands of groups.
     best = BestCodes(with_shared_mask(best.problem), best.tol, best.start)
     prepared = method.prepare(best.problem)
     batches = method.batches(best.problem, prepared, 1)

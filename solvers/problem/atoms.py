@@ -183,10 +183,7 @@ def squared_norms_of(rows: np.ndarray | sparse.csr_array) -> np.ndarray:
 
 
 def checked_squared_norms(name: str, row: str, rows: Any, *, hint: str = "") -> np.ndarray:
-    """Return the squared norm of each row; refuse what is not finite, or a norm that is out of range.
-
-    `hint` says what to do about a number that is not finite.
-    """
+    """Return the squared norm of each row; refuse what is not finite (`hint`), or a norm out of range."""
     # The rows are read once, unless something is wrong with them.
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         squared_norms = squared_norms_of(rows)

@@ -222,11 +222,9 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
 
     @cached_property
     def stencil(self) -> np.ndarray:
-        """The inner products of kernels with those around, shape (n_kernels, 2 r + 1, 2 c + 1, n_kernels).
-
-        ``[k, r + i, c + j, l]`` is that of kernel k at a position with kernel l at the position i rows and j
-        columns further; beyond r rows or c columns kernels do not overlap.
-        """
+        """The inner products of kernels with those around, shape (n_kernels, 2 r + 1, 2 c + 1, n_kernels)."""
+        # [k, r + i, c + j, l] is that of kernel k at a position with kernel l at the position i rows and j
+        # columns further; beyond r rows or c columns kernels do not overlap.
         n_kernels, height, width = self.kernel_planes.shape
         row_stride, column_stride = self.plane_strides
         reach_rows, reach_columns = (height - 1) // row_stride, (width - 1) // column_stride
@@ -282,10 +280,8 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
     def _placed(
         self, image: np.ndarray, rows: slice = slice(0, None), columns: slice = slice(0, None)
     ) -> np.ndarray:
-        """Return the pixels of an image under some rows and columns of the kernels, a view.
-
-        All have their channels side by side.  Shape (kernel rows, kernel columns, grid rows, grid columns).
-        """
+        """Return the pixels of an image under some rows and columns of the kernels, a view."""
+        # With their channels side by side, shape (kernel rows, kernel columns, grid rows, grid columns).
         n_rows, n_columns = (
             len(range(*part.indices(side)))
             for part, side in zip((rows, columns), self.kernel_planes.shape[1:], strict=True)

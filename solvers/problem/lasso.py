@@ -475,11 +475,9 @@ def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoPr
 
 
 def zero_code_multiples(problem: LassoProblem) -> np.ndarray:
-    """Return the smallest multiple of the penalty at which each code is zero, shape (n_signals,).
-
-    It is infinite where the signal pulls an atom without penalty.  Correlations that are not known are
-    computed for as many signals at a time as the memory limit allows, and not kept.
-    """
+    """Return the smallest multiple of the penalty, perhaps inf, at which each code is zero, (n_signals,)."""
+    # Correlations that are not known are computed for as many signals at a time as the memory limit allows,
+    # and not kept.
     is_known, penalty = "correlations" in vars(problem), problem.penalty
     parts = in_blocks(problem, problem.memory_limit // (16 * problem.n_atoms))
     correlations = (part.correlations if is_known else part._correlations() for _, part in parts)

@@ -117,10 +117,7 @@ class Penalty(ElasticNet):
         return np.abs(codes) * self.l1 + 0.5 * self.l2 * codes * codes
 
     def reach(self, correlations: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
-        """Return how far each correlation can pull its code from zero: itself, or its absolute value.
-
-        `out` may be overwritten.
-        """
+        """Return how far each correlation can pull its code from zero; `out` may be overwritten."""
         if self.is_positive:
             return correlations
         if not self.positive.any():
@@ -140,12 +137,10 @@ class Penalty(ElasticNet):
     def dual_multiple(
         self, reach: np.ndarray, along_signal: np.ndarray, squared_residual: np.ndarray
     ) -> np.ndarray:
-        """Return kappa, the best multiple of each residual for a dual point, shape (n_signals,).
-
-        It maximises the dual objective ``kappa s.r - 1/2 kappa^2 ||r||^2 - sum_i h_i*(kappa d_i.r)`` over
-        kappa >= 0.  The result for a signal does not depend on those beside it.  The dual objective is finite
-        at kappa without rounding, too.
-        """
+        """Return kappa, the best multiple of each residual for a dual point, shape (n_signals,)."""
+        # It maximises the dual objective ``kappa s.r - 1/2 kappa^2 ||r||^2 - sum_i h_i*(kappa d_i.r)`` over
+        # kappa >= 0.  The result for a signal does not depend on those beside it.  The dual objective is
+        # finite at kappa without rounding, too.
         # Shapes: reach of the residuals (n_signals, n_atoms), the largest possible one for a certificate;
         # s.r and ||r||^2 (n_signals,).
         multiple = unconstrained_multiple(along_signal, squared_residual)
@@ -180,11 +175,9 @@ class Penalty(ElasticNet):
         *,
         errors: np.ndarray | float = 0.0,
     ) -> np.ndarray:
-        """Return ``h_i(a) + h_i*(x) - a x`` at x = multiple * correlation, without a negative term.
-
-        With `errors`, bounds on those of the correlations, it is the largest value for correlations as far
-        away, rounded up.  An error is at least 8 times the rounding of its correlation.
-        """
+        """Return ``h_i(a) + h_i*(x) - a x`` at x = multiple * correlation, without a negative term."""
+        # With `errors`, bounds on those of the correlations, it is the largest value for correlations as far
+        # away, rounded up.  An error is at least 8 times the rounding of its correlation.
         # With e = T(x, l1): |a| (l1 -+ (x - e)) + (l2 a - e)^2 / (2 l2), or |a| (l1 -+ x) where l2 is zero.
         # It is convex in x, and thus largest at one of the ends of the range of x.
         if self.is_flat:
@@ -203,10 +196,8 @@ class Penalty(ElasticNet):
     def conjugate(
         self, reach: np.ndarray, multiples: np.ndarray, *, without: np.ndarray
     ) -> np.ndarray | float:
-        """Return ``sum_i h_i*(multiple * reach_i)``, shape (n_signals,), or 0.0 if it is always zero.
-
-        Places of `reach` in `without`, counted row by row, are left out of the sums.
-        """
+        """Return ``sum_i h_i*(multiple * reach_i)``, shape (n_signals,), or 0.0 if it is always zero."""
+        # Places of `reach` in `without`, counted row by row, are left out of the sums.
         if self.is_flat:
             return 0.0
         excess = np.maximum(multiples[:, np.newaxis] * reach - self.l1, 0.0)
@@ -220,11 +211,9 @@ class Penalty(ElasticNet):
         return np.where(self.l2 == 0.0, 1.0, np.sqrt(self.l2))
 
     def violation(self, codes: np.ndarray, correlations: np.ndarray, squared_norms: np.ndarray) -> np.ndarray:
-        """Return ``|(||d_i||^2 + m_i) a_i - T(||d_i||^2 a_i + d_i.r, l_i)|``, in units of correlations.
-
-        That is how far each coefficient is from a fixed point of its proximal step, times ||d_i||^2 + m_i.
-        For an atom of norm zero without curvature every step leads to zero, and it is l_i unless a_i is.
-        """
+        """Return ``|(||d_i||^2 + m_i) a_i - T(||d_i||^2 a_i + d_i.r, l_i)|``, in units of correlations."""
+        # That is how far each coefficient is from a fixed point of its proximal step, times ||d_i||^2 + m_i.
+        # For an atom of norm zero without curvature every step leads to zero, and it is l_i unless a_i is.
         stepped = squared_norms * codes + correlations
         diagonal = squared_norms + self.l2
         flat = np.where(codes == 0.0, 0.0, self.l1)

@@ -40,10 +40,7 @@ class Largest(NamedTuple):
 def largest_ratios(
     unit_atoms: UnitAtoms, factors: np.ndarray, vectors: np.ndarray, n_listed: int, *, positive: np.ndarray
 ) -> Largest:
-    """Return the atoms that vectors pull most.
-
-    Shapes: factors, positive (n_atoms,); vectors (n_vectors, n_features).
-    """
+    """Return the atoms that vectors, shape (n_vectors, n_features), pull most."""
     strong = np.flatnonzero(factors > STRONG * np.median(factors))
     if not 0 < len(strong) <= MOST_STRONG:
         return _largest_ratios(unit_atoms, factors, vectors, n_listed, positive=positive)

@@ -57,10 +57,7 @@ def checked_weights(
 def checked_signals(
     signals: Any, atoms: Atoms, mask: Any, weights: Any, shared: np.ndarray | None
 ) -> tuple[np.ndarray | sparse.csr_array, np.ndarray | None, np.ndarray]:
-    """Return signals, zero where a feature does not count; weights of features; 1/2 sum_j w_j s_j^2.
-
-    `shared` are weights that hold unless others are given, shape (n_features,).
-    """
+    """Return signals, zero where a feature does not count; weights, by default `shared`; energies."""
     kind = type(signals).__name__
     if np.ma.is_masked(signals):
         raise TypeError(

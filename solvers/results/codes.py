@@ -33,26 +33,14 @@ FIGURES = tuple(figure.name for figure in fields(Optimality))
 
 @dataclass(eq=False)
 class Codes:
-    """Codes of some signals: one row, or entry, for each.
+    """Codes of some signals: one row, or entry, for each."""
 
-    Attributes
-    ----------
-    values : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        The entries that are not zero, in order.
-    steps : ndarray of int, shape (n_signals,)
-        The number of `Method.steps`.
-    certificate : Optimality, optional
-        Objective, duality gap and KKT violation; None where they have not been measured.
-    work : dict of str to ndarray of int, shape (n_signals,) each
-        Multiply-adds by part of an `OperationLedger`.
-    info : dict of str to (ndarray or csr_array)
-        Further figures, a row for each signal; other objects are the same for all signals.
-    """
-
-    values: sparse.csr_array
-    steps: np.ndarray
-    certificate: Optimality | None = None
+    values: sparse.csr_array  # entries that are not zero, in order
+    steps: np.ndarray  # the number of `Method.steps`
+    certificate: Optimality | None = None  # None where it has not been measured
+    # Multiply-adds by part of an `OperationLedger`.
     work: dict[str, np.ndarray] = field(default_factory=dict)
+    # Further figures, arrays and compressed rows; other objects are the same for all signals.
     info: dict[str, Any] = field(default_factory=dict)
 
     def reach(self, problem: LassoProblem, tol: float) -> bool:
@@ -90,30 +78,14 @@ def _stacked(values: list[Any]) -> Any:
 
 
 class BestCodes:
-    """The best codes of a batch so far: a method adds to them, signal by signal, until `active` is empty.
-
-    Attributes
-    ----------
-    problem : LassoProblem
-        The problem of these signals.
-    tol : float
-        A signal is done if ``duality_gap <= tol * 1/2 ||signal||^2``.
-    start : Codes or None
-        Where these signals start.
-    active : ndarray of int
-        Signals that are not done.
-    steps : ndarray of int, shape (n_signals,)
-        The number of `Method.steps` so far.
-    work : dict of str to ndarray of int, shape (n_signals,) each
-        Multiply-adds so far, by part of an `OperationLedger`; a new part is zero.
-    info : dict of str to (ndarray or csr_array)
-        Further figures of the result.
-    """
+    """The best codes of a batch so far: a method adds to them, signal by signal, until `active` is empty."""
 
     def __init__(self, problem: LassoProblem, tol: float, start: Codes | None = None) -> None:
         n_signals = problem.n_signals
         self.problem, self.tol, self.start = problem, tol, start
+        # Signals whose gaps are above tol * 1/2 ||signal||^2.
         self.active = np.arange(n_signals)
+        # As of `Codes`, so far; a new part of the work is zero.
         self.steps = np.zeros(n_signals, dtype=np.int64)
         self.info: dict[str, Any] = {}
         self.work: dict[str, np.ndarray] = defaultdict(partial(np.zeros, n_signals, dtype=np.int64))
@@ -132,10 +104,7 @@ class BestCodes:
         return [BestCodes(subset(batch), self.tol, start and start.at(batch)) for batch in batches]
 
     def keep(self, search: Iterable[Found]) -> Codes:
-        """Certify the codes that a search yields, and return the best ones, or the start, or zero.
-
-        No code is worse than the start or the zero code.
-        """
+        """Certify the codes that a search yields, and return the best of each signal, the start or zero."""
         for signals, found in search:
             self.put(signals, found)
         self.fall_back()
@@ -151,10 +120,7 @@ class BestCodes:
                 self.put(self.active, sparse.csr_array((len(self.active), self.problem.n_atoms)))
 
     def put(self, signals: np.ndarray, found: Codes | np.ndarray | sparse.csr_array) -> None:
-        """Certify codes of some signals, unless they are, count their work, and keep the better ones.
-
-        Shapes: signals (n_put,); codes (n_put, n_atoms).
-        """
+        """Certify codes of some signals, unless they are, count their work, and keep the better ones."""
         is_all = len(signals) == self.problem.n_signals
         certificate = None
         if isinstance(found, Codes):
@@ -208,11 +174,9 @@ def drive_work(problem: LassoProblem) -> int:
 
 
 def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
-    """Return the multiply-adds of a certificate for each size of a support, an int or an array.
-
-    The residual is computed from parts that are exact and a rest, three products for each; then come its
-    correlations with all atoms, and two inner products.
-    """
+    """Return the multiply-adds of a certificate for each size of a support, an int or an array."""
+    # The residual is computed from parts that are exact and a rest, three products for each; then come its
+    # correlations with all atoms, and two inner products.
     if type(support_size) is not int:
         # Pointers of sparse codes have 32 bits, and products of their differences would, too.
         support_size = support_size.astype(np.int64)

@@ -35,14 +35,11 @@ _own = local()
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread meanwhile: in this process, or in this thread if a library counts by thread.
-
-    BLAS divides a product among its threads, and rounds it differently with their number; results must not
-    depend on the workers, which may be other processes and other machines, nor on the thread that asks.
-
-    Threads may be inside at the same time, and leave in any order: of a number that belongs to the process,
-    the last one brings back what was before the first one.
-    """
+    """Limit BLAS to one thread meanwhile: in this process, or in this thread where a library does that."""
+    # BLAS divides a product among its threads, and rounds it differently with their number; results must not
+    # depend on the workers, which may be other processes and other machines, nor on the thread that asks.
+    # Threads may be inside at the same time, and leave in any order: the last one brings back the number of a
+    # process from before the first one.
     global _n_inside
     with _LOCK:
         _n_inside += 1
@@ -61,10 +58,8 @@ def one_blas_thread() -> Iterator[None]:
 
 @cache
 def load_scipy_linalg() -> None:
-    """Import `scipy.linalg`, which takes long; its own BLAS gets one thread where others have one.
-
-    Call it before an import of `scipy.linalg` or `scipy.sparse.linalg` within a function.
-    """
+    """Import `scipy.linalg`, which takes long; its own BLAS gets one thread where others have one."""
+    # To be called before an import of `scipy.linalg` or `scipy.sparse.linalg` within a function.
     import scipy.linalg  # noqa: F401
 
     with _LOCK:

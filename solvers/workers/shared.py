@@ -58,12 +58,10 @@ class Shared:
         return pickle.loads(pickled, buffers=[self._arrays[k].data.toreadonly() for k in numbers])
 
     def on(self, client: Client) -> Future:
-        """Return the future of this on a cluster, whose workers fetch it from each other.
-
-        It is the result of a task, which Dask does again if all workers die that have it.
-        """
+        """Return the future of this on a cluster, whose workers fetch it from each other."""
         import dask
 
+        # The result of a task, which Dask does again if all workers die that have it.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
             return client.submit(_itself, self, pure=False)
 

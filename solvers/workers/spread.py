@@ -44,13 +44,10 @@ def spread(
     common: Any = None,
     prefer: str = "threads",
 ) -> Iterator[tuple[int, Outcome]]:
-    """Return numbers and outcomes of batches, as workers are done with them.
-
-    Workers are of the kind that a `joblib.parallel_config` says, or of the kind preferred.  Other processes
-    get the arrays of `solve` and of `common`, to which batches may refer, once.  BLAS has one thread in other
-    workers than the caller's: it rounds products of matrices differently with their number, and results must
-    not depend on workers.
-    """
+    """Return numbers and outcomes of batches, as workers are done with them."""
+    # Workers are of the kind that a `joblib.parallel_config` says, or of the kind preferred.  Other processes
+    # get the arrays of `solve` and of `common`, to which batches may refer, once.  In other workers than the
+    # caller's BLAS has one thread.
     if len(batches) == 1 or n_workers == 1:
         return ((k, solve(batch)) for k, batch in enumerate(batches))
     # To ask for the backend takes as long as some problems, and to import it longer.
