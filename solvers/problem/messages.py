@@ -27,9 +27,9 @@ def warn_if_ill_posed(problem: LassoProblem) -> None:
 
 def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     """Warn if the codes of all signals are zero, of which one is not."""
-    # Nothing is said where the penalty is the smallest at which they are, as at the beginning of a path, and of
-    # single signals that come one after the other.  Batches that share their dictionary have one message, so
-    # that it is shown once.
+    # Nothing is said where the penalty is the smallest at which they are, as at the beginning of a path, nor
+    # of single signals that come one after the other.  Batches that share their dictionary have one message,
+    # so that it is shown once.
     if (problem.n_signals == 1 and problem.is_prepared) or codes.nnz or not problem.energies.any():
         return
     factor = float(zero_code_multiples(problem).max())
