@@ -1,21 +1,25 @@
-"""Tasks of dictionary learning, and SPAMS as a learner: the same start, samples and order."""
+"""Tasks of dictionary learning, and SPAMS and scikit-learn as learners: the same start, samples and order."""
 
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib import cbook
 
-from dictlearn import join_channels
+from dictlearn import extract_patches, join_channels, normalise, remove_mean
+from examples._baselines import learn_with_scikit_learn
 from examples._common import photograph
 from examples.learn import task as data_of_paper
 from tests.benchmarks.unseen_combinations import generate
 
-__all__ = ["PENALTY", "TASKS", "Task", "by_spams", "photograph", "task"]
+__all__ = ["PENALTY", "TASKS", "Task", "by_scikit_learn", "by_spams", "photograph", "task"]
 PENALTY = 0.1
 TASKS = (
     "split patches, 256 x 128",
     "signed patches, 256 x 64",
     "signed numbers, 64 x 64",
     "planted, 100 x 47",
+    "windows of an ECG, 128 x 64",
+    "windows of an EEG, 128 x 64",
 )
 
 
@@ -39,6 +43,17 @@ def task(name: str, n_samples: int) -> Task:
         codes = rng.standard_normal((n_samples + 500, 64)) * (rng.random((n_samples + 500, 64)) < 0.06)
         signals = codes @ atoms / np.sqrt(64.0)
         return Task(signals[:n_samples], signals[n_samples:], 64)
+    if name.startswith("windows"):
+        import pywt
+
+        if "ECG" in name:
+            seen, others = np.split(pywt.data.ecg()[np.newaxis], [683], axis=1)  # the last of three beats
+        else:
+            with cbook.get_sample_data("eeg.dat") as file:
+                channels = np.frombuffer(file.read(), dtype=float).reshape(800, 4).T
+            seen, others = np.split(channels, [600], axis=1)
+        windows = (np.vstack([extract_patches(channel, 64) for channel in part]) for part in (seen, others))
+        return Task(*(normalise(remove_mean(part)[0])[0] for part in windows), 128)
     patches = data_of_paper("photographs", n_signals=n_samples, n_held_out=500)
     if name == "split patches, 256 x 128":
         return Task(patches.signals, patches.held_out, 256, positive_atoms=True)
@@ -50,6 +65,21 @@ def by_spams(data: Task, start: np.ndarray, n_samples: int, batch_size: int, see
     from tests.reference.spams_dictionary import learn_with_spams
 
     return learn_with_spams(
+        data.signals,
+        start=start,
+        penalty=PENALTY,
+        n_samples=n_samples,
+        batch_size=batch_size,
+        rng=seed,
+        positive_atoms=data.positive_atoms,
+    ).dictionary
+
+
+def by_scikit_learn(
+    data: Task, start: np.ndarray, n_samples: int, batch_size: int, seed: int = 0
+) -> np.ndarray:
+    """Return what scikit-learn learns from the samples that the network learns from."""
+    return learn_with_scikit_learn(
         data.signals,
         start=start,
         penalty=PENALTY,
