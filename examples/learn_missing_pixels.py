@@ -112,7 +112,7 @@ def learn(way: Way, patches: np.ndarray, tested: np.ndarray, n_atoms: int, n_sam
 
 def draw(results: dict[str, list[dict]], chosen: Sequence[Way]) -> Figure:
     """Draw objectives against samples, and the atoms that half of the pixels taught."""
-    picture = figure(10.0, 4.0)
+    picture = figure(10.0, 4.8)
     left, *others = picture.subplots(1, 3, width_ratios=(1.25, 1.0, 1.0))
     for way in chosen:
         runs = results[way.name]
@@ -137,7 +137,7 @@ def draw(results: dict[str, list[dict]], chosen: Sequence[Way]) -> Figure:
             linewidth=0,
         )
     left.set(xscale="log", xlabel="training samples", ylabel="objective on whole held-out patches")
-    left.legend(frameon=False, fontsize="small")
+    picture.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
     half = [way for way in chosen if way.missing == MISSING[-1] and way.duration == DURATIONS[0]]
     for ax, way in zip(others, sorted(half, key=lambda way: way.filled), strict=True):
         learner = results[way.name][0]["learner"]

@@ -132,7 +132,7 @@ class CodeDerivatives(Described):
     problem : LassoProblem
         The problem.
     codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        Its codes.  Their supports and signs must be those of optimal codes; numbers are solved for once more
+        Its codes.  They must have the supports and signs of optimal codes; numbers are solved for once more
         where they are not.
     """
 

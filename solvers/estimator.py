@@ -50,13 +50,13 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         The name of a method in `solvers.METHODS`, or a method with options of its own.  By default an
         active-set method corrects what a short run of the network finds; "spiking" is spikes alone.
     tol : float, optional
-        Largest duality gap, as a share of 1/2 ||signal||^2.  By default that of the method: 1e-6 where it
+        Largest duality gap, as a share of 1/2 ||signal||^2.  By default the method's own: 1e-6 where it
         ends with an active set, else 1e-3.
     missing_values : float, optional
         The mark of a missing entry of the signals, `np.nan` perhaps: the objective is then of the known
         entries.  By default none is missing, and NaN is an error.
     n_jobs : int, optional
-        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        Number of joblib workers for the signals.  None is one, unless a `joblib.parallel_config` says
         otherwise; -1 is one for each processor.
 
     Attributes
@@ -125,7 +125,7 @@ class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         The share of the signals' energy that is predicted: `held_out_score`.  Unlike the objective, it can
         be compared between values of `alpha`, as `GridSearchCV` does.
 
-        The codes are those of `solve_active_set`, which are optimal to rounding; beyond `tol`, or 1e-6, it
+        The codes are from `solve_active_set`, which are optimal to rounding; beyond `tol`, or 1e-6, it
         warns.  So a search over `tol` or `method` finds equal scores."""
         tol = ActiveSet.usual_tol if self.tol is None else self.tol
         return held_out_score(self.problem(X), tol=tol, n_jobs=self.n_jobs)

@@ -26,8 +26,8 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
         Input(s) -> Affine(D, -lambda) -> IF(v_threshold=diag G) -> Output
         IF -> LI(tau=1) -> Affine(-(G - diag G), 0) -> IF
 
-    Rates of the neurons, times `scale`, tend to the code of whatever signal the input holds.  The neurons are
-    those of `lasso_network`, in its order.  The graph of a convolutional dictionary has Conv2d nodes; its
+    Rates of the neurons, times `scale`, tend to the code of whatever signal the input holds.  Neurons are
+    in the order of `lasso_network`.  The graph of a convolutional dictionary has Conv2d nodes; its
     input is an image, of shape (1, rows, columns), or with its colours first.
 
     Parameters

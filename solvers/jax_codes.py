@@ -1,6 +1,6 @@
 """Codes as a function of JAX, with their gradients: ``pip install "sparsespike[jax]"``.
 
-The codes are those of `solve_active_set`, and the gradients those of ``result.vjp``; both run on the host,
+`solve_active_set` computes the codes, and ``result.vjp`` the gradients; both run on the host,
 called back from compiled code.
 """
 

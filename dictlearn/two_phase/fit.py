@@ -246,7 +246,7 @@ def new_learner(
     penalty : float or array_like, shape (n_atoms,), optional
         lambda1, positive, of all atoms or of each.  Needed unless `settings` is given.
     settings : LearningSettings, optional
-        Settings of the network and of learning; by default those of `LearningSettings` with this penalty.
+        Settings of the network and of learning; by default `LearningSettings` with this penalty.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
         A dictionary, brought to unit norms, or a network, with the signs of the settings.  By default
         `random_dictionary`.

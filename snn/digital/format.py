@@ -203,9 +203,9 @@ class DigitalFormat(Value):
 
     with the m_j sent in this step, or `delay` steps before (`DigitalNetwork` has the integers).  With wide
     registers and many bits these are the steps of a `Clock` of real numbers, divided by the `unit` of
-    potentials.  The order is that of Loihi's neurons: decay and input of step 3 are there the first two
-    operations of the next step.  The weights of input spikes have the bits, the exponent and the rounding of
-    those of the network, but are rounded to nearest where these are stochastically; their sum in a step is
+    potentials.  Loihi has the same order: decay and input of step 3 are there the first two operations of
+    the next step.  The weights of input spikes have the bits, the exponent and the rounding of
+    the network's weights, but are rounded to nearest where these are stochastically; their sum in a step is
     added to u after rule 3, rounded as the sum there.
 
     The default is a neuron of Loihi's widths that keeps its charge: a spike takes the threshold from the
@@ -246,8 +246,8 @@ class DigitalFormat(Value):
         The largest firing threshold, in units of the potential; by default 2^(potential_bits - 4), which
         leaves room for potentials of eight thresholds, up and down.
     lowest_drive : float, optional
-        Drives below minus so many times the largest are raised to that.  They would take the bits of the
-        others: mantissas have one exponent.  By default they are not.
+        Drives are at least minus this number times the largest; lower ones are raised to it.  They would take
+        the bits of the others: mantissas have one exponent.  By default there is no limit.
     seed : int, default 0
         For weights that are rounded stochastically.
 

@@ -103,7 +103,7 @@ class DigitalNetwork(Value, Described):
         time_step : float
             dt, in synaptic time constants.
         delays : array_like of int, shape (n_neurons,), optional
-            A delay for the spikes of each neuron, in place of that of the format.
+            A delay for the spikes of each neuron, in place of the format's delay.
 
         Notes
         -----

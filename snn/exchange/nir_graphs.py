@@ -72,7 +72,7 @@ def to_nir(
         IF -> LI(tau=1, r=1, v_leak=0) -> Affine(W^T, 0) -> IF
 
     A spike, a unit impulse, lifts LI by r / tau = 1, which then decays as the synaptic current does; edges
-    into one node add up.  The equations of the graph are those of the network, number for number.
+    into one node add up.  Graph and network have the same equations, number for number.
 
     Parameters
     ----------

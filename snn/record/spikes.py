@@ -137,7 +137,7 @@ class SpikeTrain(Value, Drawn):
             a_i = 1/T sum_k w((t_ik - start) / T)        w(s) = 30 s^2 (1 - s)^2
 
         The first transient of a network is forgotten, and where its potentials have bounded primitives the
-        error falls like 1/T^2 (docs/theory.md, section 4), not like 1/T as that of `rate`.
+        error falls like 1/T^2 (docs/theory.md, section 4), where the error of `rate` falls like 1/T.
 
         Parameters
         ----------

@@ -51,13 +51,13 @@ def simulate(
     state : NetworkState, optional
         Where to start; by default at rest at time 0.  Integers are rounded to.
     stimulus : Stimulus, optional
-        A drive that changes, and input spikes, at times from the start of the run to its end: that of `state`
-        and so much later.  What comes at the end is in the final state.  On a clock all of it acts from the
+        A drive that changes, and input spikes.  Their times are within the run, which starts at the time of
+        `state`.  Changes at the end are in the final state.  On a clock all of it acts from the
         end of its step on, as spikes do.
     record_spikes : bool, default False
         Keep every spike's time and neuron.
     max_spikes : int, optional
-        Stop with an error after so many spikes.  By default 1,000,000, or a hundred times what the drive
+        Stop with an error after more spikes.  By default 1,000,000, or a hundred times what the drive
         alone could cause if that is more; a network that only inhibits never comes near.  But no more than
         20,000,000 if they are recorded, which then take a gigabyte of memory.
     progress : bool, default False

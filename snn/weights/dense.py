@@ -116,7 +116,7 @@ class DenseRows(Weights):
         W[j, i] = factor S[j, i]    i != j
 
     With ``factor=-1`` a Gram matrix is lateral inhibition as it is; nothing is copied.  `on_demand` makes
-    weights whose rows are computed when their neurons fire, and `sign_pairs` those of pairs of neurons.
+    weights whose rows are computed when their neurons fire, and `sign_pairs` weights of pairs of neurons.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class ActiveSet(Method):
     Notes
     -----
     Where a signal does not reach `tol`, its code is the best of the method's, the start's and zero; and,
-    where these are poor, that of the method from a few steps of FISTA.
+    where these are poor, the code of the method from a few steps of FISTA.
 
     For few signals in a large dictionary only the entries of the Gram matrix between atoms that may be active
     are computed, unless the problem has the matrix.  The same holds for any number of signals that have masks

@@ -35,7 +35,7 @@ class ConvolutionalDictionary(Value, Described):
     """A dictionary whose atoms are kernels at the places of a grid over an image, or along a signal.
 
     A signal is an image, its features the pixels row by row; of a colour image, the channels of a pixel one
-    after the other.  With p a position of the grid and k a kernel, a code a is that of the image::
+    after the other.  With p a position of the grid and k a kernel, a code a stands for the image::
 
         image = sum_p sum_k a_(p, k) kernel_k placed with its upper left corner at stride * p
 
@@ -49,7 +49,7 @@ class ConvolutionalDictionary(Value, Described):
         Kernels of any norm.  The codes of one that is zero are zero.
     image_shape : (int, int) or int
         (rows, columns) of the image, or the length of a signal, which the kernels then have the shape of:
-        kernels and `image_shape` are kept as those of an image of one row.
+        kernels and `image_shape` are kept as for an image of one row.
     stride : int
         Distance between neighbouring positions, in pixels.
 

@@ -272,7 +272,7 @@ class LassoModel(Value, Described):
         signals : array_like or compressed rows, shape (n_signals, n_features)
             One signal a row; for a single signal pass ``signal[np.newaxis]``.
         mask, feature_weights : array_like, optional
-            As of `LassoProblem`, in the place of those of the model.
+            As of `LassoProblem`, in place of the model's.
         """
         problem = object.__new__(LassoProblem)
         vars(problem).update(vars(self), is_prepared=True)
@@ -311,14 +311,14 @@ class LassoModel(Value, Described):
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class LassoProblem(LassoModel):
-    """Sparse coding of signals in a dictionary with an l1 penalty, or with that of the elastic net.
+    """Sparse coding of signals in a dictionary with an l1 penalty or an elastic net.
 
     For each signal s (a row of `signals`), with the atoms d_i (the rows of `dictionary`), find the
     code a that minimises::
 
         E(a) = 1/2 ||s - sum_i a_i d_i||^2 + sum_i lambda_i |a_i| + sum_i m_i / 2 a_i^2
 
-    over all a (LASSO), or, with ``positive=True``, over a >= 0 (CLASSO).  The last term is that of an
+    over all a (LASSO), or, with ``positive=True``, over a >= 0 (CLASSO).  The last term is for an
     `ElasticNet`.  Nothing is divided by the number of features.  With a `mask`, or with weights w >= 0 of
     features, the first term is ``1/2 sum_j w_j (s_j - sum_i a_i d_ij)^2``.
 

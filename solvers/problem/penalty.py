@@ -28,7 +28,7 @@ LEAST_CURVATURE = 1e-15
 class ElasticNet(Value):
     """The penalty of the elastic net, ``sum_i l1_i |a_i| + l2_i / 2 a_i^2``.
 
-    Codes are then those of the LASSO with the dictionary [D, sqrt(diag l2)] and signals with as many zeros
+    Codes then solve the LASSO with the dictionary [D, sqrt(diag l2)] and signals with as many zeros
     behind them: atoms that resemble each other share what one of them would take.
 
     Parameters

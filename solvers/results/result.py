@@ -185,7 +185,7 @@ class SparseCodingResult(Drawn):
             dL/dD_S       = q (w r)^T - a_S (w (q D_S))^T
             dL/dw_j       = (q D_S)_j r_j
 
-        and zero outside of S.  They are exact where the support and the signs of a code are those of the
+        and zero outside of S.  They are exact where the support and the signs of a code agree with the
         optimum, whatever its gap.
 
         Parameters
@@ -194,7 +194,7 @@ class SparseCodingResult(Drawn):
             dL/da, the gradient of the loss with respect to the codes.
         undefined : {"refuse", "leave out"}, default "refuse"
             Rule for codes that have no derivative: where an atom is at its bound, where atoms of the
-            support depend on each other, and where the support is not that of the optimum.  Left out, they
+            support depend on each other, and where the support is not the optimal one.  Left out, they
             add nothing to sums over signals, and gradients of their own are NaN.
 
         References

@@ -36,7 +36,7 @@ def held_out_score(
     ----------
     problem : LassoProblem
         Signals, dictionary and penalty; an array of atoms.  With a mask or weights of features the energy is
-        that of the known features, or the weighted one.
+        of the known features, or weighted.
     n_folds : int, default 5
         Number of folds, if there are as many features.
     fold_of : array_like of int, shape (n_features,), optional

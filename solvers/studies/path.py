@@ -65,7 +65,7 @@ def path(
 ) -> PathResult:
     """Solve a problem at many penalties, from the largest to the smallest, each from the codes of the last.
 
-    The penalties are multiples of that of the problem: of its weights lambda_i and, for an `ElasticNet`, of
+    The penalties are multiples of the problem's penalty: of its weights lambda_i and, for an `ElasticNet`, of
     its quadratic penalty as well.  With ``penalty=1.0`` the multiples are the penalties themselves.  The Gram
     matrix and the correlations are computed once.
 
@@ -79,12 +79,12 @@ def path(
     n_multiples, smallest : int and float, default 100 and 1e-3
         See above.
     method : str or Method, default "active_set"
-        The name of a method in `METHODS` that takes a `start`, or such a method: by default that of
-        `solve_active_set`, which carries the support.
+        The name of a method in `METHODS` that takes a `start`, or such a method: by default the active set,
+        which carries the support.
     tol : float, default 1e-6
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     n_jobs : int, optional
-        Signals are spread over so many joblib workers.  None is one, unless a `joblib.parallel_config` says
+        Number of joblib workers for the signals.  None is one, unless a `joblib.parallel_config` says
         otherwise; -1 is one for each processor.
     progress : bool, default False
         Show a progress bar, in penalties.

@@ -34,7 +34,7 @@ class SparseCodingStream(Described):
 
     The numbers x, y and z minimise the objective of the new frame while no sign changes; entries that would
     have other signs than c are zero.  So the start follows amplitude and motion.  From there the network
-    refines the code as that of `solve_spiking` does: the closer the frames, the fewer spikes.
+    refines the code as in `solve_spiking`: the closer the frames, the fewer spikes.
 
     Every code comes with its duality gap, and no code has a larger one than that of the frame before has on
     this frame, nor than zero has, whatever the deadline.
@@ -124,7 +124,7 @@ class SparseCodingStream(Described):
             As many signals as the frame before.
         mask : array_like of bool, shape (n_features,), optional
             True where a feature of this frame is known, for all its signals; the frame may be NaN elsewhere.
-            By default that of the stream.
+            By default the mask of the stream.
         tol : float, default 1e-3
             A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
         max_spikes : int, optional
