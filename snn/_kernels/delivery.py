@@ -38,7 +38,6 @@ def add_scaled(current, weights, factor):
 @resolved_by_record
 def add_weights(form, current, neuron, count):
     """Add `count` spikes of one source, any real number, to the currents; return the number of weights."""
-    # The current of the source itself may change too.
 
 
 @resolved_by_record

@@ -33,10 +33,8 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
     for k in range(windows.exact_at.shape[0]):
         windows.exact_at[k] = 0
     windows.n_touched[0] = 0
-    instant = 0
+    instant = n_events = n_windows = 0
     missing = -1
-    n_events = 0
-    n_windows = 0
     elapsed = 0.0
     while True:
         remaining = interval - elapsed

@@ -126,17 +126,16 @@ def add_sources(form, start, size, sources, n_sources, sums):
 @implements(delivery.add_weights, Rows)
 def add_weights(form, current, neuron, count):
     n_rows = form.row_of.shape[0]
-    is_positive = neuron < n_rows
-    row = neuron if is_positive else neuron - n_rows
-    first = form.row_of[row] * n_rows
-    values = form.values[first : first + n_rows]
-    if form.cross.shape[0] == 0:
-        add_scaled(current[:n_rows], values, count * form.factor)
-        return n_rows
-    factor = count * (form.factor if is_positive else -form.factor)
-    opposite = row + n_rows if is_positive else row
-    opposite_current = current[opposite] + count * form.cross[row]
-    add_scaled(current[:n_rows], values, factor)
-    add_scaled(current[n_rows : 2 * n_rows], values, -factor)
-    current[opposite] = opposite_current
-    return 2 * n_rows
+    n_neurons = n_rows + form.cross.shape[0]
+    row = _row_of(form, neuron)
+    offset = form.row_of[row] * n_rows
+    values = form.values[offset : offset + n_rows]
+    factor = count * (form.factor if neuron < n_rows else -form.factor)
+    for first in range(0, n_neurons, n_rows):
+        # The diagonal of the matrix is no weight.
+        own = first + row
+        own_current = current[own] + (0.0 if own == neuron else count * form.cross[row])
+        add_scaled(current[first : first + n_rows], values, factor)
+        current[own] = own_current
+        factor = -factor
+    return n_neurons

@@ -10,7 +10,7 @@ import numpy as np
 from numba import config
 
 from snn._kernels.compiling import compiled, inlined, inner, resolved_by_record
-from snn._kernels.neuron import add_to_moments
+from snn._kernels.neuron import SLACK, add_to_moments
 
 PAUSED = 0  # the budget of work is spent; call again with the same arrays
 REACHED = 1  # every network asked for is at the stop time
@@ -72,8 +72,9 @@ class Neurons(NamedTuple):
     current: np.ndarray
     drift: np.ndarray  # the mean soma current over the last interval, by which active sets are chosen
     spike_counts: np.ndarray
-    trace: np.ndarray  # filtered spikes of each neuron right after its last spike, or of size zero
-    last_spike: np.ndarray
+    # Filtered spikes of each neuron right after its last spike, and the time of that, shape (n_copies,
+    # n_neurons, 2); or of size zero.
+    traces: np.ndarray
     # Sums of t^2, t^3 and t^4 over the times of each neuron's spikes (`neuron.add_to_moments`), shape
     # (n_copies, n_neurons, 3); or of size zero.
     moments: np.ndarray
@@ -90,10 +91,10 @@ class Spikes(NamedTuple):
 def note_spike(neurons, k, neuron, now, spikes, n_recorded):
     """Count a spike of copy k; filter it, add it to the moments and record it, where that is asked for."""
     neurons.spike_counts[k, neuron] += 1
-    if neurons.trace.shape[1] > 0:
-        trace, last = neurons.trace[k, neuron], neurons.last_spike[k, neuron]
-        neurons.trace[k, neuron] = trace * math.exp(last - now) + 1.0
-        neurons.last_spike[k, neuron] = now
+    if neurons.traces.shape[1] > 0:
+        trace, last = neurons.traces[k, neuron, 0], neurons.traces[k, neuron, 1]
+        neurons.traces[k, neuron, 0] = trace * math.exp(last - now) + 1.0
+        neurons.traces[k, neuron, 1] = now
     if neurons.moments.shape[1] > 0:
         add_to_moments(neurons.moments, k, neuron, now, 1.0)
     if spikes.times.shape[0] > 0:
@@ -119,13 +120,11 @@ def restart_copy(neurons, states, k):
     state.time = state.time_error = state.window = 0.0
     for i in range(neurons.threshold.shape[0]):
         neurons.drift[k, i] = neurons.bias[k, i] + neurons.current[k, i]
-    if neurons.moments.shape[1] > 0:
-        for i in range(neurons.threshold.shape[0]):
-            for p in range(neurons.moments.shape[2]):
-                neurons.moments[k, i, p] = 0.0
-    if neurons.trace.shape[1] > 0:
-        for i in range(neurons.threshold.shape[0]):
-            neurons.trace[k, i] = neurons.last_spike[k, i] = 0.0
+    for i in range(neurons.moments.shape[1]):
+        for p in range(neurons.moments.shape[2]):
+            neurons.moments[k, i, p] = 0.0
+    for i in range(neurons.traces.shape[1]):
+        neurons.traces[k, i, 0] = neurons.traces[k, i, 1] = 0.0
 
 
 @compiled
@@ -151,6 +150,14 @@ def expected_spikes(soma_bias, threshold, current, duration):
         charge = max(soma_bias[i], 0.0) * duration + max(current[i], 0.0)
         total += charge / threshold[i] + 1.0
     return total
+
+
+@compiled
+def settle(potential, threshold):
+    """Bring potentials that rounding has left a little above their thresholds back to them."""
+    for i in range(potential.shape[0]):
+        if potential[i] <= threshold[i] * (1.0 + SLACK):
+            potential[i] = min(potential[i], threshold[i])
 
 
 @compiled

@@ -59,9 +59,7 @@ def summarise(log, n_events, interval, slots, n_slots, sources):
     deviation = sources.sums[DEVIATION]
     last = sources.sums[LAST]
     for slot in range(n_slots):
-        trace[slot] = 0.0
-        total[slot] = 0.0
-        last[slot] = 0.0
+        trace[slot] = total[slot] = last[slot] = deviation[slot] = 0.0
     for event in range(n_events):
         slot = slots[log.neurons[event]]
         sources.members[slot] = log.neurons[event]
@@ -75,7 +73,6 @@ def summarise(log, n_events, interval, slots, n_slots, sources):
         fade = math.exp(last[slot] - interval)
         total[slot] += trace[slot] * (1.0 - fade)
         trace[slot] *= fade
-        deviation[slot] = 0.0
     for event in range(n_events):
         slot = slots[log.neurons[event]]
         slope = total[slot] / interval
@@ -109,9 +106,7 @@ def screen(form, group, is_active, interval, sources, n_sources, settings, scree
     for start in range(0, n_sums, settings.sums_at_once):
         size = min(settings.sums_at_once, n_sums - start)
         for k in range(size):
-            sums[TOTAL, k] = 0.0
-            sums[TRACE, k] = 0.0
-            sums[DEVIATION, k] = 0.0
+            sums[TOTAL, k] = sums[TRACE, k] = sums[DEVIATION, k] = 0.0
         delivery.add_sources(form, start, size, sources, n_sources, sums)
         # Neurons that share their sums are sign pairs: the negative ones receive the opposite.
         sign = 1.0

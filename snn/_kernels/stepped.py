@@ -91,11 +91,8 @@ def n_that_reach(faults, k, neuron, step, count):
 
 @resolved_by_record
 def send(synapses, neurons, copies, k, neuron, step, message):
-    """Deliver a message at once, by a form of weights; self-weights are ignored."""
-    current = neurons.workspace[CURRENT]
-    own = current[neuron]
-    add_weights(synapses, current, neuron, message)
-    current[neuron] = own
+    """Deliver a message at once, by a form of weights."""
+    add_weights(synapses, neurons.workspace[CURRENT], neuron, message)
 
 
 @implements(send, DelayedRows)

@@ -12,7 +12,6 @@ import numpy as np
 from tqdm import tqdm
 
 from snn._kernels import run_state
-from snn._kernels.neuron import SLACK
 from snn._kernels.neurons import MOST_AT_ONCE
 from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, SET_DRIVE, STOP, Stops
 from snn.base import checks
@@ -98,11 +97,6 @@ class Run(ABC):
     @property
     def n_steps(self) -> np.ndarray | None:
         """Steps since each copy was started, shape (n_copies,); None of exact runs."""
-        return None
-
-    @property
-    def total_steps(self) -> np.ndarray | None:
-        """As `n_steps`, those before a restart included."""
         return None
 
     @property
@@ -221,15 +215,10 @@ class Run(ABC):
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
         """Return the state of one copy, whose numbers are in range."""
-        # Rounding may leave a neuron that is about to fire a little above its threshold; one that is further
-        # above it, refractory or in a run-away, keeps its charge.
-        potential, threshold = self.membrane_potential[copy], self.network.firing_threshold
-        is_near = potential <= threshold * (1.0 + SLACK)
-        return state_of(
-            np.where(is_near, np.minimum(potential, threshold), potential),
-            self.synaptic_current[copy].copy(),
-            float(self.time[copy]) if time is None else time,
-        )
+        # A neuron that is far above its threshold, refractory or in a run-away, keeps its charge.
+        potential, current = self.membrane_potential[copy].copy(), self.synaptic_current[copy].copy()
+        run_state.settle(potential, checks.read_only(self.network.firing_threshold))
+        return state_of(potential, current, float(self.time[copy]) if time is None else time)
 
     def require_valid(self) -> None:
         """Raise an error if potentials or currents are no longer reliable.
@@ -251,7 +240,7 @@ class Run(ABC):
                 f"currents of the network have grown beyond {LARGEST_GROWN_RATIO:.1g} firing thresholds, "
                 "where rounding decides which neurons fire"
             )
-        if self.is_lost.any():
+        if self.time_step > 0.0 and self.is_lost.any():
             is_late = (self.membrane_potential > threshold).any(axis=0)
             raise ValueError(
                 f"time_step must be so short that no neuron has to fire more than {MOST_AT_ONCE:,.0f} times "

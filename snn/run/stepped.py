@@ -194,6 +194,7 @@ class SteppedRun(Run):
 
     @property
     def total_steps(self) -> np.ndarray:
+        """As `n_steps`, those before a restart included."""
         return self._copies.steps_before + self._copies.steps
 
     @property

@@ -115,8 +115,7 @@ def _write_residual(array, signal, columns, values, work):
     n_terms = columns.shape[0]
     exact, rest, residual = work.exact, work.rest, work.residual
     n_features = signal.shape[0]
-    exact[:] = 0.0
-    rest[:] = 0.0
+    exact[:] = rest[:] = 0.0
     largest = -(2**30)
     for k in range(n_terms):
         work.exponents[k] = math.frexp(_largest_number(array[columns[k]]))[1]

@@ -114,6 +114,14 @@ def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift)
     drift : bounds how far the correlations at each position, of kernels of norm one, have moved since it was
         visited; where that is less than `least_drift`, it is passed over.
     """
+    # Compiled for each case: a loop with both takes a tenth longer.
+    if on_support:
+        return _sweep(grid, problem, True, least_drift, backwards, code, image, drift)
+    return _sweep(grid, problem, False, least_drift, backwards, code, image, drift)
+
+
+@inlined
+def _sweep(grid, problem, on_support, least_drift, backwards, code, image, drift):
     n_positions, n_kernels = code.shape
     correlations = grid.correlations
     n_pixels = grid.patch.shape[0]
@@ -123,9 +131,8 @@ def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift)
         if drift[position] < least_drift:
             continue
         drift[position] = 0.0
-        is_taken = not on_support
-        if is_taken:
-            _take(grid, position, image)
+        _take(grid, position, image)
+        if not on_support:
             _correlate(grid.pixels, grid.patch, correlations)
             n_products += n_kernels * n_pixels
         amount = 0.0
@@ -133,17 +140,12 @@ def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift)
             n_moved = 0
             for k in range(n_kernels):
                 old = code[position, k]
-                if on_support:
-                    if old == 0.0:
-                        continue
-                    if not is_taken:
-                        _take(grid, position, image)
-                        is_taken = True
-                    correlations[k] = dot(grid.kernels[k], grid.patch)
-                    n_products += n_pixels
-                n_products += 1
+                if on_support and old == 0.0:
+                    continue
+                correlation = dot(grid.kernels[k], grid.patch) if on_support else correlations[k]
+                n_products += n_pixels + 1 if on_support else 1
                 new = minimised(
-                    grid.gram[k, k] * old + correlations[k],
+                    grid.gram[k, k] * old + correlation,
                     problem.l1_weights[position, k],
                     problem.diagonal[position, k],
                     problem.positive[position, k],

@@ -145,9 +145,7 @@ def _caused_currents(form, code, currents):
         if code[i] != 0.0:
             if not row_is_there(form, i):
                 return False, n_multiply_adds
-            own = currents[i]
             n_multiply_adds += add_weights(form, currents, i, code[i])
-            currents[i] = own
     return True, n_multiply_adds
 
 

@@ -250,9 +250,9 @@ class ActiveSetSearch:
 
     def _image_left(self) -> np.ndarray:
         """Return what the code leaves of the signal."""
-        row = as_sparse(self.code.reshape(1, -1))
-        self.n_multiply_adds += row.nnz * self._dictionary.features_of_atom
-        return (self.problem.signals - self.problem.reconstruct(row)).reshape(self._dictionary.plane_shape)
+        self.n_multiply_adds += np.count_nonzero(self.code) * self._dictionary.features_of_atom
+        image = self.problem.atoms.reconstruct(self.code.reshape(1, -1))
+        return (self.problem.signals - image).reshape(self._dictionary.plane_shape)
 
     def _move(self, support: np.ndarray, target: np.ndarray) -> None:
         self.code.ravel()[support] = target

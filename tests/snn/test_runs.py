@@ -220,7 +220,7 @@ def test_a_copy_that_starts_again_is_as_a_new_one(kind, form, data):
     np.testing.assert_array_equal((run.spike_counts - counts)[1:3], new.spike_counts[1:3])
     np.testing.assert_array_equal(run.spike_counts[[0, 3]], counts[[0, 3]])
     assert (run.time[[0, 3]] >= 10.0 - run.time_step).all()
-    if run.total_steps is not None:
+    if run.n_steps is not None:
         np.testing.assert_array_equal(run.total_steps[1:3], run.total_steps[0] + run.n_steps[1:3])
 
 

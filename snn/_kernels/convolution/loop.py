@@ -63,8 +63,7 @@ def open_epoch(neurons, grid):
             neurons.potential[i] = w + (2.0**-52 * abs(w) if is_lost else 0.0)
             length = min(length, earliest_crossing(max(threshold - v, 0.25 * threshold), neurons.bias[i], p))
         grid.length[q] = max(length, SHORTEST_WINDOW)
-        grid.end[q] = 0.0
-        grid.times[q] = 0.0
+        grid.end[q] = grid.times[q] = 0.0
         grid.n_spikes[q] = grid.n_touched[q] = 0
         grid.n_candidates[q] = grid.n_logged[q] = 0
     for block in range(grid.block_bits.shape[0]):

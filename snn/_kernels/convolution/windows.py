@@ -86,8 +86,7 @@ def open_window(q, now, fade, neurons, grid):
     end_fade = math.exp(-end)
     grid.end[q] = end
     grid.end_fade[q] = end_fade
-    grid.n_spikes[q] = 0
-    grid.n_touched[q] = 0
+    grid.n_spikes[q] = grid.n_touched[q] = 0
     first = q * grid.n_channels
     weight_slack = WEIGHT_SLACK * grid.largest_value
     for k in range(grid.n_channels):
