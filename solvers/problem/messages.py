@@ -40,7 +40,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     elif problem.is_prepared:
         why = ": the penalty is too large for all signals of a batch; penalty_max says from where on it is"
     else:
-        why = f" at this penalty; some are not below {factor:.3g} times it"
+        why = f" at this penalty: take one below {factor:.3g} times it"
     checks.warn_caller(f"all codes are zero{why}", ZeroCodesWarning)
 
 
