@@ -47,6 +47,8 @@ TASKS = {
     "signed patches, 256 x 64": "signed patches, 256 x 64, batches of 32",
     "signed numbers, 64 x 64": "signed numbers, 64 x 64, batches of 32",
     "planted atoms, 100 x 47": "planted, 100 x 47, batches of 32",
+    "windows of an ECG, 128 x 64": "windows of an ECG, 128 x 64, batches of 32",
+    "windows of an EEG, 128 x 64": "windows of an EEG, 128 x 64, batches of 32",
 }
 
 Rows = dict[tuple[str, str], dict]
@@ -109,14 +111,27 @@ def two_threads(rows: Rows) -> str:
 
 
 def learned(rows: Rows) -> str:
+    def told(case: str, name: str) -> str:
+        row = rows[f"learn {case}", name]
+        objective = re.search(r"objective ([\d.]+)", row["notes"])[1]
+        return f"{in_words(row['seconds'])}, {objective}"
+
     cells = []
     for label, case in TASKS.items():
-        pair = [rows[f"learn {case}", name] for name in ("two-phase network", "SPAMS")]
-        objectives = [re.search(r"objective ([\d.]+)", row["notes"])[1] for row in pair]
-        told = [f"{in_words(row['seconds'])}, {value}" for row, value in zip(pair, objectives, strict=True)]
-        cells.append([label, *told, f"{pair[0]['seconds'] / pair[1]['seconds']:.1f}"])
+        network, spams = (rows[f"learn {case}", name]["seconds"] for name in ("two-phase network", "SPAMS"))
+        has_third = (f"learn {case}", "scikit-learn") in rows
+        cells.append(
+            [
+                label,
+                told(case, "two-phase network"),
+                told(case, "SPAMS"),
+                told(case, "scikit-learn") if has_third else "",
+                f"{network / spams:.1f}",
+            ]
+        )
     head = "time of 10,240 samples, one thread (`python -m tests.benchmarks learn`)"
-    return table([head, "network: time, objective", "SPAMS: time, objective", "network / SPAMS"], cells)
+    names = ("network: time, objective", "SPAMS: time, objective", "scikit-learn", "network / SPAMS")
+    return table([head, *names], cells)
 
 
 TABLES: dict[str, tuple[str, Callable[[Rows], str]]] = {
