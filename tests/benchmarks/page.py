@@ -86,11 +86,13 @@ def by_spikes(rows: Rows) -> str:
 
 
 def many_signals(rows: Rows) -> str:
+    def cell(case: str, name: str) -> str:
+        """Return the time of a method, "" if the case was measured without it."""
+        row = rows.get((case, name)) if rows[case, MANY[0]] else None
+        return in_words(row["seconds"]) if row else ""
+
     cases = ("patches of the demo, 1e-3", "3,000 patches, 0.001", "3,000 patches, 1e-06")
-    cells = [
-        [name, *(in_words(rows[case, name]["seconds"]) if (case, name) in rows else "" for case in cases)]
-        for name in MANY
-    ]
+    cells = [[name, *(cell(case, name) for case in cases)] for name in MANY]
     return table(
         [
             "a patch",
