@@ -161,14 +161,14 @@ def held_out_objective(kernels: np.ndarray, held_out: np.ndarray) -> tuple[float
 
 
 def draw_courses(courses: dict[str, Course], shares: dict[str, np.ndarray], start: float) -> Figure:
-    picture = figure(13.0, 6.6)
+    picture = figure(10.0, 6.4)
     top, bottom = picture.subfigures(2, 1, height_ratios=(0.42, 1.0))
     for panel, (name, course) in zip(
         top.subplots(1, len(courses), squeeze=False)[0], courses.items(), strict=True
     ):
         kernels = course.kernels[-1]
         plot_atoms(kernels, ax=panel, columns=8)
-        panel.set_title(f"{NAMES[name]}: {shares[name][-1]:.4f}", fontsize=10)
+        panel.set_title(f"{NAMES[name]}\n{shares[name][-1]:.4f}", fontsize="small")
     by_time, by_passes = bottom.subplots(1, 2, sharey=True)
     for name, course in courses.items():
         alone = len(course.seconds) == 1
@@ -184,7 +184,7 @@ def draw_courses(courses: dict[str, Course], shares: dict[str, np.ndarray], star
         panel.set(xscale="log", xlabel=label)
     by_time.set(ylabel="objective / energy, on other photographs", title="Held-out objective of exact codes")
     by_passes.set(title="The same, against passes")
-    bottom.legend(*by_time.get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    bottom.legend(*by_time.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return picture
 
 
@@ -213,7 +213,7 @@ def colour_picture(n_kernels: int, n_passes: int, side: int | None) -> tuple[Fig
         "decibels": signal_to_noise(pixels, coded.image),
         "decibels of the background": signal_to_noise(pixels, background),
     }
-    picture = figure(13.0, 9.0)
+    picture = figure(10.0, 7.4)
     panels = picture.subplots(2, 2).ravel()
     size = f"{photograph.shape[0]} x {photograph.shape[1]}"
     for panel, shown, title in (

@@ -9,6 +9,7 @@ from solvers import LassoProblem, solve_active_set
 from tests.benchmarks import peers, unseen_combinations
 from tests.benchmarks.__main__ import against, main, measure
 from tests.benchmarks.cases import CASES, GATES, ROOT, coding
+from tests.benchmarks.page import TABLES
 from tests.benchmarks.peers import Peer, calibrated
 from tests.benchmarks.problems import planted_problems, random_dictionary
 from tests.benchmarks.timing import WrongAnswerError, in_rows, largest_gap, timed, verify
@@ -78,6 +79,11 @@ def test_a_run_is_written(tmp_path, capsys):
     rows = json.loads((tmp_path / "out.json").read_text())["rows"]
     assert {"spikes alone", "active set", "FISTA, lean", "control"} <= {row["method"] for row in rows}
     assert "spikes alone" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_of_a_page_is_under_its_name(name):
+    assert f"<!-- table: {name} -->\n\n|" in (ROOT / TABLES[name][0]).read_text(encoding="utf-8")
 
 
 def test_the_outside_benchmark_scores_what_was_learned():
