@@ -81,6 +81,9 @@ CONVOLUTION = [
     for row in table("docs/convolution.md", "unknowns", "gap wanted")
     if row[0].startswith("32,256") and row[1:3] == ["1e-06", method]
 ]
+# Bits of weights for 1 % by one run, then in stages: of gaps and of objectives.
+PAIR = r"(\d+) / (\d+)"
+BITS = [number(row[k]) for k in (1, 2) for row in table("docs/digital.md", "bits for 1 %", "weights, stages")]
 BRIAN2 = [number(table("docs/performance.md", "neurons", "a spike", "Brian2")[0][-1])]
 
 
@@ -91,6 +94,8 @@ BRIAN2 = [number(table("docs/performance.md", "neurons", "a spike", "Brian2")[0]
         ("README.md", r"Brian2 \(C\+\+\) takes (\d+) times as long", BRIAN2),
         ("README.md", r"alike: (\d+) for 64 x 256 random atoms, ([\d,]+) if .*? up to ([\d,]+) for",
          [TO_1E6[0], TO_1E6[4], HARDEST]),
+        ("docs/limits.md", r"Learning takes ([\d.]+) to ([\d.]+) times as long", RATIOS[:: len(RATIOS) - 1]),
+        ("docs/validation.md", " \\| " + ", ".join([PAIR] * 3) + "; in stages " + ", ".join([PAIR] * 3), BITS),
         ("docs/limits.md", r"some (\d+) spikes to 1e-6 for random atoms to ([\d,]+)", [TO_1E6[0], HARDEST]),
         ("docs/choosing.md", r"([\d.]+) to ([\d.]+) times as fast as spikes alone",
          slower_than_active_set()[:: len(HARD) + 2]),
