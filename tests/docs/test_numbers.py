@@ -82,7 +82,7 @@ CONVOLUTION = [
     if row[0].startswith("32,256") and row[1:3] == ["1e-06", method]
 ]
 # Bits of weights for 1 % by one run, then in stages: of gaps and of objectives.
-PAIR = r"(\d+) / (\d+)"
+PAIRS = ", ".join([r"(\d+) / (\d+)"] * 3)
 BITS = [number(row[k]) for k in (1, 2) for row in table("docs/digital.md", "bits for 1 %", "weights, stages")]
 BRIAN2 = [number(table("docs/performance.md", "neurons", "a spike", "Brian2")[0][-1])]
 
@@ -95,7 +95,7 @@ BRIAN2 = [number(table("docs/performance.md", "neurons", "a spike", "Brian2")[0]
         ("README.md", r"alike: (\d+) for 64 x 256 random atoms, ([\d,]+) if .*? up to ([\d,]+) for",
          [TO_1E6[0], TO_1E6[4], HARDEST]),
         ("docs/limits.md", r"Learning takes ([\d.]+) to ([\d.]+) times as long", RATIOS[:: len(RATIOS) - 1]),
-        ("docs/validation.md", " \\| " + ", ".join([PAIR] * 3) + "; in stages " + ", ".join([PAIR] * 3), BITS),
+        ("docs/validation.md", f" {PAIRS}; in stages {PAIRS} ", BITS),
         ("docs/limits.md", r"some (\d+) spikes to 1e-6 for random atoms to ([\d,]+)", [TO_1E6[0], HARDEST]),
         ("docs/choosing.md", r"([\d.]+) to ([\d.]+) times as fast as spikes alone",
          slower_than_active_set()[:: len(HARD) + 2]),
