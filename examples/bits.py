@@ -1,4 +1,4 @@
-"""Bits and steps that suffice: a LASSO on digital neurons, against its exact solution. Three minutes.
+"""Bits and steps that suffice: a LASSO on digital neurons, against its exact solution. A minute.
 
 Three dictionaries of 256 or 128 atoms: random ones, patches of photographs, and atoms that the two-phase
 network learned from such patches.  Networks in integers code held-out signals, and every code has its

@@ -1,4 +1,4 @@
-"""Imperfect neurons, repaired by stages: certified gaps against the size of each imperfection. Three minutes.
+"""Imperfect neurons, repaired by stages: certified gaps against the size of each imperfection. Two minutes.
 
 Patches of photographs are coded with atoms that a two-phase network has learned, by neurons on a clock that
 leak, are refractory, differ from each other, are noisy or lose spikes, and whose synapses have delays of

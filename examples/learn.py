@@ -1,4 +1,4 @@
-"""The paper's three tasks at full size: the network beside SPAMS, scikit-learn and gradient descent.
+"""The paper's three tasks at full size, beside SPAMS, scikit-learn and gradient descent. Minutes to hours.
 
     python -m examples.learn photographs    # A: patches of 8 x 8 pixels, 256 atoms, 100,000 samples
     python -m examples.learn digits         # B: 28 x 28 pixels, 512 atoms, 50,000 samples

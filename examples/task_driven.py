@@ -1,8 +1,8 @@
-"""Learn atoms for a task: digits are classified from their codes, and the classifier's loss moves the atoms.
+"""Atoms for a task: digits are classified by their codes, and the loss moves the atoms. Half a minute.
 
 An unsupervised dictionary describes digits well and need not tell them apart.  Task-driven dictionary
 learning (Mairal, Bach and Ponce, 2012) takes the gradient of the classifier's loss through the codes:
-`result.vjp`, which is exact.  Half a minute.
+`result.vjp`, which is exact.
 
     python -m examples.task_driven [--output DIR] [--atoms NUMBER] [--epochs NUMBER]
 """
