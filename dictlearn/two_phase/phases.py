@@ -26,7 +26,7 @@ from snn.base.describe import Drawn
 from snn.base.value import Value
 from snn.network import NetworkState
 from snn.run.run import Run
-from snn.run.time import Time, end_of, start_run
+from snn.run.time import Clock, Time, end_of, start_run
 from snn.weights import Segments
 
 Result = TypeVar("Result")
@@ -39,6 +39,8 @@ LEAST_SPIKES_ALLOWED = 2_000
 # Expected of one signal in a phase.  Learning uses some hundreds, long runs some hundred thousands; these
 # would take from ten seconds to minutes for each signal.
 MOST_SPIKES_EXPECTED = 1e7
+# On a clock, with fewer neurons of all signals, threads wait for each other longer than they run.
+NEURONS_PER_THREAD = 2**15
 # Infinite drives are counted as this: infinity times a weight of zero would not be a number.
 LARGEST_DRIVE = 1e300
 # Drive of an input neuron that must stay silent: no feedback that the spikes allowed can bring outweighs it.
@@ -209,6 +211,8 @@ def run_graded(
         updates.add_combinations(g_h, codes, 1.0, synapses.closed_rows)
         return [run.spike_counts.sum(axis=1), fired != 0, codes, g_d, g_h]
 
+    if isinstance(how, Clock):
+        n_threads = max(1, min(n_threads, len(signals) * layers.n_neurons // NEURONS_PER_THREAD))
     return _in_pieces(run_piece, len(signals), n_threads)
 
 

@@ -23,6 +23,7 @@ from dictlearn import (
     random_dictionary,
     split_channels,
 )
+from dictlearn.two_phase import phases
 from dictlearn.two_phase.replacement import similar_atom
 from snn.digital import FixedPoint
 from tests.dictlearn.two_phase.learners import SIGNS, assert_same, network_of, planted, state
@@ -140,12 +141,13 @@ def unit_of(settings, unit):
 
 
 @each_way
-def test_what_is_the_same_changes_no_bit(way):
+def test_what_is_the_same_changes_no_bit(way, monkeypatch):
     """Units of the signals; threads; penalties all alike; a mask that hides nothing; what a mask hides."""
     settings, signals = settings_of(way), data_of(way)[1]
     mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.6
     expected = learn(signals, 64, settings)
     hidden = np.ones((300, 12), dtype=bool)
+    monkeypatch.setattr(phases, "NEURONS_PER_THREAD", 1)
     assert_same(learn(signals, 64, settings, n_jobs=3), expected)
     np.testing.assert_array_equal(learn(signals, 64, settings, mask=hidden).dictionary, expected.dictionary)
     for unit in (2.0**-60, 2.0**60):

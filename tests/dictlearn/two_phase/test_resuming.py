@@ -28,6 +28,7 @@ from dictlearn import (
     new_learner,
     rules,
 )
+from dictlearn.two_phase import phases
 from snn.base.archive import Entry, save_archive
 from tests.dictlearn.two_phase.learners import assert_same
 from tests.dictlearn.two_phase.test_learning import USAGE, WAYS, data_of, settings_of
@@ -96,6 +97,7 @@ def test_a_run_that_stopped_anywhere_goes_on_bit_for_bit(
     saved = {"checkpoint": path, "checkpoint_every": 32} if how == "checkpoint" else {}
     with pytest.MonkeyPatch.context() as patch:
         stop_at(patch, n_batches)
+        patch.setattr(phases, "NEURONS_PER_THREAD", 1)
         try:
             continued(learner, signals, n_jobs=n_jobs, **options, **saved)
         except StopHereError:
