@@ -1,5 +1,6 @@
 """The line that a user sees while kernels are compiled, once in each process."""
 
+import gc
 import sys
 import threading
 import time
@@ -33,6 +34,9 @@ class CompileNotice(event.Listener):
         self._depth += _is_ours(compilation)
         if self._depth == 1 and _is_ours(compilation):
             self._began = time.monotonic()
+            # A tenth of the time would pass with looking for garbage among what Numba keeps.
+            self._had_collector = gc.isenabled()
+            gc.disable()
             self._timer = threading.Timer(max(PATIENCE - self._seconds, 0.0), self._say)
             self._timer.daemon = True
             if self.sentence:
@@ -43,6 +47,8 @@ class CompileNotice(event.Listener):
         self._depth -= _is_ours(compilation)
         if not self._depth and _is_ours(compilation):
             self._timer.cancel()
+            if self._had_collector:
+                gc.enable()
             self._seconds += time.monotonic() - self._began if self.sentence else 0.0
 
     def _say(self) -> None:

@@ -322,15 +322,13 @@ def measure_codes(
 
 
 @compiled
-def read_and_certify(array, norms, l1_weights, curvatures, positive, signals, codes, spike_counts, figures):
-    """Return the atoms and values of the code of one signal, and the neurons that fired and how often; write
-    objective, duality gap and KKT violation to `figures`."""
-    pointers = np.empty(2, np.int32)
-    counts, neurons = entries_of(spike_counts, pointers)
-    values, atoms = entries_of(codes, pointers)
+def read_and_certify(array, norms, l1_weights, curvatures, positive, signals, codes, figures):
+    """Return the atoms and values of the code of one signal; write objective, duality gap and KKT violation
+    to `figures`."""
+    values, atoms = entries_of(codes, np.empty(2, np.int32))
     n_atoms, n_features = array.shape
     certify(
         array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms, values,
         new_work(n_features, n_atoms), figures,
     )  # fmt: skip
-    return atoms, values, neurons, counts
+    return atoms, values

@@ -204,7 +204,7 @@ class Stages(SpikingMethod):
             refined.renew(problem, **options)
         refined.advance()
         figures = np.empty((3, 1))
-        atoms, values, neurons, counts = read_and_certify(
+        atoms, values = read_and_certify(
             problem.atoms.rows,
             problem.atoms.norms,
             problem.l1_weights,
@@ -212,16 +212,16 @@ class Stages(SpikingMethod):
             problem.positive,
             problem.dense_signals(),
             refined.codes,
-            refined.run.spike_counts,
             figures[:, 0],
         )
-        n_spikes = refined.run.spike_counts.sum(axis=1)
-        found = code_of_kernel(problem, atoms, values, figures, n_spikes)
+        counts = refined.run.spike_counts[0]
+        fired = np.flatnonzero(counts)
+        found = code_of_kernel(problem, atoms, values, figures, np.array([counts.sum()]))
         found.work = {
             READ_OUT: refined.looks["n_multiply_adds"].copy(),
             GRAM: np.array([refined.network.gram.n_multiply_adds]),
         }
-        spikes = one_row(refined.network.n_neurons, neurons, counts)
+        spikes = one_row(len(counts), fired.astype(np.int32), counts[fired])
         found.info = figures_of(refined.run, refined.network, spikes, **refined.figures())
         is_final = found.reach(problem, tol) or not refined.can_improve(ONLY).any()
         idle.append(refined)
