@@ -113,7 +113,7 @@ class NetworkState(Value, Saved, Described):
     membrane_potential: np.ndarray = checked(
         checks.real_array, shape=(None,), meaning="one potential a neuron"
     )
-    synaptic_current: np.ndarray = checked(checks.real_array, shape=(None,), meaning="one current a neuron")
+    synaptic_current: np.ndarray
     time: float = checked(checks.real_number, default=0.0)
     pending: np.ndarray | None = None
 
@@ -137,7 +137,7 @@ class NetworkState(Value, Saved, Described):
 
     def _check(self) -> None:
         shape = self.membrane_potential.shape
-        checks.real_array(
+        vars(self)["synaptic_current"] = checks.real_array(
             "synaptic_current", self.synaptic_current, shape=shape, meaning="one current a neuron"
         )
         if self.pending is not None:

@@ -14,13 +14,10 @@ if getattr(snn, "__distribution__", None) != "sparsespike":
 from solvers.certificate.optimality import duality_gap, kkt_violation, objective, penalty_max
 from solvers.derivatives import CodeDerivatives, CodeGradients
 from solvers.exchange import problem_to_nir
-from solvers.methods import (
-    solve_active_set,
-    solve_digital,
-    solve_fista,
-    solve_spiking,
-)
+from solvers.methods.active_set import solve_active_set
+from solvers.methods.fista import solve_fista
 from solvers.methods.method import METHODS, Method, solve
+from solvers.methods.spiking import solve_digital, solve_spiking
 from solvers.precompile import warm_up
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit

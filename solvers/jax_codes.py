@@ -13,7 +13,7 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers.derivatives import LEAVE_OUT, REFUSE, CodeDerivatives
-from solvers.methods import solve_active_set
+from solvers.methods.active_set import solve_active_set
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import ElasticNet
 

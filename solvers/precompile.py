@@ -9,10 +9,20 @@ import numpy as np
 
 from snn import precompile
 from solvers.certificate.compiled import certify_screened
-from solvers.methods import solve_active_set, solve_spiking
-from solvers.methods.method import METHODS, solve
+from solvers.methods.active_set import ActiveSet, solve_active_set
+from solvers.methods.spiking import (
+    ActiveSetFromSpikes,
+    AverageCurrents,
+    OneWindow,
+    Rates,
+    Stages,
+    solve_spiking,
+)
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
+
+# The methods that have kernels.
+COMPILED = (Stages(), OneWindow(), AverageCurrents(), Rates(), ActiveSet(), ActiveSetFromSpikes())
 
 
 def warm_up(*, progress: bool = True) -> None:
@@ -45,9 +55,8 @@ def tasks() -> precompile.Tasks:
         form = "convolutional " if dictionary is convolutional[0] else ""
         form += "CLASSO" if positive else "LASSO"
         # In this process, whatever a `joblib.parallel_config` says.
-        for name in METHODS:
-            if "spiking" in name or "active_set" in name:
-                runs[f"{form}, {name}"] = partial(solve, problem, METHODS[name], tol=0.05, n_jobs=1)
+        for method in COMPILED:
+            runs[f"{form}, {method.name}"] = partial(method, problem, tol=0.05, n_jobs=1)
         one = problem.subset(slice(0, 1))
         if dictionary is dense[0]:
             runs[f"{form}, derivatives"] = partial(_derivatives, problem)

@@ -60,21 +60,14 @@ class FixedPoint(Value):
           its mean is the number.
     """
 
-    bits: int = checked(checks.positive_integer)
-    exponent: int | None = checked(checks.integer, default=None)
+    bits: int = checked(checks.integer, 1, MOST_BITS)
+    exponent: int | None = checked(checks.integer, -LARGEST_EXPONENT, LARGEST_EXPONENT, default=None)
     sign: str = checked(checks.one_of, ("signed", "non-negative", "non-positive"), default="signed")
     rounding: str = checked(checks.one_of, ("nearest", "floor", "truncate", "stochastic"), default="nearest")
 
     def _check(self) -> None:
-        least = 2 if self.sign == "signed" else 1
-        if not least <= self.bits <= MOST_BITS:
-            raise ValueError(
-                f"bits must lie in [{least}, {MOST_BITS}] for {self.sign} mantissas; got {self.bits}"
-            )
-        if self.exponent is not None and abs(self.exponent) > LARGEST_EXPONENT:
-            raise ValueError(
-                f"exponent must lie in [-{LARGEST_EXPONENT}, {LARGEST_EXPONENT}]; got {self.exponent}"
-            )
+        if self.sign == "signed" and self.bits == 1:
+            raise ValueError("bits must be at least 2 for signed mantissas; got 1")
 
     @property
     def smallest(self) -> int:

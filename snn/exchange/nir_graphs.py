@@ -466,9 +466,7 @@ def _node(name: str, node: Any) -> _Node:
 
 def _parameter(name: str, node: Any, what: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
     """Return a parameter of a node as a float64 array; without a shape, with any number of axes."""
-    value = getattr(node, what)
-    shape = np.shape(value) if shape is None else shape
-    return checks.real_array(f"{what} of node {name!r}", value, shape=shape)
+    return checks.real_array(f"{what} of node {name!r}", getattr(node, what), shape=shape)
 
 
 def _integers(label: str, value: Any, *, least: int = 1, length: int | None = None) -> tuple[int, ...]:

@@ -19,14 +19,6 @@ from snn.weights.sparse import checked_rows
 CURRENT, DRIVE = "current", "drive"
 
 
-def _input_weights(name: str, value: Any) -> sparse.csr_array:
-    """Return weights of sources as compressed rows, checked."""
-    if not sparse.issparse(value):
-        meaning = "one row a source, one column a neuron"
-        value = sparse.csr_array(checks.real_array(name, value, shape=(None, None), meaning=meaning))
-    return checked_rows(name, value)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Stimulus(Value, Described):
     """Changes from outside while a network runs: a drive that changes, and input spikes.
@@ -74,7 +66,7 @@ class Stimulus(Value, Described):
         default=None,
     )
     spikes: SpikeTrain | None = checked(require_record, default=None)
-    weights: Any = checked(_input_weights, default=None)  # a csr_array once it is in
+    weights: Any = checked(checked_rows, default=None)  # a csr_array once it is in
     onto: str = checked(checks.one_of, (CURRENT, DRIVE), default=CURRENT)
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept

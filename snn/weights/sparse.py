@@ -1,19 +1,23 @@
 """Weights in compressed rows."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from snn._kernels.forms import CompressedRows
+from snn.base import checks
 from snn.base.value import cached_property, checked
 from snn.weights.protocol import Weights, require_zero_diagonal, same_type
 
 
-def checked_rows(name: str, value: sparse.spmatrix | sparse.sparray) -> sparse.csr_array:
-    """Return a copy of a SciPy matrix in compressed rows, sorted, without zeros, and read-only."""
+def checked_rows(name: str, value: Any) -> sparse.csr_array:
+    """Return a copy of a matrix in compressed rows, sorted, without zeros, and read-only."""
     if not sparse.issparse(value):
-        raise TypeError(f"{name} must be a SciPy sparse matrix; got {type(value).__name__}")
+        value = sparse.csr_array(
+            checks.real_array(name, value, shape=(None, None), meaning="(source, target)")
+        )
     if value.dtype.kind not in "fiub":
         raise TypeError(f"{name} must be a matrix of real numbers; got dtype {value.dtype}")
     if value.ndim != 2:

@@ -36,7 +36,7 @@ from snn._kernels.compiling import (
     resolved_by_record,
     uncounted,
 )
-from solvers._kernels.certificate import NO_WEIGHTS, CompressedRows, certify, entries_of, new_work
+from solvers._kernels.certificate import NO_WEIGHTS, CompressedRows, entries_of, measure_code, new_work
 from solvers._kernels.dots import copy, correlate, dot, subtract
 from solvers._kernels.factor import (
     Terms,
@@ -466,7 +466,7 @@ def solve_and_certify(
 
     array, gram, norms : the atoms, their Gram matrix, and ||d_i||.
     signals, correlations : one row each.
-    report : the figures of `certify`, then the columns of a report of `solve_active_sets`.
+    report : the figures of `measure_code`, then the columns of a report of `solve_active_sets`.
     """
     n_atoms, n_features = array.shape
     inverse_norms = np.zeros(n_atoms)
@@ -481,7 +481,7 @@ def solve_and_certify(
     start = CompressedRows(pointers, start_atoms, start_currents)
     _solve_each(GramMatrix(gram), terms, np.zeros(1, np.int64), start, max_rounds, code, counts)
     values, atoms = entries_of(code, pointers)
-    certify(
+    measure_code(
         array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms, values,
         new_work(n_features, n_atoms), report[:N_FIGURES],
     )  # fmt: skip

@@ -201,7 +201,9 @@ def _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures):
 
 
 @inner
-def certify(array, norms, l1_weights, curvatures, positive, signal, weights, columns, values, work, figures):
+def measure_code(
+    array, norms, l1_weights, curvatures, positive, signal, weights, columns, values, work, figures
+):
     """Write objective, duality gap and KKT violation of the code of one signal to `figures`.
 
     positive : True for atoms whose codes must not be negative.
@@ -315,7 +317,7 @@ def measure_codes(
         weights_of_signal = NO_WEIGHTS
         if weights.shape[0] > 0:
             weights_of_signal = weights[min(k, weights.shape[0] - 1)]
-        certify(
+        measure_code(
             array, norms, l1_weights, curvatures, positive, signals[k], weights_of_signal, columns[entries],
             values[entries], work, figures[:, k],
         )  # fmt: skip
@@ -327,7 +329,7 @@ def read_and_certify(array, norms, l1_weights, curvatures, positive, signals, co
     to `figures`."""
     values, atoms = entries_of(codes, np.empty(2, np.int32))
     n_atoms, n_features = array.shape
-    certify(
+    measure_code(
         array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms, values,
         new_work(n_features, n_atoms), figures,
     )  # fmt: skip

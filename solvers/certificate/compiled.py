@@ -25,7 +25,7 @@ LISTED = 64
 ROWS_TOGETHER = 32
 
 
-def certify(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
+def certificates_of(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     """Return the figures of `solvers.certificate.optimality.measure`, to rounding, of a solver's codes.
 
     An array of atoms has compiled code, thirty times as fast for one signal and 256 atoms.
@@ -79,7 +79,7 @@ def _measured(
 
 
 def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
-    """As `certify`, with one product of matrices in single precision for all residuals."""
+    """As `certificates_of`, with one product of matrices in single precision for all residuals."""
     # The figures need the correlations of the atoms of a code, and of those others that violate their
     # conditions or come closest to it.  The product, with bounds on its errors, says which atoms cannot be
     # among these.  All others are read, and the same kernel measures the code in the dictionary of these few.

@@ -21,9 +21,10 @@ from solvers.gram.gram import (
 )
 from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
-from solvers.methods.method import Method
+from solvers.methods.method import Method, documented, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, BestCodes, Codes, Found, as_sparse, code_of_kernel, rows_of
+from solvers.results.result import SparseCodingResult, Start
 from solvers.workers.blas import one_blas_thread
 
 NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
@@ -155,6 +156,20 @@ class ActiveSet(Method):
         if start is not None:
             found.info["n_corrections"] = count_corrections(currents, np.arange(1), found.values)
         return found if found.reach(problem, tol) else None
+
+
+@documented(ActiveSet)
+def solve_active_set(
+    problem: LassoProblem,
+    *,
+    start: Start = None,
+    tol: float | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    max_rounds: int | None = None,
+) -> SparseCodingResult:
+    """Solve a LASSO by an active-set method: optimality equations on a support that is corrected."""
+    return solve(problem, ActiveSet(max_rounds), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
 def _currents(problem: LassoProblem, start: Codes | None) -> CompressedRows:

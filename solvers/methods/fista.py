@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from snn.base import checks
-from solvers.methods.method import REFUSALS, Method
+from solvers.methods.method import REFUSALS, Method, documented, solve
 from solvers.problem.atoms import Atoms
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import sparse_product
 from solvers.problem.signals import SMALLEST_WEIGHT
 from solvers.results.codes import METHOD, BestCodes, Found
+from solvers.results.result import SparseCodingResult, Start
 
 # Iterations from one look at the duality gap to the next, and as a part of those done so far: a look costs
 # less than an iteration, and at most about a tenth of the iterations is wasted.
@@ -102,6 +103,20 @@ class Fista(Method):
             for _ in range(n_more if len(signals) else 0):
                 iterates.advance()
             iteration += n_more
+
+
+@documented(Fista)
+def solve_fista(
+    problem: LassoProblem,
+    *,
+    start: Start = None,
+    tol: float | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    max_iter: int = 10_000,
+) -> SparseCodingResult:
+    """Solve a LASSO by accelerated proximal gradient steps (FISTA) with adaptive restart."""
+    return solve(problem, Fista(max_iter), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
 class GradientStep(NamedTuple):

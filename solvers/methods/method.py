@@ -6,12 +6,15 @@ loop asks a method for codes, certifies them and keeps the best.  A new method i
 a line in `solvers.methods`.
 """
 
+import math
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from inspect import cleandoc
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from tqdm import tqdm
@@ -24,8 +27,17 @@ from solvers.problem.messages import warn_if_all_zero, warn_if_ill_posed, warn_i
 from solvers.results.codes import CERTIFICATE, BestCodes, Codes, Found, certificate_work, joined
 from solvers.results.result import EXACT, SparseCodingResult, Start, convergence_warning, start_codes
 from solvers.workers.blas import one_blas_thread
-from solvers.workers.spread import batch_slices, spread
+from solvers.workers.spread import spread
 
+# Values in a batch, 8 MB, and signals: a batch stays in cache, and Ctrl-C is quick.
+# Measured by `python -m tests.benchmarks patches`.
+VALUES_PER_BATCH = 1_000_000
+LARGEST_BATCH = 256
+# Batches of each worker, at least, so that workers end together: `python -m tests.benchmarks threads`.
+BATCHES_PER_WORKER = 2
+# Where a section of a docstring begins.
+SECTION = re.compile(r"\n\n(?=\w+\n-+\n)")
+F = TypeVar("F", bound=Callable[..., Any])
 # The only signal of a problem.
 ONLY = np.zeros(1, dtype=np.int64)
 
@@ -112,7 +124,11 @@ class Method(ABC):
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
         """Return the signals that are solved together; by default as many as fit into the cache."""
-        return batch_slices(problem.n_signals, problem.n_atoms, n_workers)
+        size = min(VALUES_PER_BATCH // problem.n_atoms, LARGEST_BATCH)
+        if n_workers > 1:
+            size = min(size, math.ceil(problem.n_signals / (BATCHES_PER_WORKER * n_workers)))
+        size = max(size, 1)
+        return [slice(start, start + size) for start in range(0, problem.n_signals, size)]
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
         """Return the certified code of a single signal by kernels, where there are atoms and a Gram matrix.
@@ -217,6 +233,21 @@ def solve(
             convergence_warning(),
         )
     return result
+
+
+def documented(method: type[Method]) -> Callable[[F], F]:
+    """Return a decorator that adds the documentation of a method and of `solve` to a summary."""
+    text, options, *sections = SECTION.split(cleandoc(method.__doc__ or ""))
+    _, shared, *outcome = SECTION.split(cleandoc(solve.__doc__ or ""))[:-1]
+    shared = re.sub(r"\nmethod : .*\n .*", "", shared).replace("`Method.usual_tol`", f"{method.usual_tol:g}")
+    parameters = "\n".join([shared, *options.split("\n")[2:]])
+
+    def whole(function: F) -> F:
+        parts = (function.__doc__ or "", text.partition("\n\n")[2], parameters, *outcome, *sections)
+        function.__doc__ = "\n\n".join(filter(None, parts))
+        return function
+
+    return whole
 
 
 def _solved_alone(problem: LassoProblem, method: Method, start: Codes | None, tol: float) -> Codes | None:

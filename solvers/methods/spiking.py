@@ -16,7 +16,7 @@ from snn.run.simulate import EXACT
 from snn.run.time import Clock, Exact, Time, is_digital, require_time, start_run
 from solvers._kernels.certificate import read_and_certify
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
-from solvers.methods.method import ONLY, Method
+from solvers.methods.method import ONLY, Method, documented, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import (
     GRAM,
@@ -31,6 +31,7 @@ from solvers.results.codes import (
     one_row,
     rows_of,
 )
+from solvers.results.result import Start
 from solvers.spiking import (
     IdleCodes,
     LassoNetwork,
@@ -226,6 +227,38 @@ class Stages(SpikingMethod):
         is_final = found.reach(problem, tol) or not refined.can_improve(ONLY).any()
         idle.append(refined)
         return found if is_final else None
+
+
+@documented(Stages)
+def solve_spiking(
+    problem: LassoProblem,
+    *,
+    start: Start = None,
+    tol: float | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    max_duration: float = 10_000.0,
+    how: Time = EXACT,
+) -> SpikingCodingResult:
+    """Solve a LASSO with a network of spiking neurons, one (positive) or two for each atom."""
+    return solve(problem, Stages(max_duration, how), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
+
+
+@documented(Stages)
+def solve_digital(
+    problem: LassoProblem,
+    *,
+    start: Start = None,
+    tol: float | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    max_duration: float = 10_000.0,
+    how: Time = QUARTER_STEPS,
+) -> SpikingCodingResult:
+    """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom."""
+    if not is_digital(how):
+        raise TypeError(f"how must be a Clock with a DigitalFormat; got {how}")
+    return solve(problem, Stages(max_duration, how), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
 class OneWindow(Stages):

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.certificate import CompressedRows, nonzero_entries
-from solvers.certificate.compiled import certify, optimality_of
+from solvers.certificate.compiled import certificates_of, optimality_of
 from solvers.certificate.optimality import Optimality
 from solvers.problem.lasso import LassoProblem
 
@@ -131,7 +131,7 @@ class BestCodes:
         else:
             values = as_sparse(found)
         if certificate is None:
-            certificate = certify(self.problem if is_all else self.problem.subset(signals), values)
+            certificate = certificates_of(self.problem if is_all else self.problem.subset(signals), values)
         self.work[CERTIFICATE][signals] += certificate_work(self.problem, np.diff(values.indptr))
         before = self.gaps[signals]
         # Any code is better than none, and than one without a gap.

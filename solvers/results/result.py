@@ -12,7 +12,7 @@ from snn import OperationCounts
 from snn.base import checks
 from snn.base.describe import Drawn, counted, number, value_range
 from snn.base.value import cached_property
-from solvers.certificate import compiled
+from solvers.certificate.compiled import certificates_of
 from solvers.certificate.optimality import checked_codes
 from solvers.derivatives import CodeDerivatives, CodeGradients
 from solvers.problem.lasso import LassoProblem
@@ -282,7 +282,7 @@ def certify(
     tol = checks.positive_number("tol", tol)
     given = checked_codes(problem, codes).copy()
     given.eliminate_zeros()
-    found = Codes(given, np.zeros(problem.n_signals, dtype=np.int64), compiled.certify(problem, given))
+    found = Codes(given, np.zeros(problem.n_signals, dtype=np.int64), certificates_of(problem, given))
     found.work[CERTIFICATE] = certificate_work(problem, np.diff(given.indptr))
     return SparseCodingResult(problem, found, "given", tol, "steps")
 

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from solvers.methods import solve_active_set
+from solvers.methods.active_set import solve_active_set
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning
 

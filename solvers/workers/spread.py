@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,23 +15,8 @@ if TYPE_CHECKING:
 Batch = TypeVar("Batch")
 Outcome = TypeVar("Outcome")
 
-# Values in a batch, 8 MB, and signals: a batch stays in cache, and Ctrl-C is quick.
-# Measured by `python -m tests.benchmarks patches`.
-VALUES_PER_BATCH = 1_000_000
-LARGEST_BATCH = 256
-# Batches of each worker, at least, so that workers end together: `python -m tests.benchmarks threads`.
-BATCHES_PER_WORKER = 2
 # Bytes from which on joblib writes an array to a file, which all its processes map.
 SMALLEST_MAPPED = 4096
-
-
-def batch_slices(n_signals: int, n_values: int, n_workers: int) -> list[slice]:
-    """Return which signals are solved together."""
-    size = min(VALUES_PER_BATCH // n_values, LARGEST_BATCH)
-    if n_workers > 1:
-        size = min(size, math.ceil(n_signals / (BATCHES_PER_WORKER * n_workers)))
-    size = max(size, 1)
-    return [slice(start, start + size) for start in range(0, n_signals, size)]
 
 
 def spread(

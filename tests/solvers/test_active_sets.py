@@ -126,7 +126,7 @@ def test_rounds_are_bounded_and_the_best_code_is_kept():
 
 def test_company_batches_and_workers_change_no_bit(monkeypatch):
     """Small and large supports in turn, in work arrays that grow."""
-    monkeypatch.setattr("solvers.workers.spread.LARGEST_BATCH", 7)
+    monkeypatch.setattr("solvers.methods.method.LARGEST_BATCH", 7)
     problem = random_problem(120, 80, share=0.02, n_signals=40)
     weaker = problem.signals * np.where(np.arange(40) % 2, 0.03, 1.0)[:, np.newaxis]
     problem = LassoProblem(problem.dictionary, weaker, problem.l1_weights)

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, solve_active_set
 from solvers._kernels.precision import KEPT_BITS, gamma, high_part, operations_of_sum
 from solvers.certificate import optimality as by_numpy
-from solvers.certificate.compiled import certify as figures_by_kernel
+from solvers.certificate.compiled import certificates_of as figures_by_kernel
 from solvers.certificate.corrected import least_eigenvalue
 from solvers.certificate.optimality import measure
 from solvers.certificate.residuals import residuals_of

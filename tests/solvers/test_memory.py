@@ -58,7 +58,7 @@ def test_codes_of_many_atoms_are_those_of_the_matrix(this):
     assert (difference <= 1e-9 * this.energies).all()
     scale = np.abs(result.problem.correlations).max()
     for codes in (result.sparse_codes, sparse.csr_array(this.codes(density=0.05))):
-        found, plain = compiled.certify(result.problem, codes), measure(result.problem, codes)
+        found, plain = compiled.certificates_of(result.problem, codes), measure(result.problem, codes)
         units = plain.objective + this.energies + 1e-300
         for name, unit in zip(FIGURES, (units, units, plain.kkt_violation + scale), strict=True):
             assert (np.abs(getattr(found, name) - getattr(plain, name)) <= 1e-11 * unit).all(), name
