@@ -301,9 +301,9 @@ def _draw_objectives(ax: Axes, runs: list[SeedRun]) -> None:
 
 def _draw_weights(ax: Axes, learners: dict[str, TwoPhaseLearner]) -> None:
     for (name, learner), style in zip(learners.items(), ("-", "--"), strict=False):
-        start = "random" if name == RANDOM_START else "consistent"
+        start = ", random start" if name == RANDOM_START else ""
         for key, colour in (("consistency", BLUE), ("symmetry", ORANGE), ("median_norm", GREY)):
-            label = f"{key.replace('_', ' ')}, {start} start"
+            label = f"{key.replace('_', ' ')}{start}"
             values = learner.history[key]
             ax.plot(learner.history["n_samples"], values, style, color=colour, label=label)
     ax.set(xscale="log", ylim=(0.0, 1.3), xlabel="training samples")
