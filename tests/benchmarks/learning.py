@@ -1,5 +1,6 @@
 """Tasks of dictionary learning, and SPAMS and scikit-learn as learners: the same start, samples and order."""
 
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ TASKS = (
     "split patches, 256 x 128",
     "signed patches, 256 x 64",
     "signed numbers, 64 x 64",
+    "signed numbers, 64 x 64, 4 standard deviations from zero",
+    "signed numbers, 64 x 64, 20 standard deviations from zero",
     "planted, 100 x 47",
     "windows of an ECG, 128 x 64",
     "windows of an EEG, 128 x 64",
@@ -37,11 +40,12 @@ def task(name: str, n_samples: int) -> Task:
     if name == "planted, 100 x 47":
         data = generate(100, 0)
         return Task(data.seen.signals, data.unseen.signals, 100)
-    if name == "signed numbers, 64 x 64":
+    if name.startswith("signed numbers"):
         rng = np.random.default_rng(0)
         atoms = rng.standard_normal((64, 64))
         codes = rng.standard_normal((n_samples + 500, 64)) * (rng.random((n_samples + 500, 64)) < 0.06)
         signals = codes @ atoms / np.sqrt(64.0)
+        signals += float((re.findall(r"(\d+) standard", name) or [0])[0]) * signals.std()
         return Task(signals[:n_samples], signals[n_samples:], 64)
     if name.startswith("windows"):
         import pywt
