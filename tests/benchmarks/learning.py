@@ -18,8 +18,8 @@ TASKS = (
     "split patches, 256 x 128",
     "signed patches, 256 x 64",
     "signed numbers, 64 x 64",
-    "signed numbers, 64 x 64, 4 standard deviations from zero",
-    "signed numbers, 64 x 64, 20 standard deviations from zero",
+    "signed numbers, 64 x 64, offset of 4 deviations",
+    "signed numbers, 64 x 64, offset of 20 deviations",
     "planted, 100 x 47",
     "windows of an ECG, 128 x 64",
     "windows of an EEG, 128 x 64",
@@ -45,7 +45,7 @@ def task(name: str, n_samples: int) -> Task:
         atoms = rng.standard_normal((64, 64))
         codes = rng.standard_normal((n_samples + 500, 64)) * (rng.random((n_samples + 500, 64)) < 0.06)
         signals = codes @ atoms / np.sqrt(64.0)
-        signals += float((re.findall(r"(\d+) standard", name) or [0])[0]) * signals.std()
+        signals += float((re.findall(r"(\d+) deviations", name) or [0])[0]) * signals.std()
         return Task(signals[:n_samples], signals[n_samples:], 64)
     if name.startswith("windows"):
         import pywt
