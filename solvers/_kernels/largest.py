@@ -7,15 +7,16 @@ import numpy as np
 from snn._kernels.compiling import inner, uncounted
 
 # Products that are compared with the smallest of a list together.
-TOGETHER = 32
+TOGETHER = 16
 
 
 @partial(inner, fastmath={"nnan", "nsz"})
-def _largest_of(row, factors, positive):
-    """Return the largest product times its factor, without its sign where that does not matter."""
+def _largest_of(row, factors, begin, end):
+    """Return the largest of some products times their factors."""
     largest = np.float32(-np.inf)
-    for i in range(row.shape[0]):
-        largest = max(largest, (row[i] if positive[i] else abs(row[i])) * factors[i])
+    for k in range(end - begin):
+        i = np.uint64(begin + k)
+        largest = max(largest, row[i] * factors[i])
     return largest
 
 
@@ -50,13 +51,12 @@ def _select(values, atoms, count, n_kept):
 
 
 @uncounted
-def list_largest(products, factors, first, positive, n_kept, counts, smallest, atoms, values):
+def list_largest(products, factors, first, n_kept, counts, smallest, atoms, values):
     """Let the products of some atoms enter the lists of the largest.
 
     products : float32, a row for each signal: the inner products of signals with atoms `first`, `first + 1`
         and so on.
     factors : float32, one number for each of these atoms, to multiply its products by.
-    positive : False for each of these atoms whose absolute values are compared.
     n_kept : how many atoms a list has to name at least.
     counts, smallest, atoms, values : of each signal, how many are listed; what the others are at most, -inf
         as long as there are none; which are listed, with room for more than n_kept; and their products times
@@ -70,10 +70,10 @@ def list_largest(products, factors, first, positive, n_kept, counts, smallest, a
         least = smallest[k]
         for begin in range(0, n_products, TOGETHER):
             end = min(begin + TOGETHER, n_products)
-            if _largest_of(row[begin:end], factors[begin:end], positive[begin:end]) <= least:
+            if _largest_of(row, factors, begin, end) <= least:
                 continue
             for i in range(begin, end):
-                size = (row[i] if positive[i] else abs(row[i])) * factors[i]
+                size = row[i] * factors[i]
                 if size > least:
                     if count == room:
                         _select(sizes, listed, count, n_kept)

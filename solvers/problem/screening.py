@@ -86,7 +86,7 @@ def _largest_ratios(
     scale = np.divide(1.0, norms, out=np.zeros(n_vectors), where=norms > SMALLEST)
     units = (vectors * scale[:, np.newaxis]).astype(np.float32)
     unit = float(factors.max()) or 1.0  # zero where all that are left have norm zero
-    relative = (factors / unit).astype(np.float32)
+    relative, signed = (factors / unit).astype(np.float32), ~positive
     counts = np.zeros(n_vectors, dtype=np.int64)
     others = np.full(n_vectors, -np.inf, dtype=np.float32)
     capacity = min(n_listed + n_listed // 2, n_atoms)
@@ -103,9 +103,9 @@ def _largest_ratios(
             np.matmul(units, part.T, out=products)
             begin = first + start
             chosen = slice(begin, begin + len(part))
-            list_largest(
-                products, relative[chosen], begin, positive[chosen], n_listed, counts, others, atoms, values
-            )
+            if signed.any():
+                np.abs(products, out=products, where=signed[chosen])
+            list_largest(products, relative[chosen], begin, n_listed, counts, others, atoms, values)
     units_of_ratio = unit * norms
     # Error of a product of two vectors of norm one, times a factor of at most one.
     error = SLACK * UNIT_ROUNDOFF * (n_features + SPARE_OPERATIONS) + n_features * QUANTUM

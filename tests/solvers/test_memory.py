@@ -124,10 +124,9 @@ def test_lists_of_the_largest_by_parts():
     for first in range(0, 1000, 77):
         part = slice(first, first + 77)
         list_largest(
-            np.ascontiguousarray(products[:, part]),
+            np.abs(products[:, part]),
             factors[part],
             first,
-            np.zeros(1000, dtype=np.bool_)[part],
             20,
             counts,
             smallest,
