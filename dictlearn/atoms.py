@@ -31,20 +31,16 @@ def require_positive_norms(name: str, atoms: np.ndarray) -> None:
 
 
 def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows scaled to unit Euclidean norm, and their norms, which may leave the range of floats.
-
-    Shapes: unit (n_rows, n_values); norms (n_rows, 1); exponents (n_rows, 1).
-    """
+    """Return rows scaled to unit Euclidean norm, and their norms, which may leave the range of floats."""
+    # Shapes: unit (n_rows, n_values); norms (n_rows, 1); exponents (n_rows, 1).
     scaled, exponents = scaled_by_power_of_two(rows, axis=1)
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)
     return scaled / np.where(norms > 0.0, norms, 1.0), norms, exponents
 
 
 def scaled_by_power_of_two(array: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return an array with largest magnitudes in [1/2, 1), and the powers of two that it was divided by.
-
-    Squares of the scaled values neither overflow nor vanish.  Only values far below the largest are rounded.
-    The largest magnitude is taken along `axis`, or of the whole array if that is None.
-    """
+    """Return an array with largest magnitudes in [1/2, 1), and the powers of two that it was divided by."""
+    # Squares of the scaled values neither overflow nor vanish.  Only values far below the largest are
+    # rounded.  The largest magnitude is taken along `axis`, or of the whole array if that is None.
     exponents = np.frexp(np.abs(array).max(axis=axis, keepdims=True))[1]
     return np.ldexp(array, -exponents), exponents

@@ -21,16 +21,11 @@ Batch = TypeVar("Batch")
 
 
 class History:
-    """A table of figures of learning, with a name for each column.
-
-    Attributes
-    ----------
-    rows : ndarray, shape (n_rows, n_columns)
-        One for each entry; another array after each `add`.
-    """
+    """A table of figures of learning, with a name for each column."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
+        # A row for each entry, another array after each `add`.
         self.rows = np.empty((0, len(self.names)))
 
     def add(self, *values: float) -> None:
@@ -47,10 +42,9 @@ class History:
 
 
 class Resumable(Saved, Drawn):
-    """A learner that can be saved, copied and resumed after any batch, with the same bits.
+    """A learner that can be saved, copied and resumed after any batch, with the same bits."""
 
-    It counts what it has learned from in the attribute that `_counter` names.
-    """
+    # It counts what it has learned from in the attribute that `_counter` names.
 
     _counter: ClassVar[str]
 
@@ -179,11 +173,9 @@ def seed_of_order(rng: int | np.random.Generator | None) -> int:
 def batches_in_order(
     n_signals: int, n_samples: int, *, batch_size: int, seed: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield which signals are in each batch: all of them in a new random order each epoch.
-
-    Batches end with the epoch.  The order depends on the seed and the epoch alone, so that learning can
-    continue from the `first` sample without other state.
-    """
+    """Yield which signals are in each batch: all of them in a new random order each epoch."""
+    # Batches end with the epoch.  The order depends on the seed and the epoch alone, so that learning can
+    # continue from the `first` sample without other state.
     place = first
     while place < n_samples:
         epoch = place // n_signals

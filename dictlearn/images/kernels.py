@@ -52,12 +52,11 @@ class KernelSettings(Value):
 
 
 class KernelLearner(Resumable):
-    """Kernels, (n_kernels, height, width[, n_channels]), and the sums over images that they are learned from.
+    """Kernels, and the sums over images that they are learned from."""
 
-    The sums do not grow with the images: they are n_kernels^2 numbers for each lag at which kernels overlap.
-    Before batch t all sums so far are multiplied by ``(1 - 1 / t) ** 3``.  `settings` may be replaced between
-    batches, by others of the same stride.
-    """
+    # The sums do not grow with the images: they are n_kernels^2 numbers for each lag at which kernels
+    # overlap.  Before batch t all sums so far are multiplied by ``(1 - 1 / t) ** 3``.  `settings` may be
+    # replaced between batches, by others of the same stride.
 
     _shown: ClassVar = ("kernels", *COUNTERS, "dead_kernels")
 
@@ -96,8 +95,9 @@ class KernelLearner(Resumable):
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """Figures by batch, with the kernels before it: images so far; means of objective, 1/2 ||image||^2,
-        gap as a share of it, coefficients and spikes of an image."""
+        """Figures by batch, with the kernels before it."""
+        # Images so far; means of objective, 1/2 ||image||^2, gap as a share of it, coefficients and spikes of
+        # an image.
         return self._history.columns()
 
     def learn(self, images: np.ndarray, *, n_jobs: int | None = None) -> SpikingCodingResult:

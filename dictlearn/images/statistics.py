@@ -24,15 +24,10 @@ TINY = 1e-300
 
 
 class KernelStatistics:
-    """The sums A and B of all images so far.
+    """The sums A (`lags`) and B (`correlations`) of all images so far."""
 
-    Attributes
-    ----------
-    lags : ndarray, shape (n_kernels, 2 r + 1, 2 c + 1, n_kernels)
-        A, with the lag zero in the middle.
-    correlations : ndarray, shape (n_kernels, height * width, n_channels)
-        B.
-    """
+    # Shapes: lags (n_kernels, 2 r + 1, 2 c + 1, n_kernels), with the lag zero in the middle; correlations
+    # (n_kernels, height * width, n_channels).
 
     def __init__(self, n_kernels: int, kernel_size: tuple[int, int], n_channels: int, stride: int) -> None:
         self.kernel_size = kernel_size

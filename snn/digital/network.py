@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn._kernels import neurons
+from snn._kernels.clock_neurons import FLOOR, NEAREST, TRUNCATE, Rules
 from snn._kernels.stepped import DelayedRows
 from snn.base import checks
 from snn.base.describe import Described
@@ -31,7 +31,7 @@ from snn.network import SpikingNetwork
 BITS_ABOVE_GRADED = 2
 # Sums of all that can reach a neuron in one step; those of input spikes are exact as floats.
 LARGEST_SUM, LARGEST_INPUT = 2**60, 2**53
-ROUNDINGS = {"truncate": neurons.TRUNCATE, "floor": neurons.FLOOR, "nearest": neurons.NEAREST}
+ROUNDINGS = {"truncate": TRUNCATE, "floor": FLOOR, "nearest": NEAREST}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -79,7 +79,7 @@ class DigitalNetwork(Value, Described):
     firing_threshold: np.ndarray
     message_value: np.ndarray
     synapses: DelayedRows
-    rules: neurons.Rules
+    rules: Rules
 
     _shown: ClassVar = ("n_neurons", "format", "time_step", "unit", "firing_threshold")
 
@@ -244,9 +244,9 @@ def _require_sums_in_range(
         )
 
 
-def _rules(form: DigitalFormat, kept: int, exponent: int, message_shift: int) -> neurons.Rules:
+def _rules(form: DigitalFormat, kept: int, exponent: int, message_shift: int) -> Rules:
     """Return how a step of integers is done, as kernels take it; perfect neurons do not leak."""
-    return neurons.Rules(
+    return Rules(
         kept=kept,
         leak=0,
         decay_bits=form.decay_bits,

@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn._kernels import run_state
-from snn._kernels.neurons import MOST_AT_ONCE
+from snn._kernels.clock_neurons import MOST_AT_ONCE
 from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, SET_DRIVE, STOP, Stops
 from snn.base import checks
 from snn.digital.network import DigitalNetwork, Registers, integer_drive, integer_inputs
@@ -126,10 +126,8 @@ class Run(ABC):
         stimulus: Stimulus | None = None,
         origin: float = 0.0,
     ) -> Spikes:
-        """Advance copies to times, on a clock to the last step that ends by then; `until` may be an array.
-
-        A stimulus is in a time in which copies were started at `origin`.
-        """
+        """Advance copies to times, on a clock to the last step that ends by then; `until` may be an array."""
+        # A stimulus is in a time in which copies were started at `origin`.
         # A kind of run may change their order.
         active = np.arange(len(self.spike_counts)) if active is None else np.array(active, dtype=np.int64)
         most = sys.maxsize if max_spikes is None else max_spikes
@@ -221,10 +219,8 @@ class Run(ABC):
         return state_of(potential, current, float(self.time[copy]) if time is None else time)
 
     def require_valid(self) -> None:
-        """Raise an error if potentials or currents are no longer reliable.
-
-        Registers, and copies of a run that gives up, are valid.
-        """
+        """Raise an error if potentials or currents are no longer reliable."""
+        # Registers, and copies of a run that gives up, are valid.
         if self._gives_up or self.integers is not None:
             return
         threshold = self.network.firing_threshold

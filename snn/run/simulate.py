@@ -116,10 +116,8 @@ def result_of(
     max_spikes: int | None,
     progress: bool,
 ) -> SimulationResult:
-    """Run a network from a state, which is `start` or None for rest, to time `stop`; return what happened.
-
-    The drive is that of the network; in an array that can be written it is then the last one of the run.
-    """
+    """Run a network from a state, which is `start` or None for rest, to time `stop`; return what happened."""
+    # The drive is that of the network; in an array that can be written it is then the last one of the run.
     record_spikes, progress = checks.flag("record_spikes", record_spikes), checks.flag("progress", progress)
     end = end_of(time, duration)
     soma_bias = network.soma_bias

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snn._kernels import neurons as kinds
+from snn._kernels import clock_neurons as kinds
 from snn._kernels import run_state, stepped
 from snn._kernels.forms import targets_per_source
 from snn._kernels.stepped import THRESHOLD
@@ -30,11 +30,10 @@ LARGEST_NOISE, LARGEST_NORMAL = 2.0**60, 9.0
 
 
 class SteppedRun(Run):
-    """Copies of one network on a clock; parameters as of `Run`.
+    """Copies of one network on a clock; parameters as of `Run`."""
 
-    Potentials, currents and drives are in the units of the real network, also of integers.  What is kept of
-    some neurons alone, such as `overflows` and `faults.leaked`, is in the record `neurons`.
-    """
+    # Potentials, currents and drives are in the units of the real network, also of integers.  What is kept of
+    # some neurons alone, such as `overflows` and `faults.leaked`, is in the record `neurons`.
 
     def __init__(
         self,

@@ -26,10 +26,8 @@ ROWS_TOGETHER = 32
 
 
 def certificates_of(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
-    """Return the figures of `solvers.certificate.optimality.measure`, to rounding, of a solver's codes.
-
-    An array of atoms has compiled code, thirty times as fast for one signal and 256 atoms.
-    """
+    """Return the figures of `solvers.certificate.optimality.measure`, to rounding, of a solver's codes."""
+    # An array of atoms has compiled code, thirty times as fast for one signal and 256 atoms.
     rows = problem.atoms.rows
     if rows is None:
         return measure(problem, codes)

@@ -60,10 +60,8 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
 
 
 def least_eigenvalue(atoms: np.ndarray) -> float:
-    """Return a lower bound on the smallest eigenvalue of the Gram matrix of atoms at norm one, or zero.
-
-    Atoms of norm zero are left out.
-    """
+    """Return a lower bound on the smallest eigenvalue of the Gram matrix of atoms at norm one, or zero."""
+    # Atoms of norm zero are left out.
     # A Cholesky factorisation that succeeds proves it, rounding included.
     # Rump (2006), BIT Numerical Mathematics 46, section 2.
     atoms = atoms[atoms.any(axis=1)]

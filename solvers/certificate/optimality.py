@@ -97,10 +97,8 @@ def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
 
 
 def measure(problem: LassoProblem, codes: ArrayLike | sparse.csr_array) -> Optimality:
-    """Return objective, duality gap and KKT violation of each code from one pass over the data.
-
-    The figures of a code are the same to the last bit whatever codes are measured with it.
-    """
+    """Return objective, duality gap and KKT violation of each code from one pass over the data."""
+    # The figures of a code are the same to the last bit whatever codes are measured with it.
     checks.instance_of("problem", problem, LassoProblem)
     codes = checked_codes(problem, codes)
     blocks = in_blocks(problem, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))

@@ -121,8 +121,7 @@ def gram_part(dictionary: ConvolutionalAtoms, atoms: np.ndarray, curvatures: np.
 
 
 class _Step(NamedTuple):
-    """A step: its origin; on the support its target, and what would change sign there; and whether the target
-    solves the equations."""
+    """A step: its origin, its target on the support, what changes sign there, and whether it is exact."""
 
     code: np.ndarray
     image: np.ndarray
@@ -218,10 +217,8 @@ class ActiveSetSearch:
         return support, code[support]
 
     def _descend(self, windows: Windows) -> None:
-        """Descend over windows, each pass shifted by half a window.
-
-        Where kernels depend on each other, rounding may lead a window astray: such a pass is taken back.
-        """
+        """Descend over windows, each pass shifted by half a window."""
+        # Where kernels depend on each other, rounding may lead a window astray: such a pass is taken back.
         for k in range(WINDOW_PASSES):
             code, image, objective = self.code.copy(), self.image, self._objective()
             offset = k % 2 * (windows.n_positions // 2)
@@ -301,10 +298,8 @@ class ActiveSetSearch:
         self.damping = float(np.clip(change * self.damping, LEAST_DAMPING, MOST_DAMPING))
 
     def _take_back(self, step: _Step) -> None:
-        """Return to the origin of a step, and move towards its target until the first atoms vanish.
-
-        The next step is damped more.
-        """
+        """Return to the origin of a step, and move towards its target until the first atoms vanish."""
+        # The next step is damped more.
         self.damping = min(CHANGE_UNDONE * self.damping, MOST_DAMPING)
         self.code, self.image = step.code, step.image
         self._move_to_crossing(step)
@@ -363,13 +358,10 @@ def _factor(part: GramPart, diagonal: np.ndarray, damping: float) -> Factor:
 def _refined(
     part: GramPart, factor: Factor, start: np.ndarray, defect: np.ndarray, tolerance: np.ndarray
 ) -> tuple[np.ndarray, float, int]:
-    """Return the solution of ``G (y - start) = defect`` to rounding, the largest defect left, and the
-    multiply-adds of defects.
-
-    Defects are in units of `tolerance`.  Where there are many solutions, it is one near the start.  Where
-    there is none, since atoms depend on each other, it lies downhill from the start, and far away in the
-    direction in which the penalty of the same image falls.
-    """
+    """Return the solution of ``G (y - start) = defect``, the largest defect left, and multiply-adds."""
+    # Defects are in units of `tolerance`.  Where there are many solutions, it is one near the start.  Where
+    # there is none, since atoms depend on each other, it lies downhill from the start, and far away in the
+    # direction in which the penalty of the same image falls.
     solution = start
     largest = np.max(np.abs(defect) / tolerance, initial=0.0)
     moved, product = np.zeros((2, len(start)))

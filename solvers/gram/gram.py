@@ -66,10 +66,8 @@ def uses_full_gram(problem: LassoProblem, most_signals: int = 1) -> bool:
 
 
 def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
-    """Return True if products of residuals take the place of a Gram matrix that is too large.
-
-    Up to `most_signals` are solved one by one, unless they are enough to share products, or others follow.
-    """
+    """Return True if products of residuals take the place of a Gram matrix that is too large."""
+    # Up to `most_signals` are solved one by one, unless they are enough to share products, or others follow.
     if problem.atoms.rows is None or problem.gram_fits:
         return False
     # Screening counts in units of penalties.
@@ -79,8 +77,7 @@ def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
 
 
 def count_corrections(start: CompressedRows, signals: np.ndarray, codes: sparse.csr_array) -> np.ndarray:
-    """Return how many atoms of each code entered the support of its start, or left it; a sign that changed
-    counts twice."""
+    """Return how many atoms entered the support of the start, or left it; changed signs count twice."""
     if not len(start.values):
         return np.diff(codes.indptr).astype(np.int64)
     if len(start.pointers) == 2:  # sparse arrays would take as long as to solve the one signal
@@ -154,8 +151,9 @@ class FullGram(Gram):
 
 
 class GramOnDemand(Gram):
-    """As much of the Gram matrix of an array of atoms as few signals need: none for an active-set method, and
-    rows of atoms whose neurons fire for a network."""
+    """As much of the Gram matrix of an array of atoms as few signals need."""
+
+    # None for an active-set method, and rows of atoms whose neurons fire for a network.
 
     def __init__(self, model: LassoModel) -> None:
         super().__init__(model)
@@ -180,11 +178,10 @@ class GramOnDemand(Gram):
 
 
 class SharedProducts(GramOnDemand):
-    """Where many signals share products with many atoms, in the place of a Gram matrix that is too large.
+    """Where many signals share products with many atoms, in the place of a Gram matrix that is too large."""
 
-    A network has rows that are computed when a neuron fires, for all signals; as all that they share, these
-    are not counted.
-    """
+    # A network has rows that are computed when a neuron fires, for all signals; as all that they share, these
+    # are not counted.
 
     def __init__(self, problem: LassoProblem) -> None:
         self._unit_atoms = problem.once(UnitAtoms, whatever_penalty=True)
@@ -193,10 +190,8 @@ class SharedProducts(GramOnDemand):
         self._memory_limit = problem.memory_limit
 
     def of_batch(self, problem: LassoProblem) -> SharedProducts:
-        """Return one with rows for a network of the signals of a problem, which are forgotten with them.
-
-        Rows of the atoms that are driven most are computed together, which takes a quarter of the time.
-        """
+        """Return one with rows for a network of the signals of a problem, which are forgotten with them."""
+        # Rows of the atoms that are driven most are computed together, which takes a quarter of the time.
         other = copy(self)
         vars(other).pop("_inhibition", None)
         signals, weights = problem.dense_signals(), problem.feature_weights
@@ -246,11 +241,10 @@ class SharedProducts(GramOnDemand):
 
 
 class OwnWeights(Gram):
-    """Where each signal has weights of features, in the place of a Gram matrix.
+    """Where each signal has weights of features, in the place of a Gram matrix."""
 
-    The products that are used are computed from the atoms, signal by signal, and count as part of the method.
-    So a code has the same bits whatever masks the others have.
-    """
+    # The products that are used are computed from the atoms, signal by signal, and count as part of the
+    # method.  So a code has the same bits whatever masks the others have.
 
     def _products(self, problem: LassoProblem) -> WeightedAtoms:
         assert problem.feature_weights is not None
@@ -259,12 +253,11 @@ class OwnWeights(Gram):
 
 
 class ConvolutionalGram(Gram):
-    """The Gram matrix of a convolutional dictionary, of which only parts are ever computed.
+    """The Gram matrix of a convolutional dictionary, of which only parts are ever computed."""
 
-    Inner products of kernels, of which they are made, are shared by all signals.  A position of the grid has
-    a channel for each kernel; for codes of either sign, the channels of the positive neurons of all kernels,
-    then those of their negative neurons.
-    """
+    # Inner products of kernels, of which they are made, are shared by all signals.  A position of the grid
+    # has a channel for each kernel; for codes of either sign, the channels of the positive neurons of all
+    # kernels, then those of their negative neurons.
 
     def __init__(self, model: LassoModel) -> None:
         super().__init__(model)
