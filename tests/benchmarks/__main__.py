@@ -29,6 +29,8 @@ from tests.benchmarks.cases import CASES, GATES, ROOT  # noqa: E402
 from tests.benchmarks.timing import in_words, machine, table, timed  # noqa: E402
 
 SLOWER = 1.03
+# Seconds that a call is repeated for, beside another checkout.
+SHORT = 0.03
 
 
 def measure(name: str, *, small: bool, seconds: float) -> list[dict]:
@@ -118,9 +120,13 @@ def against(name: str, checkout: Path, *, small: bool, rounds: int) -> dict:
         seconds = np.empty((rounds, 3))
         for row in seconds:
             for k in rng.permutation(3):
-                servers[k].stdin.write("\n")
-                servers[k].stdin.flush()
-                row[k] = float(servers[k].stdout.readline())
+                # The median of a short call: the first ones find what other processes left of the caches.
+                taken: list[float] = []
+                while sum(taken) < SHORT:
+                    servers[k].stdin.write("\n")
+                    servers[k].stdin.flush()
+                    taken.append(float(servers[k].stdout.readline()))
+                row[k] = np.median(taken)
         for each in servers:
             each.communicate()
     logs = np.log(seconds[:, :1] / seconds[:, 1:])
