@@ -176,13 +176,13 @@ class Stages(SpikingMethod):
 
     def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
         """Yield the best codes read out."""
-        problem, network, first = best.problem, prepared.of_batch(best.problem), None
+        first = None
         if best.start is not None:
             best.fall_back()
             first = best.values.toarray()
         refined = RefinedCodes(
-            problem,
-            network,
+            best.problem,
+            prepared.of_batch(best.problem),
             tol=best.tol,
             max_duration=self.max_duration,
             refine=self._refine,

@@ -177,14 +177,12 @@ class SparseCodingStream(Described):
     def _checked_frame(self, frame: ArrayLike, mask: np.ndarray | None) -> np.ndarray:
         """Return the frame with one signal a row, with zeros where its mask is False."""
         mask = self._prepared.feature_weights if mask is None else mask
-        try:
-            is_one = np.ndim(frame) == 1
-        except ValueError:  # rows of several lengths, which `real_array` refuses
-            is_one = False
-        shape = (self._n_features,) if is_one else (None, self._n_features)
-        array = checks.real_array(
-            "frame", frame, shape=shape, meaning="(n_features,) or (n_signals, n_features)", finite=False
-        )
+        array = checks.real_array("frame", frame, shape=None, finite=False)
+        if array.ndim not in (1, 2) or array.shape[-1] != self._n_features:
+            raise ValueError(
+                f"frame must have shape ({self._n_features},) or (n_signals, {self._n_features}); got shape "
+                f"{array.shape}"
+            )
         if mask is not None:
             array = np.where(mask, array, 0.0)
         hint = ": for features that are missing, pass mask=" if mask is None else " where mask is True"
