@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.phases import Phase, run_graded, run_phases
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import Synapses
-from snn.run.time import Clock
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -137,11 +136,7 @@ class Batch:
         n_threads: int,
     ) -> Observed:
         """Return what neurons observe of rows whose inputs fire."""
-        settings, how = self.settings, self.settings.how
-        if settings.inputs == "graded" and settings.positive_atoms and isinstance(how, Clock):
-            how = replace(
-                how, time_step=how.time_step / 2
-            )  # as settings have by default where all inputs fire
+        settings = self.settings
         if mask is not None and mask.all():
             mask = None
         first, second = run_phases(
@@ -152,7 +147,7 @@ class Batch:
             gammas=(0.0, settings.kappa),
             duration=settings.duration,
             initial_potential=settings.initial_potential,
-            how=how,
+            how=settings.how,
             n_threads=n_threads,
             numbers=rows,
         )

@@ -50,7 +50,6 @@ FIRST_MOVEMENT = 0.01
 STRONG_FEEDBACK: dict[str, float] = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32}
 WEAK_FEEDBACK: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 16}
 # Spikes of inputs carry more noise than graded ones.
-SHORT_STEPS: dict[str, float] = {**WEAK_FEEDBACK, "time_step": 1 / 32}
 LONG_PHASES: dict[str, float] = {**WEAK_FEEDBACK, "duration": 10.0}
 KINDS: dict[str, type[Rule]] = {}
 
@@ -85,9 +84,7 @@ class Rule:
         """Return kappa, duration and time_step where settings have "auto"."""
         if readout == "rate":
             return STRONG_FEEDBACK
-        if inputs == "graded":
-            return WEAK_FEEDBACK
-        return SHORT_STEPS if signs.positive_atoms else LONG_PHASES
+        return WEAK_FEEDBACK if inputs == "graded" or signs.positive_atoms else LONG_PHASES
 
     def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
         """Return s, the weight of each neuron's penalty, from its threshold and the samples it was silent."""
@@ -102,10 +99,13 @@ class Rule:
     ) -> None:
         """Change F, B and H in place, and what the rule remembers.
 
+        The learner then bounds thresholds, replaces atoms and rounds weights, where its settings say so.
+
         Parameters
         ----------
         batch : Batch
-            The run of the network: number of signals, samples so far, penalties, settings.
+            The run of the network: number of signals, samples so far, penalties, settings, and `energy`, the
+            mean squared norm of its signals: steps are to be divided by it.
         observed : Observed
             Codes, g_D and g_H.
         synapses : Synapses

@@ -50,8 +50,6 @@ class ByHand:
         # Observations of neurons, for signals and for probes.
         run = {"kappa": kappa, "duration": settings.duration, "initial_potential": settings.initial_potential}
         clock = {name: getattr(settings, name) for name in ("time_step", "integration")}
-        if settings.inputs == "graded" and settings.positive_atoms and clock["time_step"]:
-            clock["time_step"] /= 2  # of rows whose inputs fire
         names = ("n_spikes", "input_rate", "coding_rate", "input_current", "coding_current", "coding_trace")
         rows, probed = [], []
         for k in range(n_signals):

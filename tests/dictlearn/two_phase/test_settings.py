@@ -161,7 +161,7 @@ def test_numbers_at_the_edge_are_allowed():
     ("options", "expected"),
     [
         ({}, (0.1, 5.0, 1 / 16)),
-        ({"inputs": "spiking"}, (0.1, 5.0, 1 / 32)),
+        ({"inputs": "spiking"}, (0.1, 5.0, 1 / 16)),
         ({"positive_atoms": False}, (0.1, 5.0, 1 / 16)),
         ({"positive_atoms": False, "positive_code": False}, (0.1, 5.0, 1 / 16)),
         ({"positive_atoms": False, "inputs": "spiking"}, (0.1, 10.0, 1 / 16)),
