@@ -272,11 +272,9 @@ def _move(work, size):
 
 @inner
 def _pivot(work, size, scratch):
-    """Let a violator enter that is a linear combination of S, in place of the first atom that vanishes.
-
-    The way goes along the null direction, which changes the penalty term only, and lowers it.  Return
-    the size of S, and whether an atom vanished.
-    """
+    """Let a violator enter that is a linear combination of S, in place of the first atom that vanishes."""
+    # The way goes along the null direction, which changes the penalty term only, and lowers it.  Return
+    # the size of S, and whether an atom vanished.
     place = scratch.places
     sign = scratch.signs
     enter(work, size, place, sign, 1)
@@ -302,10 +300,8 @@ def _pivot(work, size, scratch):
 
 @inner
 def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch):
-    """Solve the problem of the members of W; return (size of S, rounds left, whether it is solved).
-
-    The residual of the equations on S is left in `solution`.
-    """
+    """Solve the problem of the members of W; return (size of S, rounds left, whether it is solved)."""
+    # The residual of the equations on S is left in `solution`.
     for k in range(max_rounds):
         rounds_left = max_rounds - k - 1
         copy(work.solution[:size], work.image)
@@ -436,13 +432,11 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
 
 @partial(inner, _nrt=True)
 def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
-    """Write the optimal codes of some signals.
-
-    atoms : `GramMatrix` or `WeightedAtoms`.
-    start : `CompressedRows`, one for each signal: the atoms it starts from and their currents, ||d_i||^2 a_i
-        or a multiple of it.  Signs are those of the atoms; the largest enter first.
-    codes, report : a row for each of `signals`; zeros at first.
-    """
+    """Write the optimal codes of some signals."""
+    # atoms : `GramMatrix` or `WeightedAtoms`.
+    # start : `CompressedRows`, one for each signal: the atoms it starts from and their currents, ||d_i||^2
+    #     a_i or a multiple of it.  Signs are those of the atoms; the largest enter first.
+    # codes, report : a row for each of `signals`; zeros at first.
     n_atoms = terms.l1_weights.shape[0]
     work = new_working_set(LEAST_CAPACITY)
     scratch = new_scratch(n_atoms)
@@ -462,12 +456,10 @@ def solve_and_certify(
     array, gram, norms, l1_weights, curvatures, positive, signals, correlations, start_atoms, start_currents,
     max_rounds, report,
 ):  # fmt: skip
-    """Return the atoms and values of the optimal code of one signal; write what is known of it to `report`.
-
-    array, gram, norms : the atoms, their Gram matrix, and ||d_i||.
-    signals, correlations : one row each.
-    report : the figures of `measure_code`, then the columns of a report of `solve_active_sets`.
-    """
+    """Return the atoms and values of the optimal code of one signal; and write its `report`."""
+    # array, gram, norms : the atoms, their Gram matrix, and ||d_i||.
+    # signals, correlations : one row each.
+    # report : the figures of `measure_code`, then the columns of a report of `solve_active_sets`.
     n_atoms, n_features = array.shape
     inverse_norms = np.zeros(n_atoms)
     for i in range(n_atoms):

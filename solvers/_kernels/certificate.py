@@ -148,10 +148,9 @@ def _squared_norm(row, weights):
 
 @partial(inner, fastmath={"nnan", "nsz", "contract"})
 def _write_reach(correlations, norms, l1_weights, curvatures, positive, error, reach):
-    """Write how far correlations can pull atoms, and their errors.
-
-    Return the largest share of an l1 weight, the largest excess over one, and how many atoms have curvature.
-    """
+    """Write how far correlations can pull atoms, and their errors."""
+    # Return the largest share of an l1 weight, the largest excess over one, and how many atoms have
+    # curvature.
     ratio = violation = 0.0
     n_curved = 0
     for i in range(reach.shape[0]):
@@ -204,12 +203,10 @@ def _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures):
 def measure_code(
     array, norms, l1_weights, curvatures, positive, signal, weights, columns, values, work, figures
 ):
-    """Write objective, duality gap and KKT violation of the code of one signal to `figures`.
-
-    positive : True for atoms whose codes must not be negative.
-    weights : w, or `NO_WEIGHTS`; ones and zeros of a mask.
-    columns, values : the entries of the code, sorted by atom, each once.
-    """
+    """Write objective, duality gap and KKT violation of the code of one signal to `figures`."""
+    # positive : True for atoms whose codes must not be negative.
+    # weights : w, or `NO_WEIGHTS`; ones and zeros of a mask.
+    # columns, values : the entries of the code, sorted by atom, each once.
     n_atoms, n_features = array.shape
     n_entries = columns.shape[0]
     residual, correlations, reach, of_entries = (
@@ -306,11 +303,9 @@ def measure_code(
 def measure_codes(
     array, norms, l1_weights, curvatures, positive, signals, weights, pointers, columns, values, figures
 ):
-    """Write objective, duality gap and KKT violation of codes, a row each, to the columns of `figures`.
-
-    weights : of features; a row for each signal, one for all, or none.
-    pointers, columns, values : the codes in compressed rows, sorted by atom, each once.
-    """
+    """Write objective, duality gap and KKT violation of codes, a row each, to the columns of `figures`."""
+    # weights : of features; a row for each signal, one for all, or none.
+    # pointers, columns, values : the codes in compressed rows, sorted by atom, each once.
     work = new_work(array.shape[1], array.shape[0])
     for k in range(signals.shape[0]):
         entries = slice(pointers[k], pointers[k + 1])
@@ -325,8 +320,7 @@ def measure_codes(
 
 @compiled
 def read_and_certify(array, norms, l1_weights, curvatures, positive, signals, codes, figures):
-    """Return the atoms and values of the code of one signal; write objective, duality gap and KKT violation
-    to `figures`."""
+    """Return atoms and values of the code of one signal, and write its three figures."""
     values, atoms = entries_of(codes, np.empty(2, np.int32))
     n_atoms, n_features = array.shape
     measure_code(

@@ -108,12 +108,10 @@ def _add_drift(grid, position, amount, drift):
 
 @uncounted
 def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift):
-    """Minimise over coefficients, position by position; return how many entered or left the support.
-
-    on_support : whether only coefficients that are not zero are minimised over.
-    drift : bounds how far the correlations at each position, of kernels of norm one, have moved since it was
-        visited; where that is less than `least_drift`, it is passed over.
-    """
+    """Minimise over coefficients, position by position; return how many entered or left the support."""
+    # on_support : whether only coefficients that are not zero are minimised over.
+    # drift : bounds how far the correlations at each position, of kernels of norm one, have moved since it
+    #     was visited; where that is less than `least_drift`, it is passed over.
     # Compiled for each case: a loop with both takes a tenth longer.
     if on_support:
         return _sweep(grid, problem, True, least_drift, backwards, code, image, drift)
@@ -236,10 +234,8 @@ def members_at(first, positions):
 
 @uncounted
 def add_entries(part, positions, damping, diagonal, place, own, border):
-    """Add the columns of the members at some positions, of those that are in the front.
-
-    `damping` times an entry of `diagonal` is added to the diagonal.
-    """
+    """Add the columns of the members at some positions, of those that are in the front."""
+    # `damping` times an entry of `diagonal` is added to the diagonal.
     n_own = own.shape[0]
     for position in positions:
         row, column = position // part.n_columns, position % part.n_columns

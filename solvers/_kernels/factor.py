@@ -114,10 +114,8 @@ def solve(factor, vector, size):
 
 @inner
 def enter(work, size, places, signs, n_entering):
-    """Append members of W to S and to the factor, except those that depend linearly on S.
-
-    Return the size of S.  The column of the first is left in columns[0], whether it entered or not.
-    """
+    """Append members of W to S and to the factor, except those that depend linearly on S."""
+    # Return the size of S.  The column of the first is left in columns[0], whether it entered or not.
     for start in range(0, n_entering, BLOCK):
         n_block = min(BLOCK, n_entering - start)
         before = size
@@ -223,12 +221,10 @@ def _factorise(gram, curvatures, atoms, factor):
 
 @compiled
 def solve_on_supports(gram, curvatures, pointers, atoms, signals, right, solution):
-    """Write ``G_SS^-1 right`` of the entries of some signals; NaN where atoms depend on each other.
-
-    pointers, atoms : the supports, in compressed rows.
-    signals : numbers of those to solve for.
-    right, solution : a number for each entry.
-    """
+    """Write ``G_SS^-1 right`` of the entries of some signals; NaN where atoms depend on each other."""
+    # pointers, atoms : the supports, in compressed rows.
+    # signals : numbers of those to solve for.
+    # right, solution : a number for each entry.
     largest = 0
     for signal in signals:
         largest = max(largest, pointers[signal + 1] - pointers[signal])

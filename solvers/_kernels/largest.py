@@ -52,16 +52,14 @@ def _select(values, atoms, count, n_kept):
 
 @uncounted
 def list_largest(products, factors, first, n_kept, counts, smallest, atoms, values):
-    """Let the products of some atoms enter the lists of the largest.
-
-    products : float32, a row for each signal: the inner products of signals with atoms `first`, `first + 1`
-        and so on.
-    factors : float32, one number for each of these atoms, to multiply its products by.
-    n_kept : how many atoms a list has to name at least.
-    counts, smallest, atoms, values : of each signal, how many are listed; what the others are at most, -inf
-        as long as there are none; which are listed, with room for more than n_kept; and their products times
-        factors, in no order.
-    """
+    """Let the products of some atoms enter the lists of the largest."""
+    # products : float32, a row for each signal: the inner products of signals with atoms `first`, `first + 1`
+    #     and so on.
+    # factors : float32, one number for each of these atoms, to multiply its products by.
+    # n_kept : how many atoms a list has to name at least.
+    # counts, smallest, atoms, values : of each signal, how many are listed; what the others are at most, -inf
+    #     as long as there are none; which are listed, with room for more than n_kept; and their products
+    #     times factors, in no order.
     n_signals, n_products = products.shape
     room = atoms.shape[1]
     for k in range(n_signals):

@@ -134,10 +134,8 @@ class Looking(NamedTuple):
 
 @inner
 def _caused_currents(form, code, currents):
-    """Write W^T a, the currents that constant rates cause.
-
-    Return whether all rows of weights are there, and the multiply-adds.
-    """
+    """Write W^T a, the currents that constant rates cause."""
+    # Return whether all rows of weights are there, and the multiply-adds.
     n_multiply_adds = 0
     for i in range(currents.shape[0]):
         currents[i] = 0.0
@@ -179,10 +177,8 @@ def _stepped(problem, k, i, currents):
 
 @inner
 def _estimated_gap(problem, k, code, currents):
-    """Return an estimate of the gap where l1 weights are zero, and `_gap` is that of the dual point zero.
-
-    It is the gap of atoms that do not depend on each other; certificates decide.
-    """
+    """Return an estimate of the gap where l1 weights are zero, and `_gap` is that of the dual point zero."""
+    # It is the gap of atoms that do not depend on each other; certificates decide.
     gap = 0.0
     for i in range(code.shape[0]):
         change = code[i] - _stepped(problem, k, i, currents)
@@ -192,10 +188,8 @@ def _estimated_gap(problem, k, code, currents):
 
 @inner
 def _measure(looking, k, code, currents):
-    """Write the currents that a code causes, and keep the code if it is the best so far.
-
-    Return its gap, or an estimate, infinite where rows of weights are missing.
-    """
+    """Write the currents that a code causes, and keep the code if it is the best so far."""
+    # Return its gap, or an estimate, infinite where rows of weights are missing.
     look, best = looking.looks[k], looking.codes[BEST, k]
     is_known, n_multiply_adds = _caused_currents(looking.form, code, currents)
     look.n_multiply_adds += n_multiply_adds
@@ -231,11 +225,9 @@ def _read_rates(moments, time, scale, problem, offset, code):
 
 @inner
 def _start_network(looking, k, code, code_currents, rate):
-    """Write drive and state of a network that codes the part of the signal that the offset leaves, and starts
-    as if it coded it already by ``code - offset``; return the scale, 0 if no neuron is driven.
-
-    At this scale the busiest neuron starts with `rate`.
-    """
+    """Write drive and state of the network of a stage; return the scale, 0 if no neuron is driven."""
+    # It codes the part of the signal that the offset leaves, and starts as if it coded it already by
+    # ``code - offset``.  At this scale the busiest neuron starts with `rate`.
     problem, look = looking.problem, looking.looks[k]
     diagonal, l1_weights, neurons = problem.diagonal, problem.l1_weights, problem.neurons
     offset, offset_currents = looking.codes[OFFSET, k], looking.memory[STEPPED_CURRENTS]
@@ -267,11 +259,9 @@ def _start_network(looking, k, code, code_currents, rate):
 
 @inner
 def _move_on(codes, k, end, look, is_accelerated):
-    """Set where the next stage starts: where this one ended, and further in the direction of its move.
-
-    The momentum is that of the accelerated gradient method.  It ends where the code turns back.  By momentum
-    no atom changes its sign or enters the code.
-    """
+    """Set where the next stage starts: where this one ended, and further in the direction of its move."""
+    # The momentum is that of the accelerated gradient method.  It ends where the code turns back.  By
+    # momentum no atom changes its sign or enters the code.
     origin, before, moved = codes[ORIGIN, k], codes[BEFORE, k], codes[MOVED, k]
     along = 0.0
     for i in range(end.shape[0]):
@@ -291,8 +281,7 @@ def _move_on(codes, k, end, look, is_accelerated):
 
 @inner
 def _begin_stage(looking, k):
-    """Set the offset of the next stage behind its origin, and the network that starts there; return whether
-    one is driven."""
+    """Set the offset of the next stage and the network that starts there; return whether one is driven."""
     form, problem, look = looking.form, looking.problem, looking.looks[k]
     origin, offset, moved = looking.codes[ORIGIN, k], looking.codes[OFFSET, k], looking.codes[MOVED, k]
     currents, offset_currents = looking.memory[CURRENTS], looking.memory[STEPPED_CURRENTS]
