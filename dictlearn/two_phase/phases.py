@@ -123,7 +123,7 @@ def run_phases(
 
     def run_piece(rows: np.ndarray, stop: Event) -> list[np.ndarray]:
         """Return counts, average currents and traces of both phases."""
-        allowed = _excitation(synapses, signals[rows], coding[rows], duration, rows, numbers)[1]
+        _, allowed = _driven(synapses, signals[rows], coding[rows], 1.0, duration, rows, numbers)
         drives = layers.drives(signals[rows], coding[rows])
         if mask is not None:
             # Weights are those of all signals together, so that an unknown input needs a neuron of its own.
@@ -191,12 +191,9 @@ def run_graded(
     end = end_of(how, duration)
 
     def run_piece(rows: np.ndarray, stop: Event) -> list[np.ndarray]:
-        excitation, allowed = _excitation(synapses, signals[rows], coding[rows], duration, rows, numbers)
-        drives = layers.drives(signals[rows], coding[rows])
-        for population in layers.coding:
-            drives[:, population.neurons] += population.sign * excitation
-        run = start_run(how, network, (1.0 - kappa) * drives, filter_spikes=True)
-        settled = _advanced(run, layers, 0, end, allowed, rows, stop).copy()
+        drives, allowed = _driven(synapses, signals[rows], coding[rows], 1.0 - kappa, duration, rows, numbers)
+        run = start_run(how, network, drives, filter_spikes=True)
+        settled = _advanced(run, layers, 0, end, allowed, rows, stop)
         filtered = np.copy(run.filtered_spikes)
         counts = _advanced(run, layers, 1, 2.0 * end, allowed, rows, stop, settled)
         traces = run.gain * (counts + (filtered - run.filtered_spikes)) / duration
@@ -227,18 +224,20 @@ def _advanced(
     before: np.ndarray | int = 0,
 ) -> np.ndarray:
     """Advance a run to the end of a phase; return the spikes of each neuron since `before`."""
+    counts = over = np.empty(0, dtype=np.int64)
 
     def is_over() -> bool:
+        nonlocal counts, over
         if stop.is_set():
             raise CancelledError
-        return bool(((run.spike_counts - before).sum(axis=1) > allowed).any())
+        counts = run.spike_counts - before
+        over = counts.sum(axis=1) > allowed
+        return bool(over.any())
 
     run.advance(end, stop_when=is_over)
-    counts = run.spike_counts - before
-    # Copies are advanced one after the other: the first runaway does not depend on later ones.
-    runaways = np.flatnonzero(counts.sum(axis=1) > allowed)
-    if len(runaways):
-        k = runaways[0]
+    if over.any():
+        # Copies are advanced one after the other: the first runaway does not depend on later ones.
+        k = int(np.argmax(over))
         error = RunawayFeedbackError(_describe(layers, counts[k], allowed[k]))
         raise _Refused((phase, int(rows[k])), error)
     return counts
@@ -316,22 +315,26 @@ def forget_debt(membrane_potential: np.ndarray, layers: Layers) -> None:
         np.maximum(potentials, 0.0, out=potentials)
 
 
-def _excitation(
+def _driven(
     synapses: Synapses,
     signals: np.ndarray,
     coding: np.ndarray,
+    share: float,
     duration: float,
     rows: np.ndarray,
     numbers: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return F x of each signal, and how many spikes it may have in a phase; refuse one with far too many."""
-    excitation = np.zeros(coding.shape)
+    """Return a share of F x + `coding`, the drives of coding neurons, and the spikes each signal may have.
+
+    A signal with far too many is refused.
+    """
+    positive_code = synapses.signs.positive_code
+    drives = np.zeros((len(signals), synapses.n_atoms * (1 if positive_code else 2)))
     with np.errstate(over="ignore"):
         limited = np.clip(signals, -LARGEST_DRIVE, LARGEST_DRIVE)
-        updates.add_products(excitation, limited, synapses.feedforward_rows)
+        updates.add_products(drives, limited, synapses.feedforward_rows)
         # Coding neurons without inhibition; they matter where atoms are small.
-        driven = np.clip(coding, 0.0, LARGEST_DRIVE) + np.abs(excitation)
-        by_coding = (driven / synapses.thresholds).max(axis=1)
+        by_coding = updates.drive(drives, coding, synapses.thresholds, share)
         expected = (np.abs(limited).sum(axis=1) + by_coding) * duration
     too_many = ~(expected <= MOST_SPIKES_EXPECTED)
     if too_many.any():
@@ -344,7 +347,7 @@ def _excitation(
             "learning anew with them, which sets their scale"
         )
         raise _Refused((-1, row), error)
-    return excitation, SPIKES_ALLOWED * expected + LEAST_SPIKES_ALLOWED
+    return drives, SPIKES_ALLOWED * expected + LEAST_SPIKES_ALLOWED
 
 
 def _describe(layers: Layers, counts: np.ndarray, allowed: float) -> str:

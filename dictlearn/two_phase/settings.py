@@ -13,7 +13,7 @@ from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.rules import KINDS, PaperSteps, Rule, UsageSteps
 from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
-from snn.base.value import Value, checked
+from snn.base.value import Value, cached_property, checked
 from snn.digital import FixedPoint
 from snn.run.time import Clock, Exact, RealNeuron, Time, end_of
 
@@ -157,7 +157,7 @@ class LearningSettings(Value):
         """The time of the network: exact, or a clock."""
         return vars(self)["_how"]
 
-    @property
+    @cached_property
     def signs(self) -> Signs:
         """Which numbers must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)

@@ -4,6 +4,8 @@ Sums run over signals and atoms in the order of their indices, so that a signal'
 which others are in its batch.
 """
 
+import numpy as np
+
 from snn._kernels.compiling import compiled
 
 
@@ -36,6 +38,26 @@ def add_products(total, signals, rows):
         for k in range(signals.shape[0]):
             for i in range(rows.shape[1]):
                 total[k, i] += signals[k, j] * rows[j, i]
+
+
+@compiled
+def drive(drives, coding, thresholds, share):
+    """Make F x, in the first columns, share (F x + coding), in the second neurons of pairs its opposite.
+
+    Return for each signal the most spikes of a neuron in a unit of time, without inhibition.
+    """
+    n_atoms = coding.shape[1]
+    most = np.zeros(drives.shape[0])
+    for k in range(drives.shape[0]):
+        for i in range(n_atoms):
+            excitation, own = drives[k, i], coding[k, i]
+            # Rarely divided.
+            if max(own, 0.0) + abs(excitation) > most[k] * thresholds[i]:
+                most[k] = (max(own, 0.0) + abs(excitation)) / thresholds[i]
+            drives[k, i] = share * (own + excitation)
+            if drives.shape[1] > n_atoms:
+                drives[k, n_atoms + i] = share * (-abs(own) - excitation)
+    return most
 
 
 @compiled
