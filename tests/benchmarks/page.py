@@ -18,7 +18,7 @@ GAPS = ("0.001", "1e-06")
 IN_README = {
     "spikes alone, `solve_spiking`": "spikes alone",
     "active set, `solve_active_set`": "active set",
-    "FISTA with a given step": "FISTA, lean",
+    "FISTA, step size given": "FISTA, lean",
     "SPAMS": "SPAMS",
     "scikit-learn": "scikit-learn coordinate descent",
     "celer": "celer",
@@ -84,7 +84,8 @@ def by_spikes(rows: Rows) -> str:
         return f"{row['notes'].removesuffix(' spikes')}: {in_words(row['seconds'])}".removeprefix(": ")
 
     cells = [[gap, name, *(cell(design, gap, name) for design in DESIGNS)] for gap in GAPS for name in READ]
-    return table(["certified gap", "", *DESIGNS], cells)
+    reached = [row for row in cells if set(row[2:]) != {"-"}]
+    return table(["certified gap", "", *DESIGNS], reached)
 
 
 def many_signals(rows: Rows) -> str:
