@@ -165,7 +165,7 @@ class RefinedCodes:
         self.codes = self.stage[BEST]
         if start is not None:
             self.codes[:] = start
-            network.gram.store(np.flatnonzero(start.any(axis=0)))
+            self._inhibition.prepare(np.flatnonzero(start.any(axis=0)))
         self._memory = np.empty((4, n_atoms))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
         self.run = start_run(network.how, network, self._soma_bias, window_moments=True, gives_up=True)

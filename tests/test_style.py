@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[1]
 
 
 PACKAGES = ("snn", "solvers", "dictlearn")
-COMPILERS = {"compiled", "uncounted", "merged", "inlined"}
+COMPILERS = {"compiled", "uncounted", "inlined"}
 
 
 def modules(*, kernels):

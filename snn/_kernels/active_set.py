@@ -19,7 +19,7 @@ import numpy as np
 
 from snn._kernels import delivery
 from snn._kernels.candidates import ARRIVING, Windows, add_to_range, find_candidates
-from snn._kernels.compiling import implements, inner, merged
+from snn._kernels.compiling import implements, inner
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.neuron import Group
 from snn._kernels.rows import TOGETHER
@@ -34,7 +34,7 @@ from snn._kernels.screening import (
     screen,
     summarise,
 )
-from snn._kernels.workspace import Memory, cut_up, integrate, new_floats, overshoot, work_of
+from snn._kernels.workspace import Memory, integrate, new_floats, overshoot, work_of
 
 MOST_MEMBERS = 4096  # neurons of the largest active set: their weights take 128 MB at most
 FEWEST_SCREENED = 64  # all neurons of smaller networks are integrated
@@ -117,10 +117,9 @@ def new_screening_memory(in_place, n_neurons, settings):
     )
 
 
-@merged
+@implements(work_of, ScreeningMemory)
 def cut_up_for_screening(memory, n):
-    """Return the work arrays of n neurons that have an active set."""
-    in_place = cut_up(memory.in_place, n)
+    in_place = work_of(memory.in_place, n)
     floats, integers, flags = memory.floats, memory.integers, memory.flags
     m, n_sources = memory.own.shape[1], memory.source_sums.shape[1]
     n_log = in_place.log.times.shape[0]
@@ -151,11 +150,6 @@ def cut_up_for_screening(memory, n):
             sums=memory.target_sums,
         ),
     )
-
-
-@implements(work_of, ScreeningMemory)
-def screening_work_of(memory, n_neurons):
-    return cut_up_for_screening(memory, n_neurons)
 
 
 class Gathered(NamedTuple):

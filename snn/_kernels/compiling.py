@@ -94,11 +94,6 @@ def inner(function: Callable, **options: Any) -> Callable:
 inlined = functools.partial(inner, forceinline=True)
 
 
-def merged(function: Callable) -> Callable:
-    """As `inner`, for what returns parts of arrays: compiled as if it were written where it is called."""
-    return njit(inline="always", _nrt=False, error_model="numpy")(function)
-
-
 def callable_in_kernels(function: Callable) -> Callable:
     """Leave a function to Python as it is, and let kernels call it too: what makes a record.
 

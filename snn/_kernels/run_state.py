@@ -49,13 +49,6 @@ RUN_STATE = np.dtype(
 )
 
 
-def new_states(n_copies: int) -> np.ndarray:
-    """Return the states of the copies of a run: all zero, and free to fire as often as they do."""
-    states = new_records(n_copies, RUN_STATE)
-    states["largest_burst"] = np.inf
-    return states
-
-
 def new_records(n_records: int, columns: np.dtype) -> np.ndarray:
     """Return records whose columns are zero, for kernels that write them as attributes."""
     records = np.zeros(n_records, dtype=columns)

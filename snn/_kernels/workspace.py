@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.candidates import CANDIDATE_ROWS, Windows
-from snn._kernels.compiling import compiled, merged, resolved_by_record
+from snn._kernels.compiling import compiled, resolved_by_record
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.run_state import Spikes
 
@@ -71,9 +71,9 @@ def _allocate(size):
     return np.empty(size)
 
 
-@merged
-def cut_up(memory, n):
-    """Return the work arrays of n neurons, all of which are integrated."""
+@resolved_by_record
+def work_of(memory, n):
+    """Return the work arrays of a call for n neurons, which say how they are integrated: here all of them."""
     floats, integers = memory.floats, memory.integers
     return Work(
         bias=floats[:n],
@@ -92,12 +92,6 @@ def cut_up(memory, n):
         ),
         log=Spikes(times=floats[4 * n :], neurons=integers[5 * n + 1 :]),
     )
-
-
-@resolved_by_record
-def work_of(memory, n_neurons):
-    """Return the work arrays of a call, which say how neurons are integrated."""
-    return cut_up(memory, n_neurons)
 
 
 @resolved_by_record

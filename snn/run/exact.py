@@ -73,10 +73,10 @@ class ExactRun(Run):
             self.window_moments,
         )
         self._is_lost = np.zeros(shape[0], dtype=np.bool_)
-        self._states = run_state.new_states(shape[0])
-        if self._gives_up:
-            self._states["largest_burst"] = LARGEST_BURST + SPIKES_PER_NEURON * n_neurons
-            self._states["burst_rate"] = BURST_RATE + SPIKES_PER_NEURON * n_neurons
+        self._states = run_state.new_records(shape[0], run_state.RUN_STATE)
+        largest_burst = LARGEST_BURST + SPIKES_PER_NEURON * n_neurons
+        self._states["largest_burst"] = largest_burst if self._gives_up else np.inf
+        self._states["burst_rate"] = BURST_RATE + SPIKES_PER_NEURON * n_neurons
         self._first_states = self._states.tobytes()  # a tenth of the time of a copy
         self._form = network.weights.kernel_form
         self._usual = simulation.settings_of(self._form, n_neurons, screening=how.screening)
@@ -96,11 +96,6 @@ class ExactRun(Run):
     @property
     def is_lost(self) -> np.ndarray:
         return self._is_lost
-
-    @property
-    def screened_time(self) -> np.ndarray:
-        """Simulated time during which neurons were screened, shape (n_copies,)."""
-        return self._states["screened_time"]
 
     @property
     def filtered_spikes(self) -> np.ndarray:
@@ -169,7 +164,12 @@ class ExactRun(Run):
                 active[reached:] = np.roll(active[reached:], -1)
                 self._n_waiting += 1
         if status == run_state.BURST:
-            self._give_up(active[reached])
+            # It stays where it is, or at rest where its numbers have left their range.
+            lost = active[reached]
+            self._is_lost[lost] = True
+            potential, current = self.membrane_potential[lost], self.synaptic_current[lost]
+            if not (np.isfinite(potential).all() and np.isfinite(current).all()):
+                potential[:] = current[:] = 0.0
             reached += 1
         elif status == run_state.PAUSED:
             self.require_valid()
@@ -183,13 +183,6 @@ class ExactRun(Run):
 
     def _restart(self, copies: np.ndarray) -> None:
         run_state.restart(self._neurons, self._states, copies)
-
-    def _give_up(self, copy: int) -> None:
-        """Leave a copy where it is, or at rest where its numbers have left their range."""
-        self._is_lost[copy] = True
-        potential, current = self.membrane_potential[copy], self.synaptic_current[copy]
-        if not (np.isfinite(potential).all() and np.isfinite(current).all()):
-            potential[:] = current[:] = 0.0
 
     def _compute_rows(self, copies: np.ndarray) -> None:
         """Have the rows of weights computed that copies wait for, and some that they will need soon."""

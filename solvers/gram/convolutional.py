@@ -222,10 +222,11 @@ class ActiveSetSearch:
         for k in range(WINDOW_PASSES):
             code, image, objective = self.code.copy(), self.image, self._objective()
             offset = k % 2 * (windows.n_positions // 2)
-            for starts in windows.starts(offset, len(self.code)):
+            starts = np.arange(offset, len(self.code) - windows.n_positions + 1, windows.n_positions)
+            for some in (starts[::2], starts[1::2]):
                 correlations = self._correlations_with_residual().reshape(self.code.shape)
                 self.n_multiply_adds += drive_work(self.problem)
-                self.n_multiply_adds += windows.solve(starts, self.code, correlations)
+                self.n_multiply_adds += windows.solve(some, self.code, correlations)
                 self.image = self._image_left()
             if not self._objective() <= objective:
                 self.code, self.image = code, image
@@ -398,11 +399,6 @@ class Windows:
             inverse_norms(window.squared_norms),
             checks.read_only(problem.positive[:n_atoms].copy()),
         )
-
-    def starts(self, offset: int, n_positions: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return where windows start that are solved at once, and then the others."""
-        starts = np.arange(offset, n_positions - self.n_positions + 1, self.n_positions)
-        return starts[::2], starts[1::2]
 
     def solve(self, starts: np.ndarray, code: np.ndarray, correlations: np.ndarray) -> int:
         """Minimise over all coefficients of some windows; return the multiply-adds."""

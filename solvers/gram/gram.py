@@ -111,9 +111,6 @@ class Gram(Value):
         """Return W = -(G - diag G), or that of the dictionary [D, -D] unless `positive`."""
         return self._inhibition if positive else self._inhibition.sign_pairs(self._squared_norms)
 
-    def store(self, atoms: np.ndarray) -> None:
-        """Compute the rows of some atoms for a network, if they are computed on demand."""
-
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
     ) -> Codes:
@@ -167,10 +164,6 @@ class GramOnDemand(Gram):
         self.n_multiply_adds += len(atoms) * self._atoms.shape[0] * self._atoms.features_of_atom
         return self._atoms.gram_rows(atoms)
 
-    def store(self, atoms: np.ndarray) -> None:
-        """Compute the rows of some atoms, unless they are stored."""
-        self._inhibition.prepare(atoms)
-
     def _codes(
         self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None
     ) -> Codes:
@@ -205,7 +198,7 @@ class SharedProducts(GramOnDemand):
         n_rows = problem.memory_limit // (16 * problem.n_atoms)
         driven = np.unique(largest.atoms[largest.ratios >= 1.0])[:n_rows]
         if len(driven):
-            other.store(driven)
+            other._inhibition.prepare(driven)
         return other
 
     def _rows(self, atoms: np.ndarray) -> np.ndarray:

@@ -163,7 +163,7 @@ def test_screening_changes_nothing(form, data):
         run = start_run(Exact(screening=screening), network, network.soma_bias[np.newaxis], this.state)
         spikes = run.advance(this.duration, record=True)
         with_and_without.append((spikes, run.membrane_potential[0], run.synaptic_current[0]))
-        assert screening or run.screened_time[0] == 0.0
+        assert screening or run._states["screened_time"][0] == 0.0
     (spikes, *numbers), (other, *others) = with_and_without
     require_same_spikes(spikes, other)
     np.testing.assert_allclose(numbers, others, rtol=TOLERANCE, atol=TOLERANCE)
@@ -176,7 +176,7 @@ def test_screening_is_at_work_in_large_networks(form):
     network = stored(form, weights, bias)
     run = start_run(Exact(), network, bias[np.newaxis])
     spikes = run.advance(60.0, record=True)
-    assert run.screened_time[0] > 40.0 or not FORMS[form].screened
+    assert run._states["screened_time"][0] > 40.0 or not FORMS[form].screened
     result = simulate(network, 60.0, record_spikes=True)
     np.testing.assert_array_equal(result.spikes.neurons, spikes.neurons)
     assert result.n_spikes > 300

@@ -165,7 +165,8 @@ def test_a_window_is_solved_exactly_and_leaves_the_others():
     diagonal = (problem.atoms.squared_norms + problem.curvatures).reshape(-1, 3)
     search = ActiveSetSearch(problem, diagonal, np.empty(0, dtype=np.int64), np.empty(0))
     found = windows(problem)
-    first, others = found.starts(0, len(search.code))
+    starts = np.arange(0, len(search.code) - found.n_positions + 1, found.n_positions)
+    first, others = starts[::2], starts[1::2]
     assert found.solve(first, search.code, problem.correlations.reshape(-1, 3)) > 0
     inside = (first[:, np.newaxis] + np.arange(found.n_positions)).ravel()
     outside = (others[:, np.newaxis] + np.arange(found.n_positions)).ravel()
