@@ -90,6 +90,26 @@ class _ByAddress:
         return value
 
 
+class _Typing:
+    """The types of one compilation: Numba would go through a dozen templates wherever an element is read."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._known: dict[Any, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, function: Any, args: tuple, kws: Any) -> Any:
+        """Return the signature of a call; of an operator or a builtin function it is resolved once."""
+        call = function, tuple(args)
+        if kws or (isinstance(function, types.Type) and not isinstance(function, types.Function)):
+            return self._context.resolve_function_type(function, args, kws)
+        if call not in self._known:
+            self._known[call] = self._context.resolve_function_type(function, args, kws)
+        return self._known[call]
+
+
 class _Lower(lowering.Lower):
     """Lowers kernels and inner functions."""
 
@@ -197,6 +217,7 @@ class KernelCompiler(compiler.Compiler):
         """Return Numba's passes, with another library of code and another pass that lowers."""
         state, is_part = self.state, self.library is Part
         state.flags.no_compile = is_part
+        state.typingctx = _Typing(state.typingctx)
         # Numba makes a context for each compilation.
         models = _Models(state.targetctx.data_model_manager)
         state.targetctx.get_arg_packer = lambda types_: ArgPacker(models, types_)
