@@ -13,7 +13,7 @@ from snn.run.run import Spikes
 from solvers import LassoProblem, duality_gap, solve_active_set
 from solvers._kernels.refinement import OFFSET
 from solvers.results.codes import BestCodes
-from solvers.spiking import LassoNetwork, RefinedCodes
+from solvers.network import LassoNetwork, RefinedCodes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

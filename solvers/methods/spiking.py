@@ -14,33 +14,12 @@ from snn.digital import DigitalFormat
 from snn.record.spikes import smooth_rate_of_moments
 from snn.run.simulate import EXACT
 from snn.run.time import Clock, Exact, Time, is_digital, require_time, start_run
-from solvers._kernels.certificate import read_and_certify
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
-from solvers.methods.method import ONLY, Method, documented, solve
+from solvers.methods.method import Method, documented, solve
+from solvers.network import LassoNetwork, RefinedCodes, SpikingCodingResult, code_of_one, finish
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import (
-    GRAM,
-    METHOD,
-    POLISH,
-    READ_OUT,
-    BestCodes,
-    Codes,
-    Found,
-    as_sparse,
-    code_of_kernel,
-    one_row,
-    rows_of,
-)
+from solvers.results.codes import METHOD, POLISH, READ_OUT, BestCodes, Codes, Found, as_sparse, rows_of
 from solvers.results.result import Start
-from solvers.spiking import (
-    IdleCodes,
-    LassoNetwork,
-    RefinedCodes,
-    SpikingCodingResult,
-    figures_of,
-    finish,
-)
-from solvers.workers.blas import one_blas_thread
 
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
 # 1.41 times too long.
@@ -190,43 +169,11 @@ class Stages(SpikingMethod):
         )
         yield from refined.search(best)
 
-    @one_blas_thread()
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
         """Return the code of a single signal, by a network that is used again; None if that does not do."""
         if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
             return None
-        idle = problem.once(IdleCodes)
-        options: dict[str, Any] = {"tol": tol, "max_duration": self.max_duration, "refine": self._refine}
-        try:
-            refined = idle.pop()
-        except IndexError:
-            refined = RefinedCodes(problem, LassoNetwork(problem), **options)
-        else:
-            refined.renew(problem, **options)
-        refined.advance()
-        figures = np.empty((3, 1))
-        atoms, values = read_and_certify(
-            problem.atoms.rows,
-            problem.atoms.norms,
-            problem.l1_weights,
-            problem.curvatures,
-            problem.positive,
-            problem.dense_signals(),
-            refined.codes,
-            figures[:, 0],
-        )
-        counts = refined.run.spike_counts[0]
-        fired = np.flatnonzero(counts)
-        found = code_of_kernel(problem, atoms, values, figures, np.array([counts.sum()]))
-        found.work = {
-            READ_OUT: refined.looks["n_multiply_adds"].copy(),
-            GRAM: np.array([refined.network.gram.n_multiply_adds]),
-        }
-        spikes = one_row(len(counts), fired.astype(np.int32), counts[fired])
-        found.info = figures_of(refined.run, refined.network, spikes, **refined.figures())
-        is_final = found.reach(problem, tol) or not refined.can_improve(ONLY).any()
-        idle.append(refined)
-        return found if is_final else None
+        return code_of_one(problem, tol=tol, max_duration=self.max_duration, refine=self._refine)
 
 
 @documented(Stages)

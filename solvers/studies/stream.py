@@ -10,12 +10,12 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.describe import Described, number
 from solvers._kernels.certificate import CompressedRows
+from solvers.network import LassoNetwork, RefinedCodes, SpikingCodingResult
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.penalty import ElasticNet
 from solvers.problem.signals import checked_weights
 from solvers.results.codes import START, BestCodes, compressed_rows
-from solvers.spiking import LassoNetwork, RefinedCodes, SpikingCodingResult
 
 # Codes of so many frames before are mixed: measured by `python -m tests.benchmarks stream`.
 MEMORY = 3

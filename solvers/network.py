@@ -19,6 +19,7 @@ from snn.run.run import Run
 from snn.run.simulate import EXACT
 from snn.run.stepped import SteppedRun
 from snn.run.time import Exact, Time, is_digital, prepared, start_run
+from solvers._kernels.certificate import read_and_certify
 from solvers._kernels.refinement import (
     BARRED,
     BEST,
@@ -35,8 +36,19 @@ from solvers._kernels.refinement import (
 )
 from solvers.gram.gram import Gram, SharedProducts, gram_of
 from solvers.problem.lasso import LassoModel, LassoProblem, groups_of, with_shared_mask
-from solvers.results.codes import GRAM, NETWORK, READ_OUT, BestCodes, Found, as_sparse
+from solvers.results.codes import (
+    GRAM,
+    NETWORK,
+    READ_OUT,
+    BestCodes,
+    Codes,
+    Found,
+    as_sparse,
+    code_of_kernel,
+    one_row,
+)
 from solvers.results.result import SparseCodingResult
+from solvers.workers.blas import one_blas_thread
 
 # Aim slightly below the wanted gap, so that rounding cannot undo it.
 SAFELY = 1.0 - 1e-9
@@ -306,6 +318,43 @@ class IdleCodes(list[RefinedCodes]):
     def __reduce__(self) -> tuple[Any, ...]:
         # Elsewhere networks are made anew, where they are needed.
         return IdleCodes, ()
+
+
+@one_blas_thread()
+def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> Codes | None:
+    """Return the code of a single signal, by a network that is used again; None if looks can improve it."""
+    idle = problem.once(IdleCodes)
+    options: dict[str, Any] = {"tol": tol, "max_duration": max_duration, "refine": refine}
+    try:
+        refined = idle.pop()
+    except IndexError:
+        refined = RefinedCodes(problem, LassoNetwork(problem), **options)
+    else:
+        refined.renew(problem, **options)
+    refined.advance()
+    figures = np.empty((3, 1))
+    atoms, values = read_and_certify(
+        problem.atoms.rows,
+        problem.atoms.norms,
+        problem.l1_weights,
+        problem.curvatures,
+        problem.positive,
+        problem.dense_signals(),
+        refined.codes,
+        figures[:, 0],
+    )
+    counts = refined.run.spike_counts[0]
+    fired = np.flatnonzero(counts)
+    found = code_of_kernel(problem, atoms, values, figures, np.array([counts.sum()]))
+    found.work = {
+        READ_OUT: refined.looks["n_multiply_adds"].copy(),
+        GRAM: np.array([refined.network.gram.n_multiply_adds]),
+    }
+    spikes = one_row(len(counts), fired.astype(np.int32), counts[fired])
+    found.info = figures_of(refined.run, refined.network, spikes, **refined.figures())
+    is_final = found.reach(problem, tol) or not refined.can_improve(np.array([0])).any()
+    idle.append(refined)
+    return found if is_final else None
 
 
 def finish(best: BestCodes, run: Run, network: LassoNetwork, **figures: Any) -> None:
