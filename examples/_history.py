@@ -12,8 +12,8 @@ from snn import SpikeTrain
 from snn.run.run import Spikes
 from solvers import LassoProblem, duality_gap, solve_active_set
 from solvers._kernels.refinement import OFFSET
-from solvers.results.codes import BestCodes
 from solvers.network import LassoNetwork, RefinedCodes
+from solvers.results.codes import BestCodes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
