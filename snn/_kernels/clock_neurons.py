@@ -43,13 +43,12 @@ class NoFaults(NamedTuple):
 
 
 class Faults(NamedTuple):
-    """Imperfections of neurons.  A step of a real one, with x a standard normal number::
+    """Imperfections of neurons."""
 
-        refractory:  v stays, and the charge that arrives is refused
-        otherwise:   v <- keep v + rise beta + arrival h + noise theta x
-
-    The charge of a step is ``dt beta + charge h``; the part that the potential does not get is leaked.
-    """
+    # A step of a real one, with x a standard normal number:
+    #     refractory:  v stays, and the charge that arrives is refused
+    #     otherwise:   v <- keep v + rise beta + arrival h + noise theta x
+    # The charge of a step is dt beta + charge h; the part that the potential does not get is leaked.
 
     refractory_steps: int
     noise: float  # standard deviation of what noise adds to a potential in a step, in thresholds
@@ -67,15 +66,14 @@ class Faults(NamedTuple):
 
 
 class RealNeurons(NamedTuple):
-    """Neurons in real numbers.  A step of a perfect one with bias beta, potential v and current h::
+    """Neurons in real numbers."""
 
-        v <- v + rise beta + arrival h    rise dt; arrival 1 - e^-dt: exact; dt: Euler, v + dt (beta + h)
-        h <- decay h                      decay e^-dt
-
-    A step reads four numbers of each neuron and writes two, and takes as long as the first-level cache needs
-    for that, 0.2 ns a neuron.  So charge and filtered spikes are updated at spikes only, no flags are stored,
-    and the copy that runs is held in a workspace aligned to cache lines.
-    """
+    # A step of a perfect one with bias beta, potential v and current h:
+    #     v <- v + rise beta + arrival h    rise dt; arrival 1 - e^-dt: exact; dt: Euler, v + dt (beta + h)
+    #     h <- decay h                      decay e^-dt
+    # It reads four numbers of each neuron and writes two, and takes as long as the first-level cache needs
+    # for that, 0.2 ns a neuron.  So charge and filtered spikes are updated at spikes only, no flags are
+    # stored, and the copy that runs is held in a workspace aligned to cache lines.
 
     faults: tuple
     rise: float
@@ -119,15 +117,14 @@ class Rules(NamedTuple):
 
 
 class DigitalNeurons(NamedTuple):
-    """Neurons in integers of 64 bits that hold narrower ones.  A step, with x the messages that arrive::
+    """Neurons in integers of 64 bits that hold narrower ones."""
 
-        v <- end(v + b + u)                   end: saturate or wrap at the width of the register
-        v >= theta:  it sends m, and v is reset
-        u <- end(round(u (2^k - delta) / 2^k) + round(2^e sum_j w_j x_j))
-
-    Imperfect ones first lose ``round(v leak / 2^k)`` and gain a rounded normal number; v of refractory ones
-    stays.  Nothing here overflows: who makes the arrays has proved that sums stay below 2^62.
-    """
+    # A step, with x the messages that arrive:
+    #     v <- end(v + b + u)                   end: saturate or wrap at the width of the register
+    #     v >= theta:  it sends m, and v is reset
+    #     u <- end(round(u (2^k - delta) / 2^k) + round(2^e sum_j w_j x_j))
+    # Imperfect ones first lose round(v leak / 2^k) and gain a rounded normal number; v of refractory ones
+    # stays.  Nothing here overflows: who makes the arrays has proved that sums stay below 2^62.
 
     faults: tuple
     rules: Rules
@@ -196,10 +193,8 @@ def leave_workspace(neurons, k):
 
 @inner
 def _integrate(rise, threshold, potential, current, arrival, decay):
-    """Advance potentials and currents; return the sum of ONE_NEURON + i over all i that fire.
-
-    The sum says whether no neuron fires, one, and which, or several: most steps need no more than that.
-    """
+    """Advance potentials and currents; return the sum of ONE_NEURON + i over all i that fire."""
+    # The sum says whether no neuron fires, one, and which, or several: most steps need no more than that.
     fired_sum = 0
     for i in range(potential.shape[0]):
         h = current[i]
@@ -343,8 +338,8 @@ def rounded_quotient(number, shift, rounding):
 
 @inner
 def _in_register(number, least, largest, wraps):
-    """Return the number as a register holds it: the nearest end of the range, or modulo its length, which is
-    a power of two."""
+    """Return the number as a register holds it: the nearest end of the range, or modulo its length."""
+    # The length is a power of two.
     if wraps:
         return ((number - least) & (largest - least)) + least
     return min(max(number, least), largest)

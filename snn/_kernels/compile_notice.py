@@ -19,10 +19,9 @@ OURS = ("snn.", "solvers.", "dictlearn.")
 
 
 class CompileNotice(event.Listener):
-    """Say on stderr that kernels are being compiled, if that takes more than two seconds in all.
+    """Say on stderr that kernels are being compiled, if that takes more than two seconds in all."""
 
-    Numba holds a lock while it compiles, so that events never come from two threads at once.
-    """
+    # Numba holds a lock while it compiles, so that events never come from two threads at once.
 
     def __init__(self) -> None:
         self.sentence = SENTENCE

@@ -47,11 +47,9 @@ if IS_LINKED:
 
 
 def compiled(function: Callable, **options: Any) -> Callable:
-    """Compile what Python calls, or an inner function for it: at first call, without the GIL; keep the code.
-
-    `inf` and comparisons of times mean what they say: no blanket fast-math.  `options` are further ones of
-    `numba.njit`; with them, write ``partial(compiled, ...)``.
-    """
+    """Compile what Python calls, at first call, without the GIL, and keep the code."""
+    # `inf` and comparisons of times mean what they say: no blanket fast-math.  `options` are further ones of
+    # `numba.njit`; with them, write ``partial(compiled, ...)``.
     function = getattr(function, "py_func", function)
     dispatcher = njit(**_KERNEL, **options)(function)
     # Numba raises if there is no folder that it may write to, and sets nothing up if its internals have
@@ -62,19 +60,16 @@ def compiled(function: Callable, **options: Any) -> Callable:
 
 
 def uncounted(function: Callable, **options: Any) -> Callable:
-    """As `compiled`, for what allocates and keeps nothing: references to arrays are not counted.
-
-    To count them costs as much as the work, where that is a few dozen nanoseconds.
-    """
+    """As `compiled`, for what allocates and keeps nothing: references to arrays are not counted."""
+    # To count them costs as much as the work, where that is a few dozen nanoseconds.
     return compiled(function, _nrt=False, **options)
 
 
 def inner(function: Callable, **options: Any) -> Callable:
-    """Compile what kernels alone call, and what allocates nothing; it is optimised as a part of each kernel.
-
-    It has no machine code of its own, and is not kept on disk.  One that does allocate is written
-    ``partial(inner, _nrt=True)``.  Where Python calls it nevertheless, to test it, it is a kernel by itself.
-    """
+    """Compile what kernels alone call, and what allocates nothing, as a part of each kernel."""
+    # It has no machine code of its own, and is not kept on disk.  One that does allocate is written
+    # ``partial(inner, _nrt=True)``.  Where Python calls it nevertheless, to test it, it is a kernel by
+    # itself.
     dispatcher: Any = njit(**{**_INNER, **options})(function)
     if IS_LINKED and isinstance(dispatcher, Dispatcher):
         alone: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
@@ -95,20 +90,16 @@ inlined = functools.partial(inner, forceinline=True)
 
 
 def callable_in_kernels(function: Callable) -> Callable:
-    """Leave a function to Python as it is, and let kernels call it too: what makes a record.
-
-    Numba makes the record that a compiled function returns by calling Python, without looking for errors.
-    A Ctrl-C in that moment would end the process.
-    """
+    """Leave a function to Python as it is, and let kernels call it too: what makes a record."""
+    # Numba makes the record that a compiled function returns by calling Python, without looking for errors.
+    # A Ctrl-C in that moment would end the process.
     return register_jitable(**{**_INNER, "_nrt": True})(function)
 
 
 def resolved_by_record(operation: Callable) -> Callable:
-    """Let kernels call one of several implementations, chosen by the type of a record when they are compiled.
-
-    The first argument of `operation` is the record, a NamedTuple.  Its body serves records that have no
-    implementation of their own.
-    """
+    """Let kernels call one of several implementations, chosen by the type of a record at compile time."""
+    # The first argument of `operation` is the record, a NamedTuple.  Its body serves records that have no
+    # implementation of their own.
 
     @functools.wraps(operation)
     def resolved(record: tuple, *arguments: Any) -> Any:
@@ -122,8 +113,7 @@ def resolved_by_record(operation: Callable) -> Callable:
 
 
 def implements(operation: Callable, record: type) -> Callable[[Callable], Callable]:
-    """Make the decorated function that of an operation for one type of record; it is compiled as
-    `inlined`."""
+    """Make the decorated function that of an operation for one type of record, compiled as `inlined`."""
 
     def register(function: Callable) -> Callable:
         _IMPLEMENTATIONS[operation.__name__, record] = function
@@ -165,16 +155,15 @@ as_integers = _as_integers if numba.config.DISABLE_JIT else intrinsic(_as_intege
 
 
 class KernelCache(FunctionCache):
-    """Numba's cache of machine code on disk, safe for many processes and any disk.
+    """Numba's cache of machine code on disk, safe for many processes and any disk."""
 
-    Numba numbers the files of a kernel, and writes an index of them first.  Processes that compile for
-    different types at once, or one that is killed between the two, leave an index that leads to the code
-    of other types or of older sources, and that is run.  An unreadable file, or a full disk, is an error.
-
-    Here a file's name is made of all that its code depends on, the file says so again inside, and
-    appears when it is complete.  Whatever else is found counts as nothing, and what cannot be written is
-    compiled again by the next process.
-    """
+    # Numba numbers the files of a kernel, and writes an index of them first.  Processes that compile for
+    # different types at once, or one that is killed between the two, leave an index that leads to the code of
+    # other types or of older sources, and that is run.  An unreadable file, or a full disk, is an error.
+    #
+    # Here a file's name is made of all that its code depends on, the file says so again inside, and appears
+    # when it is complete.  Whatever else is found counts as nothing, and what cannot be written is compiled
+    # again by the next process.
 
     def __init__(self, function: Callable) -> None:
         super().__init__(function)

@@ -10,13 +10,12 @@ import numpy as np
 
 
 class Rows(NamedTuple):
-    """Dense rows, one for each neuron or one for each pair of neurons of opposite sign.
+    """Dense rows, one for each neuron or one for each pair of neurons of opposite sign."""
 
-    The weight from row r to row i is ``factor * values[row_of[r] * n_rows + i]``, for i != r: the diagonal
-    is ignored.  With sign pairs there are 2 n_rows neurons: neuron r is the positive and n_rows + r the
-    negative neuron of row r.  Neurons of one sign have the weight above, neurons of opposite signs its
-    negative, and the two neurons of one row have ``cross[r]``.
-    """
+    # The weight from row r to row i is ``factor * values[row_of[r] * n_rows + i]``, for i != r: the diagonal
+    # is ignored.  With sign pairs there are 2 n_rows neurons: neuron r is the positive and n_rows + r the
+    # negative neuron of row r.  Neurons of one sign have the weight above, neurons of opposite signs its
+    # negative, and the two neurons of one row have ``cross[r]``.
 
     values: np.ndarray  # float64: stored rows, one after the other
     # int64, shape (n_rows,): where each row is stored; -1 for a row that is not computed yet.
@@ -26,11 +25,10 @@ class Rows(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Ranges of targets: source j has the segments starts[j] .. starts[j + 1] - 1.
+    """Ranges of targets: source j has the segments starts[j] .. starts[j + 1] - 1."""
 
-    Segment s adds ``factors[s] * values[offsets[s] + i]`` to neuron ``targets[s] + i``, for
-    0 <= i < lengths[s].  Segments may share values.  No segment contains its own source.
-    """
+    # Segment s adds ``factors[s] * values[offsets[s] + i]`` to neuron ``targets[s] + i``, for 0 <= i <
+    # lengths[s].  Segments may share values.  No segment contains its own source.
 
     starts: np.ndarray  # int64, shape (n_neurons + 1,)
     targets: np.ndarray  # int64, shape (n_segments,): the first target of each
@@ -49,12 +47,11 @@ class CompressedRows(NamedTuple):
 
 
 class Stencil(NamedTuple):
-    """The same weights at every position of a grid.
+    """The same weights at every position of a grid."""
 
-    Channel k at position (p, q) adds to channel l at position (p + i - reach_rows, q + j - reach_columns)
-    the weight ``values[((k * (2 reach_rows + 1) + i) * (2 reach_columns + 1) + j) * n_channels + l]``,
-    where that position is on the grid.  Neurons are numbered by (row, column, channel).
-    """
+    # Channel k at position (p, q) adds to channel l at position (p + i - reach_rows, q + j - reach_columns)
+    # the weight ``values[((k * (2 reach_rows + 1) + i) * (2 reach_columns + 1) + j) * n_channels + l]``,
+    # where that position is on the grid.  Neurons are numbered by (row, column, channel).
 
     values: np.ndarray  # float64: [source channel, row offset, column offset, target channel], flat
     largest_value: float  # the largest absolute value

@@ -139,8 +139,8 @@ def tie_tolerance(threshold, potential, bias, current, time, slope):
 
 @inlined
 def add_to_moments(moments, k, neuron, now, weight):
-    """Add the time of spikes, counted by their weight, to the moments of a neuron
-    (`snn.record.spikes.smooth_rate_of_moments`)."""
+    """Add the time of spikes, counted by their weight, to the moments of a neuron."""
+    # Rates are made of them in `snn.record.spikes.smooth_rate_of_moments`.
     square = weight * (now * now)
     moments[k, neuron, 0] += square
     moments[k, neuron, 1] += square * now

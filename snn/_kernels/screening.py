@@ -172,8 +172,7 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
 def find_firing(
     form, group, interval, is_active, active, sources, screened, log, n_events, n_slots, cost, n_sums
 ):
-    """Make members of the active set of the violators that fire, or of all if that costs less; return how
-    many."""
+    """Let the violators that fire join the active set, or all if that costs less; return how many do."""
     n_neurons = group.threshold.shape[0]
     n_violators = 0
     for i in range(n_neurons):

@@ -66,16 +66,13 @@ def leave(neurons, k):
 
 @resolved_by_record
 def integrate(neurons, copies, k, step):
-    """Do a step of copy k up to its spikes; list the neurons that fire, return how many.
-
-    step : its number, those before a restart included
-    """
+    """Do a step of copy k up to its spikes; list the neurons that fire, return how many."""
+    # The number of the step counts those before a restart.
 
 
 @resolved_by_record
 def fire(neurons, k, neuron):
-    """Reset a neuron that fires; return its spikes, the message of each, and the weight of all of them in the
-    moments."""
+    """Reset a neuron that fires; return its spikes, the message of each, and their weight in the moments."""
 
 
 @resolved_by_record
@@ -129,22 +126,10 @@ def restart_steps(copies, k):
 
 @uncounted
 def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spikes, spikes):
-    """Advance the copies active[first:] until they stay; return (where in `active` to go on, spikes, entries
-    recorded), early after `max_steps` steps or `max_spikes` spikes.
-
-    Parameters
-    ----------
-    neurons : one of the records of `neurons`
-    synapses : one of the records of `forms`, `DelayedRows` or `Synapses`
-    copies : Copies
-    active : array of int
-    first : int
-    stops : stops.Stops, or another record that has `stop_of` and `go_on`
-    max_steps, max_spikes : int
-    spikes : Spikes
-        Empty, or with room for as many more than `max_spikes` as there are neurons: a step is not
-        split.
-    """
+    """Advance copies active[first:] until they stay; return (where to go on, spikes, entries recorded)."""
+    # It returns early after `max_steps` steps or `max_spikes` spikes.  `spikes` is empty, or has room for as
+    # many more as there are neurons, since a step is not split.  Neurons are a record of `clock_neurons`,
+    # synapses one of `forms`, `DelayedRows` or `Synapses`, and stops one that has `stop_of` and `go_on`.
     n_slots = copies.is_due.shape[1]
     n_steps = n_spikes = n_recorded = 0
     for position in range(first, active.shape[0]):

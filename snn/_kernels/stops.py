@@ -59,8 +59,7 @@ def stop_of(stops, k):
 
 @resolved_by_record
 def go_on(stops, neurons, states, k):
-    """Do what is due where copy k has stopped; return whether it goes on to another stop, and the work that
-    this took, in spikes."""
+    """Do what is due where copy k has stopped; return whether it goes on, and the work done, in spikes."""
     copy = stops.copies[k]
     now = stops.changes[copy.position].instant
     if now > copy.end:
