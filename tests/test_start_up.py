@@ -142,16 +142,16 @@ dictlearn.warm_up(progress=False)
 warm = signatures()
 import numpy as np
 rng = np.random.default_rng(0)
-signals = rng.uniform(size=(23, 16))
+signals = rng.uniform(size=(300, 16))
 for rule in (dictlearn.UsageSteps(), dictlearn.PaperSteps()):
     for time_step in (None, 1 / 32):
         for readout, inputs in (("rate", "spiking"), ("current", "spiking"), ("current", "graded")):
-            for batch_size in (1, 5):
+            for batch_size in (1, 5, 300):
                 settings = dictlearn.LearningSettings(
                     penalty=0.1, duration=4.0, rule=rule, readout=readout, inputs=inputs, time_step=time_step,
                     batch_size=batch_size)
                 dictlearn.learn_dictionary(
-                    signals, 9, settings=settings, n_samples=23, rng=0, n_jobs=2)
+                    signals, 9, settings=settings, n_samples=max(23, batch_size), rng=0, n_jobs=2)
 dictlearn.mean_objective(dictlearn.random_dictionary(9, 16, rng=0), signals, penalty=0.1)
 """
 

@@ -137,7 +137,7 @@ def continue_learning(
     rng : int or Generator, optional
         For the order of the samples.
     n_jobs : int, optional
-        Threads that a batch in memory is divided among; the result does not depend on it.
+        Threads that a batch in memory is divided among, at most; the result does not depend on it.
     progress : bool, default False
         Show a progress bar with the objective as the network observes it.
     callback : callable, optional

@@ -124,6 +124,10 @@ class TwoPhaseLearner(Resumable):
         self._round_weights()
         self.memory = self._remembered()
 
+    def __copy__(self) -> Self:
+        # Batches change weights in place.
+        return copy.deepcopy(self)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_spare": None}
 
@@ -224,7 +228,8 @@ class TwoPhaseLearner(Resumable):
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch: "
                 "subtract the mean of signals with an offset, or learn from event to event (time_step=None)"
             ) from None
-        new = copy.copy(self)
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
         new.synapses = self._spare or copy.deepcopy(self.synapses)
         new.synapses.values[:] = self.synapses.values
         new._spare = self.synapses
@@ -368,7 +373,7 @@ class TwoPhaseLearner(Resumable):
         "feedforward": Entry("f", ("atoms", "inputs")),
         "feedback": Entry("f", ("inputs", "atoms")),
         "lateral": Entry("f", ("atoms", "atoms")),
-        "products": Entry("f", ("atoms", "atoms")),
+        "products": Entry("f", ("atoms", "atoms"), optional=True),
         "settings": Entry("U", ()),
         "scale": Entry("f", (), 0.0),
         **{name: Entry("iu", ("atoms",), 0) for name in OF_ATOMS},
@@ -379,13 +384,15 @@ class TwoPhaseLearner(Resumable):
     }
 
     def _entries(self) -> dict[str, Any]:
-        synapses = self.synapses
-        self._products.follow(synapses)
+        synapses, products = self.synapses, {}
+        if self.settings.inputs == "graded":
+            self._products.follow(synapses)
+            products = {"products": self._products.rows}
         return {
             "feedforward": synapses.feedforward,
             "feedback": synapses.feedback,
             "lateral": synapses.lateral,
-            "products": self._products.rows,
+            **products,
             "settings": self.settings.as_text(),
             "scale": self.scale,
             **{name: getattr(self, name) for name in OF_ATOMS},
@@ -416,8 +423,9 @@ class TwoPhaseLearner(Resumable):
         )
         # Not as the constructor left them: it rounds to the format of now.
         learner.synapses = Synapses(*weights, settings.signs)
-        learner._products.rows[:] = entries["products"]
-        learner._products.remember(learner.synapses)
+        if "products" in entries:
+            learner._products.rows[:] = entries["products"]
+            learner._products.remember(learner.synapses)
         learner.memory = {
             name.removeprefix(REMEMBERED): array.copy()
             for name, array in entries.items()

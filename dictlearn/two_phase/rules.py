@@ -49,7 +49,7 @@ FIRST_MOVEMENT = 0.01
 # Defaults of kappa, duration and time_step.
 STRONG_FEEDBACK: dict[str, float] = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32}
 WEAK_FEEDBACK: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 16}
-# Spikes of inputs carry more noise than graded ones.
+# Weights of either sign take spikes of either sign, which carry more noise than graded inputs.
 LONG_PHASES: dict[str, float] = {**WEAK_FEEDBACK, "duration": 10.0}
 KINDS: dict[str, type[Rule]] = {}
 
@@ -242,9 +242,9 @@ class UsageSteps(Value, Rule):
         change_weights(atoms, weighted / kappa, g_d, keep=keep, least=least)
         if follows:
             # F B changes by both; the second time rho is that of the changed F.
-            change_weights([synapses.lateral_rows], weighted, -rho, keep=keep)
+            change_weights(synapses.lateral_rows, weighted, -rho, keep=keep)
             rho = observed_penalty(synapses, g_d, kappa=kappa)
-            change_weights([synapses.lateral], weighted, -rho, keep=keep)
+            change_weights(synapses.lateral, weighted, -rho, keep=keep)
             predicted = _passed_on(observed.codes, synapses.feedback_rows)
             received = _passed_on(observed.codes, synapses.lateral_rows)
             g_h = kappa * (received - predicted @ synapses.feedforward_rows)
@@ -336,14 +336,14 @@ class PaperSteps(Value, Rule):
         change_weights(atoms, step / kappa * codes, g_d, keep=keep, least=least)
         keep = max(1.0 - 2.0 * step * decay, 0.0) ** n
         lateral = self.lateral_ratio * step / kappa * g_h
-        change_weights([synapses.lateral_rows], observed.codes, lateral, keep=keep, least=least)
+        change_weights(synapses.lateral_rows, observed.codes, lateral, keep=keep, least=least)
 
 
 # -- functions that rules are made of --------------------------------------------------------------
 
 
 def change_weights(
-    weights: Sequence[np.ndarray],
+    weights: np.ndarray | Sequence[np.ndarray],
     codes: np.ndarray,
     values: np.ndarray,
     *,
@@ -352,9 +352,11 @@ def change_weights(
 ) -> None:
     """Change weights in place and alike: ``w_i <- max(keep_i w_i - sum_k codes_ki values_k, least)``.
 
+    Weights of neurons without a code that keep all of them stay as they are, even below `least`.
+
     Parameters
     ----------
-    weights : sequence of ndarray, shapes (n_atoms, n_others)
+    weights : ndarray or sequence of ndarray, shapes (n_atoms, n_others)
         A row for each coding neuron: `Synapses.feedforward` and `feedback_rows`, `lateral` (weights to it) or
         `lateral_rows` (weights from it).
     codes : ndarray, shape (n_signals, n_atoms)
@@ -369,7 +371,7 @@ def change_weights(
     keep = np.full(codes.shape[1], keep)
     changing = np.flatnonzero(codes.any(axis=0) | (keep != 1.0))
     changes = _transposed_product(codes[:, changing], values)
-    for each in weights:
+    for each in [weights] if isinstance(weights, np.ndarray) else weights:
         updates.change_rows(each, changing, keep, changes, least)
 
 
@@ -437,10 +439,10 @@ def project_lateral(
         return
     if len(codes) <= max(LARGE_BATCH, len(active)):
         solved = inverse * _ridge_solve(directions @ directions.T, targets)
-        change_weights([rows], codes, solved, least=least)
+        change_weights(rows, codes, solved, least=least)
         return
     # Equal to (A^T L^2 A + epsilon I)^-1 A^T L^2 G: a system of the atoms.
-    directions = directions[:, active]
+    directions = np.ascontiguousarray(directions[:, active])
     products = _transposed_product(directions, directions)
     change = _ridge_solve(products, _transposed_product(directions, targets))
     rows[active] = np.maximum(rows[active] - change, least)

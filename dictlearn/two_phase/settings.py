@@ -58,7 +58,7 @@ class LearningSettings(Value):
         spikes.  Their drive is what they would pass on without feedback, so that both phases have it, and the
         network settles in the first.  "spiking" is the paper's network.  By default
         inputs are graded where currents are read, but for `PaperSteps`.  Those of samples with unknown ones
-        fire, whatever this says, on a clock of half the step where atoms are positive.
+        fire, whatever this says.
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).  With graded inputs it is
         0: neurons that the others are about to silence do not fire at first.
@@ -187,6 +187,8 @@ class LearningSettings(Value):
     def from_text(cls, text: str) -> LearningSettings:
         """Return the settings that `as_text` wrote."""
         values = json.loads(text)
+        if not isinstance(values, dict):
+            raise ValueError(f"settings must be a JSON object, as `as_text` writes it; got {text[:40]!r}")
         rule = dict(values.pop("rule"))
         kind = rule.pop("kind")
         if kind not in KINDS:

@@ -14,6 +14,7 @@ from dictlearn.two_phase.layers import Layers, Signs
 from snn.base import checks
 from snn.digital.format import FixedPoint, round_in_place
 from snn.weights import Segments
+from solvers.workers.blas import one_blas_thread
 
 # In units of the target, 1: a threshold at zero would mean endless spikes.
 LEAST_THRESHOLD = 0.05
@@ -117,6 +118,7 @@ class Products:
         self._feedforward_rows[:] = synapses.feedforward_rows
         self._feedback_rows[:] = synapses.feedback_rows
 
+    @one_blas_thread()
     def follow(self, synapses: Synapses) -> None:
         """Compute the rows and columns of atoms whose weights have changed since the call before."""
         forward, back = synapses.feedforward_rows, synapses.feedback_rows

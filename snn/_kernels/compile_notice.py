@@ -1,6 +1,7 @@
 """The line that a user sees while kernels are compiled, once in each process."""
 
 import gc
+import os
 import sys
 import threading
 import time
@@ -50,6 +51,13 @@ class CompileNotice(event.Listener):
                 gc.enable()
             self._seconds += time.monotonic() - self._began if self.sentence else 0.0
 
+    def forget(self) -> None:
+        """Look for garbage again in a forked child: a thread that compiles is not in it."""
+        if self._depth:
+            self._depth = 0
+            if self._had_collector:
+                gc.enable()
+
     def _say(self) -> None:
         sentence, self.sentence = self.sentence, ""
         # Without a stream, or with one that was closed: a notice is not worth an error.
@@ -64,3 +72,5 @@ def _is_ours(compilation: event.Event) -> bool:
 
 
 NOTICE = CompileNotice()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=NOTICE.forget)

@@ -223,7 +223,7 @@ class Run(ABC):
         # Registers, and copies of a run that gives up, are valid.
         if self._gives_up or self.integers is not None:
             return
-        threshold = self.network.firing_threshold
+        threshold = checks.read_only(self.network.firing_threshold)
         is_finite, is_moderate = run_state.in_range(
             self.membrane_potential, self.synaptic_current, threshold, LARGEST_GROWN_RATIO
         )

@@ -237,7 +237,9 @@ def solve(
 
 def documented(method: type[Method]) -> Callable[[F], F]:
     """Return a decorator that adds the documentation of a method and of `solve` to a summary."""
-    text, options, *sections = SECTION.split(cleandoc(method.__doc__ or ""))
+    if method.__doc__ is None:  # python -OO
+        return lambda function: function
+    text, options, *sections = SECTION.split(cleandoc(method.__doc__))
     _, shared, *outcome = SECTION.split(cleandoc(solve.__doc__ or ""))[:-1]
     shared = re.sub(r"\nmethod : .*\n .*", "", shared).replace("`Method.usual_tol`", f"{method.usual_tol:g}")
     parameters = "\n".join([shared, *options.split("\n")[2:]])

@@ -108,6 +108,7 @@ FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=
     (lambda: replace(SIGNED, weight_format=FixedPoint(bits=8, sign="non-negative")), ValueError, "weight_format must be signed"),
     (lambda: network_of(SIGNS["signed atoms"]).rounded(FixedPoint(bits=8, sign="non-negative")), ValueError, "weight_format must be"),
     (lambda: NETWORK.rounded(8), TypeError, "weight_format must"),
+    (lambda: LearningSettings.from_text("5"), ValueError, "settings must"),
     (UsageSteps, ValueError, {"lateral_gain": [2.0]}),
     (PaperSteps, TypeError, {"reweighting": [1]}),
 )  # fmt: skip
