@@ -16,7 +16,7 @@ from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError
 from dictlearn.two_phase.replacement import patterns, similar_atom
 from dictlearn.two_phase.settings import LearningSettings
-from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Products, Synapses
+from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
 from snn.base.archive import Entry, conforming
 from snn.base.describe import number, value_range
@@ -112,7 +112,6 @@ class TwoPhaseLearner(Resumable):
         self.synapses = network.synapses()
         # The weights of the batch before: memory for those of the next one.
         self._spare: Synapses | None = None
-        self._products = Products(network.n_atoms, network.n_inputs)
         # Whether a checkpoint may have begun with other weights: the start was random, without a seed.
         self._any_start = False
         self._penalties()
@@ -250,7 +249,7 @@ class TwoPhaseLearner(Resumable):
         """
         settings, thresholds = self.settings, self.synapses.thresholds.copy()
         if settings.inputs == "graded":
-            self._products.close(self.synapses, settings.kappa)
+            self.synapses.close(settings.kappa)
         n_probes = min(settings.rule.n_probes(self.n_samples, n_signals), self.n_atoms)
         # Those whose lateral weights were not used longest.
         probed = np.argsort(self.last_compared, kind="stable")[:n_probes]
@@ -373,7 +372,6 @@ class TwoPhaseLearner(Resumable):
         "feedforward": Entry("f", ("atoms", "inputs")),
         "feedback": Entry("f", ("inputs", "atoms")),
         "lateral": Entry("f", ("atoms", "atoms")),
-        "products": Entry("f", ("atoms", "atoms"), optional=True),
         "settings": Entry("U", ()),
         "scale": Entry("f", (), 0.0),
         **{name: Entry("iu", ("atoms",), 0) for name in OF_ATOMS},
@@ -384,15 +382,11 @@ class TwoPhaseLearner(Resumable):
     }
 
     def _entries(self) -> dict[str, Any]:
-        synapses, products = self.synapses, {}
-        if self.settings.inputs == "graded":
-            self._products.follow(synapses)
-            products = {"products": self._products.rows}
+        synapses = self.synapses
         return {
             "feedforward": synapses.feedforward,
             "feedback": synapses.feedback,
             "lateral": synapses.lateral,
-            **products,
             "settings": self.settings.as_text(),
             "scale": self.scale,
             **{name: getattr(self, name) for name in OF_ATOMS},
@@ -423,9 +417,6 @@ class TwoPhaseLearner(Resumable):
         )
         # Not as the constructor left them: it rounds to the format of now.
         learner.synapses = Synapses(*weights, settings.signs)
-        if "products" in entries:
-            learner._products.rows[:] = entries["products"]
-            learner._products.remember(learner.synapses)
         learner.memory = {
             name.removeprefix(REMEMBERED): array.copy()
             for name, array in entries.items()

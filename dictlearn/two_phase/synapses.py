@@ -14,7 +14,7 @@ from dictlearn.two_phase.layers import Layers, Signs
 from snn.base import checks
 from snn.digital.format import FixedPoint, round_in_place
 from snn.weights import Segments
-from solvers.workers.blas import one_blas_thread
+from solvers.workers.blas import load_scipy_linalg, one_blas_thread
 
 # In units of the target, 1: a threshold at zero would mean endless spikes.
 LEAST_THRESHOLD = 0.05
@@ -33,7 +33,7 @@ class Synapses:
         One row for each source, as spikes need them: F^T, B^T and H^T, shapes (n_inputs, n_atoms), (n_atoms,
         n_inputs) and (n_atoms, n_atoms).
     closed_rows : ndarray, shape (n_atoms, n_atoms), or None
-        Rows of H - gamma F B, once `Products.close` has computed them.
+        Rows of H - gamma F B, once `close` has computed them.
     feedforward, feedback, lateral : ndarray
         F, B and H: views of the same numbers, transposed.
     """
@@ -71,6 +71,27 @@ class Synapses:
         self.lateral_rows[:, atom] = self.feedback_rows @ self.feedforward_rows[:, atom]
         self.lateral_rows[atom] = self.feedback_rows[atom] @ self.feedforward_rows
 
+    @one_blas_thread()
+    def close(self, gamma: float) -> None:
+        """Compute H - gamma F B, the lateral weights and thresholds with feedback by graded inputs.
+
+        Once for all parts of a batch, which may run elsewhere: BLAS rounds differently on other machines.
+        """
+        if self.closed_rows is None:
+            self.closed_rows = np.empty_like(self.lateral_rows)
+        forward, back, closed = self.feedforward_rows, self.feedback_rows, self.closed_rows
+        if updates.is_transpose(forward, back):
+            # F B is symmetric: half of it is computed.
+            load_scipy_linalg()
+            from scipy.linalg.blas import dsyrk
+
+            half = dsyrk(-gamma, back.T, c=closed.T, trans=True, overwrite_c=True).T
+            updates.add_symmetric(closed, half, self.lateral_rows)
+        else:
+            np.matmul(back, forward, out=closed)
+            closed *= -gamma
+            closed += self.lateral_rows
+
     def weights(self, layers: Layers, gamma: float) -> Segments:
         """Return the weights of these layers at feedback gamma; they follow what learning changes."""
         key = gamma, layers.predicted, layers.graded
@@ -97,50 +118,6 @@ class Synapses:
         least = math.ceil(LEAST_THRESHOLD / 2.0**lateral) * 2.0**lateral
         np.maximum(self.thresholds, least, out=self.thresholds)
         return n_saturated
-
-
-class Products:
-    """F B of weights that change by few atoms at a time.
-
-    Attributes
-    ----------
-    rows : ndarray, shape (n_atoms, n_atoms)
-        Rows of F B, one for each source, of the weights that `follow` was last called with; zeros at first.
-    """
-
-    def __init__(self, n_atoms: int, n_inputs: int) -> None:
-        self.rows, self._closed_rows = np.zeros((2, n_atoms, n_atoms))
-        self._feedforward_rows = np.zeros((n_inputs, n_atoms))
-        self._feedback_rows = np.zeros((n_atoms, n_inputs))
-
-    def remember(self, synapses: Synapses) -> None:
-        """Take `rows` for the products of these weights."""
-        self._feedforward_rows[:] = synapses.feedforward_rows
-        self._feedback_rows[:] = synapses.feedback_rows
-
-    @one_blas_thread()
-    def follow(self, synapses: Synapses) -> None:
-        """Compute the rows and columns of atoms whose weights have changed since the call before."""
-        forward, back = synapses.feedforward_rows, synapses.feedback_rows
-        differ = (back != self._feedback_rows).any(axis=1)
-        differ |= (forward != self._feedforward_rows).any(axis=0)
-        changed = np.flatnonzero(differ)
-        # Columns that are set take as long as a quarter of all products.
-        if 4 * len(changed) < 3 * synapses.n_atoms and updates.is_transpose(forward, back):
-            self.rows[changed] = products = back[changed] @ forward
-            updates.set_columns(self.rows, changed, products)
-        else:
-            np.matmul(back, forward, out=self.rows)
-        self.remember(synapses)
-
-    def close(self, synapses: Synapses, gamma: float) -> None:
-        """Give the synapses H - gamma F B: lateral weights and thresholds with feedback by graded inputs.
-
-        Once for all parts of a batch, which may run elsewhere: BLAS rounds differently on other machines.
-        """
-        self.follow(synapses)
-        synapses.closed_rows = np.multiply(self.rows, -gamma, out=self._closed_rows)
-        synapses.closed_rows += synapses.lateral_rows
 
 
 def checked_format(weight_format: FixedPoint, signs: Signs) -> FixedPoint:

@@ -85,9 +85,12 @@ def is_transpose(matrix, other):
 
 
 @compiled
-def set_columns(matrix, chosen, rows):
-    """Set the chosen columns of a matrix to these rows, eight entries of each at a time."""
-    for first in range(0, matrix.shape[0], 8):
-        for k in range(len(chosen)):
-            for j in range(first, min(first + 8, matrix.shape[0])):
-                matrix[j, chosen[k]] = rows[k, j]
+def add_symmetric(total, lower, rows):
+    """Set total to rows and a symmetric matrix, given by its lower half, which may be that of total."""
+    # Eight columns at a time, whose entries on both sides of the diagonal are in the cache.
+    for first in range(0, rows.shape[0], 8):
+        for i in range(first, rows.shape[0]):
+            for j in range(first, min(first + 8, i + 1)):
+                entry = lower[i, j]
+                total[i, j] = rows[i, j] + entry
+                total[j, i] = rows[j, i] + entry

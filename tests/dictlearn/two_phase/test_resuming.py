@@ -212,7 +212,7 @@ except KeyboardInterrupt:
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
 def test_saving_changes_no_bit_of_many_atoms():
-    """Few of many atoms change in a small batch; BLAS with several threads would round their products anew."""
+    """BLAS with several threads would round products of weights otherwise."""
     rng = np.random.default_rng(0)
     start = rng.random((600, 256)) * (rng.random((600, 256)) < 0.1)
     start /= np.linalg.norm(start, axis=1, keepdims=True)
