@@ -29,7 +29,7 @@ SMALLEST_VALUE, LARGEST_VALUE = 1e-120, 1e120
 # A saved kernel is of norm one at most, to rounding.
 LARGEST_NORM = 1.0 + 1e-9
 COUNTERS = ("n_samples", "n_batches", "n_replaced")
-# Sweeps over the kernels after a batch, and how fast batches are forgotten: docs/images.md, section 5.
+# Sweeps over the kernels after a batch, and how fast batches are forgotten: docs/images.md, section 2.
 N_SWEEPS, FORGETTING = 2, 3.0
 # Patches that a random start chooses from, for each kernel.
 CANDIDATES = 20
