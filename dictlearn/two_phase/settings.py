@@ -33,8 +33,8 @@ class LearningSettings(Value):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
     `kappa`, `duration`, `time_step`, `inputs` and `batch_size` are "auto" by default and become values, which
-    `dataclasses.replace` keeps.  Where `UsageSteps` learn from currents the first three are 0.1, 5 and
-    1 / 16, for atoms of either sign with inputs that fire phases of 10; otherwise 0.7, 5 and 1 / 32.
+    `dataclasses.replace` keeps.  Where currents are read, but for `PaperSteps`, the first three are 0.1, 5
+    and 1 / 16, for atoms of either sign with inputs that fire phases of 10; otherwise 0.7, 5 and 1 / 32.
 
     Parameters
     ----------
