@@ -14,7 +14,7 @@ from dictlearn.signals import checked_signals
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError
-from dictlearn.two_phase.replacement import patterns, similar_atom
+from dictlearn.two_phase.replacement import patterns, similar_atoms
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
@@ -319,11 +319,10 @@ class TwoPhaseLearner(Resumable):
         signs, replaced = self.settings.signs, [*self.dead_atoms]
         looks = self.n_samples // LOOK_EVERY
         if looks > max((self.n_samples - len(missing)) // LOOK_EVERY, NO_LOOKS):
-            similar = similar_atom(
+            similar = similar_atoms(
                 self.synapses.lateral_rows, self.n_fired, positive_code=signs.positive_code
             )
-            if similar is not None and similar not in replaced:
-                replaced.append(similar)
+            replaced += [atom for atom in similar if atom not in replaced]
         if not replaced:
             return
         found = patterns(missing, positive_code=signs.positive_code, least=signs.least_weight)

@@ -24,7 +24,7 @@ from dictlearn import (
     split_channels,
 )
 from dictlearn.two_phase import phases
-from dictlearn.two_phase.replacement import similar_atom
+from dictlearn.two_phase.replacement import similar_atoms
 from snn.digital import FixedPoint
 from tests.dictlearn.two_phase.learners import SIGNS, assert_same, network_of, planted, state
 
@@ -266,23 +266,27 @@ def test_one_of_two_similar_atoms_is_given_away(positive_code):
 
 
 def test_atoms_are_similar_only_beyond_what_their_spread_allows():
-    rng, n_fired = np.random.default_rng(0), np.arange(30)[::-1]
+    rng, n_fired = np.random.default_rng(0), np.arange(120)[::-1]
     atoms = random_dictionary(30, 40, positive=False, rng=2)
 
     def similar(rows, **options):
-        return similar_atom(rows @ rows.T, n_fired[: len(rows)], **{"positive_code": True, **options})
+        return similar_atoms(rows @ rows.T, n_fired[: len(rows)], **{"positive_code": True, **options})
 
     pair = atoms.copy()
     pair[4] = pair[21] + 0.05 * rng.standard_normal(40)
-    assert similar(atoms) is None
-    assert similar(pair) == similar(3.0 * pair) == 21  # which fired for fewer signals
+    assert similar(atoms) == []
+    assert similar(pair) == similar(3.0 * pair) == [21]  # which fired for fewer signals
     pair[4] *= -1.0
-    assert similar(pair) is None
-    assert similar(pair, positive_code=False) == 21
-    assert similar(pair[[4, 21, *range(5, 17)]], positive_code=False) is None  # too few to know
+    assert similar(pair) == []
+    assert similar(pair, positive_code=False) == [21]
+    assert similar(pair[[4, 21, *range(5, 17)]], positive_code=False) == []  # too few to know
     # Where many atoms are alike, as in photographs, a pair of them is no exception.
     groups = np.repeat(atoms[:10], 3, axis=0) + 0.05 * rng.standard_normal((30, 40))
-    assert similar(groups) is None
+    assert similar(groups) == []
+    # Among many atoms two pairs are seen at once, and an atom is given away once.
+    many = random_dictionary(120, 40, positive=False, rng=3)
+    many[5], many[8], many[9] = many[50], many[70] + 0.01, many[70] - 0.01
+    assert sorted(similar(many)) == [50, 70]
 
 
 @pytest.mark.filterwarnings("always")
