@@ -49,7 +49,7 @@ class CompileNotice(event.Listener):
             self._timer.cancel()
             if self._had_collector:
                 gc.enable()
-            self._seconds += time.monotonic() - self._began if self.sentence else 0.0
+            self._seconds += time.monotonic() - self._began
 
     def forget(self) -> None:
         """Look for garbage again in a forked child: a thread that compiles is not in it."""

@@ -92,12 +92,16 @@ def require_ratio(name: str, amounts: np.ndarray, firing_threshold: np.ndarray) 
         )
 
 
-def positive_array(name: str, value: Any, length: int | None = None, *, zero: bool = False) -> np.ndarray:
+def positive_array(
+    name: str, value: Any, length: int | None = None, *, zero: bool = False, dimensions: int = 1
+) -> np.ndarray:
     """Return one number > 0, or >= 0, for each of `length` things; without a length, one number as it is."""
     if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
         number = positive_number(name, value, zero=zero)
         return number if length is None else np.full(length, number)  # type: ignore[return-value]
     array = real_array(name, value, shape=None if length is None else (length,), meaning="one number each")
+    if array.ndim > dimensions:
+        raise ValueError(f"{name} must be at most {dimensions}-dimensional; got shape {array.shape}")
     positive_number(name, array.min(), zero=zero, where=f" at [{array.argmin()}]")
     return array
 

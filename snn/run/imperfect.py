@@ -71,7 +71,7 @@ class Imperfections(Value):
 
     leak: float = checked(checks.non_negative_number, default=0.0)
     refractory_time: float = checked(checks.non_negative_number, default=0.0)
-    delays: np.ndarray = checked(checks.positive_array, zero=True, default=0.0)
+    delays: np.ndarray = checked(checks.positive_array, zero=True, dimensions=2, default=0.0)
     threshold_mismatch: float = checked(checks.non_negative_number, default=0.0)
     weight_mismatch: float = checked(checks.non_negative_number, default=0.0)
     potential_noise: float = checked(checks.non_negative_number, default=0.0)
