@@ -18,7 +18,8 @@ def similar_atoms(lateral: np.ndarray, n_fired: np.ndarray, *, positive_code: bo
     # Their cosine, the lateral weight over the thresholds, is too large beyond the largest of as many
     # independent normal cosines with this spread.  Codes of both signs make c and -c one.  The spread is the
     # one number here that no neuron has by itself.
-    n_atoms, given = len(lateral), list[int]()
+    n_atoms = len(lateral)
+    given: list[int] = []
     first, second = np.triu_indices(n_atoms, 1)
     if len(first) < LEAST_PAIRS:
         return given

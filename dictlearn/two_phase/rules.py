@@ -49,7 +49,7 @@ FIRST_MOVEMENT = 0.01
 # Defaults of kappa, duration and time_step.
 STRONG_FEEDBACK: dict[str, float] = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32}
 WEAK_FEEDBACK: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 16}
-# Weights of either sign take spikes of either sign, which carry more noise than graded inputs.
+# Where inputs fire and atoms have either sign: such spikes carry more noise than graded inputs.
 LONG_PHASES: dict[str, float] = {**WEAK_FEEDBACK, "duration": 10.0}
 KINDS: dict[str, type[Rule]] = {}
 

@@ -302,12 +302,10 @@ def learned(task: str, batch_size: int, small: bool) -> Work:
     spikes = learner.n_spikes / learner.n_samples
     calls = {"two-phase network": ours, "two-phase network, two threads": partial(ours, 2)}
     notes = {"two-phase network": f"{objective(learner.dictionary)}, {spikes:.0f} spikes a sample"}
-    if peers.SPAMS.installed:
-        spams = partial(learning.by_spams, data, start, n_samples, batch_size)
-        calls["SPAMS"], notes["SPAMS"] = spams, objective(spams())
-    if task.startswith("windows"):  # elsewhere it takes minutes
-        sklearn = partial(learning.by_scikit_learn, data, start, n_samples, batch_size)
-        calls["scikit-learn"], notes["scikit-learn"] = sklearn, objective(sklearn())
+    # scikit-learn takes minutes elsewhere.
+    for name in ("SPAMS",) * peers.SPAMS.installed + ("scikit-learn",) * task.startswith("windows"):
+        calls[name] = partial(learning.by_peer, name, data, start, n_samples, batch_size)
+        notes[name] = objective(calls[name]())
     return Work(calls, notes)
 
 

@@ -12,7 +12,7 @@ from examples._common import photograph
 from examples.learn import task as data_of_paper
 from tests.benchmarks.unseen_combinations import generate
 
-__all__ = ["PENALTY", "TASKS", "Task", "by_scikit_learn", "by_spams", "photograph", "task"]
+__all__ = ["PENALTY", "TASKS", "Task", "by_peer", "photograph", "task"]
 PENALTY = 0.1
 TASKS = (
     "split patches, 256 x 128",
@@ -64,26 +64,14 @@ def task(name: str, n_samples: int) -> Task:
     return Task(join_channels(patches.signals), join_channels(patches.held_out), 256)
 
 
-def by_spams(data: Task, start: np.ndarray, n_samples: int, batch_size: int, seed: int = 0) -> np.ndarray:
-    """Return what SPAMS learns from the samples that the network learns from."""
-    from tests.reference.spams_dictionary import learn_with_spams
-
-    return learn_with_spams(
-        data.signals,
-        start=start,
-        penalty=PENALTY,
-        n_samples=n_samples,
-        batch_size=batch_size,
-        rng=seed,
-        positive_atoms=data.positive_atoms,
-    ).dictionary
-
-
-def by_scikit_learn(
-    data: Task, start: np.ndarray, n_samples: int, batch_size: int, seed: int = 0
+def by_peer(
+    name: str, data: Task, start: np.ndarray, n_samples: int, batch_size: int, seed: int = 0
 ) -> np.ndarray:
-    """Return what scikit-learn learns from the samples that the network learns from."""
-    return learn_with_scikit_learn(
+    """Return what "SPAMS" or "scikit-learn" learns from the samples that the network learns from."""
+    learn = learn_with_scikit_learn
+    if name == "SPAMS":
+        from tests.reference.spams_dictionary import learn_with_spams as learn
+    return learn(
         data.signals,
         start=start,
         penalty=PENALTY,

@@ -86,7 +86,7 @@ def is_transpose(matrix, other):
 
 @compiled
 def add_symmetric(total, lower, rows):
-    """Set total to rows and a symmetric matrix, given by its lower half, which may be that of total."""
+    """Set total to the sum of rows and a symmetric matrix, whose lower half may stand in total already."""
     # Eight columns at a time, whose entries on both sides of the diagonal are in the cache.
     for first in range(0, rows.shape[0], 8):
         for i in range(first, rows.shape[0]):

@@ -211,22 +211,6 @@ except KeyboardInterrupt:
 
 @pytest.mark.thorough
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGINT")
-def test_saving_changes_no_bit_of_many_atoms():
-    """BLAS with several threads would round products of weights otherwise."""
-    rng = np.random.default_rng(0)
-    start = rng.random((600, 256)) * (rng.random((600, 256)) < 0.1)
-    start /= np.linalg.norm(start, axis=1, keepdims=True)
-    signals = (rng.random((64, 600)) * (rng.random((64, 600)) < 0.005)) @ start
-    settings = LearningSettings(penalty=0.25, batch_size=3)
-    one, other = (new_learner(signals, settings=settings, start=start, rng=1) for _ in range(2))
-    for learner, is_saved in ((one, False), (other, True)):
-        continue_learning(learner, signals, n_samples=12, rng=3)
-        if is_saved:
-            learner._entries()
-        continue_learning(learner, signals, n_samples=24, rng=3)
-    np.testing.assert_array_equal(other.synapses.values, one.synapses.values)
-
-
 def test_a_shallow_copy_learns_for_itself():
     """Batches change weights in place."""
     signals = data_of("usage")[1]
