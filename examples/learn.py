@@ -98,8 +98,9 @@ class SeedRun:
             "task": task.title, "training signals": len(task.signals), "atoms": task.n_atoms,
             "penalty": task.penalty, "samples": arguments.samples, "batch": arguments.batch,
             "batch of others": arguments.online_batch or arguments.batch, "held out": arguments.held_out,
-            "time step": arguments.time_step, "seed": seed,
+            "time step": arguments.time_step, "inputs": arguments.inputs, "seed": seed,
         }  # fmt: skip
+        self.learners: dict[str, TwoPhaseLearner] = {}
         self.curves = self._read()
 
     def learn(self) -> None:
@@ -111,13 +112,12 @@ class SeedRun:
             if name not in self.curves:
                 print(f"{name}, seed {self.seed} ...", flush=True)
                 outcome = learn()
-                curve = {
+                self._keep(name, {
                     "n_samples": [int(n) for n in outcome.n_samples],
                     "objective": [self._score(dictionary) for dictionary in outcome.dictionaries],
                     "last": self._score(outcome.dictionary, self.task.held_out),
                     "seconds": float(outcome.seconds[-1]),
-                }
-                self._keep(name, curve)
+                })  # fmt: skip
 
     def checkpoint(self, name: str) -> Path:
         return self._file("_random.npz" if name == RANDOM_START else "_consistent.npz")
@@ -131,7 +131,7 @@ class SeedRun:
         return self.arguments.output / f"{self.task.name}_{self.seed}{ending}"
 
     def _read(self) -> dict[str, dict]:
-        """Return the curves that an earlier run of the program has written, those with their checkpoints."""
+        """Return the curves that an earlier run of the program has written, and read what it learned."""
         file = self._file(".json")
         if not file.exists():
             return {}
@@ -143,11 +143,17 @@ class SeedRun:
                 f"{file} must be of the same options; {', '.join(changed)} differs: remove it, or choose "
                 "another --output"
             )
-        return {
-            name: curve
-            for name, curve in curves.items()
-            if name not in (SPIKES, RANDOM_START) or self.checkpoint(name).exists()
-        }
+        for name in [name for name in self.beginnings if name in curves]:
+            try:
+                self.learners[name] = TwoPhaseLearner.load(self.checkpoint(name))
+            except FileNotFoundError:
+                del curves[name]
+            except ValueError as error:
+                raise SystemExit(
+                    f"{self.checkpoint(name)} is of another version, or damaged: remove it to learn anew, or "
+                    "choose another --output"
+                ) from error
+        return curves
 
     def _keep(self, name: str, curve: dict) -> None:
         self.curves[name] = curve
@@ -157,8 +163,9 @@ class SeedRun:
     def _score(self, dictionary: np.ndarray, signals: np.ndarray | None = None) -> float:
         """Return the mean objective of held-out signals, by default of those of the curves."""
         signals = self.task.held_out[: self.arguments.held_out] if signals is None else signals
-        found = mean_objective(dictionary, signals, penalty=self.task.penalty, n_jobs=self.arguments.jobs)
-        return found.objective
+        return mean_objective(
+            dictionary, signals, penalty=self.task.penalty, n_jobs=self.arguments.jobs
+        ).objective
 
     def _by_spikes(self, name: str, network: TwoPhaseNetwork) -> dict:
         """Learn with spikes, with a checkpoint, and keep the objective at the marks."""
@@ -181,10 +188,11 @@ class SeedRun:
 
         print(f"{name}, seed {self.seed} ...", flush=True)
         settings = LearningSettings(
-            penalty=task.penalty, batch_size=arguments.batch, time_step=arguments.time_step
-        )
+            penalty=task.penalty, batch_size=arguments.batch, time_step=arguments.time_step,
+            inputs=arguments.inputs,
+        )  # fmt: skip
         began = time.perf_counter()
-        learner = learn_dictionary(
+        self.learners[name] = learner = learn_dictionary(
             task.signals, start=network, settings=settings, n_samples=arguments.samples, rng=self.seed,
             n_jobs=arguments.jobs, progress=True, callback=evaluate, checkpoint=file,
         )  # fmt: skip
@@ -262,8 +270,7 @@ def _mean_and_spread(values: Sequence[float], form: str) -> str:
 
 def draw(task: Task, runs: list[SeedRun], output: Path) -> None:
     """Draw the objectives of all seeds, and what the first of them learned."""
-    learners = {name: TwoPhaseLearner.load(runs[0].checkpoint(name)) for name in runs[0].beginnings}
-    learner = learners[SPIKES]
+    learner = runs[0].learners[SPIKES]
     picture = figure(8.0, 8.3)
     ax = picture.add_subplot()
     atoms = learner.dictionary[np.argsort(-learner.memory["usage"], kind="stable")]
@@ -275,7 +282,7 @@ def draw(task: Task, runs: list[SeedRun], output: Path) -> None:
     picture = figure(9.5, 4.4)
     objectives, weights = picture.subplots(1, 2)
     _draw_objectives(objectives, runs)
-    _draw_weights(weights, learners)
+    _draw_weights(weights, runs[0].learners)
     save(picture, output, f"{task.name}_learning.png")
     _draw_rasters(task, learner, runs[0].beginnings[SPIKES], output)
 
@@ -300,8 +307,8 @@ def _draw_objectives(ax: Axes, runs: list[SeedRun]) -> None:
 
 
 def _draw_weights(ax: Axes, learners: dict[str, TwoPhaseLearner]) -> None:
-    for (name, learner), style in zip(learners.items(), ("-", "--"), strict=False):
-        start = ", random start" if name == RANDOM_START else ""
+    for name, learner in learners.items():
+        start, style = (", random start", "--") if name == RANDOM_START else ("", "-")
         for key, colour in (("consistency", BLUE), ("symmetry", ORANGE), ("median_norm", GREY)):
             label = f"{key.replace('_', ' ')}{start}"
             values = learner.history[key]
@@ -371,8 +378,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--penalty", type=float, help="of codes; on digits less makes atoms strokes")
     command.add_argument("--batch", type=int, default=32, help="samples that see the same weights")
     command.add_argument("--jobs", type=int, default=1, help="threads")
-    step = LearningSettings(penalty=1.0).time_step
-    command.add_argument("--time-step", type=float, default=step, help="of the network's clock")
+    usual = LearningSettings(penalty=1.0)
+    command.add_argument("--time-step", type=float, default=usual.time_step, help="of the network's clock")
+    command.add_argument(
+        "--inputs", choices=["graded", "spiking"], default=usual.inputs, help="spiking: fire"
+    )
     command.add_argument("--learners", nargs="*", choices=LEARNERS, default=list(LEARNERS))
     command.add_argument(
         "--steps", nargs="+", type=float, default=[0.1, 0.2, 0.5, 1.0, 2.0],
@@ -389,12 +399,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.output.mkdir(parents=True, exist_ok=True)
     runs: list[SeedRun] = []
     for seed in options.seeds:
-        run = SeedRun(data, options, seed)
-        run.learn()
-        runs.append(run)
+        runs.append(SeedRun(data, options, seed))
+        runs[-1].learn()
         # The best step is the same for all seeds.
-        best = runs[0].best_descent()
-        if best is not None:
+        if (best := runs[0].best_descent()) is not None:
             options.steps = [float(best.removeprefix(DESCENT))]
     report(data, runs)
     draw(data, runs, options.output)

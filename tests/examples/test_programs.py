@@ -11,6 +11,7 @@ from PIL import Image
 
 from dictlearn import TwoPhaseLearner, mean_objective
 from examples import convolutional_coding, learn
+from snn.base.archive import reading, save_archive
 
 pytestmark = pytest.mark.thorough
 
@@ -252,3 +253,26 @@ def test_a_learning_program_goes_on_where_it_was(monkeypatch, tmp_path, capsys):
     np.testing.assert_array_equal(again["objective"], removed["objective"])
     with pytest.raises(SystemExit, match="samples"):
         run(monkeypatch, "learn", f"photographs --samples 1100 {options}", tmp_path)
+
+
+def test_a_learner_of_another_version_is_not_lost(monkeypatch, tmp_path, capsys):
+    options, file = (
+        "photographs --samples 1000 --held-out 20 --learners",
+        tmp_path / "photographs_0_consistent.npz",
+    )
+    run(monkeypatch, "learn", options, tmp_path)
+    with reading(file, "learner") as entries:
+        save_archive(file, {name: array for name, array in entries.items() if name != "rule.movement"})
+    saved = file.read_bytes()
+    with pytest.raises(SystemExit, match=r"consistent\.npz is of another version.*remove it to learn anew"):
+        run(monkeypatch, "learn", options, tmp_path)
+    assert file.read_bytes() == saved
+    file.unlink()
+    # The options that a figure depends on are those of the file.
+    with pytest.raises(SystemExit, match="inputs"):
+        run(monkeypatch, "learn", f"{options} --inputs spiking", tmp_path)
+    run(monkeypatch, "learn", options, tmp_path)
+    graded = TwoPhaseLearner.load(file)
+    (tmp_path / "photographs_0.json").unlink()
+    run(monkeypatch, "learn", f"{options} --inputs spiking", tmp_path)
+    assert TwoPhaseLearner.load(file).n_spikes > 3 * graded.n_spikes
