@@ -28,6 +28,7 @@ from solvers._kernels.refinement import (
     FEW_STEPS,
     GOES_ON,
     LOOK,
+    RATE_PER_DRIVE,
     STAGE_ENDED,
     Looking,
     Problem,
@@ -135,6 +136,15 @@ class LassoNetwork:
             drives = np.concatenate([drives, -problem.correlations - problem.l1_weights - barred], axis=1)
         return self.in_network_order(drives)
 
+    def scaled_drives(self, problem: LassoProblem, rate: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the drives with which the busiest neuron alone has a rate, and the scales of codes."""
+        drives = self.drives(problem)
+        largest = (drives / self.firing_threshold).max(axis=1)
+        # The value of a code for one unit of spike rate.
+        scale = np.where(largest > 0.0, largest, 1.0) / rate
+        drives /= scale[:, np.newaxis]
+        return drives, scale
+
     def signed(self, values: np.ndarray) -> np.ndarray:
         """Return a = a+ - a-, a value an atom, from values of neurons in the order of the network."""
         positive, negative = values[:, self.neurons[0]], values[:, self.neurons[1]]
@@ -180,6 +190,9 @@ class RefinedCodes:
             self._inhibition.prepare(np.flatnonzero(start.any(axis=0)))
         self._memory = np.empty((4, n_atoms))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
+        if is_digital(network.how):
+            # Each stage has drives of its own; a run warns here of those that do not fit.
+            self._soma_bias[:], _ = network.scaled_drives(problem, RATE_PER_DRIVE)
         self.run = start_run(network.how, network, self._soma_bias, window_moments=True, gives_up=True)
         self._set(problem, tol, max_duration, refine)
 

@@ -60,14 +60,14 @@ class FixedPoint(Value):
           its mean is the number.
     """
 
-    bits: int = checked(checks.integer, 1, MOST_BITS)
+    bits: int = checked(checks.integer)
     exponent: int | None = checked(checks.integer, -LARGEST_EXPONENT, LARGEST_EXPONENT, default=None)
     sign: str = checked(checks.one_of, ("signed", "non-negative", "non-positive"), default="signed")
     rounding: str = checked(checks.one_of, ("nearest", "floor", "truncate", "stochastic"), default="nearest")
 
     def _check(self) -> None:
-        if self.sign == "signed" and self.bits == 1:
-            raise ValueError("bits must be at least 2 for signed mantissas; got 1")
+        least = 2 if self.sign == "signed" else 1
+        checks.integer(f"bits of {self.sign} mantissas", self.bits, least, MOST_BITS)
 
     @property
     def smallest(self) -> int:

@@ -230,11 +230,7 @@ class BatchRun:
         window_moments: bool = False,
     ) -> None:
         self.network = network
-        drives = network.drives(problem)
-        # The value of a code for one unit of spike rate; the busiest neuron, driven alone, has the `rate`.
-        largest = (drives / network.firing_threshold).max(axis=1)
-        self.scale = np.where(largest > 0.0, largest, 1.0) / rate
-        drives /= self.scale[:, np.newaxis]
+        drives, self.scale = network.scaled_drives(problem, rate)
         self.run = start_run(network.how, network, drives, window_moments=window_moments, gives_up=True)
         if head_start > 0.0:
             self.run.membrane_potential[:] = head_start * network.firing_threshold

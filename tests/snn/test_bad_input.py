@@ -201,6 +201,7 @@ CASES = [
     case(VALUE, "multiply_adds", energy_estimate, counts=OperationCounts(multiply_adds=7)),
     # -- digital neurons --
     *table(FixedPoint, TYPE, bits=[8.0]), *table(FixedPoint, VALUE, bits=[1, 53, 0]),
+    case(VALUE, r"signed mantissas must lie in \[2, 52", FixedPoint, bits=0),
     *table(fixed, VALUE, exponent=[901, -901], sign=["mixed"], rounding=["up"]), *table(fixed, TYPE, exponent=[0.5]),
     case(VALUE, "values", mantissas_of, format=FixedPoint(bits=8), values=np.array([5e-324])),
     *table(DigitalFormat, TYPE, weights=[8], potential_bits=[24.0], graded=[1]),

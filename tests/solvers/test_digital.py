@@ -125,6 +125,20 @@ def test_the_network_alone_solves_the_rounded_problem(positive):
     assert np.max(true_over) > np.max(over)
 
 
+@pytest.mark.parametrize("call", [quietly, in_one_run])
+def test_drives_that_do_not_fit_are_said_before_a_network_runs(call):
+    """With the largest exponent that is too small, the largest drive saturates; nothing with the next one."""
+    problem = random_problem(64, 128, n_signals=2)
+    largest = 0.5 * 2**20 * 0.25  # rate, threshold, step
+    exponent = int(np.floor(np.log2(largest / 4095.0)))
+    with pytest.warns(UserWarning, match="drives are beyond the range of their mantissas"):
+        result = call(problem, DigitalFormat(bias=FixedPoint(bits=13, exponent=exponent)), tol=1e-2)
+    require_certified(problem, result)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        call(problem, DigitalFormat(bias=FixedPoint(bits=13, exponent=exponent + 1)), tol=1e-2)
+
+
 @pytest.mark.parametrize("kind", [Stages, DigitalOneWindow])
 def test_networks_that_run_away_are_stopped_and_say_so(kind):
     """Three bits turn small negative weights into none, and atoms excite each other."""
