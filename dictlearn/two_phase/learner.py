@@ -342,16 +342,17 @@ class TwoPhaseLearner(Resumable):
         """Add the batch to the history; return its mean objective in units of the signals."""
         n, scale = batch.n_signals, self.scale
         codes, norms = observed.codes[:n], observed.signal_norm[:n]
-        # ||B a - x||, by equation 9; while g_D is read from spike counts, the error of the rates.
-        errors = np.linalg.norm(observed.reconstruction_gradient[:n], axis=1) / self.settings.kappa
-        objectives = 0.5 * errors**2 + np.abs(codes) @ (batch.penalty * batch.reweighting)
-        nonzero = norms > 0.0
+        # ||B a - x||^2, by equation 9; while g_D is read from spike counts, that of the rates.
+        errors = observed.reconstruction_gradient[:n] / self.settings.kappa
+        squares = np.einsum("ij,ij->i", errors, errors)
+        objectives = 0.5 * squares + np.abs(codes) @ (batch.penalty * batch.reweighting)
+        objective, nonzero = float(objectives.sum()) / scale**2, norms > 0.0
         self._sums += [
             n,
-            float(objectives.sum()) / scale**2,
+            objective,
             int(np.count_nonzero(codes)),
             int(observed.n_spikes.sum()),
-            float((errors[nonzero] / norms[nonzero]).sum()),
+            float((np.sqrt(squares[nonzero]) / norms[nonzero]).sum()),
             int(np.count_nonzero(nonzero)),
         ]
         if self.n_samples // RECORD_EVERY > (self.n_samples - n) // RECORD_EVERY:
@@ -362,7 +363,7 @@ class TwoPhaseLearner(Resumable):
             norms = np.quantile(np.linalg.norm(network.feedback, axis=0), (0.0, 0.5, 1.0))
             self._history.add(self.n_samples, *means, network.consistency, network.symmetry, *norms)
             self._sums[:] = 0.0
-        return float(objectives.mean() / scale**2)
+        return objective / n
 
     # -- saving ---------------------------------------------------------------------------------
 

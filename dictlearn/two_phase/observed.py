@@ -76,7 +76,7 @@ class Batch:
         inputs = np.zeros((len(rows), synapses.n_inputs))
         with np.errstate(over="ignore"):  # runs refuse what is too large
             inputs[:n_some] = self.scale * (signals if mask is None else np.where(mask, signals, 0.0))
-        coding = np.tile(-self.penalty * self.reweighting, (len(rows), 1))
+        coding = np.full((len(rows), synapses.n_atoms), -self.penalty * self.reweighting)
         coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
         is_graded = np.full(len(rows), self.settings.inputs == "graded")
         if mask is not None:
@@ -119,7 +119,7 @@ class Batch:
         )
         return Observed(
             n_spikes=n_spikes,
-            signal_norm=np.linalg.norm(inputs, axis=1),
+            signal_norm=np.sqrt(np.einsum("ij,ij->i", inputs, inputs)),
             fired=fired,
             codes=codes,
             reconstruction_gradient=g_d,
@@ -225,7 +225,7 @@ class Observed:
             updates.add_combinations(gradient, (1.0 - kappa) * (sent - before), 1.0, f)
         return cls(
             n_spikes=first.n_spikes + second.n_spikes,
-            signal_norm=np.linalg.norm(inputs, axis=1),
+            signal_norm=np.sqrt(np.einsum("ij,ij->i", inputs, inputs)),
             fired=second.coding_rate != 0.0,
             codes=codes,
             reconstruction_gradient=after - sent,

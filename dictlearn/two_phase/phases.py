@@ -41,8 +41,6 @@ LEAST_SPIKES_ALLOWED = 2_000
 MOST_SPIKES_EXPECTED = 1e7
 # On a clock, with fewer neurons of all signals, threads wait for each other longer than they run.
 NEURONS_PER_THREAD = 2**15
-# Infinite drives are counted as this: infinity times a weight of zero would not be a number.
-LARGEST_DRIVE = 1e300
 # Drive of an input neuron that must stay silent: no feedback that the spikes allowed can bring outweighs it.
 SILENCING_DRIVE = -(2.0**40)
 
@@ -121,16 +119,18 @@ def run_phases(
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None)
     thresholds, end = layers.thresholds(synapses.lateral_rows), end_of(how, duration)
 
-    def run_piece(rows: np.ndarray, stop: Event) -> list[np.ndarray]:
+    def run_piece(
+        rows: np.ndarray, stop: Event, signals: np.ndarray, coding: np.ndarray, *masks: np.ndarray
+    ) -> list[np.ndarray]:
         """Return counts, average currents and traces of both phases."""
-        _, allowed = _driven(synapses, signals[rows], coding[rows], 1.0, duration, rows, numbers)
-        drives = layers.drives(signals[rows], coding[rows])
-        if mask is not None:
+        _, allowed = _driven(synapses, signals, coding, 1.0, duration, rows, numbers)
+        drives = layers.drives(signals, coding)
+        for mask in masks:
             # Weights are those of all signals together, so that an unknown input needs a neuron of its own.
             # One of the two neurons of an input is silent, and its observations are not read.
             for known, predicted in zip(layers.inputs, layers.predictions, strict=True):
-                drives[:, known.neurons][~mask[rows]] = SILENCING_DRIVE
-                drives[:, predicted.neurons][mask[rows]] = SILENCING_DRIVE
+                drives[:, known.neurons][~mask] = SILENCING_DRIVE
+                drives[:, predicted.neurons][mask] = SILENCING_DRIVE
         observed: list[np.ndarray] = []
         before, filtered = gammas[0], np.zeros((len(rows), layers.n_neurons))
         state: NetworkState | Run = NetworkState(
@@ -155,7 +155,8 @@ def run_phases(
             state, filtered = run, after
         return observed
 
-    observed = _in_pieces(run_piece, len(signals), n_threads)
+    given = (signals, coding) if mask is None else (signals, coding, mask)
+    observed = _in_pieces(run_piece, given, n_threads)
     return [
         _phase(layers, observed[first : first + 3], thresholds, mask=mask, duration=duration)
         for first in (0, 3)
@@ -190,27 +191,21 @@ def run_graded(
     network = _Network(synapses.weights(layers, kappa), thresholds)
     end = end_of(how, duration)
 
-    def run_piece(rows: np.ndarray, stop: Event) -> list[np.ndarray]:
-        drives, allowed = _driven(synapses, signals[rows], coding[rows], 1.0 - kappa, duration, rows, numbers)
+    def run_piece(rows: np.ndarray, stop: Event, signals: np.ndarray, coding: np.ndarray) -> list[np.ndarray]:
+        drives, allowed = _driven(synapses, signals, coding, 1.0 - kappa, duration, rows, numbers)
         run = start_run(how, network, drives, filter_spikes=True)
         settled = _advanced(run, layers, 0, end, allowed, rows, stop)
         filtered = np.copy(run.filtered_spikes)
         counts = _advanced(run, layers, 1, 2.0 * end, allowed, rows, stop, settled)
-        traces = run.gain * (counts + (filtered - run.filtered_spikes)) / duration
-        fired, codes = (difference(layers.coding, values) for values in (counts, traces))
-        if synapses.signs.positive_code:
-            codes = np.maximum(codes, 0.0)  # below zero they are rounding
+        filtered -= run.filtered_spikes
         # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
-        g_d, g_h = -kappa * signals[rows], np.zeros(codes.shape)
-        updates.add_combinations(g_d, codes, kappa, synapses.feedback_rows)
-        # F B is known, as H - (H - kappa F B).
-        updates.add_combinations(g_h, codes, kappa - 1.0, synapses.lateral_rows)
-        updates.add_combinations(g_h, codes, 1.0, synapses.closed_rows)
-        return [run.spike_counts.sum(axis=1), fired != 0, codes, g_d, g_h]
+        weights = synapses.feedback_rows, synapses.lateral_rows, synapses.closed_rows
+        observed = updates.observe(counts, filtered, run.gain / duration, signals, kappa, *weights)
+        return [run.spike_counts.sum(axis=1), *observed]
 
     if isinstance(how, Clock):
         n_threads = max(1, min(n_threads, len(signals) * layers.n_neurons // NEURONS_PER_THREAD))
-    return _in_pieces(run_piece, len(signals), n_threads)
+    return _in_pieces(run_piece, (signals, coding), n_threads)
 
 
 def _advanced(
@@ -224,17 +219,17 @@ def _advanced(
     before: np.ndarray | int = 0,
 ) -> np.ndarray:
     """Advance a run to the end of a phase; return the spikes of each neuron since `before`."""
-    counts = over = np.empty(0, dtype=np.int64)
+    over, most = np.empty(0, dtype=np.bool_), allowed + np.sum(before, axis=-1)
 
     def is_over() -> bool:
-        nonlocal counts, over
+        nonlocal over
         if stop.is_set():
             raise CancelledError
-        counts = run.spike_counts - before
-        over = counts.sum(axis=1) > allowed
+        over = run.spike_counts.sum(axis=1) > most
         return bool(over.any())
 
     run.advance(end, stop_when=is_over)
+    counts = run.spike_counts - before
     if over.any():
         # Copies are advanced one after the other: the first runaway does not depend on later ones.
         k = int(np.argmax(over))
@@ -244,16 +239,17 @@ def _advanced(
 
 
 def _in_pieces(
-    run_piece: Callable[[np.ndarray, Event], list[np.ndarray]], n_rows: int, n_threads: int
+    run_piece: Callable[..., list[np.ndarray]], given: Sequence[np.ndarray], n_threads: int
 ) -> list[np.ndarray]:
     """Return arrays of all rows from those of some, in threads; raise the error of the first row refused."""
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
-    n_pieces, stop = min(n_threads, n_rows), Event()
+    n_rows, stop = len(given[0]), Event()
+    n_pieces = min(n_threads, n_rows)
     pieces = [np.arange(piece, n_rows, n_pieces) for piece in range(n_pieces)]
 
     def outcome(rows: np.ndarray) -> list[np.ndarray] | _Refused:
         try:
-            return run_piece(rows, stop)
+            return run_piece(rows, stop, *(each if len(rows) == n_rows else each[rows] for each in given))
         except _Refused as refused:
             return refused
 
@@ -328,14 +324,9 @@ def _driven(
 
     A signal with far too many is refused.
     """
-    positive_code = synapses.signs.positive_code
-    drives = np.zeros((len(signals), synapses.n_atoms * (1 if positive_code else 2)))
-    with np.errstate(over="ignore"):
-        limited = np.clip(signals, -LARGEST_DRIVE, LARGEST_DRIVE)
-        updates.add_products(drives, limited, synapses.feedforward_rows)
-        # Coding neurons without inhibition; they matter where atoms are small.
-        by_coding = updates.drive(drives, coding, synapses.thresholds, share)
-        expected = (np.abs(limited).sum(axis=1) + by_coding) * duration
+    drives = np.zeros((len(signals), synapses.n_atoms * (1 if synapses.signs.positive_code else 2)))
+    updates.add_products(drives, signals, synapses.feedforward_rows)
+    expected = updates.drive(drives, signals, coding, synapses.thresholds, share, duration)
     too_many = ~(expected <= MOST_SPIKES_EXPECTED)
     if too_many.any():
         k = int(np.argmax(too_many))

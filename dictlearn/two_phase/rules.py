@@ -369,10 +369,8 @@ def change_weights(
         The smallest weight, `Signs.least_weight`.
     """
     keep = np.full(codes.shape[1], keep)
-    changing = np.flatnonzero(codes.any(axis=0) | (keep != 1.0))
-    changes = _transposed_product(codes[:, changing], values)
     for each in [weights] if isinstance(weights, np.ndarray) else weights:
-        updates.change_rows(each, changing, keep, changes, least)
+        updates.change_rows(each, codes, values, keep, least)
 
 
 def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *, kappa: float) -> np.ndarray:
@@ -394,7 +392,7 @@ def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *,
     -------
     ndarray, shape (n_signals, n_atoms)
     """
-    return (-1.0 / kappa) * (reconstruction_gradient @ synapses.feedforward_rows)
+    return (reconstruction_gradient / -kappa) @ synapses.feedforward_rows
 
 
 def project_lateral(
@@ -431,20 +429,22 @@ def project_lateral(
     subspace, Electronics and Communications in Japan 67.
     """
     rows, least = synapses.lateral_rows, synapses.signs.least_weight
-    norms = np.linalg.norm(codes, axis=1, keepdims=True)
-    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
-    directions, targets = codes * inverse, gain / kappa * inverse * lateral_gradient
-    active = np.flatnonzero(codes.any(axis=0))
-    if not len(active):
-        return
-    if len(codes) <= max(LARGE_BATCH, len(active)):
-        solved = inverse * _ridge_solve(directions @ directions.T, targets)
-        change_weights(rows, codes, solved, least=least)
+    lateral_gradient = gain / kappa * lateral_gradient
+    if len(codes) <= max(LARGE_BATCH, synapses.n_atoms):
+        # G^T L (L A A^T L + epsilon I)^-1 L = G^T (A A^T + epsilon L^-2)^-1.
+        products = codes @ codes.T
+        squares = np.einsum("ii->i", products)
+        squares[:] = np.where(squares > 0.0, (1.0 + PROJECTION_RIDGE) * squares, 1.0)
+        change_weights(rows, codes, _solution(products, lateral_gradient), least=least)
         return
     # Equal to (A^T L^2 A + epsilon I)^-1 A^T L^2 G: a system of the atoms.
-    directions = np.ascontiguousarray(directions[:, active])
+    active = np.flatnonzero(codes.any(axis=0))
+    norms = np.linalg.norm(codes, axis=1, keepdims=True)
+    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+    directions = inverse * codes[:, active]
     products = _transposed_product(directions, directions)
-    change = _ridge_solve(products, _transposed_product(directions, targets))
+    products[np.diag_indices(len(active))] += PROJECTION_RIDGE
+    change = _solution(products, _transposed_product(directions, inverse * lateral_gradient))
     rows[active] = np.maximum(rows[active] - change, least)
 
 
@@ -460,17 +460,17 @@ def _transposed_product(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
     return _passed_on(np.ascontiguousarray(codes.T), values)
 
 
-def _ridge_solve(products: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return ``(products + epsilon I)^-1 values``."""
+def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return ``products^-1 values`` of a positive definite matrix."""
     load_scipy_linalg()  # only learning with projections needs it
-    from scipy.linalg import lapack
+    from scipy.linalg import blas, lapack
 
-    # Without the ridge, nearly equal codes would require large weights.
-    products[np.diag_indices(len(products))] += PROJECTION_RIDGE
-    _, solved, failed = lapack.dposv(products, values)
+    factor, failed = lapack.dpotrf(products)
     if failed:
         raise np.linalg.LinAlgError("codes and gradients must be finite to project lateral weights")
-    return np.ascontiguousarray(solved)
+    # Transposed views, which BLAS takes without copies.
+    half = blas.dtrsm(1.0, factor, values.T, side=1)
+    return blas.dtrsm(1.0, factor, half, side=1, trans_a=1, overwrite_b=1).T
 
 
 def _mismatch(codes: np.ndarray, g_h: np.ndarray, synapses: Synapses, kappa: float) -> np.ndarray:

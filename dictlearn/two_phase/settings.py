@@ -175,7 +175,7 @@ class LearningSettings(Value):
             raise ValueError(
                 f"penalty must be one number, or one for each of {n_atoms} atoms; got {len(penalty)}"
             )
-        return np.broadcast_to(penalty, n_atoms)
+        return np.full(n_atoms, penalty)
 
     def as_text(self) -> str:
         """Return the settings as JSON."""

@@ -328,7 +328,7 @@ def _workspace(firing_threshold: np.ndarray) -> np.ndarray:
     """Return the workspace of a kernel, its rows aligned to cache lines."""
     padded = -(-len(firing_threshold) // kinds.GROUP) * kinds.GROUP
     memory = np.zeros(4 * padded + 8)
-    first = -memory.ctypes.data % 64 // 8
+    first = -memory.__array_interface__["data"][0] % 64 // 8
     rows = memory[first : first + 4 * padded].reshape(4, padded)
     rows[THRESHOLD] = np.inf
     rows[THRESHOLD, : len(firing_threshold)] = firing_threshold

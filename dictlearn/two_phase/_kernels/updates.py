@@ -41,36 +41,80 @@ def add_products(total, signals, rows):
 
 
 @compiled
-def drive(drives, coding, thresholds, share):
+def drive(drives, signals, coding, thresholds, share, duration):
     """Make F x, in the first columns, share (F x + coding), in the second neurons of pairs its opposite.
 
-    Return for each signal the most spikes of a neuron in a unit of time, without inhibition.
+    Return for each signal the spikes of inputs in a duration, and of the neuron that has most without inhibition.
     """
     n_atoms = coding.shape[1]
-    most = np.zeros(drives.shape[0])
-    for k in range(drives.shape[0]):
+    expected = np.empty(len(signals))
+    for k in range(len(signals)):
+        most = 0.0
         for i in range(n_atoms):
             excitation, own = drives[k, i], coding[k, i]
             # Rarely divided.
-            if max(own, 0.0) + abs(excitation) > most[k] * thresholds[i]:
-                most[k] = (max(own, 0.0) + abs(excitation)) / thresholds[i]
+            if max(own, 0.0) + abs(excitation) > most * thresholds[i]:
+                most = (max(own, 0.0) + abs(excitation)) / thresholds[i]
             drives[k, i] = share * (own + excitation)
             if drives.shape[1] > n_atoms:
                 drives[k, n_atoms + i] = share * (-abs(own) - excitation)
-    return most
+        for j in range(signals.shape[1]):
+            most += abs(signals[k, j])
+        expected[k] = most * duration
+    return expected
 
 
 @compiled
-def change_rows(rows, chosen, keep, changes, least):
-    """Set the chosen rows to max(keep rows - changes, least); keep has a number for each row, chosen or not.
+def observe(counts, remaining, share, signals, kappa, feedback, lateral, closed):
+    """Return which coding neurons fired, their codes, g_D and g_H: a code is share (counts + remaining).
 
-    Eight entries of each at a time: rows may be columns in memory.
+    F B is known, as H - (H - kappa F B).
     """
-    for first in range(0, rows.shape[1], 8):
-        for k in range(len(chosen)):
-            j = chosen[k]
-            for i in range(first, min(first + 8, rows.shape[1])):
-                rows[j, i] = max(keep[j] * rows[j, i] - changes[k, i], least)
+    n_atoms, is_pair = len(feedback), counts.shape[1] > len(feedback)
+    fired, codes = np.empty((len(signals), n_atoms), dtype=np.bool_), np.empty((len(signals), n_atoms))
+    g_d, g_h = -kappa * signals, np.zeros((len(signals), n_atoms))
+    for k in range(len(signals)):
+        for j in range(n_atoms):
+            n_spikes, code = counts[k, j], counts[k, j] + remaining[k, j]
+            if is_pair:
+                n_spikes -= counts[k, n_atoms + j]
+                code -= counts[k, n_atoms + j] + remaining[k, n_atoms + j]
+            else:
+                code = max(code, 0.0)  # below zero it is rounding
+            fired[k, j], codes[k, j] = n_spikes != 0, share * code
+            if code != 0.0:
+                for i in range(signals.shape[1]):
+                    g_d[k, i] += kappa * codes[k, j] * feedback[j, i]
+                for i in range(n_atoms):
+                    g_h[k, i] += codes[k, j] * (closed[j, i] - (1.0 - kappa) * lateral[j, i])
+    return fired, codes, g_d, g_h
+
+
+@compiled
+def change_rows(rows, codes, values, keep, least):
+    """Set the rows of atoms that have codes, or keep less than all, to max(keep rows - codes.T @ values, least).
+
+    Eight atoms, and eight entries of each, at a time: rows may be columns in memory.
+    """
+    n_atoms, n_others = codes.shape[1], values.shape[1]
+    changes, is_changing = np.empty((8, n_others)), np.empty(8, dtype=np.bool_)
+    for first in range(0, n_atoms, 8):
+        atoms = range(first, min(first + 8, n_atoms))
+        for j in atoms:
+            changes[j - first] = 0.0
+            is_changing[j - first] = keep[j] != 1.0
+        for k in range(codes.shape[0]):
+            for j in atoms:
+                amount = codes[k, j]
+                if amount != 0.0:
+                    is_changing[j - first] = True
+                    for i in range(n_others):
+                        changes[j - first, i] += amount * values[k, i]
+        for start in range(0, n_others, 8):
+            for j in atoms:
+                if is_changing[j - first]:
+                    for i in range(start, min(start + 8, n_others)):
+                        rows[j, i] = max(keep[j] * rows[j, i] - changes[j - first, i], least)
 
 
 @compiled
