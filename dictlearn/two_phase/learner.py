@@ -359,9 +359,9 @@ class TwoPhaseLearner(Resumable):
             n_summed, *totals, n_nonzero = self._sums
             # The disturbance of a thousand zero signals is 0, not 0 / 0.
             means = np.array(totals) / (n_summed, n_summed, n_summed, max(n_nonzero, 1.0))
-            network = self.network
-            norms = np.quantile(np.linalg.norm(network.feedback, axis=0), (0.0, 0.5, 1.0))
-            self._history.add(self.n_samples, *means, network.consistency, network.symmetry, *norms)
+            synapses = self.synapses
+            norms = np.quantile(np.linalg.norm(synapses.feedback_rows, axis=1), (0.0, 0.5, 1.0))
+            self._history.add(self.n_samples, *means, synapses.consistency, synapses.symmetry, *norms)
             self._sums[:] = 0.0
         return objective / n
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -185,17 +184,12 @@ class TwoPhaseNetwork(Value, Described):
     @property
     def consistency(self) -> float:
         """1 - ||H - F B|| / ||H||: 1 where lateral weights and thresholds match the feedback loop."""
-        product = self.feedforward @ self.feedback
-        return 1.0 - float(np.linalg.norm(self.lateral - product) / np.linalg.norm(self.lateral))
+        return self.synapses().consistency
 
     @property
     def symmetry(self) -> float:
         """1 - ||F - B^T|| / ||B||: 1 where both directions carry the same dictionary."""
-        difference = float(np.linalg.norm(self.feedforward - self.feedback.T))
-        size = float(np.linalg.norm(self.feedback))
-        if size == 0.0:  # every atom has vanished
-            return 1.0 if difference == 0.0 else -math.inf
-        return 1.0 - difference / size
+        return self.synapses().symmetry
 
     def spiking_network(
         self,

@@ -194,9 +194,11 @@ def run_graded(
     def run_piece(rows: np.ndarray, stop: Event, signals: np.ndarray, coding: np.ndarray) -> list[np.ndarray]:
         drives, allowed = _driven(synapses, signals, coding, 1.0 - kappa, duration, rows, numbers)
         run = start_run(how, network, drives, filter_spikes=True)
-        settled = _advanced(run, layers, 0, end, allowed, rows, stop)
-        filtered = np.copy(run.filtered_spikes)
-        counts = _advanced(run, layers, 1, 2.0 * end, allowed, rows, stop, settled)
+        # Without a signal nobody but a probe fires: there is nothing to settle.
+        settles = signals.any(axis=1)
+        settled = _advanced(run, layers, 0, end, allowed, rows, stop, active=np.flatnonzero(settles))
+        filtered, until = np.copy(run.filtered_spikes), np.where(settles, 2.0 * end, end)
+        counts = _advanced(run, layers, 1, until, allowed, rows, stop, settled)
         filtered -= run.filtered_spikes
         # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
         weights = synapses.feedback_rows, synapses.lateral_rows, synapses.closed_rows
@@ -212,11 +214,12 @@ def _advanced(
     run: Run,
     layers: Layers,
     phase: int,
-    end: float,
+    end: float | np.ndarray,
     allowed: np.ndarray,
     rows: np.ndarray,
     stop: Event,
     before: np.ndarray | int = 0,
+    active: np.ndarray | None = None,
 ) -> np.ndarray:
     """Advance a run to the end of a phase; return the spikes of each neuron since `before`."""
     over, most = np.empty(0, dtype=np.bool_), allowed + np.sum(before, axis=-1)
@@ -228,7 +231,7 @@ def _advanced(
         over = run.spike_counts.sum(axis=1) > most
         return bool(over.any())
 
-    run.advance(end, stop_when=is_over)
+    run.advance(end, active=active, stop_when=is_over)
     counts = run.spike_counts - before
     if over.any():
         # Copies are advanced one after the other: the first runaway does not depend on later ones.

@@ -64,6 +64,21 @@ class Synapses:
         """The diagonal of H, shape (n_atoms,), a view."""
         return np.einsum("ii->i", self.lateral_rows)
 
+    @property
+    def consistency(self) -> float:
+        """1 - ||H - F B|| / ||H||."""
+        product = self.feedback_rows @ self.feedforward_rows
+        return 1.0 - float(np.linalg.norm(self.lateral_rows - product) / np.linalg.norm(self.lateral_rows))
+
+    @property
+    def symmetry(self) -> float:
+        """1 - ||F - B^T|| / ||B||."""
+        difference = float(np.linalg.norm(self.feedforward - self.feedback_rows))
+        size = float(np.linalg.norm(self.feedback_rows))
+        if size == 0.0:  # every atom has vanished
+            return 1.0 if difference == 0.0 else -math.inf
+        return 1.0 - difference / size
+
     def replace(self, atom: int, pattern: np.ndarray) -> None:
         """Make an atom another one, consistently: `pattern` has its weights in both directions."""
         self.feedforward_rows[:, atom] = pattern

@@ -44,7 +44,7 @@ def add_products(total, signals, rows):
 def drive(drives, signals, coding, thresholds, share, duration):
     """Make F x, in the first columns, share (F x + coding), in the second neurons of pairs its opposite.
 
-    Return for each signal the spikes of inputs in a duration, and of the neuron that has most without inhibition.
+    Return for each signal the spikes of inputs in a duration, and of the neuron that has most uninhibited.
     """
     n_atoms = coding.shape[1]
     expected = np.empty(len(signals))
@@ -92,7 +92,7 @@ def observe(counts, remaining, share, signals, kappa, feedback, lateral, closed)
 
 @compiled
 def change_rows(rows, codes, values, keep, least):
-    """Set the rows of atoms that have codes, or keep less than all, to max(keep rows - codes.T @ values, least).
+    """Set the rows of atoms with codes, or that decay, to max(keep rows - codes.T @ values, least).
 
     Eight atoms, and eight entries of each, at a time: rows may be columns in memory.
     """
