@@ -179,7 +179,7 @@ def run_graded(
     `synapses.closed_rows` is for kappa.  Return the spikes of each signal, and of the second phase: whether
     each coding neuron fired, its average filtered spikes, g_D and g_H.
     """
-    layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, graded=True)
+    layers = synapses.graded_layers
     assert synapses.closed_rows is not None
     thresholds = layers.thresholds(synapses.closed_rows)
     lowest = int(np.argmin(thresholds))
@@ -218,22 +218,24 @@ def _advanced(
     allowed: np.ndarray,
     rows: np.ndarray,
     stop: Event,
-    before: np.ndarray | int = 0,
+    before: np.ndarray | None = None,
     active: np.ndarray | None = None,
 ) -> np.ndarray:
     """Advance a run to the end of a phase; return the spikes of each neuron since `before`."""
-    over, most = np.empty(0, dtype=np.bool_), allowed + np.sum(before, axis=-1)
+    over, is_over = np.empty(0, dtype=np.bool_), False
+    most = allowed if before is None else allowed + before.sum(axis=1)
 
-    def is_over() -> bool:
-        nonlocal over
+    def stops() -> bool:
+        nonlocal over, is_over
         if stop.is_set():
             raise CancelledError
         over = run.spike_counts.sum(axis=1) > most
-        return bool(over.any())
+        is_over = bool(over.any())
+        return is_over
 
-    run.advance(end, active=active, stop_when=is_over)
-    counts = run.spike_counts - before
-    if over.any():
+    run.advance(end, active=active, stop_when=stops)
+    counts = run.spike_counts.copy() if before is None else run.spike_counts - before
+    if is_over:
         # Copies are advanced one after the other: the first runaway does not depend on later ones.
         k = int(np.argmax(over))
         error = RunawayFeedbackError(_describe(layers, counts[k], allowed[k]))

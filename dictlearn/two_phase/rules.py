@@ -223,9 +223,9 @@ class UsageSteps(Value, Rule):
         kappa, least, readout = settings.kappa, settings.signs.least_weight, settings.readout
         codes, g_d = observed.codes[:n], observed.reconstruction_gradient[:n]
         g_h, rho = observed.lateral_gradient, observed_penalty(synapses, g_d, kappa=kappa)
-        used, sizes = (codes * codes).sum(axis=0) / energy, np.abs(codes)
+        used, together, explained = updates.sums_by_atom(codes, rho)
+        used, together = used / energy, together / energy
         memory["usage"] += used
-        together = sizes.sum(axis=1) @ sizes / energy
         # No bound stops F and B, and currents are exact: H can move as their product does.
         follows = not settings.positive_atoms and readout == "current"
         if follows:
@@ -237,24 +237,23 @@ class UsageSteps(Value, Rule):
         else:
             initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
             step = self.gain / (initial + memory["usage"] + self.caution * together) / energy
-        keep, weighted = np.clip(1.0 - step * (codes * rho).sum(axis=0), 0.0, 1.0), codes * step
+        keep, weighted = np.minimum(np.maximum(1.0 - step * explained, 0.0), 1.0), codes * step
         atoms = synapses.feedforward, synapses.feedback_rows
-        change_weights(atoms, weighted / kappa, g_d, keep=keep, least=least)
+        change_weights(atoms, weighted, g_d / kappa, keep=keep, least=least)
         if follows:
             # F B changes by both; the second time rho is that of the changed F.
             change_weights(synapses.lateral_rows, weighted, -rho, keep=keep)
             rho = observed_penalty(synapses, g_d, kappa=kappa)
             change_weights(synapses.lateral, weighted, -rho, keep=keep)
-            predicted = _passed_on(observed.codes, synapses.feedback_rows)
-            received = _passed_on(observed.codes, synapses.lateral_rows)
-            g_h = kappa * (received - predicted @ synapses.feedforward_rows)
+            g_h = keep * g_h
         gain = LATERAL_GAINS[readout] if self.lateral_gain is None else self.lateral_gain
         project_lateral(synapses, observed.codes, g_h, kappa=kappa, gain=gain)
         if follows and settings.weight_format is None:
             shares = np.zeros_like(used)
             np.divide(self.averaging * used, memory["usage"], out=shares, where=used > 0.0)
             rows = synapses.feedback_rows
-            average = memory.setdefault("average", rows.copy())
+            average = memory["average"] if "average" in memory else rows.copy()
+            memory["average"] = average
             average += np.minimum(shares, 1.0)[:, np.newaxis] * (rows - average)
         else:
             memory.pop("average", None)

@@ -32,6 +32,8 @@ class Synapses:
     feedforward_rows, feedback_rows, lateral_rows : ndarray
         One row for each source, as spikes need them: F^T, B^T and H^T, shapes (n_inputs, n_atoms), (n_atoms,
         n_inputs) and (n_atoms, n_atoms).
+    graded_layers : Layers
+        The neurons of a run with graded inputs.
     closed_rows : ndarray, shape (n_atoms, n_atoms), or None
         Rows of H - gamma F B, once `close` has computed them.
     feedforward, feedback, lateral : ndarray
@@ -51,6 +53,7 @@ class Synapses:
         self.feedback_rows = self.values[third:].reshape(n_atoms, n_inputs)
         self.feedforward, self.lateral = self.feedforward_rows.T, self.lateral_rows.T
         self.feedback = self.feedback_rows.T
+        self.graded_layers = Layers(n_inputs, n_atoms, signs, graded=True)
         self.closed_rows: np.ndarray | None = None
         self._weights: dict[tuple[float, bool, bool], Segments] = {}
 

@@ -21,6 +21,16 @@ def add_combinations(total, codes, factor, rows):
 
 
 @compiled
+def scaled(signals, scale, n_rows):
+    """Return scale signals and then rows of zeros, so many in all."""
+    rows = np.zeros((n_rows, signals.shape[1]))
+    for k in range(len(signals)):
+        for j in range(signals.shape[1]):
+            rows[k, j] = scale * signals[k, j]
+    return rows
+
+
+@compiled
 def add_products(total, signals, rows):
     """Add signals @ rows to total, where many of the numbers of the signals are not zero."""
     n_sources = rows.shape[0]
@@ -88,6 +98,20 @@ def observe(counts, remaining, share, signals, kappa, feedback, lateral, closed)
                 for i in range(n_atoms):
                     g_h[k, i] += codes[k, j] * (closed[j, i] - (1.0 - kappa) * lateral[j, i])
     return fired, codes, g_d, g_h
+
+
+@compiled
+def sums_by_atom(codes, rho):
+    """Return the sums of a_i^2, of |a_i| sum_j |a_j| and of a_i rho_i over the signals, for each atom i."""
+    squares, together, explained = np.zeros((3, codes.shape[1]))
+    for k in range(codes.shape[0]):
+        size = np.abs(codes[k]).sum()
+        for i in range(codes.shape[1]):
+            code = codes[k, i]
+            squares[i] += code * code
+            together[i] += size * abs(code)
+            explained[i] += code * rho[k, i]
+    return squares, together, explained
 
 
 @compiled
