@@ -142,8 +142,8 @@ class UsageSteps(Value, Rule):
     curvature of the objective along atom i, so that this is its diagonal Newton step.
 
     Where weights may have either sign, no bound stops them, and H moves with F and B as their product does: a
-    symmetric network stays consistent exactly.  The mismatch that is left is then measured with the changed
-    weights and corrected.  With V_i the sum of ``a_i^2 ||g_D||^2 / kappa^2`` over all samples so far, and D_i
+    symmetric network stays consistent exactly, and any mismatch decays as the weights do, before it is
+    corrected.  With V_i the sum of ``a_i^2 ||g_D||^2 / kappa^2`` over all samples so far, and D_i
     that of a_i^2 over the batch::
 
         eta_i = 1 / (sqrt(0.01 + V_i) / reach + (1 - m_i) D_i + caution m_i C_i / gain)

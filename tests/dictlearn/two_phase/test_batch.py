@@ -135,7 +135,7 @@ class ByHand:
             if follows:
                 h = keep * h + rho.T @ (step * codes)
                 h = keep[:, None] * h + (step * codes).T @ (-g_d @ new_f.T / kappa)
-                mismatch = a @ h.T - (a @ new_b.T) @ new_f.T
+                mismatch = keep * mismatch
             norms = np.linalg.norm(a, axis=1, keepdims=True)
             inverse = np.where(norms > 0.0, 1.0 / np.where(norms > 0.0, norms, 1.0), 0.0)
             units = inverse * a
