@@ -243,7 +243,7 @@ def observed_with_graded_inputs(network, signals, kappa, duration):
 @each_sign
 @pytest.mark.parametrize("time_step", [1 / 16, None])
 def test_a_probe_fires_alone_in_one_phase(signs, time_step):
-    """Beside a signal: three spikes or so of one neuron, whose weights alone are compared."""
+    """Beside a signal; gradients are exact for what the others make of its spikes, too."""
     network = network_of(signs, strength=0.02)
     f, b, h = network.feedforward, network.feedback, network.lateral
     settings = LearningSettings(
@@ -252,13 +252,13 @@ def test_a_probe_fires_alone_in_one_phase(signs, time_step):
     learner = TwoPhaseLearner(network, settings, scale=1.0)
     batch, signal = learner.batch(1), 3.0 * signals_for(signs)[:1]
     observed = batch.run(learner.synapses, signal)
-    probed, codes = batch.probed, observed.codes[1:]
-    assert {3} <= {*observed.n_spikes[1:]} <= {3, 4}
-    np.testing.assert_array_equal(observed.fired[1:], np.eye(network.n_atoms, dtype=bool)[probed])
+    probed, codes, rounding = batch.probed, observed.codes[1:], {"rtol": 0, "atol": 1e-12}
     sizes = codes[np.arange(3), probed]
-    assert (np.abs(settings.duration * sizes - observed.n_spikes[1:] + 0.5) < 0.5).all()
-    rounding = {"rtol": 0, "atol": 1e-12}
-    np.testing.assert_allclose(codes, sizes[:, np.newaxis] * np.eye(network.n_atoms)[probed], **rounding)
+    assert (np.abs(settings.duration * sizes - 3.0) < 1.0).all()
+    if network.positive_code:  # else what inhibits a neuron excites the other of its pair
+        np.testing.assert_array_equal(observed.n_spikes[1:], 3)
+        np.testing.assert_array_equal(observed.fired[1:], np.eye(network.n_atoms, dtype=bool)[probed])
+        assert np.count_nonzero(codes) == 3
     kappa = settings.kappa
     np.testing.assert_allclose(observed.reconstruction_gradient[1:], kappa * codes @ b.T, **rounding)
     np.testing.assert_allclose(observed.lateral_gradient[1:], kappa * codes @ (h - f @ b).T, **rounding)
