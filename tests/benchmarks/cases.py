@@ -16,17 +16,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.linear_model import Lasso
 
 from dictlearn import LearningSettings, learn_dictionary, mean_objective, random_dictionary
+from examples.convolutional_coding import coding_problem, learned_kernels
 from snn import simulate
 from solvers import (
     METHODS,
     ConvolutionalDictionary,
     IllPosedWarning,
     LassoProblem,
+    SparseCodingResult,
     SparseCodingStream,
     lasso_network,
-    path,
     penalty_max,
     solve_active_set,
     solve_fista,
@@ -38,9 +40,14 @@ from tests.benchmarks.problems import (
     again,
     correlated_dictionary,
     demo_problem,
+    learned_dictionary,
+    masked_patches,
     patch_problem,
+    photograph_patches,
     planted_problems,
     planted_signals,
+    single_problems,
+    wide_regression,
 )
 from tests.benchmarks.problems import (
     random_dictionary as random_atoms,
@@ -106,46 +113,95 @@ def one_signal(n_features: int, n_atoms: int, support: int, tol: float, small: b
 
 
 ALONE = {peers.SPIKES: "spiking", peers.ONE_WINDOW: "spiking_one_window", peers.RATE: "spiking_rate"}
-# Atoms, their shape, the support of planted codes, and signals; patches are atoms and signals of photographs.
-DESIGNS: dict[str, tuple] = {
-    "random, 64 x 256": (random_atoms, 64, 256, 6, 5),
-    "random, 256 x 1,024": (random_atoms, 256, 1024, 25, 5),
-    "random, 1,024 x 4,096": (random_atoms, 1024, 4096, 100, 3),
-    "patches": (),
-    "correlated (rho 0.9), 256 x 1,024": (correlated_dictionary, 256, 1024, 25, 5),
+Problems = Callable[[], list[LassoProblem]]
+
+
+def learned_patches(penalty: float, *, positive: bool) -> list[LassoProblem]:
+    """Return problems of a patch each, at a share of its own largest penalty."""
+    atoms = learned_dictionary(256, 10_000)
+    return single_problems(atoms, photograph_patches(5), penalty, positive=positive)
+
+
+DESIGNS: dict[str, Problems] = {
+    "random, 64 x 256": lambda: planted_problems(random_atoms(64, 256), support=6, n_signals=5),
+    "random, 256 x 1,024": lambda: planted_problems(random_atoms(256, 1024), support=25, n_signals=5),
+    "random, 1,024 x 4,096": lambda: planted_problems(random_atoms(1024, 4096), support=100, n_signals=3),
+    "patches": lambda: [patch_problem(15).subset([k]) for k in range(15)],
+    "correlated (rho 0.9), 256 x 1,024": lambda: planted_problems(
+        correlated_dictionary(256, 1024), support=25, n_signals=5
+    ),
 }
+SMALL: Problems = partial(planted_problems, random_atoms(16, 32), support=3, n_signals=2)
+ON_PATCHES = "patches, 64 x 256 learned, penalty {} of the maximum, {}"
+HARD: dict[str, Problems] = {
+    "correlated (rho 0.9), 256 x 1024": DESIGNS["correlated (rho 0.9), 256 x 1,024"],
+    "random, 256 x 1024, penalty 0.01 of the maximum": lambda: planted_problems(
+        random_atoms(256, 1024), support=25, n_signals=5, penalty=0.01
+    ),
+    ON_PATCHES.format(0.1, "signed codes"): partial(learned_patches, 0.1, positive=False),
+    ON_PATCHES.format(0.01, "codes not negative"): partial(learned_patches, 0.01, positive=True),
+    ON_PATCHES.format(0.01, "signed codes"): partial(learned_patches, 0.01, positive=False),
+}
+COUNTED: dict[str, Problems] = {
+    **{design: DESIGNS[design] for design in ("random, 64 x 256", "random, 256 x 1,024", "patches")},
+    "image, 32,256 unknowns": lambda: [coding_problem(52, learned_kernels())],
+}
+WIDE = {
+    "neighbours correlate by 0.5, 400 x 4,000": (0.5, 0.1),
+    "like gene expression, 64 x 6,800": (0.5, 0.1, 0.01),
+    "diabetes, products of its measurements, 442 x 1,000": (0.5, 0.1),
+}
+DESCENTS = (peers.SKLEARN, peers.CELER, peers.SKGLM)
 
 
-def single_signals(design: str) -> list[LassoProblem]:
-    """Return the problems of a design, of one signal each."""
-    if not DESIGNS[design]:
-        problem = patch_problem(15)
-        return [problem.subset([k]) for k in range(problem.n_signals)]
-    atoms, n_features, n_atoms, support, n_signals = DESIGNS[design]
-    return planted_problems(atoms(n_features, n_atoms), support=support, n_signals=n_signals)
-
-
-def by_spikes(design: str, tol: float, small: bool) -> Work:
-    """Codes by spikes alone, read in three ways, and lean FISTA: single signals one after the other."""
-    problems = planted_problems(random_atoms(16, 32), support=3, n_signals=2)
-    if not small:
-        problems = single_signals(design)
+def one_by_one(make: Problems, entrants: Sequence[Peer], tol: float, small: bool) -> Work:
+    """Single signals one after the other; of spikes alone their number and the largest certified gap."""
+    problems = (SMALL if small else make)()
     work = Work({}, n_signals=len(problems))
-    for peer in (*ALONE, peers.LEAN_FISTA):
+    for peer in present(entrants):
         calls = [calibrated(peer, problem, tol)[0] for problem in problems]
         if None not in calls:
             work.calls[peer.name] = partial(lambda calls: [call() for call in calls], calls)
             if peer in ALONE:
-                counts = [METHODS[ALONE[peer]](again(problem), tol=tol).n_steps for problem in problems]
-                work.notes[peer.name] = f"{np.median(counts):,.0f} spikes"
+                results = [METHODS[ALONE[peer]](again(problem), tol=tol) for problem in problems]
+                gap = max(result.relative_gap[0] for result in results)
+                spikes = np.median([result.n_steps for result in results])
+                work.notes[peer.name] = f"{spikes:,.0f} spikes, gap {gap:.0e}"
     return work
 
 
-def correlated(small: bool) -> Work:
-    """A planted code in atoms each of which resembles the one before."""
-    shape = (16, 32) if small else (256, 1024)
-    (problem,) = planted_problems(correlated_dictionary(*shape), support=shape[0] // 10, n_signals=1)
-    return coding(problem, ONE, 1e-6)
+def regression(design: str, share: float, small: bool) -> Work:
+    """One target and thousands of correlated columns, without a Gram matrix."""
+    problem = wide_regression(design, share, small=small)
+    work = coding(problem, (peers.ACTIVE_SET, *DESCENTS), 1e-6)
+    result = solve_active_set(again(problem))
+    readings = result.operations["method"].multiply_adds[0] / problem.dictionary.size
+    work.notes[peers.ACTIVE_SET.name] = f"{result.support_size[0]} active, {readings:.1f} readings"
+    return work
+
+
+def operations(make: Problems, tol: float, small: bool) -> Work:
+    """Medians: spikes, deliveries, updates, multiply-adds of read-out and certificate; or of the method."""
+    problems = (SMALL if small else make)()
+    work = Work({}, n_signals=len(problems))
+
+    def counts(result: SparseCodingResult) -> list[np.ndarray]:
+        ledger = result.operations
+        if "network" not in ledger:
+            return [ledger["method"].multiply_adds]
+        run = ledger["network"].on_clock(1 / 4 if problems[0].has_gram else 1 / 8)
+        others = (ledger[part].multiply_adds for part in ("read-out", "certificate"))
+        return [run.spikes, run.synaptic_operations, run.neuron_updates, *others]
+
+    for name in ("spiking", "fista", "active_set"):
+        solve = partial(METHODS[name], tol=tol)
+        results = [solve(again(problem)) for problem in problems]
+        if not all(result.converged for result in results):
+            raise WrongAnswerError(f"{name} must reach a relative gap of {tol:g}")
+        medians = np.median([counts(result) for result in results], axis=0).ravel()
+        work.notes[name] = ", ".join(f"{count:.0f}" for count in medians)
+        work.calls[name] = partial(lambda solve: [solve(again(problem)) for problem in problems], solve)
+    return work
 
 
 def patches(tol: float, small: bool) -> Work:
@@ -211,25 +267,35 @@ def convolution(small: bool) -> Work:
     return Work(calls)
 
 
-def masked_path(small: bool) -> Work:
-    """50 penalties of a regression, a fifth of its observations masked, beside rows cut."""
-    n, p = (40, 20) if small else (200, 1000)
-    rng = np.random.default_rng(0)
-    table = rng.standard_normal((n, p))
-    target = table[:, :10].sum(axis=1) + rng.standard_normal(n)
-    known = np.arange(n) % 5 > 0
-    penalty = np.abs(table[known].T @ target[known]).max()
-    multiples = np.geomspace(1.0, 1e-2, 50)
+def masks(small: bool) -> Work:
+    """Patches of which half the pixels are missing, each with its own mask: in one call, and one by one."""
+    problem = masked_patches(40 if small else 1_000)
 
-    def masked() -> np.ndarray:
-        return path(LassoProblem(table.T, target[np.newaxis], penalty, mask=known), multiples).codes
+    def each(solve: Callable[[LassoProblem], np.ndarray]) -> np.ndarray:
+        """Return the codes of ordinary problems, of the known pixels of each patch."""
+        cut = (
+            LassoProblem(problem.dictionary[:, known], signal[np.newaxis, known], problem.l1_weights)
+            for signal, known in zip(problem.signals, problem.feature_weights > 0, strict=True)
+        )
+        with quiet():  # some codes are zero
+            return np.concatenate([solve(one) for one in cut])
 
-    def cut() -> np.ndarray:
-        return path(LassoProblem(table[known].T, target[np.newaxis, known], penalty), multiples).codes
+    def descend(one: LassoProblem) -> np.ndarray:
+        model = Lasso(one.l1_weights[0] / one.n_features, fit_intercept=False, tol=1e-7, max_iter=100_000)
+        return model.fit(one.dictionary.T, one.signals[0]).coef_[np.newaxis]
 
-    if not np.allclose(masked(), cut(), rtol=1e-9, atol=1e-12):
-        raise WrongAnswerError("a mask must leave observations out")
-    return Work({"a mask": masked, "rows cut": cut})
+    calls = {
+        "`solve_active_set`, one call": lambda: solve_active_set(again(problem)).codes,
+        "`solve_active_set`, one problem each": lambda: each(lambda one: solve_active_set(one).codes),
+        "`active_set_from_spikes`, one problem each": lambda: each(
+            lambda one: METHODS["active_set_from_spikes"](one).codes
+        ),
+        "`solve_fista`, one call": lambda: solve_fista(again(problem), tol=1e-6).codes,
+        "scikit-learn's `Lasso`, one problem each": lambda: each(descend),
+    }
+    for name, call in calls.items():
+        verify(problem, call(), 1e-6, name)
+    return Work(calls, n_signals=problem.n_signals)
 
 
 def stream(small: bool) -> Work:
@@ -352,16 +418,27 @@ def _table() -> dict[str, Case]:
     for design in DESIGNS:
         for tol in (1e-3, 1e-6):
             name = f"spikes alone, {design}, {tol:g}"
-            cases[name] = Case(quietly(by_spikes, design, tol), by_spikes.__doc__)
+            make = quietly(one_by_one, DESIGNS[design], (*ALONE, peers.LEAN_FISTA), tol)
+            cases[name] = Case(make, one_by_one.__doc__)
+    for design, problems in HARD.items():
+        make = quietly(one_by_one, problems, (peers.SPIKES, peers.ACTIVE_SET, *DESCENTS), 1e-6)
+        cases[f"hard design, {design}"] = Case(make, one_by_one.__doc__)
+    for design, shares in WIDE.items():
+        for share in shares:
+            name = f"regression, {design}, penalty {share}"
+            cases[name] = Case(quietly(regression, design, share), regression.__doc__)
+    for design, problems in COUNTED.items():
+        for tol in (1e-3, 1e-6):
+            name = f"operations, {design}, {tol:g}"
+            cases[name] = Case(quietly(operations, problems, tol), operations.__doc__)
     for tol in (1e-3, 1e-6):
         cases[f"3,000 patches, {tol:g}"] = Case(quietly(patches, tol), patches.__doc__)
     for make, name in (
-        (correlated, "correlated atoms, 256 x 1024, 1e-6"),
         (demo, "patches of the demo, 1e-3"),
         (threads, "two threads"),
         (many_atoms, "65,536 atoms"),
         (convolution, "convolution, 32,256 unknowns"),
-        (masked_path, "a path with a mask"),
+        (masks, "a mask for each patch"),
         (stream, "stream, 256 atoms"),
     ):
         cases[name] = Case(quietly(make), make.__doc__)

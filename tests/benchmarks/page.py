@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 
-from tests.benchmarks.cases import DESIGNS, ROOT
+from tests.benchmarks.cases import COUNTED, DESCENTS, DESIGNS, HARD, ROOT, WIDE
 from tests.benchmarks.timing import in_words, table
 
 SIZES = {"64 x 256": "64 x 256", "256 x 1,024": "256 x 1024", "1,024 x 4,096": "1024 x 4096"}
@@ -56,6 +56,12 @@ TASKS = {
 Rows = dict[tuple[str, str], dict]
 
 
+def in_digits(count: int) -> str:
+    """Return a count in three digits, with a unit."""
+    size, unit = next(each for each in ((1e9, " G"), (1e6, " M"), (1e3, " k"), (1, "")) if count >= each[0])
+    return f"{count / size:.3g}{unit}"
+
+
 def one_signal(rows: Rows, names: dict[str, str]) -> str:
     cells = [
         [label, *(in_words(rows[f"one signal, {size}, 1e-06", name]["seconds"]) for size in SIZES.values())]
@@ -81,11 +87,75 @@ def by_spikes(rows: Rows) -> str:
         if row is None and name in READ[1:3]:
             return "-"
         row = rows[f"spikes alone, {design}, {gap}", name]
-        return f"{row['notes'].removesuffix(' spikes')}: {in_words(row['seconds'])}".removeprefix(": ")
+        return f"{row['notes'].partition(' spikes')[0]}: {in_words(row['seconds'])}".removeprefix(": ")
 
     cells = [[gap, name, *(cell(design, gap, name) for design in DESIGNS)] for gap in GAPS for name in READ]
     reached = [row for row in cells if set(row[2:]) != {"-"}]
     return table(["certified gap", "", *DESIGNS], reached)
+
+
+def beside_descents(rows: Rows, case: str) -> list[str]:
+    """Return the time of the active set, that of the best coordinate descent, and their ratio."""
+    ours = rows[case, "active set"]["seconds"]
+    names = [peer.name for peer in DESCENTS if (case, peer.name) in rows]
+    best = min(names, key=lambda name: rows[case, name]["seconds"])
+    theirs = rows[case, best]["seconds"]
+    return [in_words(ours), f"{best}, {in_words(theirs)}", f"{theirs / ours:.2g}x"]
+
+
+def hard_designs(rows: Rows) -> str:
+    cells = []
+    for design in HARD:
+        row = rows[f"hard design, {design}", "spikes alone"]
+        spikes, gap = row["notes"].split(" spikes, gap ")
+        beside = beside_descents(rows, f"hard design, {design}")
+        cells.append([design, spikes, gap, in_words(row["seconds"]), *beside])
+    best = ("active set", "best of scikit-learn, celer, skglm", "best / active set")
+    return table(["design", "spikes", "gap by spikes", "spikes alone", *best], cells)
+
+
+def regressions(rows: Rows) -> str:
+    cells = []
+    for design, shares in WIDE.items():
+        for share in shares:
+            case = f"regression, {design}, penalty {share}"
+            active, readings = re.findall(r"[\d.]+", rows[case, "active set"]["notes"])
+            name = design if share == shares[0] else ""
+            cells.append([name, f"{share}", active, readings, *beside_descents(rows, case)])
+    best = ("active set", "best of the others", "best / active set")
+    return table(["design", "penalty", "active", "readings", *best], cells)
+
+
+def operations(rows: Rows) -> str:
+    cells = []
+    for design in COUNTED:
+        for gap in GAPS:
+            case = f"operations, {design}, {gap}"
+            (*network, certificate), *others = (
+                [in_digits(int(count)) for count in rows[case, name]["notes"].split(", ")]
+                for name in ("spiking", "fista", "active_set")
+            )
+            cells.append(
+                [
+                    design if gap == GAPS[0] else "",
+                    gap,
+                    *network,
+                    *(count for (count,) in others),
+                    certificate,
+                ]
+            )
+    network = ("spikes", "synaptic operations", "neuron updates", "read-out")
+    return table(["", "gap", *network, "FISTA", "active set", "certificate"], cells)
+
+
+def masks(rows: Rows) -> str:
+    ways = [
+        row for (case, name), row in rows.items() if case == "a mask for each patch" and name != "control"
+    ]
+    if not ways:
+        raise KeyError("a mask for each patch")
+    cells = [[row["method"], in_words(row["seconds"]), f"{row['ratio']:.2g}"] for row in ways]
+    return table(["", "a patch", "of one call"], cells)
 
 
 def many_signals(rows: Rows) -> str:
@@ -142,6 +212,10 @@ def learned(rows: Rows) -> str:
 TABLES: dict[str, tuple[str, Callable[[Rows], str]]] = {
     "README": ("README.md", lambda rows: one_signal(rows, IN_README)),
     "one signal": ("docs/performance.md", lambda rows: one_signal(rows, {name: name for name in ONE})),
+    "hard designs": ("docs/performance.md", hard_designs),
+    "wide regression": ("docs/performance.md", regressions),
+    "operations": ("docs/operations.md", operations),
+    "masks": ("docs/masks.md", masks),
     "simulate": ("docs/performance.md", simulated),
     "spikes alone": ("docs/performance.md", by_spikes),
     "many signals": ("docs/performance.md", many_signals),
@@ -157,7 +231,7 @@ def main(files: list[str]) -> int:
             rows |= {(row["case"], row["method"]): row for row in json.load(text)["rows"] if "method" in row}
     for name, (page, written) in TABLES.items():
         path = ROOT / page
-        before, line, after = path.read_text(encoding="utf-8").partition(f"<!-- table: {name} -->\n\n")
+        before, line, after = path.read_text(encoding="utf-8").partition(f"<!-- table: {name} -->\n")
         try:
             new = written(rows)
         except KeyError as missing:

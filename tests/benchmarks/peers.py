@@ -158,7 +158,7 @@ def _sklearn_descent(problem: LassoProblem) -> Solve:
             tol=tol,
             max_iter=100_000,
             check_input=False,
-            precompute=question.gram,
+            precompute=question.gram if question.has_gram else False,
             Xy=question.dictionary @ signal,
         )[1]
 

@@ -7,10 +7,12 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from sklearn.datasets import load_diabetes
 from sklearn.decomposition import MiniBatchDictionaryLearning
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import PolynomialFeatures, scale
 
-from dictlearn import extract_patches, remove_mean
+from dictlearn import extract_patches, overcomplete_dct, remove_mean
 from examples._common import photograph
 from examples.photograph import HEIGHT, WIDTH, coding_problem
 from solvers import LassoProblem
@@ -124,6 +126,41 @@ def demo_problem(small: bool) -> LassoProblem:
     """Return the patches of `make demo`, codes of either sign in cosine atoms."""
     problem, _ = coding_problem(photograph(64, 96) if small else photograph(HEIGHT, WIDTH))
     return LassoProblem(problem.dictionary, problem.signals, problem.l1_weights, gram=problem.gram)
+
+
+def masked_patches(n_patches: int) -> LassoProblem:
+    """Return patches with half of their pixels, less the means of these, in cosine waves."""
+    rng = np.random.default_rng(0)
+    patches = extract_patches(photograph(128, 192), PATCH_SIZE)
+    patches = patches[rng.choice(len(patches), n_patches, replace=False)]
+    mask = rng.random(patches.shape) < 0.5
+    means = np.sum(patches * mask, axis=1, keepdims=True) / np.maximum(mask.sum(axis=1, keepdims=True), 1)
+    return LassoProblem(overcomplete_dct(PATCH_SIZE, 256)[1:], patches - means, 0.02, mask=mask)
+
+
+def wide_regression(design: str, share: float, *, small: bool) -> LassoProblem:
+    """Return one target, of thousands of columns, at a share of the largest penalty; no Gram matrix."""
+    rng = np.random.default_rng(0)
+    if design.startswith("neighbours"):
+        n_samples, n_columns = (30, 600) if small else (400, 4_000)
+        columns, rng = correlated_dictionary(n_samples, n_columns, rho=0.5), np.random.default_rng(1)
+        weights = rng.standard_normal(n_samples // 20)
+        target = weights @ columns[rng.choice(n_columns, len(weights), replace=False)]
+        noise = rng.standard_normal(n_samples)
+        target += noise * np.linalg.norm(target) / (3.0 * np.linalg.norm(noise))
+    elif design.startswith("like gene expression"):
+        # Genes belong to some of thirty modules; two of these make the two classes.
+        n_samples, n_columns = (16, 600) if small else (64, 6_800)
+        modules = rng.standard_normal((30, n_samples))
+        loadings = rng.standard_normal((n_columns, 30)) * (rng.random((n_columns, 30)) < 0.1)
+        columns = scale(loadings @ modules + 0.7 * rng.standard_normal((n_columns, n_samples)), axis=1)
+        target = np.sign(modules[0] + modules[1] + 0.5 * rng.standard_normal(n_samples))
+    else:
+        measured, target = load_diabetes(return_X_y=True)
+        products = PolynomialFeatures(2 if small else 4, include_bias=False).fit_transform(scale(measured))
+        columns = scale(products).T
+    columns, target = np.ascontiguousarray(columns), target - target.mean()
+    return LassoProblem(columns, target[np.newaxis], share * float(np.abs(columns @ target).max()))
 
 
 def _normalised(atoms: np.ndarray) -> np.ndarray:

@@ -68,7 +68,7 @@ def test_operations_are_those_of_the_same_spikes():
     heads, columns = ("certified gap", "random, 64 x 256", "patches"), (2, 3, 5)
     measured = [row for row in table("docs/performance.md", *heads) if row[1] == "spikes alone"]
     rows = {row[0]: [number(row[k]) for k in columns] for row in measured}
-    counted = table("docs/operations.md", "synaptic operations", "coordinate descent")
+    counted = table("docs/operations.md", "synaptic operations", "active set")
     assert {gap: [number(row[2]) for row in counted[:6] if row[1] == gap] for gap in rows} == rows
 
 
