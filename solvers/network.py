@@ -16,7 +16,7 @@ from snn.base import checks
 from snn.base.value import cached_property
 from snn.run.exact import ExactRun
 from snn.run.run import Run
-from snn.run.simulate import EXACT
+from snn.run.simulate import EXACT_TIME
 from snn.run.stepped import SteppedRun
 from snn.run.time import Exact, Time, is_digital, prepared, start_run
 from solvers._kernels.certificate import read_and_certify
@@ -103,7 +103,7 @@ class LassoNetwork:
         *,
         gram: Gram | None = None,
         on_demand: bool = False,
-        how: Time = EXACT,
+        how: Time = EXACT_TIME,
     ) -> None:
         gram = gram_of(problem, on_demand=on_demand) if gram is None else gram
         self.gram, self._positive = gram, problem.positive

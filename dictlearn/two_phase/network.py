@@ -14,17 +14,16 @@ from dictlearn.two_phase.layers import Layers, Signs
 from dictlearn.two_phase.phases import Phase, run_phases, thread_count
 from dictlearn.two_phase.settings import checked_phases, share
 from dictlearn.two_phase.synapses import Synapses, checked_format
-from snn import Exact, SpikingNetwork
+from snn import SpikingNetwork
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value
 from snn.digital import FixedPoint
+from snn.run.simulate import EXACT_TIME
 from snn.run.time import Time
 
 if TYPE_CHECKING:
     import nir
-
-EXACT = Exact()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -338,7 +337,7 @@ class TwoPhaseNetwork(Value, Described):
         initial_potential: float,
         *,
         n_jobs: int | None,
-        how: Time = EXACT,
+        how: Time = EXACT_TIME,
     ) -> list[Phase]:
         signals, inhibition, known = task
         return run_phases(

@@ -23,7 +23,7 @@ from snn._kernels.compiling import implements, inner
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.neuron import Group
 from snn._kernels.rows import TOGETHER
-from snn._kernels.run_state import Spikes
+from snn._kernels.run_state import SpikeLog
 from snn._kernels.screening import (
     COST_OF_NEURON,
     COST_OF_SPIKE,
@@ -94,7 +94,7 @@ class ScreeningWork(NamedTuple):
     bias: np.ndarray
     threshold: np.ndarray
     windows: Windows
-    log: Spikes
+    log: SpikeLog
     active: Active
     is_active: np.ndarray
     sources: Sources

@@ -19,7 +19,7 @@ from snn._kernels.stepped import (
     arrive,
     enter,
     fire,
-    integrate,
+    integrate_step,
     leave,
     n_that_reach,
     restart_steps,
@@ -268,7 +268,7 @@ def advance_imperfect(faults, neurons, copies, k, step):
     return n_fired
 
 
-@implements(integrate, RealNeurons)
+@implements(integrate_step, RealNeurons)
 def integrate_real(neurons, copies, k, step):
     growth, trace = neurons.growth[k] * neurons.step_growth, neurons.trace
     if growth > MOST_GROWTH:
@@ -386,7 +386,7 @@ def n_not_waiting(faults, k, fired, n_fired):
     return n_going
 
 
-@implements(integrate, DigitalNeurons)
+@implements(integrate_step, DigitalNeurons)
 def integrate_digital(neurons, copies, k, step):
     disturb(neurons.faults, neurons, k, step)
     rules, drive, fired, overflows = neurons.rules, neurons.drive[k], copies.fired, neurons.overflows[k]

@@ -73,7 +73,7 @@ class Neurons(NamedTuple):
     moments: np.ndarray
 
 
-class Spikes(NamedTuple):
+class SpikeLog(NamedTuple):
     """Spikes of an interval, or recorded, in arrays of size zero where none are."""
 
     times: np.ndarray

@@ -46,7 +46,7 @@ class Synapses(DelayedRows):
     """As `DelayedRows`, with a delay for each entry."""
 
 
-class Spikes(NamedTuple):
+class MessageLog(NamedTuple):
     """Recorded spikes: step, neuron, and the number sent."""
 
     steps: np.ndarray
@@ -65,7 +65,7 @@ def leave(neurons, k):
 
 
 @resolved_by_record
-def integrate(neurons, copies, k, step):
+def integrate_step(neurons, copies, k, step):
     """Do a step of copy k up to its spikes; list the neurons that fire, return how many."""
     # The number of the step counts those before a restart.
 
@@ -146,7 +146,7 @@ def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spik
                 while step < stop and n_steps < max_steps and n_spikes < max_spikes:
                     n_steps += 1
                     step += 1
-                    n_fired = integrate(neurons, copies, k, before + step)
+                    n_fired = integrate_step(neurons, copies, k, before + step)
                     for f in range(n_fired):
                         neuron = copies.fired[f]
                         count, message, weight = fire(neurons, k, neuron)

@@ -7,7 +7,7 @@ import numpy as np
 from snn._kernels.candidates import CANDIDATE_ROWS, Windows
 from snn._kernels.compiling import compiled, resolved_by_record
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
-from snn._kernels.run_state import Spikes
+from snn._kernels.run_state import SpikeLog
 
 LARGE = 2**19  # numbers from which on an array is large to NumPy, 4 MB
 
@@ -46,7 +46,7 @@ class Work(NamedTuple):
     bias: np.ndarray
     threshold: np.ndarray
     windows: Windows
-    log: Spikes
+    log: SpikeLog
 
 
 def new_memory(n_neurons, settings):
@@ -90,7 +90,7 @@ def work_of(memory, n):
             touched=integers[4 * n : 5 * n],
             n_touched=integers[5 * n : 5 * n + 1],
         ),
-        log=Spikes(times=floats[4 * n :], neurons=integers[5 * n + 1 :]),
+        log=SpikeLog(times=floats[4 * n :], neurons=integers[5 * n + 1 :]),
     )
 
 

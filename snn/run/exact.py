@@ -33,7 +33,7 @@ BURST_RATE, SPIKES_PER_NEURON = 10_000, 10
 FIRST_LOOK = 16.0
 
 NO_TRACES = np.empty((0, 0, 2))
-NOTHING_RECORDED = run_state.Spikes(NO_SPIKES.times, NO_SPIKES.neurons)
+NOTHING_RECORDED = run_state.SpikeLog(NO_SPIKES.times, NO_SPIKES.neurons)
 # The fields of `run_state.Neurons` that a run changes.
 CHANGING = ("bias", "potential", "current", "drift", "spike_counts", "traces", "moments")
 
@@ -129,15 +129,17 @@ class ExactRun(Run):
         highest = potential + np.maximum(current, 0.0)
         return bool(((self._neurons.bias[0] <= 0.0) & (highest < self._neurons.threshold)).all())
 
-    def _begin(self, record: bool) -> run_state.Spikes:
+    def _begin(self, record: bool) -> run_state.SpikeLog:
         self._settings = simulation.single_step(self._usual) if self._is_stepping else self._usual
         self._n_waiting = 0
         if not record:
             return NOTHING_RECORDED
-        return run_state.Spikes(np.empty(self._most_per_call), np.empty(self._most_per_call, dtype=np.int64))
+        return run_state.SpikeLog(
+            np.empty(self._most_per_call), np.empty(self._most_per_call, dtype=np.int64)
+        )
 
     def _call(
-        self, active: np.ndarray, position: int, stops: Any, most: int, buffer: run_state.Spikes
+        self, active: np.ndarray, position: int, stops: Any, most: int, buffer: run_state.SpikeLog
     ) -> tuple[int, int, int]:
         before = None
         if most < self._most_per_call and self._settings is self._usual:
@@ -178,7 +180,7 @@ class ExactRun(Run):
             self._n_waiting = 0
         return reached, n_new, n_new
 
-    def _recorded(self, buffer: run_state.Spikes, n_entries: int) -> Spikes:
+    def _recorded(self, buffer: run_state.SpikeLog, n_entries: int) -> Spikes:
         return Spikes(buffer.times[:n_entries].copy(), buffer.neurons[:n_entries].copy())
 
     def _restart(self, copies: np.ndarray) -> None:

@@ -13,7 +13,7 @@ from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus, excitation, require_fitting
 from snn.run.time import Exact, Time, end_of, require_time, start_run
 
-EXACT = Exact()
+EXACT_TIME = Exact()
 
 # The default of `max_spikes` is SPIKE_LIMIT_FACTOR times the spikes that the drive alone could cause, and at
 # least LEAST_SPIKE_LIMIT.  If spikes are recorded it is at most MOST_RECORDED: each takes up to 50 bytes
@@ -26,7 +26,7 @@ MOST_RECORDED = 20_000_000
 def simulate(
     network: SpikingNetwork,
     duration: float,
-    time: Time = EXACT,
+    time: Time = EXACT_TIME,
     *,
     state: NetworkState | None = None,
     stimulus: Stimulus | None = None,

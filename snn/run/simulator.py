@@ -14,7 +14,7 @@ from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
 from snn.run.exact import ExactRun
-from snn.run.simulate import EXACT, result_of, spike_train
+from snn.run.simulate import EXACT_TIME, result_of, spike_train
 from snn.weights import Weights, as_weights
 
 
@@ -181,7 +181,7 @@ class Simulator(Described):
         drive = self._network.soma_bias.copy()  # becomes the last one
         try:
             result = result_of(
-                self._network, drive, duration, until, EXACT, self._state, self._state,
+                self._network, drive, duration, until, EXACT_TIME, self._state, self._state,
                 stimulus=stimulus, record_spikes=True, max_spikes=max_spikes, progress=progress,
             )  # fmt: skip
         except RunawayError as error:
@@ -216,7 +216,10 @@ class Simulator(Described):
         if self._next is None:
             if self._ahead is None:
                 bias = self._network.soma_bias[np.newaxis]
-                self._ahead = ExactRun(EXACT, self._network, bias, self._state, check_weights=True), self.time
+                self._ahead = (
+                    ExactRun(EXACT_TIME, self._network, bias, self._state, check_weights=True),
+                    self.time,
+                )
             (run, origin), self._ahead = self._ahead, None  # forgotten if it is interrupted
             times, neurons, _ = run.step()
             state = run.state(time=origin + float(run.time[0]))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
 MOST_SPIKES_PER_CALL = 65_536
-NOTHING_RECORDED = stepped.Spikes(*np.empty((3, 0), dtype=np.int64))
+NOTHING_RECORDED = stepped.MessageLog(*np.empty((3, 0), dtype=np.int64))
 # Limit for a potential times a leak.
 MOST_PRODUCT_BITS = 62
 # Limit for the noise that a potential gets in a step; no normal number that is drawn is larger than 9.
@@ -243,21 +243,21 @@ class SteppedRun(Run):
             saturations=self.neurons.overflows[0],
         )
 
-    def _begin(self, record: bool) -> stepped.Spikes:
+    def _begin(self, record: bool) -> stepped.MessageLog:
         if not record:
             return NOTHING_RECORDED
         capacity = self._spikes_per_call + self.network.n_neurons
-        return stepped.Spikes(*np.empty((3, capacity), dtype=np.int64))
+        return stepped.MessageLog(*np.empty((3, capacity), dtype=np.int64))
 
     def _call(
-        self, active: np.ndarray, position: int, stops: Any, most: int, buffer: stepped.Spikes
+        self, active: np.ndarray, position: int, stops: Any, most: int, buffer: stepped.MessageLog
     ) -> tuple[int, int, int]:
         return stepped.advance(
             self.neurons, self._synapses, self._copies, active, position, stops, self._steps_per_call,
             min(self._spikes_per_call, most + 1), buffer,
         )  # fmt: skip
 
-    def _recorded(self, buffer: stepped.Spikes, n_entries: int) -> Spikes:
+    def _recorded(self, buffer: stepped.MessageLog, n_entries: int) -> Spikes:
         steps, neurons, messages = (column[:n_entries] for column in buffer)
         if self.integers is not None:
             return Spikes(steps * self.time_step, neurons.copy(), messages.copy())

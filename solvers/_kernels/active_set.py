@@ -36,7 +36,7 @@ from snn._kernels.compiling import (
     resolved_by_record,
     uncounted,
 )
-from solvers._kernels.certificate import NO_WEIGHTS, CompressedRows, entries_of, measure_code, new_work
+from solvers._kernels.certificate import NO_WEIGHTS, RowEntries, entries_of, measure_code, new_work
 from solvers._kernels.dots import copy, correlate, dot, subtract
 from solvers._kernels.factor import (
     Terms,
@@ -434,7 +434,7 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
 def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
     """Write the optimal codes of some signals."""
     # atoms : `GramMatrix` or `WeightedAtoms`.
-    # start : `CompressedRows`, one for each signal: the atoms it starts from and their currents, ||d_i||^2
+    # start : `RowEntries`, one for each signal: the atoms it starts from and their currents, ||d_i||^2
     #     a_i or a multiple of it.  Signs are those of the atoms; the largest enter first.
     # codes, report : a row for each of `signals`; zeros at first.
     n_atoms = terms.l1_weights.shape[0]
@@ -470,7 +470,7 @@ def solve_and_certify(
     code = np.zeros((1, n_atoms))
     counts = np.zeros((1, N_REPORTED), np.int64)
     terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
-    start = CompressedRows(pointers, start_atoms, start_currents)
+    start = RowEntries(pointers, start_atoms, start_currents)
     _solve_each(GramMatrix(gram), terms, np.zeros(1, np.int64), start, max_rounds, code, counts)
     values, atoms = entries_of(code, pointers)
     measure_code(

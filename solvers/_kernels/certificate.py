@@ -37,7 +37,7 @@ NO_WEIGHTS = np.empty(0)
 _gamma, _sum_operations = inner(gamma), inner(operations_of_sum)
 
 
-class CompressedRows(NamedTuple):
+class RowEntries(NamedTuple):
     """The non-zero entries of a matrix; those of row k are number pointers[k] up to pointers[k + 1]."""
 
     pointers: np.ndarray  # int32, as `columns`

@@ -10,9 +10,9 @@ from solvers._kernels.certificate import DUALITY_GAP, measure_codes
 from solvers._kernels.precision import SMALLEST, gamma
 from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
+from solvers.problem.largest import Largest, largest_ratios, norms_of
 from solvers.problem.lasso import LassoProblem, in_blocks
 from solvers.problem.matrix import UnitAtoms
-from solvers.problem.screening import Largest, largest_ratios, norms_of
 
 NO_ROWS = checks.read_only(np.empty((0, 0)))
 # Numbers of the atoms, 64 MB, and signals from which on few of the atoms are read for each certificate.

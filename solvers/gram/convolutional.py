@@ -39,7 +39,7 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.active_set import ROUNDING, GramMatrix
-from solvers._kernels.certificate import CompressedRows
+from solvers._kernels.certificate import RowEntries
 from solvers._kernels.convolution import GramPart, GridProblem, KernelGrid, fill_entries, multiply, sweep
 from solvers._kernels.factor import Terms
 from solvers.gram.nested_dissection import Factor
@@ -87,7 +87,7 @@ def optimal_codes(
     problem: LassoProblem,
     diagonal: np.ndarray,
     signals: np.ndarray,
-    start: CompressedRows,
+    start: RowEntries,
     max_rounds: int | None,
 ) -> Codes:
     """Return the optimal codes of some signals."""

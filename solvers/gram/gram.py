@@ -23,15 +23,15 @@ from snn.base.describe import memory
 from snn.base.value import Value, cached_property
 from snn.weights.protocol import Weights
 from solvers._kernels.active_set import GramMatrix, WeightedAtoms
-from solvers._kernels.certificate import CompressedRows
+from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms
 from solvers.gram import convolutional
 from solvers.gram.working_set import LISTED, codes_by_kernel, codes_of_few, codes_of_many
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.convolution import ConvolutionalAtoms
+from solvers.problem.largest import largest_ratios
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import VALUES_PER_BLOCK, UnitAtoms
-from solvers.problem.screening import largest_ratios
 from solvers.results.codes import Codes, compressed_rows
 
 # Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms
@@ -76,7 +76,7 @@ def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
     return problem.n_signals > min(most_signals, FEWEST_SHARING - 1) or problem.is_prepared
 
 
-def count_corrections(start: CompressedRows, signals: np.ndarray, codes: sparse.csr_array) -> np.ndarray:
+def count_corrections(start: RowEntries, signals: np.ndarray, codes: sparse.csr_array) -> np.ndarray:
     """Return how many atoms entered the support of the start, or left it; changed signs count twice."""
     if not len(start.values):
         return np.diff(codes.indptr).astype(np.int64)
@@ -112,7 +112,7 @@ class Gram(Value):
         return self._inhibition if positive else self._inhibition.sign_pairs(self._squared_norms)
 
     def optimal_codes(
-        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None = None
+        self, problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None = None
     ) -> Codes:
         """Return the optimal codes of some signals of a problem, from the atoms that a start names."""
         found = self._codes(problem, signals, start, max_rounds)
@@ -120,7 +120,7 @@ class Gram(Value):
         return found
 
     def _codes(
-        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None
+        self, problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None
     ) -> Codes:
         norms = inverse_norms(self._squared_norms)
         terms = Terms(problem.correlations, problem.l1_weights, problem.curvatures, norms, problem.positive)
@@ -165,7 +165,7 @@ class GramOnDemand(Gram):
         return self._atoms.gram_rows(atoms)
 
     def _codes(
-        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None
+        self, problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None
     ) -> Codes:
         return codes_of_few(problem, signals, start, max_rounds)
 
@@ -214,7 +214,7 @@ class SharedProducts(GramOnDemand):
         return self._atoms.gram_rows(atoms)
 
     def _codes(
-        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None
+        self, problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None
     ) -> Codes:
         return codes_of_many(problem, self._unit_atoms, signals, start, max_rounds)
 
@@ -272,7 +272,7 @@ class ConvolutionalGram(Gram):
         return self._kept[positive]
 
     def _codes(
-        self, problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None
+        self, problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None
     ) -> Codes:
         return convolutional.optimal_codes(problem, self.diagonal, signals, start, max_rounds)
 

@@ -11,7 +11,7 @@
 Few signals are solved one by one, and read all atoms in each round.
 
 Many signals share one product of matrices a round: of the residuals of all signals that are not done
-with the dictionary, in single precision (`solvers.problem.screening`).  It lists, for each signal, the atoms
+with the dictionary, in single precision (`solvers.problem.largest`).  It lists, for each signal, the atoms
 that its residual pulls most, and bounds what it pulls all others.  Correlations of listed atoms are computed
 in double precision, and violators join, until none of them violates its condition.  Then the signal takes
 part in the next product, until no atom violates its condition.  After two products, a product also gives
@@ -40,14 +40,14 @@ from solvers._kernels.active_set import (
     solve_active_sets,
     solve_within_kernel,
 )
-from solvers._kernels.certificate import CompressedRows
+from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms, new_working_set
 from solvers.certificate.compiled import certify_and_list
 from solvers.certificate.optimality import Optimality
 from solvers.problem.atoms import inverse_norms
+from solvers.problem.largest import Largest, largest_ratios, norms_of
 from solvers.problem.lasso import LassoProblem, with_shared_mask
 from solvers.problem.matrix import UnitAtoms
-from solvers.problem.screening import Largest, largest_ratios, norms_of
 from solvers.results.codes import GRAM, METHOD, Codes, as_sparse
 
 # Signals times atoms in one call of a kernel: some milliseconds, so that Ctrl-C is quick.
@@ -70,7 +70,7 @@ def codes_by_kernel(
     atoms: GramMatrix | WeightedAtoms,
     terms: Terms,
     signals: np.ndarray,
-    start: CompressedRows,
+    start: RowEntries,
     max_rounds: int | None = None,
 ) -> Codes:
     """Return the codes of some signals by the kernel of the active-set method."""
@@ -87,7 +87,7 @@ def codes_by_kernel(
     return Codes(as_sparse(codes), report[:, N_ROUNDS], None, work, info)
 
 
-def entries_at(start: CompressedRows, signal: int) -> tuple[np.ndarray, np.ndarray]:
+def entries_at(start: RowEntries, signal: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the atoms that a signal starts from, and their currents."""
     entries = slice(start.pointers[signal], start.pointers[signal + 1])
     # One type with the atoms that join, so that kernels are compiled once.
@@ -168,7 +168,7 @@ class Search:
         """Return atoms times the roots of weights of features."""
         return self.weighted(self.members.problem.atoms.take(atoms))
 
-    def start(self, start: CompressedRows, number: int) -> bool:
+    def start(self, start: RowEntries, number: int) -> bool:
         """Solve the problem of the atoms that a start names; return whether that is done."""
         atoms, currents = entries_at(start, number)
         # More atoms than features depend on each other.  An atom of norm zero is never a member.
@@ -302,7 +302,7 @@ def results_of(searches: Sequence[Search], optimality: Optimality | None = None)
 
 
 def codes_of_few(
-    problem: LassoProblem, signals: np.ndarray, start: CompressedRows, max_rounds: int | None
+    problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None
 ) -> Codes:
     """Return the optimal codes of some signals, one by one."""
     searches = []
@@ -332,7 +332,7 @@ def codes_of_many(
     problem: LassoProblem,
     unit_atoms: UnitAtoms,
     signals: np.ndarray,
-    start: CompressedRows,
+    start: RowEntries,
     max_rounds: int | None,
 ) -> Codes:
     """Return the optimal codes of some signals, which share products."""

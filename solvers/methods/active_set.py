@@ -8,7 +8,7 @@ import numpy as np
 
 from snn.base import checks
 from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
-from solvers._kernels.certificate import CompressedRows
+from solvers._kernels.certificate import RowEntries
 from solvers.gram.gram import (
     ATOMS_PER_SIGNAL,
     Gram,
@@ -172,10 +172,10 @@ def solve_active_set(
     return solve(problem, ActiveSet(max_rounds), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
-def _currents(problem: LassoProblem, start: Codes | None) -> CompressedRows:
+def _currents(problem: LassoProblem, start: Codes | None) -> RowEntries:
     """Return where the signals of a problem start, as kernels take it: average currents, or ||d_i||^2 a_i."""
     if start is None:
-        return CompressedRows(np.zeros(problem.n_signals + 1, dtype=np.int32), NO_ATOMS, NO_CURRENTS)
+        return RowEntries(np.zeros(problem.n_signals + 1, dtype=np.int32), NO_ATOMS, NO_CURRENTS)
     if "average_currents" in start.info:
         return rows_of(start.info["average_currents"])
     rows = rows_of(start.values)

@@ -12,7 +12,7 @@ from scipy import sparse
 from snn.base import checks
 from snn.digital import DigitalFormat
 from snn.record.spikes import smooth_rate_of_moments
-from snn.run.simulate import EXACT
+from snn.run.simulate import EXACT_TIME
 from snn.run.time import Clock, Exact, Time, is_digital, require_time, start_run
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.methods.method import Method, documented, solve
@@ -55,7 +55,7 @@ class SpikingMethod(Method):
     """
 
     max_duration: float = 10_000.0
-    how: Time = EXACT
+    how: Time = EXACT_TIME
 
     takes: ClassVar[tuple[str, ...]] = ("convolution", "mixed_signs", "zero_penalties", "own_weights")
     steps = "spikes"
@@ -185,7 +185,7 @@ def solve_spiking(
     n_jobs: int | None = None,
     progress: bool = False,
     max_duration: float = 10_000.0,
-    how: Time = EXACT,
+    how: Time = EXACT_TIME,
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of spiking neurons, one (positive) or two for each atom."""
     return solve(problem, Stages(max_duration, how), start=start, tol=tol, n_jobs=n_jobs, progress=progress)

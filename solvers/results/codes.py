@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers._kernels.certificate import CompressedRows, nonzero_entries
+from solvers._kernels.certificate import RowEntries, nonzero_entries
 from solvers.certificate.compiled import certificates_of, optimality_of
 from solvers.certificate.optimality import Optimality
 from solvers.problem.lasso import LassoProblem
@@ -195,7 +195,7 @@ def code_of_kernel(
 def one_row(n_columns: int, columns: np.ndarray, values: np.ndarray) -> sparse.csr_array:
     """Return a matrix of one row, whose entries are in order."""
     pointers = np.array([0, len(columns)], dtype=np.int32)
-    return compressed_rows((1, n_columns), CompressedRows(pointers, columns, values))
+    return compressed_rows((1, n_columns), RowEntries(pointers, columns, values))
 
 
 def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
@@ -204,15 +204,15 @@ def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
         return rows
     pointers = np.empty(len(rows) + 1, dtype=np.int32)
     values, columns = nonzero_entries(checks.read_only(np.ascontiguousarray(rows)), pointers)
-    return compressed_rows(rows.shape, CompressedRows(pointers, columns, values))
+    return compressed_rows(rows.shape, RowEntries(pointers, columns, values))
 
 
-def rows_of(matrix: sparse.csr_array) -> CompressedRows:
+def rows_of(matrix: sparse.csr_array) -> RowEntries:
     """Return a matrix as kernels take it, with indices of one type, whatever SciPy chose."""
-    return CompressedRows(matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data.copy())
+    return RowEntries(matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data.copy())
 
 
-def compressed_rows(shape: tuple[int, int], rows: CompressedRows) -> sparse.csr_array:
+def compressed_rows(shape: tuple[int, int], rows: RowEntries) -> sparse.csr_array:
     """Return a `csr_array` of entries that are right by construction; it takes ownership of the arrays."""
     # The constructor and its checks take nine microseconds, a tenth of a small problem.
     matrix = sparse.csr_array.__new__(sparse.csr_array)

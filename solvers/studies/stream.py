@@ -9,7 +9,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import Described, number
-from solvers._kernels.certificate import CompressedRows
+from solvers._kernels.certificate import RowEntries
 from solvers.network import LassoNetwork, RefinedCodes, SpikingCodingResult
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
@@ -215,7 +215,7 @@ def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> spars
     last, n_signals = codes[0], len(codes[0].indptr) - 1
     row = np.arange(n_signals).repeat(np.diff(last.indptr))
     values = np.stack([last.data, *(other.toarray()[row, last.indices] for other in codes[1:])])
-    parts = (compressed_rows(last.shape, CompressedRows(last.indptr, last.indices, part)) for part in values)
+    parts = (compressed_rows(last.shape, RowEntries(last.indptr, last.indices, part)) for part in values)
     fits = np.stack([problem.reconstruct(part) for part in parts], axis=1)
     weighted = fits if problem.feature_weights is None else fits * problem.feature_weights
     # The objective is 1/2 x.A x - x.B in the shares x, but for a constant.
@@ -231,7 +231,7 @@ def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> spars
     mixed = np.einsum("ij,ji->i", shares[row], values)
     kept = mixed * signs > 0.0
     starts = np.append(0, np.cumsum(np.bincount(row[kept], minlength=n_signals))).astype(last.indptr.dtype)
-    return compressed_rows(last.shape, CompressedRows(starts, last.indices[kept], mixed[kept]))
+    return compressed_rows(last.shape, RowEntries(starts, last.indices[kept], mixed[kept]))
 
 
 def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> np.ndarray:

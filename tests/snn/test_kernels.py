@@ -12,7 +12,7 @@ from numba.core.runtime import _nrt_python, rtsys
 
 from snn._kernels.compiling import compiled, inner, uncounted
 from snn._kernels.neuron import FAR, SLACK, crossing_time, end_bound
-from snn._kernels.run_state import Spikes
+from snn._kernels.run_state import SpikeLog
 from tests.reference.simulator import crossing_exists
 
 EPS = np.finfo(float).eps
@@ -229,7 +229,7 @@ def _both(first, second):
 @inner
 def _swapped(log, times):
     if times.shape[0] > 1:
-        log = Spikes(times, log.neurons)
+        log = SpikeLog(times, log.neurons)
     return _both(log, log) + _last(log)
 
 
@@ -238,7 +238,7 @@ def _of_records(log, times, n):
     total = 0.0
     for i in range(n):
         # One of these is made here, and memory of it is counted.
-        own = Spikes(np.full(2, float(i)), log.neurons)
+        own = SpikeLog(np.full(2, float(i)), log.neurons)
         total += _both(log, own) + _swapped(own, times) + _both(own, log)
         own.times[0] = total
         total += own.times[0]
@@ -268,7 +268,7 @@ SIZES = np.array([3, 20, 5])
 @compiled
 def _summed_often(log, sizes):
     total = 0.0
-    other = Spikes(np.ones(2), np.zeros(1, np.int64))
+    other = SpikeLog(np.ones(2), np.zeros(1, np.int64))
     for size in sizes:
         other, part = _summed(log, other, size)
         total += part
@@ -285,7 +285,7 @@ def total_of(answer):
 )
 def test_records_by_address_are_those_of_python_and_are_freed_once(kernel, arguments):
     """Also one that a loop needs last."""
-    log = Spikes(np.array([1.0, 2.5, 4.0]), np.array([3, 4, 5]))
+    log = SpikeLog(np.array([1.0, 2.5, 4.0]), np.array([3, 4, 5]))
     for _ in range(20):
         assert total_of(kernel(log, *arguments)) == total_of(kernel.py_func(log, *arguments))
     np.testing.assert_array_equal(log.times, [1.0, 2.5, 4.0])

@@ -20,10 +20,10 @@ from solvers._kernels.largest import list_largest
 from solvers.certificate import compiled
 from solvers.certificate.optimality import measure
 from solvers.gram import working_set
-from solvers.problem import matrix, screening
+from solvers.problem import largest, matrix
+from solvers.problem.largest import largest_ratios
 from solvers.problem.lasso import zero_code_multiples
 from solvers.problem.matrix import UnitAtoms
-from solvers.problem.screening import largest_ratios
 from solvers.workers.shared import Shared
 from solvers.workers.spread import spread
 from tests.reference.solved import METHODS as SHORTENED
@@ -167,7 +167,7 @@ def test_the_limit_holds_for_problems_made_within():
 
 def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
     monkeypatch.setattr(matrix, "VALUES_PER_BLOCK", 2**14)
-    monkeypatch.setattr(screening, "PRODUCTS_PER_BLOCK", 2**12)
+    monkeypatch.setattr(largest, "PRODUCTS_PER_BLOCK", 2**12)
     rng = np.random.default_rng(0)
     dictionary, signals = rng.standard_normal((30000, 40)), rng.standard_normal((6, 40))
     np.save(tmp_path / "atoms.npy", dictionary)

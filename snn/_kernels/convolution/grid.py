@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import inlined
-from snn._kernels.run_state import Spikes
+from snn._kernels.run_state import SpikeLog
 from snn._kernels.workspace import new_floats, overshoot
 
 MOST_LOGGED = 16  # spikes in the log of a position
@@ -56,7 +56,7 @@ class Grid(NamedTuple):
     tied_candidates: np.ndarray
     bias: np.ndarray
     threshold: np.ndarray
-    log: Spikes
+    log: SpikeLog
 
 
 def new_grid(stencil, n_neurons, settings):
@@ -100,7 +100,7 @@ def new_grid(stencil, n_neurons, settings):
         tied_candidates=_new_integers(n_neurons),
         bias=new_floats(n_neurons),
         threshold=new_floats(n_neurons),
-        log=Spikes(new_floats(n_log), _new_integers(n_log)),
+        log=SpikeLog(new_floats(n_log), _new_integers(n_log)),
     )
 
 
