@@ -73,8 +73,9 @@ class Batch:
         """
         rows = np.arange(self.n_rows)[start:stop]
         n_some, probes = len(signals), rows[len(signals) :] - self.n_signals
-        known = signals if mask is None else np.where(mask, signals, 0.0)
-        inputs = updates.scaled(np.ascontiguousarray(known), self.scale, len(rows))
+        inputs = np.zeros((len(rows), synapses.n_inputs))
+        with np.errstate(over="ignore"):  # runs refuse what is too large
+            inputs[:n_some] = self.scale * (signals if mask is None else np.where(mask, signals, 0.0))
         coding = np.full((len(rows), synapses.n_atoms), -self.penalty * self.reweighting)
         coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
         if mask is None and self.settings.inputs == "graded":

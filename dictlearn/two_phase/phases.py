@@ -200,9 +200,11 @@ def run_graded(
         filtered, until = np.copy(run.filtered_spikes), np.where(settles, 2.0 * end, end)
         counts = _advanced(run, layers, 1, until, allowed, rows, stop, settled)
         filtered -= run.filtered_spikes
+        fired, codes = np.empty(coding.shape, dtype=np.bool_), np.empty(coding.shape)
+        observed = fired, codes, -kappa * signals, np.zeros(coding.shape)
         # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
         weights = synapses.feedback_rows, synapses.lateral_rows, synapses.closed_rows
-        observed = updates.observe(counts, filtered, run.gain / duration, signals, kappa, *weights)
+        updates.observe(*observed, counts, filtered, run.gain / duration, kappa, *weights)
         return [run.spike_counts.sum(axis=1), *observed]
 
     if isinstance(how, Clock):
@@ -331,7 +333,8 @@ def _driven(
     """
     drives = np.zeros((len(signals), synapses.n_atoms * (1 if synapses.signs.positive_code else 2)))
     updates.add_products(drives, signals, synapses.feedforward_rows)
-    expected = updates.drive(drives, signals, coding, synapses.thresholds, share, duration)
+    expected = np.empty(len(signals))
+    updates.drive(drives, expected, signals, coding, synapses.thresholds, share, duration)
     too_many = ~(expected <= MOST_SPIKES_EXPECTED)
     if too_many.any():
         k = int(np.argmax(too_many))

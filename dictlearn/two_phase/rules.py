@@ -223,8 +223,9 @@ class UsageSteps(Value, Rule):
         kappa, least, readout = settings.kappa, settings.signs.least_weight, settings.readout
         codes, g_d = observed.codes[:n], observed.reconstruction_gradient[:n]
         g_h, rho = observed.lateral_gradient, observed_penalty(synapses, g_d, kappa=kappa)
-        used, together, explained = updates.sums_by_atom(codes, rho)
-        used, together = used / energy, together / energy
+        sums = np.zeros((3, synapses.n_atoms))
+        updates.add_sums_by_atom(sums, codes, rho)
+        used, together, explained = sums[0] / energy, sums[1] / energy, sums[2]
         memory["usage"] += used
         # No bound stops F and B, and currents are exact: H can move as their product does.
         follows = not settings.positive_atoms and readout == "current"
@@ -368,8 +369,11 @@ def change_weights(
         The smallest weight, `Signs.least_weight`.
     """
     keep = np.full(codes.shape[1], keep)
+    memory = np.empty((8, values.shape[1])), np.empty(8, dtype=np.bool_)
     for each in [weights] if isinstance(weights, np.ndarray) else weights:
-        updates.change_rows(each, codes, values, keep, least)
+        are_columns = not each.flags.c_contiguous
+        rows = each.T if are_columns else each
+        updates.change_rows(rows, are_columns, codes, values, keep, least, *memory)
 
 
 def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *, kappa: float) -> np.ndarray:

@@ -4,12 +4,10 @@ Sums run over signals and atoms in the order of their indices, so that a signal'
 which others are in its batch.
 """
 
-import numpy as np
-
-from snn._kernels.compiling import compiled
+from snn._kernels.compiling import uncounted
 
 
-@compiled
+@uncounted
 def add_combinations(total, codes, factor, rows):
     """Add factor codes @ rows to total."""
     for k in range(codes.shape[0]):
@@ -20,17 +18,7 @@ def add_combinations(total, codes, factor, rows):
                     total[k, i] += amount * rows[j, i]
 
 
-@compiled
-def scaled(signals, scale, n_rows):
-    """Return scale signals and then rows of zeros, so many in all."""
-    rows = np.zeros((n_rows, signals.shape[1]))
-    for k in range(len(signals)):
-        for j in range(signals.shape[1]):
-            rows[k, j] = scale * signals[k, j]
-    return rows
-
-
-@compiled
+@uncounted
 def add_products(total, signals, rows):
     """Add signals @ rows to total, where many of the numbers of the signals are not zero."""
     n_sources = rows.shape[0]
@@ -50,15 +38,14 @@ def add_products(total, signals, rows):
                 total[k, i] += signals[k, j] * rows[j, i]
 
 
-@compiled
-def drive(drives, signals, coding, thresholds, share, duration):
+@uncounted
+def drive(drives, expected, signals, coding, thresholds, share, duration):
     """Make F x, in the first columns, share (F x + coding), in the second neurons of pairs its opposite.
 
-    Return for each signal the spikes of inputs in a duration, and of the neuron that has most uninhibited.
+    Expected are for each signal the spikes of inputs in a duration, and of the neuron with most of them.
     """
     n_atoms = coding.shape[1]
-    expected = np.empty(len(signals))
-    for k in range(len(signals)):
+    for k in range(signals.shape[0]):
         most = 0.0
         for i in range(n_atoms):
             excitation, own = drives[k, i], coding[k, i]
@@ -71,77 +58,75 @@ def drive(drives, signals, coding, thresholds, share, duration):
         for j in range(signals.shape[1]):
             most += abs(signals[k, j])
         expected[k] = most * duration
-    return expected
 
 
-@compiled
-def observe(counts, remaining, share, signals, kappa, feedback, lateral, closed):
-    """Return which coding neurons fired, their codes, g_D and g_H: a code is share (counts + remaining).
+@uncounted
+def observe(fired, codes, g_d, g_h, counts, remaining, share, kappa, feedback, lateral, closed):
+    """Set which coding neurons fired and their codes, share (counts + remaining); add to g_D and g_H.
 
     F B is known, as H - (H - kappa F B).
     """
-    n_atoms, is_pair = len(feedback), counts.shape[1] > len(feedback)
-    fired, codes = np.empty((len(signals), n_atoms), dtype=np.bool_), np.empty((len(signals), n_atoms))
-    g_d, g_h = -kappa * signals, np.zeros((len(signals), n_atoms))
-    for k in range(len(signals)):
+    n_atoms = feedback.shape[0]
+    for k in range(codes.shape[0]):
         for j in range(n_atoms):
             n_spikes, code = counts[k, j], counts[k, j] + remaining[k, j]
-            if is_pair:
+            if counts.shape[1] > n_atoms:
                 n_spikes -= counts[k, n_atoms + j]
                 code -= counts[k, n_atoms + j] + remaining[k, n_atoms + j]
-            else:
-                code = max(code, 0.0)  # below zero it is rounding
-            fired[k, j], codes[k, j] = n_spikes != 0, share * code
+            elif code < 0.0:
+                code = 0.0  # it is rounding
+            code *= share
+            fired[k, j], codes[k, j] = n_spikes != 0, code
             if code != 0.0:
-                for i in range(signals.shape[1]):
-                    g_d[k, i] += kappa * codes[k, j] * feedback[j, i]
+                for i in range(g_d.shape[1]):
+                    g_d[k, i] += kappa * code * feedback[j, i]
                 for i in range(n_atoms):
-                    g_h[k, i] += codes[k, j] * (closed[j, i] - (1.0 - kappa) * lateral[j, i])
-    return fired, codes, g_d, g_h
+                    g_h[k, i] += code * (closed[j, i] - (1.0 - kappa) * lateral[j, i])
 
 
-@compiled
-def sums_by_atom(codes, rho):
-    """Return the sums of a_i^2, of |a_i| sum_j |a_j| and of a_i rho_i over the signals, for each atom i."""
-    squares, together, explained = np.zeros((3, codes.shape[1]))
+@uncounted
+def add_sums_by_atom(sums, codes, rho):
+    """Add a_i^2, |a_i| sum_j |a_j| and a_i rho_i, summed over the signals, for each atom i."""
     for k in range(codes.shape[0]):
-        size = np.abs(codes[k]).sum()
+        size = 0.0
+        for i in range(codes.shape[1]):
+            size += abs(codes[k, i])
         for i in range(codes.shape[1]):
             code = codes[k, i]
-            squares[i] += code * code
-            together[i] += size * abs(code)
-            explained[i] += code * rho[k, i]
-    return squares, together, explained
+            sums[0, i] += code * code
+            sums[1, i] += size * abs(code)
+            sums[2, i] += code * rho[k, i]
 
 
-@compiled
-def change_rows(rows, codes, values, keep, least):
-    """Set the rows of atoms with codes, or that decay, to max(keep rows - codes.T @ values, least).
+@uncounted
+def change_rows(rows, are_columns, codes, values, keep, least, changes, is_changing):
+    """Set rows of atoms with codes, or that decay, to max(keep rows - codes.T @ values, least).
 
-    Eight atoms, and eight entries of each, at a time: rows may be columns in memory.
+    Rows may be columns of the matrix.  Eight atoms at a time, for which there is memory.
     """
     n_atoms, n_others = codes.shape[1], values.shape[1]
-    changes, is_changing = np.empty((8, n_others)), np.empty(8, dtype=np.bool_)
     for first in range(0, n_atoms, 8):
-        atoms = range(first, min(first + 8, n_atoms))
-        for j in atoms:
-            changes[j - first] = 0.0
+        last = min(first + 8, n_atoms)
+        for j in range(first, last):
             is_changing[j - first] = keep[j] != 1.0
+            for i in range(n_others):
+                changes[j - first, i] = 0.0
         for k in range(codes.shape[0]):
-            for j in atoms:
+            for j in range(first, last):
                 amount = codes[k, j]
                 if amount != 0.0:
                     is_changing[j - first] = True
                     for i in range(n_others):
                         changes[j - first, i] += amount * values[k, i]
         for start in range(0, n_others, 8):
-            for j in atoms:
+            for j in range(first, last):
                 if is_changing[j - first]:
                     for i in range(start, min(start + 8, n_others)):
-                        rows[j, i] = max(keep[j] * rows[j, i] - changes[j - first, i], least)
+                        place = (i, j) if are_columns else (j, i)
+                        rows[place] = max(keep[j] * rows[place] - changes[j - first, i], least)
 
 
-@compiled
+@uncounted
 def is_transpose(matrix, other):
     """Return whether a matrix is the transpose of another, eight rows at a time, which are in the cache."""
     for first in range(0, matrix.shape[0], 8):
@@ -152,7 +137,7 @@ def is_transpose(matrix, other):
     return True
 
 
-@compiled
+@uncounted
 def add_symmetric(total, lower, rows):
     """Set total to the sum of rows and a symmetric matrix, whose lower half may stand in total already."""
     # Eight columns at a time, whose entries on both sides of the diagonal are in the cache.
