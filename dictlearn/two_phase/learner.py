@@ -72,7 +72,7 @@ class TwoPhaseLearner(Resumable):
     memory : dict of str to ndarray
         The arrays that the rule remembers, `Rule.remembers`.
     n_fired : ndarray of int, shape (n_atoms,)
-        Signals for which each coding neuron fired, since its atom was last replaced.
+        Signals for which each coding neuron fired, since its atom was last replaced or began anew.
     last_fired, last_compared : ndarray of int, shape (n_atoms,)
         Samples learned from when each coding neuron last fired for a signal, and when it last did at all,
         as a probe perhaps: then its lateral weights were compared with F B.
@@ -315,20 +315,23 @@ class TwoPhaseLearner(Resumable):
         return self.scale * penalties
 
     def _replace(self, missing: np.ndarray) -> None:
-        """Replace atoms that are dead or too similar, each by what samples of the batch are missing."""
-        signs, replaced = self.settings.signs, [*self.dead_atoms]
+        """Replace atoms that are dead or too similar, each by what samples miss; others may begin anew."""
+        signs, rule, replaced = self.settings.signs, self.settings.rule, [*self.dead_atoms]
         looks = self.n_samples // LOOK_EVERY
         if looks > max((self.n_samples - len(missing)) // LOOK_EVERY, NO_LOOKS):
+            for atom in rule.stalled(self.n_fired, self.memory):
+                rule.forget(atom, self.synapses, self.memory)
+                self.n_fired[atom] = 0
             similar = similar_atoms(
                 self.synapses.lateral_rows, self.n_fired, positive_code=signs.positive_code
             )
             replaced += [atom for atom in similar if atom not in replaced]
-        if not replaced:
-            return
-        found = patterns(missing, positive_code=signs.positive_code, least=signs.least_weight)
+        found = (
+            patterns(missing, positive_code=signs.positive_code, least=signs.least_weight) if replaced else ()
+        )
         for atom, pattern in zip(replaced, found, strict=False):
             self.synapses.replace(atom, pattern)
-            self.settings.rule.forget(atom, self.synapses, self.memory)
+            rule.forget(atom, self.synapses, self.memory)
             self.last_fired[atom], self.n_fired[atom] = self.n_samples, 0
             self.n_replaced += 1
 

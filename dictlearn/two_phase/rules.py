@@ -16,6 +16,7 @@ import numpy as np
 
 from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.layers import Signs
+from dictlearn.two_phase.replacement import LEAST_ATOMS, usual_range
 from snn.base import checks
 from snn.base.archive import Entry
 from snn.base.value import Value, checked
@@ -119,8 +120,12 @@ class Rule:
         """Return the atoms that were learned, of any norm, shape (n_atoms, n_inputs): B^T."""
         return synapses.feedback_rows
 
+    def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return atoms that `forget` makes begin anew, from the signals that each fired for: none."""
+        return np.empty(0, dtype=int)
+
     def forget(self, atom: int, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
-        """Forget an atom that was just replaced by another pattern."""
+        """Forget what an atom did: it was just replaced by another pattern, or is stalled."""
         for name, entry in self.remembers.items():
             if name in memory and entry.shape and entry.shape[0] == "atoms":
                 memory[name][atom] = 0.0
@@ -154,7 +159,8 @@ class UsageSteps(Value, Rule):
     with F B, no step is larger than is best for the batch, 1 / D_i; elsewhere a batch goes no farther than H
     can follow.  Such steps are large, and keep atoms in motion: the dictionary is an average of each atom,
     to which a batch adds its new weights with the share ``min(averaging D_i / A_i, 1)``.  Where gradients
-    are read from counts, steps are those of positive atoms.
+    are read from counts, steps are those of positive atoms.  An atom whose codes are smaller than chance
+    allows stands between several true ones: its sums begin anew (`stalled`).
 
     The decay keeps every atom at unit norm: the norm of F_i changes by
     ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever the code; on the unit sphere the update is tangent, and
@@ -250,8 +256,8 @@ class UsageSteps(Value, Rule):
         gain = LATERAL_GAINS[readout] if self.lateral_gain is None else self.lateral_gain
         project_lateral(synapses, observed.codes, g_h, kappa=kappa, gain=gain)
         if follows and settings.weight_format is None:
-            shares = np.zeros_like(used)
-            np.divide(self.averaging * used, memory["usage"], out=shares, where=used > 0.0)
+            shares = self.averaging * used
+            np.divide(shares, memory["usage"], out=shares, where=used > 0.0)
             rows = synapses.feedback_rows
             average = memory["average"] if "average" in memory else rows.copy()
             memory["average"] = average
@@ -261,13 +267,16 @@ class UsageSteps(Value, Rule):
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return B^T; where weights may have either sign, the average that each synapse keeps of it."""
-        return memory.get("average", synapses.feedback_rows)
+        average = memory.get("average", synapses.feedback_rows)
+        return np.where(memory["usage"][:, np.newaxis] > 0.0, average, synapses.feedback_rows)
 
-    def forget(self, atom: int, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
-        """Begin anew with an atom that was just replaced by another pattern."""
-        super().forget(atom, synapses, memory)
-        if "average" in memory:
-            memory["average"][atom] = synapses.feedback_rows[atom]
+    def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return atoms with smaller codes than chance allows: A_i over the signals that they fired for."""
+        # Those that fired for less than half of what is usual have had too little time.
+        old = np.flatnonzero((2 * n_fired > np.median(n_fired)) & (memory["usage"] > 0.0))
+        sizes = np.log(memory["usage"][old] / n_fired[old])
+        least = usual_range(sizes)[0] if len(old) >= LEAST_ATOMS else -np.inf
+        return old[sizes < least]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -445,22 +454,17 @@ def project_lateral(
     norms = np.linalg.norm(codes, axis=1, keepdims=True)
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
     directions = inverse * codes[:, active]
-    products = _transposed_product(directions, directions)
+    products = _passed_on(directions.T, directions)
     products[np.diag_indices(len(active))] += PROJECTION_RIDGE
-    change = _solution(products, _transposed_product(directions, inverse * lateral_gradient))
+    change = _solution(products, _passed_on(directions.T, inverse * lateral_gradient))
     rows[active] = np.maximum(rows[active] - change, least)
 
 
 def _passed_on(codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return ``codes @ rows`` of codes nearly all of whose entries are zero."""
     total = np.zeros((len(codes), rows.shape[1]))
-    updates.add_combinations(total, codes, 1.0, rows)
+    updates.add_combinations(total, np.ascontiguousarray(codes), 1.0, rows)
     return total
-
-
-def _transposed_product(codes: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return ``codes.T @ values`` of codes nearly all of whose entries are zero."""
-    return _passed_on(np.ascontiguousarray(codes.T), values)
 
 
 def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:
