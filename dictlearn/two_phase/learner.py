@@ -317,8 +317,7 @@ class TwoPhaseLearner(Resumable):
     def _replace(self, missing: np.ndarray) -> None:
         """Replace atoms that are dead or too similar, each by what samples miss; others may begin anew."""
         signs, rule, replaced = self.settings.signs, self.settings.rule, [*self.dead_atoms]
-        looks = self.n_samples // LOOK_EVERY
-        if looks > max((self.n_samples - len(missing)) // LOOK_EVERY, NO_LOOKS):
+        if self.n_samples // LOOK_EVERY > max((self.n_samples - len(missing)) // LOOK_EVERY, NO_LOOKS):
             for atom in rule.stalled(self.n_fired, self.memory):
                 rule.forget(atom, self.synapses, self.memory)
                 self.n_fired[atom] = 0

@@ -41,8 +41,7 @@ def similar_atoms(lateral: np.ndarray, n_fired: np.ndarray, *, positive_code: bo
 
 def patterns(missing: np.ndarray, *, positive_code: bool, least: float) -> np.ndarray:
     """Return a unit pattern for each sample, what it and those like it are missing, the largest first."""
-    norms = np.linalg.norm(missing, axis=1)
-    found = missing[np.argsort(-norms, kind="stable")]
+    found = missing[np.argsort(-np.linalg.norm(missing, axis=1), kind="stable")]
     for _ in range(ROUNDS):
         shares = found @ missing.T
         found = np.maximum((np.maximum(shares, 0.0) if positive_code else shares) @ missing, least)

@@ -258,25 +258,23 @@ class UsageSteps(Value, Rule):
         if follows and settings.weight_format is None:
             shares = self.averaging * used
             np.divide(shares, memory["usage"], out=shares, where=used > 0.0)
-            rows = synapses.feedback_rows
-            average = memory["average"] if "average" in memory else rows.copy()
+            average = memory["average"] if "average" in memory else synapses.feedback_rows.copy()
             memory["average"] = average
-            average += np.minimum(shares, 1.0)[:, np.newaxis] * (rows - average)
+            average += np.minimum(shares, 1.0)[:, np.newaxis] * (synapses.feedback_rows - average)
         else:
             memory.pop("average", None)
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return B^T; where weights may have either sign, the average that each synapse keeps of it."""
-        average = memory.get("average", synapses.feedback_rows)
-        return np.where(memory["usage"][:, np.newaxis] > 0.0, average, synapses.feedback_rows)
+        is_used, rows = memory["usage"][:, np.newaxis] > 0.0, synapses.feedback_rows
+        return np.where(is_used, memory.get("average", rows), rows)
 
     def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return atoms with smaller codes than chance allows: A_i over the signals that they fired for."""
         # Those that fired for less than half of what is usual have had too little time.
         old = np.flatnonzero((2 * n_fired > np.median(n_fired)) & (memory["usage"] > 0.0))
         sizes = np.log(memory["usage"][old] / n_fired[old])
-        least = usual_range(sizes)[0] if len(old) >= LEAST_ATOMS else -np.inf
-        return old[sizes < least]
+        return old[sizes < usual_range(sizes)[0]] if len(old) >= LEAST_ATOMS else old[:0]
 
 
 @dataclass(frozen=True, kw_only=True)
