@@ -38,7 +38,7 @@ LEAST_CONTRAST = 0.4
 MARKS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 MISSING = (0.3, 0.5)
 # Longer phases: an input that follows the network's prediction delays its code.
-DURATIONS = (5.0, 10.0, 20.0)
+DURATIONS = (7.0, 10.0, 20.0)
 SHOWN_ATOMS = 64
 
 

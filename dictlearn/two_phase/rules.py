@@ -47,11 +47,13 @@ LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
 FOLLOWING = 1000.0
 # V of `UsageSteps` at the start: first steps are of the order of the trust region.
 FIRST_MOVEMENT = 0.01
-# Defaults of kappa, duration and time_step.
-STRONG_FEEDBACK: dict[str, float] = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32}
-WEAK_FEEDBACK: dict[str, float] = {"kappa": 0.1, "duration": 5.0, "time_step": 1 / 16}
+# Defaults of kappa, duration, time_step and amplitude.
+STRONG_FEEDBACK = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32, "amplitude": 5.0}
+WEAK_FEEDBACK = {**STRONG_FEEDBACK, "kappa": 0.1, "time_step": 1 / 16}
 # Where inputs fire and atoms have either sign: such spikes carry more noise than graded inputs.
-LONG_PHASES: dict[str, float] = {**WEAK_FEEDBACK, "duration": 10.0}
+LONG_PHASES = {**WEAK_FEEDBACK, "duration": 10.0}
+# Without that noise fewer spikes do, in a longer time: codes come nearer to their optimum.
+GRADED_INPUTS = {**WEAK_FEEDBACK, "duration": 7.0, "amplitude": 3.0}
 KINDS: dict[str, type[Rule]] = {}
 
 
@@ -82,10 +84,11 @@ class Rule:
         KINDS[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
     def defaults(self, readout: str, inputs: str, signs: Signs) -> dict[str, float]:
-        """Return kappa, duration and time_step where settings have "auto"."""
+        """Return kappa, duration, time_step and amplitude where settings have "auto"."""
         if readout == "rate":
             return STRONG_FEEDBACK
-        return WEAK_FEEDBACK if inputs == "graded" or signs.positive_atoms else LONG_PHASES
+        spiking = WEAK_FEEDBACK if signs.positive_atoms else LONG_PHASES
+        return GRADED_INPUTS if inputs == "graded" else spiking
 
     def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
         """Return s, the weight of each neuron's penalty, from its threshold and the samples it was silent."""

@@ -32,9 +32,10 @@ def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
 class LearningSettings(Value):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
-    `kappa`, `duration`, `time_step`, `inputs` and `batch_size` are "auto" by default and become values, which
-    `dataclasses.replace` keeps.  Where currents are read, but for `PaperSteps`, the first three are 0.1, 5
-    and 1 / 16, for atoms of either sign with inputs that fire phases of 10; otherwise 0.7, 5 and 1 / 32.
+    `kappa`, `duration`, `time_step`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
+    values, which `dataclasses.replace` keeps.  The first four are 0.1, 7, 1 / 16 and 3 for graded inputs.
+    Where inputs fire they are 0.1, 5 (10 for atoms of either sign), 1 / 16 and 5, and 0.7, 5, 1 / 32 and 5
+    with `PaperSteps` or where spikes are counted.
 
     Parameters
     ----------
@@ -44,8 +45,8 @@ class LearningSettings(Value):
         Strength of the feedback in the second phase, in (0, 1).  Codes of short phases are better where it is
         small; gradients that are read from spike counts need a large one.
     duration : float or "auto", default "auto"
-        Length of each phase, in synaptic time constants.
-    amplitude : float, default 5.0
+        Length of each phase, in synaptic time constants: in longer ones codes converge further.
+    amplitude : float or "auto", default "auto"
         The root mean square norm of the signals as the network gets them: more means more spikes and less
         error of counting.  Dictionaries do not depend on the unit of the signals.
     readout : {"current", "rate"}, default "current"
@@ -90,7 +91,7 @@ class LearningSettings(Value):
     penalty: float | Sequence[float] | np.ndarray = checked(_checked_penalty)
     kappa: float = AUTO
     duration: float = AUTO
-    amplitude: float = checked(checks.positive_number, default=5.0)
+    amplitude: float = AUTO
     readout: str = checked(checks.one_of, READOUTS, default="current")
     inputs: str = checked(checks.one_of, (AUTO, *INPUTS), default=AUTO)
     initial_potential: float = 0.5
@@ -122,12 +123,17 @@ class LearningSettings(Value):
         kappa, duration, initial_potential, how = checked_phases(
             self.kappa, self.duration, self.initial_potential, self.time_step, self.integration
         )
-        # `_how` is how time passes.
-        vars(self).update(kappa=kappa, duration=duration, initial_potential=initial_potential)
-        vars(self).update(time_step=getattr(how, "time_step", None), _how=how)
+        vars(self).update(
+            kappa=kappa,
+            duration=duration,
+            initial_potential=initial_potential,
+            amplitude=checks.positive_number("amplitude", self.amplitude),
+            batch_size=checks.positive_integer("batch_size", self.batch_size),
+            time_step=getattr(how, "time_step", None),
+            _how=how,  # how time passes
+        )
         if self.weight_format is not None:
             checked_format(self.weight_format, self.signs)
-        vars(self)["batch_size"] = checks.positive_integer("batch_size", self.batch_size)
 
     @classmethod
     def paper(cls, penalty: float | Sequence[float] | np.ndarray) -> LearningSettings:
@@ -211,8 +217,7 @@ def checked_phases(
     if kappa == 0.0:
         raise ValueError("kappa must be positive: without feedback there is no second phase")
     duration = checks.positive_number("duration", duration)
-    reset = "zero" if integration == "euler" else "subtract"
-    neuron = RealNeuron(integration=integration, reset=reset)
+    neuron = RealNeuron(integration=integration, reset="zero" if integration == "euler" else "subtract")
     how = Exact() if time_step is None else Clock(time_step, neuron)
     end_of(how, duration)
     return kappa, duration, share("initial_potential", initial_potential), how

@@ -201,7 +201,7 @@ def test_float32_signals_have_float32_atoms_and_codes(signals):
 def test_parameters_may_change_between_calls_or_are_refused(signals):
     learning = SpikingDictionaryLearning(8, random_state=0).partial_fit(signals[:16])
     scale = learning.learner_.scale
-    changed = {"amplitude": 10.0, "replacement": False, "rule": UsageSteps(gain=2.0)}
+    changed = {"amplitude": 6.0, "replacement": False, "rule": UsageSteps(gain=2.0)}
     learning.set_params(alpha=0.2, settings=changed).partial_fit(signals[16:32])
     assert learning.learner_.settings == LearningSettings(penalty=0.2, **changed, **SIGNED)
     assert learning.learner_.scale == 2.0 * scale
