@@ -455,17 +455,10 @@ def project_lateral(
     norms = np.linalg.norm(codes, axis=1, keepdims=True)
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
     directions = inverse * codes[:, active]
-    products = _passed_on(directions.T, directions)
+    products = directions.T @ directions
     products[np.diag_indices(len(active))] += PROJECTION_RIDGE
-    change = _solution(products, _passed_on(directions.T, inverse * lateral_gradient))
+    change = _solution(products, directions.T @ (inverse * lateral_gradient))
     rows[active] = np.maximum(rows[active] - change, least)
-
-
-def _passed_on(codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return ``codes @ rows`` of codes nearly all of whose entries are zero."""
-    total = np.zeros((len(codes), rows.shape[1]))
-    updates.add_combinations(total, np.ascontiguousarray(codes), 1.0, rows)
-    return total
 
 
 def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -486,6 +479,6 @@ def _mismatch(codes: np.ndarray, g_h: np.ndarray, synapses: Synapses, kappa: flo
 
     It is the sum of |g_H| over the rows, over that of ``kappa |H a|``.
     """
-    received = kappa * np.abs(_passed_on(codes, synapses.lateral_rows)).sum(axis=0)
+    received = kappa * np.abs(codes @ synapses.lateral_rows).sum(axis=0)
     share = np.divide(np.abs(g_h).sum(axis=0), received, out=np.zeros_like(received), where=received > 0.0)
     return np.minimum(share, 1.0)

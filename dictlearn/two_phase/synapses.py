@@ -18,6 +18,8 @@ from solvers.workers.blas import load_scipy_linalg, one_blas_thread
 
 # In units of the target, 1: a threshold at zero would mean endless spikes.
 LEAST_THRESHOLD = 0.05
+# Columns of F B that are computed together.
+BLOCK = 128
 # Largest F and B, and H, as powers of two.
 LARGEST_FEEDFORWARD, LARGEST_LATERAL = 0, 1
 
@@ -70,17 +72,15 @@ class Synapses:
     @property
     def consistency(self) -> float:
         """1 - ||H - F B|| / ||H||."""
-        product = self.feedback_rows @ self.feedforward_rows
-        return 1.0 - float(np.linalg.norm(self.lateral_rows - product) / np.linalg.norm(self.lateral_rows))
+        return 1.0 - float(np.linalg.norm(self.close(1.0)) / np.linalg.norm(self.lateral_rows))
 
     @property
     def symmetry(self) -> float:
         """1 - ||F - B^T|| / ||B||."""
-        difference = float(np.linalg.norm(self.feedforward - self.feedback_rows))
-        size = float(np.linalg.norm(self.feedback_rows))
-        if size == 0.0:  # every atom has vanished
-            return 1.0 if difference == 0.0 else -math.inf
-        return 1.0 - difference / size
+        differences = self.feedforward - self.feedback_rows
+        difference, size = (float(np.linalg.norm(each)) for each in (differences, self.feedback_rows))
+        # Every atom may have vanished.
+        return 1.0 - (difference / size if size > 0.0 else math.inf if difference > 0.0 else 0.0)
 
     def replace(self, atom: int, pattern: np.ndarray) -> None:
         """Make an atom another one, consistently: `pattern` has its weights in both directions."""
@@ -90,25 +90,27 @@ class Synapses:
         self.lateral_rows[atom] = self.feedback_rows[atom] @ self.feedforward_rows
 
     @one_blas_thread()
-    def close(self, gamma: float) -> None:
-        """Compute H - gamma F B, the lateral weights and thresholds with feedback by graded inputs.
+    def close(self, gamma: float) -> np.ndarray:
+        """Compute `closed_rows`, the lateral weights and thresholds with feedback by graded inputs.
 
         Once for all parts of a batch, which may run elsewhere: BLAS rounds differently on other machines.
         """
-        if self.closed_rows is None:
-            self.closed_rows = np.empty_like(self.lateral_rows)
-        forward, back, closed = self.feedforward_rows, self.feedback_rows, self.closed_rows
+        forward, back, lateral = self.feedforward_rows, self.feedback_rows, self.lateral_rows
+        self.closed_rows = closed = np.empty_like(lateral) if self.closed_rows is None else self.closed_rows
         if updates.is_transpose(forward, back):
-            # F B is symmetric: half of it is computed.
             load_scipy_linalg()
             from scipy.linalg.blas import dsyrk
 
-            half = dsyrk(-gamma, back.T, c=closed.T, trans=True, overwrite_c=True).T
-            updates.add_symmetric(closed, half, self.lateral_rows)
+            # F B is symmetric: the half of it on and below the diagonal is computed, some columns at a time.
+            for first in range(0, len(back), BLOCK):
+                some, others = back[first : first + BLOCK], back[first + BLOCK :]
+                product = np.empty((len(some) + len(others), len(some)))
+                dsyrk(1.0, some.T, c=product[: len(some)].T, trans=True, overwrite_c=True)
+                np.matmul(others, some.T, out=product[len(some) :])
+                updates.close_columns(closed, lateral, product, first, gamma)
         else:
-            np.matmul(back, forward, out=closed)
-            closed *= -gamma
-            closed += self.lateral_rows
+            closed[:] = lateral - gamma * (back @ forward)
+        return closed
 
     def weights(self, layers: Layers, gamma: float) -> Segments:
         """Return the weights of these layers at feedback gamma; they follow what learning changes."""

@@ -4,6 +4,8 @@ Sums run over signals and atoms in the order of their indices, so that a signal'
 which others are in its batch.
 """
 
+import numpy as np
+
 from snn._kernels.compiling import uncounted
 
 
@@ -122,28 +124,37 @@ def change_rows(rows, are_columns, codes, values, keep, least, changes, is_chang
             for j in range(first, last):
                 if is_changing[j - first]:
                     for i in range(start, min(start + 8, n_others)):
-                        place = (i, j) if are_columns else (j, i)
-                        rows[place] = max(keep[j] * rows[place] - changes[j - first, i], least)
+                        # Signed indices are slower.
+                        place = (np.uint64(i), np.uint64(j)) if are_columns else (np.uint64(j), np.uint64(i))
+                        rows[place] = max(keep[j] * rows[place] - changes[j - first, np.uint64(i)], least)
 
 
 @uncounted
 def is_transpose(matrix, other):
-    """Return whether a matrix is the transpose of another, eight rows at a time, which are in the cache."""
-    for first in range(0, matrix.shape[0], 8):
-        for i in range(matrix.shape[1]):
-            for j in range(first, min(first + 8, matrix.shape[0])):
-                if matrix[j, i] != other[i, j]:
-                    return False
-    return True
+    """Return whether a matrix is the transpose of another, a few rows and columns at a time."""
+    is_same = True
+    for first in range(0, matrix.shape[0], 16):
+        for begin in range(0, matrix.shape[1], 8):
+            for j in range(first, min(first + 16, matrix.shape[0])):
+                for i in range(begin, min(begin + 8, matrix.shape[1])):
+                    is_same &= matrix[np.uint64(j), np.uint64(i)] == other[np.uint64(i), np.uint64(j)]
+    return is_same
 
 
 @uncounted
-def add_symmetric(total, lower, rows):
-    """Set total to the sum of rows and a symmetric matrix, whose lower half may stand in total already."""
-    # Eight columns at a time, whose entries on both sides of the diagonal are in the cache.
-    for first in range(0, rows.shape[0], 8):
-        for i in range(first, rows.shape[0]):
-            for j in range(first, min(first + 8, i + 1)):
-                entry = lower[i, j]
-                total[i, j] = rows[i, j] + entry
-                total[j, i] = rows[j, i] + entry
+def close_columns(closed, lateral, product, first, gamma):
+    """Set columns, and the same rows, of closed to lateral - gamma F B, which is symmetric.
+
+    Product has the entries of F B in these columns, the first one and others, on and below the diagonal.
+    """
+    n_rows, n_columns = product.shape
+    # A few rows of the product at a time, which are in the cache.
+    for begin in range(0, n_rows, 32):
+        for i in range(begin, min(begin + 32, n_rows)):
+            for j in range(min(i + 1, n_columns)):
+                place = np.uint64(first + i), np.uint64(first + j)
+                closed[place] = lateral[place] - gamma * product[i, j]
+        for j in range(min(begin + 32, n_columns)):
+            for i in range(max(begin, j + 1), min(begin + 32, n_rows)):
+                place = np.uint64(first + j), np.uint64(first + i)
+                closed[place] = lateral[place] - gamma * product[np.uint64(i), j]
