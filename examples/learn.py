@@ -93,12 +93,17 @@ class SeedRun:
         self.beginnings = {SPIKES: TwoPhaseNetwork.consistent(self.start)}
         if "random-start" in arguments.learners:
             self.beginnings[RANDOM_START] = random_network(task.n_atoms, n_inputs, seed=seed)
+        self.settings = LearningSettings(
+            penalty=task.penalty, batch_size=arguments.batch, time_step=arguments.time_step,
+            inputs=arguments.inputs,
+        )  # fmt: skip
         self.marks = [mark for mark in MARKS if mark < arguments.samples] + [arguments.samples]
         self.conditions = {
             "task": task.title, "training signals": len(task.signals), "atoms": task.n_atoms,
             "penalty": task.penalty, "samples": arguments.samples, "batch": arguments.batch,
             "batch of others": arguments.online_batch or arguments.batch, "held out": arguments.held_out,
-            "time step": arguments.time_step, "inputs": arguments.inputs, "seed": seed,
+            "time step": arguments.time_step, "inputs": arguments.inputs, "duration": self.settings.duration,
+            "amplitude": self.settings.amplitude, "seed": seed,
         }  # fmt: skip
         self.learners: dict[str, TwoPhaseLearner] = {}
         self.curves = self._read()
@@ -187,13 +192,9 @@ class SeedRun:
             measuring += time.perf_counter() - began
 
         print(f"{name}, seed {self.seed} ...", flush=True)
-        settings = LearningSettings(
-            penalty=task.penalty, batch_size=arguments.batch, time_step=arguments.time_step,
-            inputs=arguments.inputs,
-        )  # fmt: skip
         began = time.perf_counter()
         self.learners[name] = learner = learn_dictionary(
-            task.signals, start=network, settings=settings, n_samples=arguments.samples, rng=self.seed,
+            task.signals, start=network, settings=self.settings, n_samples=arguments.samples, rng=self.seed,
             n_jobs=arguments.jobs, progress=True, callback=evaluate, checkpoint=file,
         )  # fmt: skip
         curve["seconds"] = time.perf_counter() - began - measuring

@@ -64,7 +64,7 @@ class TwoPhaseLearner(Resumable):
     Attributes
     ----------
     settings, scale
-        As given.  They may change between batches.
+        As given.  They may change between batches, the scale together with the amplitude.
     rounding_seed : int
         As given.
     synapses : Synapses
@@ -150,7 +150,7 @@ class TwoPhaseLearner(Resumable):
     @property
     def dictionary(self) -> np.ndarray:
         """The atoms with unit norm, shape (n_atoms, n_inputs): `Rule.atoms`; one that vanished is zero."""
-        return unit_norm(self.settings.rule.atoms(self.synapses, self.memory))
+        return unit_norm(self.settings.rule.atoms(self.synapses, self._remembered()))
 
     @property
     def history(self) -> dict[str, np.ndarray]:

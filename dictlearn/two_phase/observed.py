@@ -78,8 +78,6 @@ class Batch:
             inputs[:n_some] = self.scale * (signals if mask is None else np.where(mask, signals, 0.0))
         coding = np.full((len(rows), synapses.n_atoms), -self.penalty * self.reweighting)
         coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
-        if mask is None and self.settings.inputs == "graded":
-            return self._observed_of_graded(synapses, inputs, coding, rows, n_threads)
         is_graded = np.full(len(rows), self.settings.inputs == "graded")
         if mask is not None:
             # Weights would differ by sample: inputs of rows with unknown ones fire.
@@ -163,7 +161,7 @@ class Observed:
     Attributes
     ----------
     n_spikes : ndarray of int, shape (n_rows,)
-        Spikes of both phases.
+        Spikes of both phases; of probes with graded inputs, which have no first one, of the second.
     signal_norm : ndarray, shape (n_rows,)
         Norm of the known part of each signal, in the network's units.
     fired : ndarray of bool, shape (n_rows, n_atoms)

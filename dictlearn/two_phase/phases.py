@@ -224,20 +224,19 @@ def _advanced(
     active: np.ndarray | None = None,
 ) -> np.ndarray:
     """Advance a run to the end of a phase; return the spikes of each neuron since `before`."""
-    over, is_over = np.empty(0, dtype=np.bool_), False
+    over = np.empty(0, dtype=np.bool_)
     most = allowed if before is None else allowed + before.sum(axis=1)
 
     def stops() -> bool:
-        nonlocal over, is_over
+        nonlocal over
         if stop.is_set():
             raise CancelledError
         over = run.spike_counts.sum(axis=1) > most
-        is_over = bool(over.any())
-        return is_over
+        return bool(over.any())
 
     run.advance(end, active=active, stop_when=stops)
     counts = run.spike_counts.copy() if before is None else run.spike_counts - before
-    if is_over:
+    if over.any():
         # Copies are advanced one after the other: the first runaway does not depend on later ones.
         k = int(np.argmax(over))
         error = RunawayFeedbackError(_describe(layers, counts[k], allowed[k]))

@@ -38,9 +38,6 @@ __all__ = [
 
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
-# With more signals in a batch `project_lateral` solves for the atoms, if they are fewer: to solve for signals
-# takes a time that grows with their cube.
-LARGE_BATCH = 256
 # The share of the mismatch that H corrects: currents measure it exactly, counts do not.
 LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
 # Time in which the paper's decay follows the mean code, in samples.
@@ -50,8 +47,8 @@ FIRST_MOVEMENT = 0.01
 # Defaults of kappa, duration, time_step and amplitude.
 STRONG_FEEDBACK = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32, "amplitude": 5.0}
 WEAK_FEEDBACK = {**STRONG_FEEDBACK, "kappa": 0.1, "time_step": 1 / 16}
-# Where inputs fire and atoms have either sign: such spikes carry more noise than graded inputs.
-LONG_PHASES = {**WEAK_FEEDBACK, "duration": 10.0}
+# Where inputs fire, by whether atoms are positive: else such spikes carry more noise than graded inputs.
+SPIKING_INPUTS = {True: WEAK_FEEDBACK, False: {**WEAK_FEEDBACK, "duration": 10.0}}
 # Without that noise fewer spikes do, in a longer time: codes come nearer to their optimum.
 GRADED_INPUTS = {**WEAK_FEEDBACK, "duration": 7.0, "amplitude": 3.0}
 KINDS: dict[str, type[Rule]] = {}
@@ -87,8 +84,7 @@ class Rule:
         """Return kappa, duration, time_step and amplitude where settings have "auto"."""
         if readout == "rate":
             return STRONG_FEEDBACK
-        spiking = WEAK_FEEDBACK if signs.positive_atoms else LONG_PHASES
-        return GRADED_INPUTS if inputs == "graded" else spiking
+        return GRADED_INPUTS if inputs == "graded" else SPIKING_INPUTS[signs.positive_atoms]
 
     def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
         """Return s, the weight of each neuron's penalty, from its threshold and the samples it was silent."""
@@ -103,7 +99,8 @@ class Rule:
     ) -> None:
         """Change F, B and H in place, and what the rule remembers.
 
-        The learner then bounds thresholds, replaces atoms and rounds weights, where its settings say so.
+        The learner then bounds thresholds, replaces atoms, lets those of `stalled` begin anew, and rounds
+        weights, where its settings say so.
 
         Parameters
         ----------
@@ -150,7 +147,7 @@ class UsageSteps(Value, Rule):
     curvature of the objective along atom i, so that this is its diagonal Newton step.
 
     Where weights may have either sign, no bound stops them, and H moves with F and B as their product does: a
-    symmetric network stays consistent exactly, and any mismatch decays as the weights do, before it is
+    symmetric network stays consistent exactly, and a mismatch in it decays as the weights do, before it is
     corrected.  With V_i the sum of ``a_i^2 ||g_D||^2 / kappa^2`` over all samples so far, and D_i
     that of a_i^2 over the batch::
 
@@ -190,7 +187,7 @@ class UsageSteps(Value, Rule):
         Share of the mismatch that H corrects, in (0, 2).  By default 1 where gradients are read from
         currents, which measure it exactly, and 0.1 where spikes are counted.
     probes : float, default 0.25
-        Probes for each signal; on a clock each costs nearly as much as a signal.
+        Probes for each signal; on a clock each costs about half as much as a signal.
     patience : float, default 4.0
         A neuron that was silent for n samples has the penalty weighted by ``s = max(1 - n / (patience
         n_atoms), 0)``, and recovers at its next spike: no atom stays unused for long.
@@ -274,8 +271,9 @@ class UsageSteps(Value, Rule):
 
     def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return atoms with smaller codes than chance allows: A_i over the signals that they fired for."""
+        used = np.flatnonzero((n_fired > 0) & (memory["usage"] > 0.0))
         # Those that fired for less than half of what is usual have had too little time.
-        old = np.flatnonzero((2 * n_fired > np.median(n_fired)) & (memory["usage"] > 0.0))
+        old = used[2 * n_fired[used] > np.median(n_fired[used])] if len(used) else used
         sizes = np.log(memory["usage"][old] / n_fired[old])
         return old[sizes < usual_range(sizes)[0]] if len(old) >= LEAST_ATOMS else old[:0]
 
@@ -381,6 +379,11 @@ def change_weights(
     keep = np.full(codes.shape[1], keep)
     memory = np.empty((8, values.shape[1])), np.empty(8, dtype=np.bool_)
     for each in [weights] if isinstance(weights, np.ndarray) else weights:
+        if each.shape != (codes.shape[1], values.shape[1]) or len(codes) != len(values):
+            raise ValueError(
+                "weights must have a row for each column of codes and a column for each of values, and codes "
+                f"as many rows as values; got shapes {each.shape}, {codes.shape} and {values.shape}"
+            )
         are_columns = not each.flags.c_contiguous
         rows = each.T if are_columns else each
         updates.change_rows(rows, are_columns, codes, values, keep, least, *memory)
@@ -443,7 +446,7 @@ def project_lateral(
     """
     rows, least = synapses.lateral_rows, synapses.signs.least_weight
     lateral_gradient = gain / kappa * lateral_gradient
-    if len(codes) <= max(LARGE_BATCH, synapses.n_atoms):
+    if len(codes) <= synapses.n_atoms:
         # G^T L (L A A^T L + epsilon I)^-1 L = G^T (A A^T + epsilon L^-2)^-1.
         products = codes @ codes.T
         squares = np.einsum("ii->i", products)
@@ -466,12 +469,9 @@ def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:
     load_scipy_linalg()  # only learning with projections needs it
     from scipy.linalg import blas, lapack
 
-    factor, failed = lapack.dpotrf(products)
-    if failed:
-        raise np.linalg.LinAlgError("codes and gradients must be finite to project lateral weights")
+    factor, _ = lapack.dpotrf(products)
     # Transposed views, which BLAS takes without copies.
-    half = blas.dtrsm(1.0, factor, values.T, side=1)
-    return blas.dtrsm(1.0, factor, half, side=1, trans_a=1, overwrite_b=1).T
+    return blas.dtrsm(1.0, factor, blas.dtrsm(1.0, factor, values.T, side=1), side=1, trans_a=1).T
 
 
 def _mismatch(codes: np.ndarray, g_h: np.ndarray, synapses: Synapses, kappa: float) -> np.ndarray:

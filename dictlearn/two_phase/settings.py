@@ -34,7 +34,7 @@ class LearningSettings(Value):
 
     `kappa`, `duration`, `time_step`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
     values, which `dataclasses.replace` keeps.  The first four are 0.1, 7, 1 / 16 and 3 for graded inputs.
-    Where inputs fire they are 0.1, 5 (10 for atoms of either sign), 1 / 16 and 5, and 0.7, 5, 1 / 32 and 5
+    For spiking ones they are 0.1, 5 (10 for atoms of either sign), 1 / 16 and 5, and 0.7, 5, 1 / 32 and 5
     with `PaperSteps` or where spikes are counted.
 
     Parameters
@@ -111,6 +111,7 @@ class LearningSettings(Value):
         if self.inputs == "graded" and self.readout == "rate":
             raise ValueError("readout must be 'current' where inputs are graded: pass inputs='spiking'")
         defaults = {
+            **Rule.defaults(self.rule, self.readout, self.inputs, self.signs),
             **self.rule.defaults(self.readout, self.inputs, self.signs),
             "batch_size": self.rule.batch_size,
         }

@@ -37,7 +37,7 @@ class Synapses:
     graded_layers : Layers
         The neurons of a run with graded inputs.
     closed_rows : ndarray, shape (n_atoms, n_atoms), or None
-        Rows of H - gamma F B, once `close` has computed them.
+        Rows of H - gamma F B, once `close` has computed them, of the last gamma.
     feedforward, feedback, lateral : ndarray
         F, B and H: views of the same numbers, transposed.
     """
@@ -72,7 +72,8 @@ class Synapses:
     @property
     def consistency(self) -> float:
         """1 - ||H - F B|| / ||H||."""
-        return 1.0 - float(np.linalg.norm(self.close(1.0)) / np.linalg.norm(self.lateral_rows))
+        mismatch = self._closed(1.0, np.empty_like(self.lateral_rows))
+        return 1.0 - float(np.linalg.norm(mismatch) / np.linalg.norm(self.lateral_rows))
 
     @property
     def symmetry(self) -> float:
@@ -89,14 +90,18 @@ class Synapses:
         self.lateral_rows[:, atom] = self.feedback_rows @ self.feedforward_rows[:, atom]
         self.lateral_rows[atom] = self.feedback_rows[atom] @ self.feedforward_rows
 
-    @one_blas_thread()
-    def close(self, gamma: float) -> np.ndarray:
+    def close(self, gamma: float) -> None:
         """Compute `closed_rows`, the lateral weights and thresholds with feedback by graded inputs.
 
         Once for all parts of a batch, which may run elsewhere: BLAS rounds differently on other machines.
         """
+        known = self.closed_rows
+        self.closed_rows = self._closed(gamma, np.empty_like(self.lateral_rows) if known is None else known)
+
+    @one_blas_thread()
+    def _closed(self, gamma: float, closed: np.ndarray) -> np.ndarray:
+        """Return the rows of H - gamma F B, in memory for them."""
         forward, back, lateral = self.feedforward_rows, self.feedback_rows, self.lateral_rows
-        self.closed_rows = closed = np.empty_like(lateral) if self.closed_rows is None else self.closed_rows
         if updates.is_transpose(forward, back):
             load_scipy_linalg()
             from scipy.linalg.blas import dsyrk

@@ -306,6 +306,31 @@ def test_atoms_are_weak_only_beyond_what_their_spread_allows():
     assert weak(np.r_[low, 1.5, 2.0, 2.5], rng.integers(50, 90, 43)) == []
 
 
+def test_a_rule_may_be_changed_and_the_weights_be_looked_at_at_any_time(data):
+    """The next rule has no memory yet; consistency takes nothing from a batch that is to run."""
+    learner = learn(data[1], 32, replace(USAGE, rule=PaperSteps()))
+    before = learner.dictionary
+    learner.settings = USAGE
+    np.testing.assert_array_equal(learner.dictionary, before)
+    other = copy.copy(learner)
+
+    def run(batch):
+        assert learner.synapses.consistency == pytest.approx(learner.network.consistency, abs=1e-12)
+        return batch.run(learner.synapses, data[1][:16])
+
+    assert learner.learn_batch(16, run) == other.learn(data[1][:16])
+    assert_same(learner, other)
+
+
+def test_a_rule_may_leave_defaults_out():
+    class Slow(UsageSteps):
+        def defaults(self, readout, inputs, signs):
+            return {"duration": 9.0}
+
+    settings = LearningSettings(penalty=0.1, rule=Slow())
+    assert (settings.duration, settings.amplitude, settings.kappa) == (9.0, 3.0, 0.1)
+
+
 @pytest.mark.parametrize("is_on", [True, False])
 def test_a_weak_atom_keeps_its_weights_and_begins_anew(is_on):
     rng = np.random.default_rng(1)

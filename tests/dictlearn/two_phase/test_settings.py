@@ -18,6 +18,7 @@ from dictlearn import (
     new_learner,
     random_dictionary,
 )
+from dictlearn.two_phase.rules import change_weights
 from snn.digital import FixedPoint
 from tests.dictlearn.refused import each_refused
 from tests.dictlearn.two_phase.learners import OPTIONS, SIGNS, network_of
@@ -111,6 +112,8 @@ FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=
     (lambda: LearningSettings.from_text("5"), ValueError, "settings must"),
     (UsageSteps, ValueError, {"lateral_gain": [2.0]}),
     (PaperSteps, TypeError, {"reweighting": [1]}),
+    (lambda: change_weights(NETWORK.synapses().lateral_rows, np.ones((3, 2)), np.ones((3, 9))), ValueError, "weights must have a row"),
+    (lambda: change_weights(NETWORK.lateral.copy(), np.ones((3, len(NETWORK.lateral))), np.ones((2, len(NETWORK.lateral)))), ValueError, "as many rows"),
 )  # fmt: skip
 def test_what_is_refused_is_named(call, error, name):
     with pytest.raises(error, match=name):
