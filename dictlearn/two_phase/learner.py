@@ -361,9 +361,10 @@ class TwoPhaseLearner(Resumable):
             n_summed, *totals, n_nonzero = self._sums
             # The disturbance of a thousand zero signals is 0, not 0 / 0.
             means = np.array(totals) / (n_summed, n_summed, n_summed, max(n_nonzero, 1.0))
-            synapses = self.synapses
-            norms = np.quantile(np.linalg.norm(synapses.feedback_rows, axis=1), (0.0, 0.5, 1.0))
-            self._history.add(self.n_samples, *means, synapses.consistency, synapses.symmetry, *norms)
+            norms = np.quantile(np.linalg.norm(self.synapses.feedback_rows, axis=1), (0.0, 0.5, 1.0))
+            self._history.add(
+                self.n_samples, *means, self.synapses.consistency, self.synapses.symmetry, *norms
+            )
             self._sums[:] = 0.0
         return objective / n
 

@@ -244,7 +244,7 @@ class UsageSteps(Value, Rule):
         else:
             initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
             step = self.gain / (initial + memory["usage"] + self.caution * together) / energy
-        keep, weighted = np.minimum(np.maximum(1.0 - step * explained, 0.0), 1.0), codes * step
+        keep, weighted = np.clip(1.0 - step * explained, 0.0, 1.0), codes * step
         atoms = synapses.feedforward, synapses.feedback_rows
         change_weights(atoms, weighted, g_d / kappa, keep=keep, least=least)
         if follows:
@@ -258,8 +258,9 @@ class UsageSteps(Value, Rule):
         if follows and settings.weight_format is None:
             shares = self.averaging * used
             np.divide(shares, memory["usage"], out=shares, where=used > 0.0)
-            average = memory["average"] if "average" in memory else synapses.feedback_rows.copy()
-            memory["average"] = average
+            memory["average"] = average = (
+                memory["average"] if "average" in memory else synapses.feedback_rows.copy()
+            )
             average += np.minimum(shares, 1.0)[:, np.newaxis] * (synapses.feedback_rows - average)
         else:
             memory.pop("average", None)
@@ -385,8 +386,7 @@ def change_weights(
                 f"as many rows as values; got shapes {each.shape}, {codes.shape} and {values.shape}"
             )
         are_columns = not each.flags.c_contiguous
-        rows = each.T if are_columns else each
-        updates.change_rows(rows, are_columns, codes, values, keep, least, *memory)
+        updates.change_rows(each.T if are_columns else each, are_columns, codes, values, keep, least, *memory)
 
 
 def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *, kappa: float) -> np.ndarray:
@@ -450,7 +450,7 @@ def project_lateral(
         # G^T L (L A A^T L + epsilon I)^-1 L = G^T (A A^T + epsilon L^-2)^-1.
         products = codes @ codes.T
         squares = np.einsum("ii->i", products)
-        squares[:] = np.where(squares > 0.0, (1.0 + PROJECTION_RIDGE) * squares, 1.0)
+        squares[:] = np.where(squares == 0.0, 1.0, (1.0 + PROJECTION_RIDGE) * squares)
         change_weights(rows, codes, _solution(products, lateral_gradient), least=least)
         return
     # Equal to (A^T L^2 A + epsilon I)^-1 A^T L^2 G: a system of the atoms.
@@ -471,7 +471,10 @@ def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:
 
     factor, _ = lapack.dpotrf(products)
     # Transposed views, which BLAS takes without copies.
-    return blas.dtrsm(1.0, factor, blas.dtrsm(1.0, factor, values.T, side=1), side=1, trans_a=1).T
+    solved = blas.dtrsm(1.0, factor, blas.dtrsm(1.0, factor, values.T, side=1), side=1, trans_a=1).T
+    if not np.isfinite(solved).all():
+        raise np.linalg.LinAlgError("codes and gradients must be finite to project lateral weights")
+    return solved
 
 
 def _mismatch(codes: np.ndarray, g_h: np.ndarray, synapses: Synapses, kappa: float) -> np.ndarray:

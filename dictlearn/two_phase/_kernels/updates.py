@@ -44,7 +44,7 @@ def add_products(total, signals, rows):
 def drive(drives, expected, signals, coding, thresholds, share, duration):
     """Make F x, in the first columns, share (F x + coding), in the second neurons of pairs its opposite.
 
-    Expected are for each signal the spikes of inputs in a duration, and of the neuron with most of them.
+    Set expected to the spikes of a signal's inputs in a duration, and of its busiest neuron uninhibited.
     """
     n_atoms = coding.shape[1]
     for k in range(signals.shape[0]):

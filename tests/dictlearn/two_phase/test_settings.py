@@ -18,7 +18,7 @@ from dictlearn import (
     new_learner,
     random_dictionary,
 )
-from dictlearn.two_phase.rules import change_weights
+from dictlearn.two_phase.rules import change_weights, project_lateral
 from snn.digital import FixedPoint
 from tests.dictlearn.refused import each_refused
 from tests.dictlearn.two_phase.learners import OPTIONS, SIGNS, network_of
@@ -112,6 +112,8 @@ FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=
     (lambda: LearningSettings.from_text("5"), ValueError, "settings must"),
     (UsageSteps, ValueError, {"lateral_gain": [2.0]}),
     (PaperSteps, TypeError, {"reweighting": [1]}),
+    (lambda: project_lateral(NETWORK.synapses(), np.full((1, len(NETWORK.lateral)), np.nan), np.ones((1, len(NETWORK.lateral))), kappa=0.1), np.linalg.LinAlgError, "must be finite"),
+    (lambda: project_lateral(NETWORK.synapses(), np.ones((1, len(NETWORK.lateral))), np.full((1, len(NETWORK.lateral)), np.nan), kappa=0.1), np.linalg.LinAlgError, "must be finite"),
     (lambda: change_weights(NETWORK.synapses().lateral_rows, np.ones((3, 2)), np.ones((3, 9))), ValueError, "weights must have a row"),
     (lambda: change_weights(NETWORK.lateral.copy(), np.ones((3, len(NETWORK.lateral))), np.ones((2, len(NETWORK.lateral)))), ValueError, "as many rows"),
 )  # fmt: skip
