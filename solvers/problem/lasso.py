@@ -252,7 +252,7 @@ class LassoModel(Value, Described):
         model = object.__new__(LassoModel)
         entries = {
             name: value
-            for name, value in vars(self).items()
+            for name, value in dict(vars(self)).items()  # a copy: another thread may add correlations
             if name not in ("signals", "energies", "correlations")
         }
         vars(model).update(entries, feature_weights=None if self.has_own_weights else self.feature_weights)
@@ -520,7 +520,7 @@ def _gram(model: LassoModel) -> np.ndarray:
 
 def _whatever_weights(model: LassoModel) -> dict[Callable[..., Any], Any]:
     """Return what was made of the atoms whatever the weights of features."""
-    return {make: made for make, made in model._made_of_atoms.items() if make is UnitAtoms}
+    return {make: made for make, made in dict(model._made_of_atoms).items() if make is UnitAtoms}
 
 
 def _checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:

@@ -3,6 +3,7 @@
 import ast
 import os
 import signal
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -116,6 +117,25 @@ def in_a_thread(function):
     """Return what a function returns in a new thread."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(function).result(LIMIT)
+
+
+def test_a_thread_takes_the_model_while_another_computes_correlations():
+    def take(problem, both):
+        both.wait(LIMIT)
+        return [problem.model for _ in range(30)]
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            for _ in range(1000):
+                problem, both = LassoProblem(np.eye(3), np.ones((1, 3)), 0.5), threading.Barrier(2)
+                models = pool.submit(take, problem, both)
+                both.wait(LIMIT)
+                assert problem.correlations.shape == (1, 3)
+                models.result(LIMIT)
+    finally:
+        sys.setswitchinterval(usual)
 
 
 @pytest.mark.parametrize("counts_by_thread", [True, False])
