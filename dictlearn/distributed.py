@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dictlearn.resumable import digest
-from dictlearn.signals import checked_signals, scale_to
+from dictlearn.signals import checked_signals
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.samples import Samples
 from dictlearn.two_phase.synapses import Synapses
@@ -59,7 +58,7 @@ class ClusterSamples(Samples):
         self._rows_per_task = checks.positive_integer("rows_per_task", rows_per_task)
         self._file = NpyFile(path)
         self.n_signals, self.n_inputs = self._file.shape
-        self._largest = 0.0
+        self.largest = 0.0
         self._checked: bool | None = None
 
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
@@ -70,21 +69,13 @@ class ClusterSamples(Samples):
             return
         for first, block in self._file.blocks():
             signals, _ = checked_signals(block, self.n_inputs, first=first, signed=signed)
-            self._largest = max(self._largest, float(np.abs(signals).max()))
+            self.largest = max(self.largest, float(np.abs(signals).max()))
         self._checked = signed
 
-    def scale(self, amplitude: float) -> float:
-        """Return the factor, with the bits of an array in memory."""
-        energies = [
-            # In C order: sums along rows round differently in another one.
-            ((np.ascontiguousarray(block, dtype=np.float64) / (self._largest or 1.0)) ** 2).sum(axis=1)
-            for _, block in self._file.blocks()
-        ]
-        return scale_to(amplitude, self._largest, float(np.mean(np.concatenate(energies))))
-
-    def digest(self) -> str:
-        """Return a short text of the values, whatever their type."""
-        return digest(np.asarray(block, dtype=np.float64) for _, block in self._file.blocks())
+    def blocks(self) -> Iterator[np.ndarray]:
+        """Yield all samples; in C order, since sums along rows round differently in another one."""
+        for _, block in self._file.blocks():
+            yield np.ascontiguousarray(block, dtype=np.float64)
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
         """Run a batch on the workers, which do again what dying ones lose."""

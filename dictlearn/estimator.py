@@ -17,11 +17,11 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dictlearn.images.preprocessing import join_channels, split_channels
-from dictlearn.signals import warn_if_ill_scaled
 from dictlearn.two_phase.fit import continue_learning, new_learner
 from dictlearn.two_phase.learner import TwoPhaseLearner, on_finer_steps
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
+from dictlearn.two_phase.samples import samples_of
 from dictlearn.two_phase.settings import LearningSettings
 from snn.base import checks
 from solvers import METHODS, LassoProblem, SpikingCodingResult, solve
@@ -224,7 +224,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         signals, mask = self._channels(array, is_split=self._checked_split())
         settings = self._settings(positive_signals=bool(signals.min() >= 0.0))
         max_iter = checks.positive_integer("max_iter", self.max_iter)
-        warn_if_ill_scaled("X", signals)
+        samples_of(signals, mask, settings).warn_if_ill_scaled("X")
         # Without a seed, learning continues as the checkpoint began.
         is_any = self.random_state is None and self.checkpoint is not None
         seed = None if is_any else self._seed()

@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike
 
 from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.resumable import Course, batches_in_order, digest, learn_batches, seed_of_order
-from dictlearn.signals import warn_if_ill_scaled
 from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner, on_finer_steps
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import thread_count
-from dictlearn.two_phase.samples import Samples, SamplesInMemory, samples_of
+from dictlearn.two_phase.samples import LARGEST_SHARE_OF_MEAN, Samples, samples_of
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
 from snn.base import checks
@@ -93,8 +92,7 @@ def learn_dictionary(
     """
     settings = checked_settings(settings, penalty)
     samples = samples_of(signals, mask, settings)
-    if isinstance(samples, SamplesInMemory):
-        warn_if_ill_scaled("signals", samples.known)
+    samples.warn_if_ill_scaled("signals")
     learner = new_learner(
         samples,
         n_atoms,
@@ -275,6 +273,8 @@ def new_learner(
         rounding_seed=seed_of_order(rounding_rng),
     )
     learner._any_start = any_start
+    if settings.inputs == "graded" and samples.share_of_mean() > LARGEST_SHARE_OF_MEAN:
+        learner.n_halvings = 1  # all atoms resemble the mean, and every spike inhibits all neurons
     return learner
 
 

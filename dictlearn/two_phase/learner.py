@@ -85,7 +85,7 @@ class TwoPhaseLearner(Resumable):
     n_replaced : int
         Atoms that were replaced.
     n_halvings : int
-        Number of times that the step of the clock was halved, since the network ran away on it.
+        Number of times that the step of the clock was halved, for signals with an offset or a runaway.
     n_saturated : int
         Number of times that a weight was beyond the range of its format, and was kept at its end.
     """
@@ -265,7 +265,7 @@ class TwoPhaseLearner(Resumable):
         )
 
     def _settings_now(self) -> LearningSettings:
-        """Return the settings, with steps of a clock halved where the network ran away."""
+        """Return the settings, with steps of a clock as often halved as they were."""
         step = self.settings.time_step
         if step is None or not self.n_halvings:
             return self.settings

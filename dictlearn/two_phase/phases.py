@@ -224,19 +224,16 @@ def _advanced(
     active: np.ndarray | None = None,
 ) -> np.ndarray:
     """Advance a run to the end of a phase; return the spikes of each neuron since `before`."""
-    over = np.empty(0, dtype=np.bool_)
     most = allowed if before is None else allowed + before.sum(axis=1)
 
-    def stops() -> bool:
-        nonlocal over
+    def are_too_many() -> np.ndarray:
         if stop.is_set():
             raise CancelledError
-        over = run.spike_counts.sum(axis=1) > most
-        return bool(over.any())
+        return run.spike_counts.sum(axis=1) > most
 
-    run.advance(end, active=active, stop_when=stops)
+    run.advance(end, active=active, stop_when=lambda: bool(are_too_many().any()))
     counts = run.spike_counts.copy() if before is None else run.spike_counts - before
-    if over.any():
+    if (over := are_too_many()).any():
         # Copies are advanced one after the other: the first runaway does not depend on later ones.
         k = int(np.argmax(over))
         error = RunawayFeedbackError(_describe(layers, counts[k], allowed[k]))

@@ -49,8 +49,8 @@ STRONG_FEEDBACK = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32, "amplitud
 WEAK_FEEDBACK = {**STRONG_FEEDBACK, "kappa": 0.1, "time_step": 1 / 16}
 # Where inputs fire, by whether atoms are positive: else such spikes carry more noise than graded inputs.
 SPIKING_INPUTS = {True: WEAK_FEEDBACK, False: {**WEAK_FEEDBACK, "duration": 10.0}}
-# Without that noise fewer spikes do, in a longer time: codes come nearer to their optimum.
-GRADED_INPUTS = {**WEAK_FEEDBACK, "duration": 7.0, "amplitude": 3.0}
+# Without that noise fewer spikes do, in a longer time and on a coarser clock: codes come nearer to optimal.
+GRADED_INPUTS = {**WEAK_FEEDBACK, "duration": 7.0, "time_step": 1 / 8, "amplitude": 3.0}
 KINDS: dict[str, type[Rule]] = {}
 
 

@@ -33,7 +33,7 @@ class LearningSettings(Value):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
     `kappa`, `duration`, `time_step`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
-    values, which `dataclasses.replace` keeps.  The first four are 0.1, 7, 1 / 16 and 3 for graded inputs.
+    values, which `dataclasses.replace` keeps.  The first four are 0.1, 7, 1 / 8 and 3 for graded inputs.
     For spiking ones they are 0.1, 5 (10 for atoms of either sign), 1 / 16 and 5, and 0.7, 5, 1 / 32 and 5
     with `PaperSteps` or where spikes are counted.
 
@@ -64,7 +64,8 @@ class LearningSettings(Value):
         Where potentials start each sample, as a share of the thresholds, in [0, 1).  With graded inputs it is
         0: neurons that the others are about to silence do not fire at first.
     time_step : float, None or "auto", default "auto"
-        Run on a clock of this step; None: from event to event, exactly.
+        Run on a clock of this step; None: from event to event, exactly.  Steps are half as long where the
+        network runs away, and with graded inputs where the mean of the signals has most of their energy.
     integration : {"exact", "euler"}, default "exact"
         Rule for the steps of a clock; see `snn.RealNeuron`.  "exact" keeps charge.  "euler" resets
         potentials to zero too: the paper's setting, with steps of 1/32.

@@ -48,8 +48,7 @@ class Weights(Value, Described, ABC):
         ``received[..., i] = sum_j W[j, i] amounts[..., j]``: what each target receives when every source j
         sends ``amounts[..., j]``.
         """
-        flat = amounts.reshape(-1, self.shape[0]) @ self.tocsr()
-        return flat.reshape(amounts.shape)
+        return (amounts.reshape(-1, self.shape[0]) @ self.tocsr()).reshape(amounts.shape)
 
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
         """Return the number of targets of each source: the non-zero weights of its row."""
@@ -78,8 +77,7 @@ class Weights(Value, Described, ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # The fields of the dataclass alone: what is kept beside them is computed again where it is needed.
-        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
-        return {name: getattr(self, name) for name in names}
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
 def same_type(array: np.ndarray, dtype: type) -> np.ndarray:

@@ -123,9 +123,8 @@ def is_warned_of(signals, recwarn):
 @pytest.mark.filterwarnings("always")
 def test_one_signal_that_dominates_and_an_offset_are_said(recwarn):
     """More energy than all others, of ten or more that are not zero; a mean with 85 % of the energy of 200."""
-    one = np.ones((10, 4))
     for factor, rows, warned in ((2.99, 10, False), (3.01, 10, True), (3.01, 9, False)):
-        signals = np.vstack([one[:rows], np.zeros((3, 4))])
+        signals = np.vstack([np.ones((rows, 4)), np.zeros((3, 4))])
         signals[4] *= factor
         found = is_warned_of(signals, recwarn)
         assert bool(found) is warned

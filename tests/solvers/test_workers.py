@@ -124,18 +124,15 @@ def test_a_thread_takes_the_model_while_another_computes_correlations():
         both.wait(LIMIT)
         return [problem.model for _ in range(30)]
 
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            for _ in range(1000):
-                problem, both = LassoProblem(np.eye(3), np.ones((1, 3)), 0.5), threading.Barrier(2)
-                models = pool.submit(take, problem, both)
-                both.wait(LIMIT)
-                assert problem.correlations.shape == (1, 3)
-                models.result(LIMIT)
-    finally:
-        sys.setswitchinterval(usual)
+    with ThreadPoolExecutor(1) as pool:
+        sys.setswitchinterval(1e-6)
+        for _ in range(1000):
+            problem, both = LassoProblem(np.eye(3), np.ones((1, 3)), 0.5), threading.Barrier(2)
+            models = pool.submit(take, problem, both)
+            both.wait(LIMIT)
+            assert problem.correlations.shape == (1, 3)
+            models.result(LIMIT)
+    sys.setswitchinterval(0.005)  # as usual
 
 
 @pytest.mark.parametrize("counts_by_thread", [True, False])

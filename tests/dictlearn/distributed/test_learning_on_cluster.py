@@ -66,10 +66,14 @@ def test_data_in_any_form_give_the_bits_of_an_array_in_memory(cluster_client, pa
     [{"readout": "rate", "rule": PaperSteps(), "batch_size": 40}, SIGNS["signed atoms and codes"], {"penalty": [0.1] * N_ATOMS}, {"inputs": "graded"}],
     ids=["paper", "signed", "penalties", "graded"],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:signals has an offset")
 def test_so_does_every_way_of_learning(cluster_client, path, signals, changes):
+    if "inputs" in changes:  # with an offset, for which steps of the clock are halved
+        np.save(path, signals := signals + 4.0)
     settings = LearningSettings(**{"penalty": 0.1, "batch_size": 90, **changes})
     options = {"settings": settings, "n_samples": 200}
     expected = learn_dictionary(signals, N_ATOMS, **{**TASK, **options})
+    assert expected.n_halvings == int("inputs" in changes)
     assert_same(learn_on(cluster_client, path, **options), expected)
 
 

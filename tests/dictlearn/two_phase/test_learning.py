@@ -389,8 +389,9 @@ def test_steps_are_halved_where_signals_have_an_offset(tmp_path):
     checkpoint = {"checkpoint": tmp_path / "learner.npz", "checkpoint_every": 500}
     with pytest.warns(RuntimeWarning, match="ran away on a clock"):
         learner = learn_dictionary(signals, 32, settings=settings, n_samples=2000, rng=0, **checkpoint)
-    assert learner.n_halvings > 0
+    assert learner.n_halvings > 1
     assert learner.settings == settings
+    assert [new_learner(x, 32, settings=settings).n_halvings for x in (signals, signals - 16.0)] == [1, 0]
     continue_learning(learner, signals, n_samples=4000, rng=0, **checkpoint)
     assert learner.n_samples == 4000
 

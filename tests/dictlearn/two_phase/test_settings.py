@@ -166,13 +166,13 @@ def test_numbers_at_the_edge_are_allowed():
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, (0.1, 7.0, 1 / 16, 3.0)),
+        ({}, (0.1, 7.0, 1 / 8, 3.0)),
         ({"inputs": "spiking"}, (0.1, 5.0, 1 / 16, 5.0)),
-        ({"positive_atoms": False}, (0.1, 7.0, 1 / 16, 3.0)),
-        ({"positive_atoms": False, "positive_code": False}, (0.1, 7.0, 1 / 16, 3.0)),
+        ({"positive_atoms": False}, (0.1, 7.0, 1 / 8, 3.0)),
+        ({"positive_atoms": False, "positive_code": False}, (0.1, 7.0, 1 / 8, 3.0)),
         ({"positive_atoms": False, "inputs": "spiking"}, (0.1, 10.0, 1 / 16, 5.0)),
         ({"positive_atoms": False, "kappa": 0.3, "time_step": None}, (0.3, 7.0, None, 3.0)),
-        ({"positive_atoms": False, "amplitude": 4}, (0.1, 7.0, 1 / 16, 4.0)),
+        ({"positive_atoms": False, "amplitude": 4}, (0.1, 7.0, 1 / 8, 4.0)),
         ({"positive_atoms": False, "readout": "rate"}, (0.7, 5.0, 1 / 32, 5.0)),
         ({"positive_atoms": False, "rule": PaperSteps()}, (0.7, 5.0, 1 / 32, 5.0)),
         ({"readout": "rate"}, (0.7, 5.0, 1 / 32, 5.0)),
