@@ -471,7 +471,9 @@ def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:
 
     factor, _ = lapack.dpotrf(products)
     # Transposed views, which BLAS takes without copies.
-    solved = blas.dtrsm(1.0, factor, blas.dtrsm(1.0, factor, values.T, side=1), side=1, trans_a=1).T
+    solved = blas.dtrsm(
+        1.0, factor, blas.dtrsm(1.0, factor, values.T, side=1), side=1, trans_a=1, overwrite_b=1
+    ).T
     if not np.isfinite(solved).all():
         raise np.linalg.LinAlgError("codes and gradients must be finite to project lateral weights")
     return solved
