@@ -149,7 +149,7 @@ def run_phases(
                     updates.add_combinations(current, passed, factor, synapses.feedback_rows)
                 before = gamma
             counts = _advanced(run, layers, phase, end, allowed, rows, stop)
-            after = np.copy(run.filtered_spikes)
+            after = run.filtered_spikes
             traces = run.gain * (counts + (filtered - after)) / duration
             observed += [counts, run.charge / duration, traces]
             state, filtered = run, after
@@ -197,7 +197,7 @@ def run_graded(
         # Without a signal nobody but a probe fires: there is nothing to settle.
         settles = signals.any(axis=1)
         settled = _advanced(run, layers, 0, end, allowed, rows, stop, active=np.flatnonzero(settles))
-        filtered, until = np.copy(run.filtered_spikes), np.where(settles, 2.0 * end, end)
+        filtered, until = run.filtered_spikes, np.where(settles, 2.0 * end, end)
         counts = _advanced(run, layers, 1, until, allowed, rows, stop, settled)
         filtered -= run.filtered_spikes
         fired, codes = np.empty(coding.shape, dtype=np.bool_), np.empty(coding.shape)
