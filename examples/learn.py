@@ -248,7 +248,8 @@ def report(task: Task, runs: list[SeedRun]) -> None:
     ]
     print(
         f"\n{task.title}: {first[SPIKES]['n_samples'][-1]:,} samples, {task.n_atoms} atoms, penalty "
-        f"{task.penalty}, {len(runs)} seeds (means, and the largest distance from them)"
+        f"{task.penalty}, "
+        + (f"{len(runs)} seeds (means, and the largest distance from them)" if runs[1:] else "1 seed")
     )
     print(table(["learner", "start", "held-out objective", "above the best", "time"], rows))
     spikes = {key: np.array([run.curves[SPIKES][key] for run in runs]) for key in (*FIGURES, "spikes", "raw")}
@@ -321,7 +322,9 @@ def _draw_weights(ax: Axes, learners: dict[str, TwoPhaseLearner]) -> None:
 
 def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwork, output: Path) -> None:
     """Draw the spikes of both phases for one held-out signal, before and after learning."""
-    settings, signal = learner.settings, learner.scale * task.held_out[0]
+    # Feedback as strong, and phases as long, as it takes to see the change beside the noise of counting.
+    settings = replace(learner.settings, kappa=0.7, duration=20.0)
+    signal = learner.scale * task.held_out[0]
     penalty = settings.penalty * learner.scale
     moments = (("before learning", beginning), (f"after {learner.n_samples:,} samples", learner.network))
     trains = [_spikes(network, signal, penalty, settings) for _, network in moments]
