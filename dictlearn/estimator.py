@@ -64,11 +64,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         signal is zero in any dictionary.)
     max_iter : int, default 10
         Passes of `fit` through the signals.
+    batch_size : int or "auto", default "auto"
+        Samples that see the same weights, as for `LearningSettings`.
     split_channels : bool, default False
         Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`), and
         learned by atoms and codes that are not negative in these, as in the paper.
-    batch_size : int or "auto", default "auto"
-        Samples that see the same weights, as for `LearningSettings`.
     settings : mapping of str to object, optional
         Further options of `LearningSettings` by name, such as ``{"kappa": 0.2, "rule": PaperSteps()}``: the
         way the network is run while it learns, and the way it learns.

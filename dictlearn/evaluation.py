@@ -78,7 +78,8 @@ def mean_objective(
     penalty : float or array_like, shape (n_atoms,)
         Positive; of all atoms or of each.
     positive_code : bool, default True
-        Whether codes must not be negative.
+        Whether codes must not be negative.  It must be False for dictionaries learned with codes of either
+        sign, the default of `SpikingDictionaryLearning`.
     normalise : bool, default True
         Whether to scale the atoms to unit norm first: large atoms make penalties small.
     n_jobs : int, optional
