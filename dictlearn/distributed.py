@@ -11,7 +11,7 @@ import numpy as np
 
 from dictlearn.signals import checked_signals
 from dictlearn.two_phase.observed import Batch, Observed
-from dictlearn.two_phase.samples import Samples
+from dictlearn.two_phase.samples import Samples, blocks_of_rows
 from dictlearn.two_phase.synapses import Synapses
 from snn.base import checks
 from solvers.workers.blas import one_blas_thread
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
 __all__ = ["ClusterSamples"]
-
-# Read at a time before learning: 16 MB.
-VALUES_AT_ONCE = 2_000_000
 
 
 class ClusterSamples(Samples):
@@ -67,15 +64,15 @@ class ClusterSamples(Samples):
             raise ValueError(f"path has {self.n_inputs} features but the network has {n_inputs} inputs")
         if self._checked == signed:
             return
-        for first, block in self._file.blocks():
-            signals, _ = checked_signals(block, self.n_inputs, first=first, signed=signed)
+        for rows in blocks_of_rows(*self._file.shape):
+            signals, _ = checked_signals(self._file[rows], self.n_inputs, first=rows.start, signed=signed)
             self.largest = max(self.largest, float(np.abs(signals).max()))
         self._checked = signed
 
-    def blocks(self) -> Iterator[np.ndarray]:
-        """Yield all samples; in C order, since sums along rows round differently in another one."""
-        for _, block in self._file.blocks():
-            yield np.ascontiguousarray(block, dtype=np.float64)
+    def blocks(self) -> Iterator[tuple[np.ndarray, None]]:
+        """Yield some samples; in C order, since sums along rows round differently in another one."""
+        for rows in blocks_of_rows(*self._file.shape):
+            yield np.ascontiguousarray(self._file[rows], dtype=np.float64), None
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
         """Run a batch on the workers, which do again what dying ones lose."""
@@ -139,13 +136,6 @@ class NpyFile:
                 f"shape {array.shape} and dtype {array.dtype}"
             )
         return np.asarray(array[rows])
-
-    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield parts of the samples, and where each begins."""
-        n_signals, n_inputs = self.shape
-        step = max(VALUES_AT_ONCE // n_inputs, 1)
-        for first in range(0, n_signals, step):
-            yield first, self[first : first + step]
 
 
 def _run_some(start: int, rows: np.ndarray, *, n_some: int, file: NpyFile, shared: Shared) -> Observed:

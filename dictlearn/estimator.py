@@ -34,7 +34,6 @@ from solvers.estimator import (
 )
 from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
-from solvers.workers.blas import one_blas_thread
 
 # Correlated with the atoms together: bounds the memory.
 SIGNALS_AT_ONCE = 4096
@@ -211,12 +210,11 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self._check_coding(learner.n_atoms)
         learner.scale *= settings.amplitude / learner.settings.amplitude
         learner.settings = settings
-        with one_blas_thread():
-            for first in range(0, len(signals), settings.batch_size):
-                batch = slice(first, first + settings.batch_size)
-                known = None if mask is None else mask[batch]
-                learn = partial(learner.learn, signals[batch], mask=known, n_threads=n_threads)
-                on_finer_steps(learner, learn)
+        for first in range(0, len(signals), settings.batch_size):
+            batch = slice(first, first + settings.batch_size)
+            known = None if mask is None else mask[batch]
+            learn = partial(learner.learn, signals[batch], mask=known, n_threads=n_threads)
+            on_finer_steps(learner, learn)
         return self
 
     def _fit(self, X: ArrayLike) -> None:

@@ -94,7 +94,7 @@ class SeedRun:
         if "random-start" in arguments.learners:
             self.beginnings[RANDOM_START] = random_network(task.n_atoms, n_inputs, seed=seed)
         self.settings = LearningSettings(
-            penalty=task.penalty, batch_size=arguments.batch, time_step=arguments.time_step,
+            penalty=task.penalty, batch_size=arguments.batch, time_step=arguments.time_step or "auto",
             inputs=arguments.inputs,
         )  # fmt: skip
         self.marks = [mark for mark in MARKS if mark < arguments.samples] + [arguments.samples]
@@ -102,8 +102,8 @@ class SeedRun:
             "task": task.title, "training signals": len(task.signals), "atoms": task.n_atoms,
             "penalty": task.penalty, "samples": arguments.samples, "batch": arguments.batch,
             "batch of others": arguments.online_batch or arguments.batch, "held out": arguments.held_out,
-            "time step": arguments.time_step, "inputs": arguments.inputs, "duration": self.settings.duration,
-            "amplitude": self.settings.amplitude, "seed": seed,
+            "time step": self.settings.time_step, "inputs": arguments.inputs,
+            "duration": self.settings.duration, "amplitude": self.settings.amplitude, "seed": seed,
         }  # fmt: skip
         self.learners: dict[str, TwoPhaseLearner] = {}
         self.curves = self._read()
@@ -382,10 +382,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--penalty", type=float, help="of codes; on digits less makes atoms strokes")
     command.add_argument("--batch", type=int, default=32, help="samples that see the same weights")
     command.add_argument("--jobs", type=int, default=1, help="threads")
-    usual = LearningSettings(penalty=1.0)
-    command.add_argument("--time-step", type=float, default=usual.time_step, help="of the network's clock")
+    command.add_argument("--time-step", type=float, help="of the clock; by default that of the settings")
     command.add_argument(
-        "--inputs", choices=["graded", "spiking"], default=usual.inputs, help="spiking: fire"
+        "--inputs", choices=["graded", "spiking"], default="graded", help="send currents, or fire"
     )
     command.add_argument("--learners", nargs="*", choices=LEARNERS, default=list(LEARNERS))
     command.add_argument(

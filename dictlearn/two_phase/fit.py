@@ -20,7 +20,6 @@ from dictlearn.two_phase.samples import LARGEST_SHARE_OF_MEAN, Samples, samples_
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
 from snn.base import checks
-from solvers.workers.blas import one_blas_thread
 
 
 class CourseOptions(TypedDict, total=False):
@@ -193,18 +192,16 @@ def continue_learning(
             "start": digest(weights) if learner.n_samples == 0 and not learner._any_start else None,
         }
 
-    # The products of a batch are small: with BLAS's own threads learning was six times slower.
-    with one_blas_thread():
-        learn_batches(
-            learner,
-            learn,
-            in_order,
-            end=end,
-            seed=seed_of_order(rng),
-            any_seed=rng is None,
-            course=course,
-            identity=identity,
-        )
+    learn_batches(
+        learner,
+        learn,
+        in_order,
+        end=end,
+        seed=seed_of_order(rng),
+        any_seed=rng is None,
+        course=course,
+        identity=identity,
+    )
     n_atoms, n_dead = learner.n_atoms, len(learner.dead_atoms)
     silent = learner.n_fired == 0  # since they were replaced
     silent[learner.dead_atoms] = True
@@ -273,8 +270,8 @@ def new_learner(
         rounding_seed=seed_of_order(rounding_rng),
     )
     learner._any_start = any_start
-    if settings.inputs == "graded" and samples.share_of_mean() > LARGEST_SHARE_OF_MEAN:
-        learner.n_halvings = 1  # all atoms resemble the mean, and every spike inhibits all neurons
+    if settings.inputs == "graded" and learner.can_halve and samples.share_of_mean > LARGEST_SHARE_OF_MEAN:
+        learner.n_halvings = 1
     return learner
 
 

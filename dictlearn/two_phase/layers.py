@@ -104,8 +104,8 @@ class Layers:
         """Neurons of all layers."""
         return _end(self.predictions or self.coding)
 
-    def connections(self, gamma: float) -> list[tuple[int, Population, Population, float]]:
-        """Return weights (F, H or B), source, target and factor of each connection at feedback gamma."""
+    def connections(self, gamma: float, offsets: Sequence[int]) -> list[Connection]:
+        """Return the connections at feedback gamma, of F, H and B in one array, each from an offset on."""
         found = []
         for coding in self.coding:
             for source in (*self.inputs, *self.predictions):
@@ -114,13 +114,9 @@ class Layers:
             for strength, targets in ((gamma, self.inputs), (1.0, self.predictions)):
                 if strength != 0.0:
                     found += [(FEEDBACK, coding, t, strength * coding.sign * t.sign) for t in targets]
-        return found
-
-    def connections_in(self, gamma: float, offsets: Sequence[int]) -> list[Connection]:
-        """Return the connections of weights in an array, F, H and B at these offsets, source by source."""
         return [
             Connection(source.first, target.first, (source.size, target.size), offsets[matrix], factor)
-            for matrix, source, target, factor in self.connections(gamma)
+            for matrix, source, target, factor in found
         ]
 
     def drives(self, signals: np.ndarray, coding: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
 from snn.base.archive import Entry, conforming
 from snn.base.describe import number, value_range
+from solvers.workers.blas import one_blas_thread
 
 # Objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
@@ -49,6 +50,8 @@ FINEST_STEP = 1 / 128
 
 class TwoPhaseLearner(Resumable):
     """A two-phase network that learns, with everything it needs to continue learning.
+
+    Read it between batches or in a callback: batches change its weights in place.
 
     Parameters
     ----------
@@ -207,6 +210,7 @@ class TwoPhaseLearner(Resumable):
             len(signals), lambda batch: batch.run(self.synapses, signals, mask, n_threads=n_threads)
         )
 
+    @one_blas_thread()  # products of a batch are small, and rounded alike whatever the number of threads
     def learn_batch(self, n_signals: int, run: Callable[[Batch], Observed]) -> float:
         """Learn from one batch that runs elsewhere; return its mean objective.
 
@@ -264,6 +268,12 @@ class TwoPhaseLearner(Resumable):
             settings=self._settings_now(),
         )
 
+    @property
+    def can_halve(self) -> bool:
+        """Whether steps of the clock may become half as long."""
+        step = self._settings_now().time_step
+        return step is not None and step > FINEST_STEP and self.settings.integration == "exact"
+
     def _settings_now(self) -> LearningSettings:
         """Return the settings, with steps of a clock as often halved as they were."""
         step = self.settings.time_step
@@ -276,6 +286,12 @@ class TwoPhaseLearner(Resumable):
         settings, synapses, n = self.settings, self.synapses, batch.n_signals
         self.memory = self._remembered()
         settings.rule.change(batch, observed, synapses, self.memory)
+        if not np.isfinite(synapses.values.sum()) or synapses.values.min() < settings.signs.least_weight:
+            raise ValueError(
+                "rule must keep weights finite and with the signs of the settings; "
+                f"{type(settings.rule).__name__} did not after {self.n_samples:,} samples: the weights are "
+                "those before this batch"
+            )
         thresholds = synapses.thresholds
         self.n_bounded += int(np.count_nonzero(thresholds < LEAST_THRESHOLD))
         np.maximum(thresholds, LEAST_THRESHOLD, out=thresholds)
@@ -324,7 +340,8 @@ class TwoPhaseLearner(Resumable):
             similar = similar_atoms(
                 self.synapses.lateral_rows, self.n_fired, positive_code=signs.positive_code
             )
-            replaced += [atom for atom in similar if atom not in replaced]
+            if self.n_replaced < self.n_atoms:  # atoms that come back alike are so by nature
+                replaced += [atom for atom in similar if atom not in replaced]
         found = (
             patterns(missing, positive_code=signs.positive_code, least=signs.least_weight) if replaced else ()
         )
@@ -439,23 +456,22 @@ def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[], float]) -> floa
     Where all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
     neurons, and a clock takes back too late what has fired too often.
     """
-    step, before = learner.settings.time_step, learner.n_halvings
+    before, start = learner.n_halvings, learner.n_samples
     while True:
         try:
             objective = learn()
             break
         except BaseException as error:
-            now = FINEST_STEP if step is None else step / 2**learner.n_halvings
-            can_halve = now > FINEST_STEP and learner.settings.integration == "exact"
-            if not isinstance(error, RunawayFeedbackError) or not can_halve:
-                learner.n_halvings = before
+            if not isinstance(error, RunawayFeedbackError) or not learner.can_halve:
+                if learner.n_samples == start:  # else Ctrl-C came after the batch
+                    learner.n_halvings = before
                 raise
             learner.n_halvings += 1
     if learner.n_halvings > before:
         checks.warn_caller(
             f"the network ran away on a clock before it had learned from {learner.n_samples:,} samples; it "
-            f"goes on with steps of {now / 2:g}: subtract the mean of signals with an offset, or set "
-            "time_step",
+            f"goes on with steps of {learner._settings_now().time_step:g}: subtract the mean of signals with "
+            "an offset, or set time_step",
             RuntimeWarning,
         )
     return objective

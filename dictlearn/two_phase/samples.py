@@ -13,15 +13,19 @@ from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import Synapses
 from snn.base import checks
+from snn.base.describe import number
+from snn.base.value import cached_property
 from solvers.problem.messages import IllPosedWarning
 
-# A single signal of fewer may well have most of the energy.
-SIGNALS_TO_COMPARE = 10
+# A single signal of fewer may well have most of the energy; of more, one of a hundred.
+SIGNALS_TO_COMPARE, SIGNALS_PER_OUTLIER = 10, 100
 # With at least this number of signals, a mean with more than this share of their energy makes all atoms
 # alike: digits have .69, photographs .74.
 SIGNALS_WITH_MEAN, LARGEST_SHARE_OF_MEAN = 200, 0.85
 # Objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
+# Read at a time before learning: 16 MB.
+VALUES_AT_ONCE = 2_000_000
 
 
 class Samples(ABC):
@@ -36,24 +40,36 @@ class Samples(ABC):
         """Check all signals: their number of features, if it is given, and whether they may be negative."""
 
     @abstractmethod
-    def blocks(self) -> Iterator[np.ndarray]:
-        """Yield all signals, some at a time, float64 and zero where they are not known."""
+    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Yield some signals at a time, float64 and zero where they are not known, and where they are."""
 
-    def energies(self) -> np.ndarray:
-        """Return the squared norm of each signal, in units of the square of the largest number."""
-        # Divided first: squares of very large or small numbers leave the range of floats.
-        return np.concatenate([((block / (self.largest or 1.0)) ** 2).sum(axis=1) for block in self.blocks()])
+    @cached_property
+    def _measured(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The squared norms of the signals, and mean and mean square of the known values of each input.
 
+        In units of the largest number: squares of very large or small ones leave the range of floats.
+        """
+        energies, totals = [], np.zeros((3, self.n_inputs))
+        for signals, known in self.blocks():
+            scaled = signals / (self.largest or 1.0)
+            squares = scaled**2
+            energies.append(squares.sum(axis=1))
+            totals[0] += len(signals) if known is None else known.sum(axis=0)
+            totals[1] += scaled.sum(axis=0)
+            totals[2] += squares.sum(axis=0)
+        return np.concatenate(energies), *(totals[1:] / np.maximum(totals[0], 1.0))
+
+    @property
     def share_of_mean(self) -> float:
-        """Return the share of their energy that the mean of the signals has."""
-        mean = sum((block / self.largest).sum(axis=0) for block in self.blocks()) / self.n_signals
-        return float(mean @ mean / self.energies().mean())
+        """The share of their energy that the mean of the signals has; that of few signals is not told, 0."""
+        _, mean, squares = self._measured
+        return float(mean @ mean / squares.sum()) if self.n_signals >= SIGNALS_WITH_MEAN else 0.0
 
     def scale(self, amplitude: float) -> float:
         """Return the factor that brings the root mean square norm of the signals to `amplitude`."""
         if self.largest == 0.0:
             raise ValueError("signals must not all be zero: there is nothing to learn")
-        norm = self.largest * math.sqrt(self._energy())
+        norm = self.largest * math.sqrt(self._measured[2].sum())
         if not SMALLEST_NORM <= norm <= LARGEST_NORM:
             raise ValueError(
                 f"signals must have a root mean square norm between {SMALLEST_NORM:g} and {LARGEST_NORM:g}, "
@@ -61,40 +77,44 @@ class Samples(ABC):
             )
         return amplitude / norm
 
-    def _energy(self) -> float:
-        """Return the mean of `energies`."""
-        return float(self.energies().mean())
-
     def digest(self) -> str:
         """Return a short text that differs if any number of the signals does."""
-        return digest(self.blocks())
+        return digest(array for block in self.blocks() for array in block if array is not None)
 
     def warn_if_ill_scaled(self, name: str) -> None:
-        """Warn if one of many signals, or their mean, has most of the energy; `name` is the caller's."""
-        # The network's unit is the root mean square norm: beside one that dominates, others hardly make it
+        """Warn if few of many signals, or their mean, have most of the energy; `name` is the caller's."""
+        # The network's unit is the root mean square norm: beside some that dominate, others hardly make it
         # spike.  With a large mean all atoms resemble the mean and each other, and the network may run away.
-        energies = self.energies()
+        energies = self._measured[0]
         if np.count_nonzero(energies) < SIGNALS_TO_COMPARE:
             return
-        worst = int(np.argmax(energies))
-        if energies[worst] > 0.5 * energies.sum():
-            ratio = math.sqrt(energies[worst]) / np.median(np.sqrt(energies[energies > 0.0]))
+        order = np.argsort(-energies)
+        n_largest = 1 + int(np.searchsorted(np.cumsum(energies[order]), 0.5 * energies.sum(), side="right"))
+        if n_largest <= max(self.n_signals // SIGNALS_PER_OUTLIER, 1):
+            ratio = math.sqrt(energies[order[0]] / np.median(energies[energies > 0.0]))
             checks.warn_caller(
-                f"{name}[{worst}] has more energy than all other signals together, a norm of {ratio:.3g} "
-                "times the median: remove it, or bring signals to unit norm (dictlearn.normalise)",
+                f"{name} has more than half of its energy in {n_largest} of {number(self.n_signals)} "
+                f"signals, the largest, {name}[{order[0]}], with a norm of {ratio:.3g} times the median: "
+                "remove outliers, or bring signals to unit norm (dictlearn.normalise)",
                 IllPosedWarning,
             )
-        elif self.n_signals >= SIGNALS_WITH_MEAN and (share := self.share_of_mean()) > LARGEST_SHARE_OF_MEAN:
+        elif self.share_of_mean > LARGEST_SHARE_OF_MEAN:
             checks.warn_caller(
-                f"{name} has an offset: its mean has {100.0 * share:.0f} % of the energy, so that all atoms "
-                f"will resemble it, and learning may run away: subtract it, {name} - {name}.mean(axis=0), "
-                "and learn atoms of either sign",
+                f"{name} has an offset: its mean has {100.0 * self.share_of_mean:.0f} % of the energy, so "
+                f"that all atoms will resemble it, and learning may run away: subtract it, "
+                f"{name} - {name}.mean(axis=0), and learn atoms of either sign",
                 IllPosedWarning,
             )
 
     @abstractmethod
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
         """Return what neurons observe of a batch, whose signals are these rows, and of its probes."""
+
+
+def blocks_of_rows(n_signals: int, n_inputs: int) -> Iterator[slice]:
+    """Yield the rows of blocks of 16 MB, the same wherever signals are: sums of them have the same bits."""
+    step = max(VALUES_AT_ONCE // n_inputs, 1)
+    return (slice(first, first + step) for first in range(0, n_signals, step))
 
 
 class SamplesInMemory(Samples):
@@ -111,20 +131,10 @@ class SamplesInMemory(Samples):
         self.n_signals, self.n_inputs = signals.shape
         self.largest = float(np.abs(self._known).max())
 
-    def blocks(self) -> Iterator[np.ndarray]:
-        """Yield all signals at once."""
-        yield self._known
-
-    def _energy(self) -> float:
-        """Return the mean squared norm; the mean square of a feature is taken over its known values."""
-        if self._mask is None:
-            return super()._energy()
-        squares = ((self._known / (self.largest or 1.0)) ** 2).sum(axis=0)
-        return float((squares / np.maximum(self._mask.sum(axis=0), 1)).sum())
-
-    def digest(self) -> str:
-        """Return a short text of known values and mask."""
-        return digest([self._known] if self._mask is None else [self._known, self._mask])
+    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Yield some signals at a time."""
+        for rows in blocks_of_rows(self.n_signals, self.n_inputs):
+            yield self._known[rows], None if self._mask is None else self._mask[rows]
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
         """Run a batch in threads."""

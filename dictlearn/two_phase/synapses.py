@@ -125,7 +125,7 @@ class Synapses:
             if layers.graded and gamma != 0.0:
                 assert self.closed_rows is not None
                 values, offsets = self.closed_rows.ravel(), (0, 0, 0)
-            connections = layers.connections_in(gamma, offsets)
+            connections = layers.connections(gamma, offsets)
             self._weights[key] = Segments(layers.n_neurons, connections, values)
         return self._weights[key]
 
