@@ -172,7 +172,7 @@ class UsageSteps(Value, Rule):
     ----------
     gain : float, default 4.0
         1 averages over all samples; more forgets the early ones.
-    reach : float, default 1.5
+    reach : float, default 1.75
         Distance, about, that an atom of unit norm has to go, for weights of either sign.
     averaging : float, default 4.0
         For weights of either sign: 1 averages over all that an atom did, more over the last part of it.
@@ -200,7 +200,7 @@ class UsageSteps(Value, Rule):
     }
 
     gain: float = checked(checks.positive_number, default=4.0)
-    reach: float = checked(checks.positive_number, default=1.5)
+    reach: float = checked(checks.positive_number, default=1.75)
     averaging: float = checked(checks.positive_number, default=4.0)
     initial_usage: float = checked(checks.positive_number, default=2.0)
     settling: float = checked(checks.positive_number, default=300.0)
