@@ -49,9 +49,7 @@ from tests.benchmarks.problems import (
     single_problems,
     wide_regression,
 )
-from tests.benchmarks.problems import (
-    random_dictionary as random_atoms,
-)
+from tests.benchmarks.problems import random_dictionary as random_atoms
 from tests.benchmarks.timing import WrongAnswerError, in_words, verify
 
 ROOT = Path(__file__).parents[2]

@@ -14,14 +14,7 @@ from functools import partial
 import numpy as np
 
 from snn import Clock
-from solvers import (
-    METHODS,
-    LassoModel,
-    LassoProblem,
-    SparseCodingResult,
-    solve_active_set,
-    solve_spiking,
-)
+from solvers import METHODS, LassoModel, LassoProblem, SparseCodingResult, solve_active_set, solve_spiking
 from tests.benchmarks.lean_fista import largest_eigenvalue, lean_fista
 from tests.benchmarks.problems import again
 from tests.benchmarks.timing import largest_gap

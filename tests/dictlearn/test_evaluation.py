@@ -123,9 +123,12 @@ def is_warned_of(signals, recwarn):
 @pytest.mark.filterwarnings("always")
 def test_one_signal_that_dominates_and_an_offset_are_said(recwarn):
     """More energy than all others, of ten or more that are not zero; a mean with 85 % of the energy of 200."""
-    for factor, rows, warned in ((2.99, 10, False), (3.01, 10, True), (3.01, 9, False)):
+    for factor, rows, n, warned in (
+        *((2.99, 10, 1, False), (3.01, 10, 1, True), (3.01, 9, 1, False)),
+        *((11.0, 600, 5, True), (10.8, 600, 5, False), (11.0, 400, 5, False)),
+    ):
         signals = np.vstack([np.ones((rows, 4)), np.zeros((3, 4))])
-        signals[4] *= factor
+        signals[4 : 4 + n] *= factor
         found = is_warned_of(signals, recwarn)
         assert bool(found) is warned
         assert all("signals[4]" in sentence for sentence in found)

@@ -138,14 +138,7 @@ class MiniBatchDictionaryLearning(DictionaryLearning):
 
 
 def sparse_encode(
-    X,
-    dictionary,
-    *,
-    algorithm="lasso_lars",
-    n_nonzero_coefs=None,
-    alpha=None,
-    n_jobs=None,
-    positive=False,
+    X, dictionary, *, algorithm="lasso_lars", n_nonzero_coefs=None, alpha=None, n_jobs=None, positive=False
 ):
     _require_lasso(algorithm)
     alpha = 1.0 if alpha is None else alpha

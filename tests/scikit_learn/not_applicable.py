@@ -59,11 +59,7 @@ REASONS = (
         AttributeError,
         (r"test_minibatch_dictionary_learning_dtype_match\[.*-lasso_(lars|cd)-(lars|cd)\]",),
     ),
-    Reason(
-        "a private function of scikit-learn, `_update_dict`",
-        NotOffered,
-        (r"test_update_dict",),
-    ),
+    Reason("a private function of scikit-learn, `_update_dict`", NotOffered, (r"test_update_dict",)),
     Reason(
         "`max_iter=0` returns the start as it is; ours has at least one pass, and atoms of unit norm",
         ValueError,
@@ -79,10 +75,7 @@ REASONS = (
         "before 1.8 scikit-learn's coder had the shape of its dictionary as attributes from the start, and "
         "its `fit` accepted signals of any width",
         (AttributeError, ValueError),
-        (
-            r"test_sparse_coder_(estimator_clone|n_features_in)",
-            r"test_get_feature_names_out\[SparseCoder\]",
-        ),
+        (r"test_sparse_coder_(estimator_clone|n_features_in)", r"test_get_feature_names_out\[SparseCoder\]"),
         before="1.8",
     ),
 )

@@ -10,12 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from solvers import (
-    ElasticNet,
-    LassoModel,
-    lasso_network,
-    penalty_max,
-)
+from solvers import ElasticNet, LassoModel, lasso_network, penalty_max
 from solvers.certificate.optimality import measure
 from tests.reference.methods import TOLS, methods
 from tests.reference.problems import CONVOLUTIONAL, case, problems

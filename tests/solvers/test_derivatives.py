@@ -126,9 +126,7 @@ def test_gradients_are_the_formula_on_the_support(drawn):
 @examples(20)
 @given(
     drawn=problems(
-        dictionary=("random", "coherent", "sparse", "integers"),
-        signals=("noise", "mixture"),
-        limited=False,
+        dictionary=("random", "coherent", "sparse", "integers"), signals=("noise", "mixture"), limited=False
     ),
     name=st.sampled_from(GRADIENTS),
 )

@@ -9,13 +9,7 @@ from hypothesis import given
 from joblib import parallel_config
 from scipy import sparse
 
-from solvers import (
-    METHODS,
-    LassoProblem,
-    memory_limit,
-    penalty_max,
-    solve_active_set,
-)
+from solvers import METHODS, LassoProblem, memory_limit, penalty_max, solve_active_set
 from solvers._kernels.largest import list_largest
 from solvers.certificate import compiled
 from solvers.certificate.optimality import measure
@@ -123,16 +117,7 @@ def test_lists_of_the_largest_by_parts():
     atoms, values = np.zeros((4, 30), dtype=np.int64), np.zeros((4, 30), dtype=np.float32)
     for first in range(0, 1000, 77):
         part = slice(first, first + 77)
-        list_largest(
-            np.abs(products[:, part]),
-            factors[part],
-            first,
-            20,
-            counts,
-            smallest,
-            atoms,
-            values,
-        )
+        list_largest(np.abs(products[:, part]), factors[part], first, 20, counts, smallest, atoms, values)
     sizes = np.abs(products) * factors
     for k in range(4):
         listed = atoms[k, : counts[k]]

@@ -10,14 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from snn import Clock
 from snn.digital import DigitalFormat
-from solvers import (
-    METHODS,
-    LassoProblem,
-    compare,
-    path,
-    solve,
-    solve_active_set,
-)
+from solvers import METHODS, LassoProblem, compare, path, solve, solve_active_set
 from solvers.methods import CoordinateDescent, Rates, Stages
 from solvers.methods.method import Method
 from solvers.methods.spiking import OneRun

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from solvers import (
-    LassoProblem,
-    penalty_max,
-    solve_active_set,
-)
+from solvers import LassoProblem, penalty_max, solve_active_set
 from solvers.problem.convolution import require_grid, require_room, valid_shape
 from solvers.problem.lasso import groups_of, zero_code_multiples
 from solvers.problem.matrix import MatrixAtoms, atoms_of

@@ -13,11 +13,7 @@ from scipy import sparse
 from scipy.optimize import lsq_linear, nnls
 from sklearn.linear_model import Lasso
 
-from solvers import (
-    LassoProblem,
-    certify,
-    penalty_max,
-)
+from solvers import LassoProblem, certify, penalty_max
 from solvers.certificate import compiled
 from solvers.certificate.optimality import duality_gap, kkt_violation, measure, objective
 from tests.reference.methods import TOLS, methods

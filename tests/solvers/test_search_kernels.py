@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from solvers import (
-    ConvolutionalDictionary,
-    LassoProblem,
-    memory_limit,
-    solve_active_set,
-)
+from solvers import ConvolutionalDictionary, LassoProblem, memory_limit, solve_active_set
 from solvers._kernels import convolution
 from solvers._kernels.active_set import GramMatrix, join
 from solvers._kernels.factor import Terms, enter, leave, new_working_set

@@ -75,10 +75,7 @@ def blas_threads(_):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_workers_use_one_thread_of_blas_and_the_caller_has_its_own_again(backend):
-    with (
-        threadpool_limits(limits=2, user_api="blas"),
-        joblib.parallel_config(backend=backend, n_jobs=2),
-    ):
+    with threadpool_limits(limits=2, user_api="blas"), joblib.parallel_config(backend=backend, n_jobs=2):
         with blas.one_blas_thread():
             n_workers = 1 if backend == "sequential" else 2
             assert dict(spread(blas_threads, range(4), None, n_workers)) == {k: {1} for k in range(4)}

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from dictlearn import (
     LearningSettings,
@@ -20,6 +21,7 @@ from dictlearn import (
     match_atoms,
     mean_objective,
     new_learner,
+    normalise,
     random_dictionary,
     split_channels,
 )
@@ -378,6 +380,28 @@ def test_a_runaway_keeps_the_weights(way):
     assert_same(learner, before)
 
 
+def test_bits_of_a_batch_do_not_depend_on_threads_of_blas():
+    signals = np.abs(np.random.default_rng(0).standard_normal((256, 400)))
+    learners = [new_learner(signals, 300, penalty=1.0, rng=0) for _ in range(2)]
+    for n_threads, learner in enumerate(learners, 1):
+        with threadpool_limits(limits=n_threads, user_api="blas"):
+            for batch in np.split(signals, 2):
+                learner.learn(batch)
+    assert_same(*learners)
+
+
+def test_atoms_that_overlap_by_nature_are_not_replaced_for_ever():
+    rng = np.random.default_rng(0)
+    topics = normalise(np.where(rng.random((40, 300)) < 0.03, rng.random((40, 300)), 0.0) + np.eye(40, 300))[
+        0
+    ]
+    picked = [rng.choice(40, 3, replace=False) for _ in range(3000)]
+    signals = np.array([(rng.random(3) + 0.5) @ topics[atoms] for atoms in picked])
+    learner = learn_dictionary(signals, 40, penalty=0.05, n_samples=60_000, rng=0)
+    assert 0 < learner.n_replaced <= 40
+    assert match_atoms(learner.dictionary, topics).best_cosine.mean() > 0.9
+
+
 @pytest.mark.filterwarnings("ignore:signals has an offset")
 def test_steps_are_halved_where_signals_have_an_offset(tmp_path):
     rng = np.random.default_rng(0)
@@ -391,7 +415,10 @@ def test_steps_are_halved_where_signals_have_an_offset(tmp_path):
         learner = learn_dictionary(signals, 32, settings=settings, n_samples=2000, rng=0, **checkpoint)
     assert learner.n_halvings > 1
     assert learner.settings == settings
-    assert [new_learner(x, 32, settings=settings).n_halvings for x in (signals, signals - 16.0)] == [1, 0]
+    known = rng.random(signals.shape) < 0.5
+    for x, mask, n_halvings in ((signals, None, 1), (signals - 16.0, None, 0), (signals, known, 1)):
+        assert new_learner(x, 32, mask=mask, settings=settings).n_halvings == n_halvings
+    assert new_learner(signals[:199], 32, settings=settings).n_halvings == 0
     continue_learning(learner, signals, n_samples=4000, rng=0, **checkpoint)
     assert learner.n_samples == 4000
 

@@ -284,6 +284,21 @@ def test_a_rule_of_one_s_own_learns_and_goes_on_from_a_file(signals, tmp_path):
             TwoPhaseLearner.load(path)
 
 
+class Wrong(Rule):
+    def change(self, batch, observed, synapses, memory):
+        synapses.feedback_rows[-1, -1] = np.nan if batch.n_samples < 64 else -1.0
+
+
+def test_a_rule_that_makes_impossible_weights_is_named_and_changes_nothing(signals):
+    for n_samples in (0, 64):
+        learner = learn(signals, 64, USAGE) if n_samples else begun(signals)
+        learner.settings = replace(USAGE, rule=Wrong())
+        before = copy.deepcopy(learner)
+        with pytest.raises(ValueError, match=f"Wrong did not after {n_samples} samples"):
+            continue_learning(learner, signals, rng=0)
+        assert_same(learner, before)
+
+
 OTHER = {
     "settings": [{"settings": replace(USAGE, **change)} for change in ({"penalty": 0.06}, {"penalty": [0.05] * 8}, WAYS["paper"], WAYS["few bits"])],
     "number of atoms": [{"n_atoms": 9}],

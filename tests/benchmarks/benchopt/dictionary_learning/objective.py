@@ -44,12 +44,7 @@ class Objective(BaseObjective):
         # A longer atom would make codes cheaper; an atom of zeros stays unused.
         atoms = dictionary / np.where(norms > 0.0, norms, 1.0)
         codes = sparse_encode(
-            self.held_out,
-            atoms,
-            algorithm="lasso_cd",
-            alpha=self.penalty,
-            positive=True,
-            max_iter=10_000,
+            self.held_out, atoms, algorithm="lasso_cd", alpha=self.penalty, positive=True, max_iter=10_000
         )
         residuals = self.held_out - codes @ atoms
         objectives = 0.5 * (residuals**2).sum(axis=1) + self.penalty * codes.sum(axis=1)
