@@ -348,7 +348,10 @@ def learned(task: str, batch_size: int, small: bool) -> Work:
     data = learning.task(task, 500 if small else n_samples)
     start = random_dictionary(data.n_atoms, data.signals.shape[1], positive=data.positive_atoms, rng=0)
     settings = LearningSettings(
-        penalty=learning.PENALTY, positive_atoms=data.positive_atoms, batch_size=batch_size
+        penalty=learning.PENALTY,
+        positive_atoms=data.positive_atoms,
+        positive_code=data.positive_code,
+        batch_size=batch_size,
     )
 
     def ours(n_jobs: int = 1) -> object:
@@ -359,7 +362,9 @@ def learned(task: str, batch_size: int, small: bool) -> Work:
             )
 
     def objective(dictionary: np.ndarray) -> str:
-        score = mean_objective(dictionary, data.held_out, penalty=learning.PENALTY).objective
+        score = mean_objective(
+            dictionary, data.held_out, penalty=learning.PENALTY, positive_code=data.positive_code
+        ).objective
         return f"objective {score:.4f}"
 
     learner = ours()

@@ -1,6 +1,7 @@
 """Tasks of dictionary learning, and SPAMS and scikit-learn as learners: the same start, samples and order."""
 
 import re
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ TASKS = (
     "split patches, 256 x 128",
     "signed patches, 256 x 64",
     "signed numbers, 64 x 64",
+    "signed numbers, 64 x 64, signed codes",
     "signed numbers, 64 x 64, offset of 4 deviations",
     "signed numbers, 64 x 64, offset of 20 deviations",
     "planted, 100 x 47",
@@ -33,6 +35,7 @@ class Task(NamedTuple):
     held_out: np.ndarray
     n_atoms: int
     positive_atoms: bool = False
+    positive_code: bool = True
 
 
 def task(name: str, n_samples: int) -> Task:
@@ -46,7 +49,8 @@ def task(name: str, n_samples: int) -> Task:
         codes = rng.standard_normal((n_samples + 500, 64)) * (rng.random((n_samples + 500, 64)) < 0.06)
         signals = codes @ atoms / np.sqrt(64.0)
         signals += float((re.findall(r"(\d+) deviations", name) or [0])[0]) * signals.std()
-        return Task(signals[:n_samples], signals[n_samples:], 64)
+        positive_code = "signed codes" not in name
+        return Task(signals[:n_samples], signals[n_samples:], 64, positive_code=positive_code)
     if name.startswith("windows"):
         import pywt
 
@@ -70,7 +74,9 @@ def by_peer(
     """Return what "SPAMS" or "scikit-learn" learns from the samples that the network learns from."""
     learn = learn_with_scikit_learn
     if name == "SPAMS":
-        from tests.reference.spams_dictionary import learn_with_spams as learn
+        from tests.reference.spams_dictionary import learn_with_spams
+
+        learn = partial(learn_with_spams, positive_code=data.positive_code)
     return learn(
         data.signals,
         start=start,

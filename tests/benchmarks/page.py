@@ -46,6 +46,7 @@ TASKS = {
     "the same, batches of 512": "split patches, 256 x 128, batches of 512",
     "signed patches, 256 x 64": "signed patches, 256 x 64, batches of 32",
     "signed numbers, 64 x 64": "signed numbers, 64 x 64, batches of 32",
+    "the same, codes of either sign": "signed numbers, 64 x 64, signed codes, batches of 32",
     "the same, offset of 4 deviations": "signed numbers, 64 x 64, offset of 4 deviations, batches of 32",
     "the same, offset of 20 deviations": "signed numbers, 64 x 64, offset of 20 deviations, batches of 32",
     "planted atoms, 100 x 47": "planted, 100 x 47, batches of 32",

@@ -29,6 +29,7 @@ def learn_with_spams(
     rng=None,
     progress=False,
     positive_atoms=True,
+    positive_code=True,
 ):
     """As `learn_with_scikit_learn`; each mark is a run of its own, rounded up to whole batches if it can be.
 
@@ -53,7 +54,7 @@ def learn_with_spams(
                 D=columns.copy(order="F"),
                 mode=PENALTY_MODE,
                 lambda1=penalty,
-                posAlpha=True,
+                posAlpha=positive_code,
                 posD=positive_atoms,
                 batchsize=batch_size,
                 iter=n_batches,
