@@ -163,7 +163,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         sklearn.exceptions.ConvergenceWarning
             If atoms are dead at the end, if all are silent, or if alpha is more than every correlation.
         IllPosedWarning
-            If one signal has more energy than all others together, or their mean has nearly all.
+            If one of a hundred signals has more energy than all others together, or their mean 85 % of it.
         """
         with input_restored(self, unless_new="learner_"):
             self._fit(X)

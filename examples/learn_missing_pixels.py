@@ -1,4 +1,4 @@
-"""Dictionaries from photographs of which a third or half of the pixels are missing: half a minute a seed.
+"""Dictionaries from photographs of which a third or half of the pixels are missing: a minute a seed.
 
 The two-phase network learns from the pixels that are known: the input neuron of any other carries what the
 network itself predicts, and neither drives nor corrects.  Beside it the same network learns from whole

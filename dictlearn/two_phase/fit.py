@@ -81,7 +81,8 @@ def learn_dictionary(
     RuntimeWarning
         If the network runs away on a clock: from there on its steps are half as long.
     IllPosedWarning
-        If one signal of ten or more has more energy than all others together, or their mean has nearly all.
+        If one of a hundred signals, or one of ten, has more energy than all others together, or the mean of
+        200 or more has 85 % of it.
     sklearn.exceptions.ConvergenceWarning
         If atoms are dead at the end, or all are silent.
 
@@ -233,7 +234,8 @@ def new_learner(
     ----------
     signals : array_like, shape (n_signals, n_inputs), or ClusterSamples
         Not negative, unless the settings say that they may be.  Their root mean square norm sets the
-        learner's scale.  `dictlearn.distributed` has signals in a file.
+        learner's scale, and a mean with most of their energy halves its steps of time.
+        `dictlearn.distributed` has signals in a file.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be NaN.
     n_atoms : int, optional

@@ -252,6 +252,8 @@ class TwoPhaseLearner(Resumable):
             Signals of the batch.
         """
         settings, thresholds = self.settings, self.synapses.thresholds.copy()
+        if settings.signs != self.synapses.signs:
+            raise ValueError(f"settings must have the network's {self.synapses.signs}; got {settings.signs}")
         if settings.inputs == "graded":
             self.synapses.close(settings.kappa)
         n_probes = min(settings.rule.n_probes(self.n_samples, n_signals), self.n_atoms)

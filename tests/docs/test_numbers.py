@@ -91,7 +91,7 @@ BRIAN2 = [number(table("docs/performance.md", "neurons", "a spike", "Brian2")[0]
 @pytest.mark.parametrize(
     ("page", "sentence", "values"),
     [
-        ("README.md", r"SPAMS on most data, and takes ([\d.]+) to ([\d.]+) times as long", RATIOS[:: len(RATIOS) - 1]),
+        ("README.md", r"most data, and takes ([\d.]+) to ([\d.]+) times as long", RATIOS[:: len(RATIOS) - 1]),
         ("README.md", r"Brian2 \(C\+\+\) takes (\d+) times as long", BRIAN2),
         ("README.md", r"alike: (\d+) for 64 x 256 random atoms, ([\d,]+) if .*? up to ([\d,]+) for",
          [TO_1E6[0], TO_1E6[4], HARDEST]),
