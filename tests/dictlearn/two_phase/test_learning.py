@@ -380,6 +380,14 @@ def test_a_runaway_keeps_the_weights(way):
     assert_same(learner, before)
 
 
+def test_a_learner_keeps_the_signs_that_it_began_with():
+    _, signals = data_of("usage")
+    learner = new_learner(signals, 8, settings=USAGE, rng=3)
+    learner.settings = replace(USAGE, positive_atoms=False)
+    with pytest.raises(ValueError, match="settings must have the network's"):
+        learner.learn(signals[:16])
+
+
 def test_bits_of_a_batch_do_not_depend_on_threads_of_blas():
     signals = np.abs(np.random.default_rng(0).standard_normal((256, 400)))
     learners = [new_learner(signals, 300, penalty=1.0, rng=0) for _ in range(2)]
