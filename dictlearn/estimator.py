@@ -21,7 +21,7 @@ from dictlearn.two_phase.fit import continue_learning, new_learner
 from dictlearn.two_phase.learner import TwoPhaseLearner, on_finer_steps
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
-from dictlearn.two_phase.samples import samples_of
+from dictlearn.two_phase.samples import Samples, samples_of
 from dictlearn.two_phase.settings import LearningSettings
 from snn.base import checks
 from solvers import METHODS, LassoProblem, SpikingCodingResult, solve
@@ -188,7 +188,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 positive_signals = self.learner_.settings.positive_signals
             settings = self._settings(positive_signals=positive_signals)
             if is_first:
-                learner = self._first_learner(signals, mask, settings, self._seed())
+                learner = self._first_learner(samples_of(signals, mask, settings), settings, self._seed())
                 self._check_coding(learner.n_atoms)
                 self._n_features_learned, self._dtype = self.n_features_in_, array.dtype
                 self.learner_: TwoPhaseLearner = learner
@@ -222,17 +222,17 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         signals, mask = self._channels(array, is_split=self._checked_split())
         settings = self._settings(positive_signals=bool(signals.min() >= 0.0))
         max_iter = checks.positive_integer("max_iter", self.max_iter)
-        samples_of(signals, mask, settings).warn_if_ill_scaled("X")
+        samples = samples_of(signals, mask, settings)
+        samples.warn_if_ill_scaled("X")
         # Without a seed, learning continues as the checkpoint began.
         is_any = self.random_state is None and self.checkpoint is not None
         seed = None if is_any else self._seed()
-        learner = self._first_learner(signals, mask, settings, seed)
+        learner = self._first_learner(samples, settings, seed)
         self._check_coding(learner.n_atoms)
         try:
             continue_learning(
                 learner,
-                signals,
-                mask=mask,
+                samples,
                 n_samples=max_iter * len(signals),
                 rng=seed,
                 n_jobs=self.n_jobs,
@@ -365,20 +365,20 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _first_learner(
-        self, signals: np.ndarray, mask: np.ndarray | None, settings: LearningSettings, seed: int | None
+        self, samples: Samples, settings: LearningSettings, seed: int | None
     ) -> TwoPhaseLearner:
         start, n_atoms = self.dict_init, self.n_components
         if start is None and n_atoms is None:
-            n_atoms = signals.shape[1]
+            n_atoms = samples.n_inputs
         if start is not None and not isinstance(start, TwoPhaseNetwork):
-            shape = None, self.n_features_in_
-            start = checks.real_array("dict_init", start, shape=shape, meaning="(n_components, n_features)")
+            start = checks.real_array(
+                "dict_init", start, shape=(None, self.n_features_in_), meaning="(n_components, n_features)"
+            )
             start = split_channels(start) if self.split_channels else start
         with checks.called(signals="X", **NAMES):
             return new_learner(
-                signals,
+                samples,
                 n_atoms,
-                mask=mask,
                 settings=settings,
                 start=start,
                 rng=seed,

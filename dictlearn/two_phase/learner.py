@@ -288,7 +288,10 @@ class TwoPhaseLearner(Resumable):
         settings, synapses, n = self.settings, self.synapses, batch.n_signals
         self.memory = self._remembered()
         settings.rule.change(batch, observed, synapses, self.memory)
-        if not np.isfinite(synapses.values.sum()) or synapses.values.min() < settings.signs.least_weight:
+        if (
+            not np.isfinite(np.linalg.norm(synapses.values))
+            or synapses.values.min() < settings.signs.least_weight
+        ):
             raise ValueError(
                 "rule must keep weights finite and with the signs of the settings; "
                 f"{type(settings.rule).__name__} did not after {self.n_samples:,} samples: the weights are "
@@ -339,10 +342,10 @@ class TwoPhaseLearner(Resumable):
             for atom in rule.stalled(self.n_fired, self.memory):
                 rule.forget(atom, self.synapses, self.memory)
                 self.n_fired[atom] = 0
-            similar = similar_atoms(
-                self.synapses.lateral_rows, self.n_fired, positive_code=signs.positive_code
-            )
             if self.n_replaced < self.n_atoms:  # atoms that come back alike are so by nature
+                similar = similar_atoms(
+                    self.synapses.lateral_rows, self.n_fired, positive_code=signs.positive_code
+                )
                 replaced += [atom for atom in similar if atom not in replaced]
         found = (
             patterns(missing, positive_code=signs.positive_code, least=signs.least_weight) if replaced else ()

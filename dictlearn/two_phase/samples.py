@@ -101,7 +101,7 @@ class Samples(ABC):
         elif self.share_of_mean > LARGEST_SHARE_OF_MEAN:
             checks.warn_caller(
                 f"{name} has an offset: its mean has {100.0 * self.share_of_mean:.0f} % of the energy, so "
-                f"that all atoms will resemble it, and learning may run away: subtract it, "
+                "that all atoms will resemble it, and learning may run away: subtract it, "
                 f"{name} - {name}.mean(axis=0), and learn atoms of either sign",
                 IllPosedWarning,
             )
