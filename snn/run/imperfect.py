@@ -17,8 +17,8 @@ MOST_DELAY_STEPS = 4096
 LARGEST_SEED = 2**63 - 1
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**40
-# Differences of times, in steps: less is rounding.
-ROUNDING = 1e-9
+# Relative rounding of times that were computed, such as by t += dt, in float64 and in float32.
+ROUNDING, SINGLE_ROUNDING = 1e-9, 1e-6
 # Quantities with mismatch; each has random numbers of its own.
 THRESHOLDS, WEIGHTS = 0, 1
 
@@ -133,10 +133,19 @@ class Imperfections(Value):
         return np.exp(math.sqrt(variance) * normals - 0.5 * variance)
 
 
-def whole_steps(time: float | np.ndarray, time_step: float) -> np.ndarray:
-    """Return the number of steps of a time, rounded up."""
-    steps = np.asarray(time) / time_step
-    return np.ceil(np.minimum(steps - ROUNDING * np.maximum(steps, 1.0), MOST_STEPS)).astype(np.int64)
+def rounding_of(times: ArrayLike, time_step: float) -> np.ndarray:
+    """Return the rounding of times in steps: two times that differ by less are the same."""
+    times = np.asarray(times, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        # Times that come as float32 are float64 here, but no float64 time has so few digits by chance.
+        relative = np.where(times.astype(np.float32) == times, SINGLE_ROUNDING, ROUNDING)
+    return np.minimum(relative * np.maximum(np.abs(times) / time_step, 1.0), 0.5)
+
+
+def whole_steps(times: ArrayLike, time_step: float, origin: float = 0.0) -> np.ndarray:
+    """Return the number of steps from `origin` to times, rounded up: 2^40 at most."""
+    steps = (np.asarray(times) - origin) / time_step - rounding_of(times, time_step)
+    return np.ceil(np.minimum(steps, MOST_STEPS)).astype(np.int64)
 
 
 def require_fit(imperfections: Imperfections, n_neurons: int, time_step: float) -> None:

@@ -178,7 +178,7 @@ class Run(ABC):
             rows = np.concatenate([rows, n_drives + stimulus.spikes.neurons])
             times = stimulus.spikes.times if n_drives == 0 else np.concatenate([times, stimulus.spikes.times])
         # Rounding may leave a change at the end a little after it.
-        instants = np.minimum(self.instants_of(times - origin), np.min(until))
+        instants = np.minimum(self.instants_of(times, origin), np.min(until))
         # In one instant the drive changes first; of the drives of one step of a clock, the last one holds.
         order = np.argsort(instants, kind="stable")
         changes, rows = np.repeat(NEVER, len(order) + 1), rows[order]
@@ -187,9 +187,9 @@ class Run(ABC):
         changes["first"][:-1], changes["last"][:-1] = starts[rows], starts[rows + 1]
         return Stops(copies, changes, checks.read_only(targets), checks.read_only(amounts))
 
-    def instants_of(self, times: np.ndarray) -> np.ndarray:
-        """Return when changes at these times since the start act: at once, or at the end of a step."""
-        return times
+    def instants_of(self, times: np.ndarray, origin: float) -> np.ndarray:
+        """Return when changes act, in time since `origin`: at once, or at the end of a step."""
+        return times - origin
 
     def advance_through(self, stops: Callable[[], tuple[Any, ...]], active: np.ndarray) -> None:
         """Advance copies from stop to stop within the kernel, until each is done or lost."""

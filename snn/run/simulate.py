@@ -11,6 +11,7 @@ from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus, excitation, require_fitting
+from snn.run.imperfect import ROUNDING
 from snn.run.time import Exact, Time, end_of, require_time, start_run
 
 EXACT_TIME = Exact()
@@ -53,7 +54,8 @@ def simulate(
     stimulus : Stimulus, optional
         A drive that changes, and input spikes.  Their times are within the run, which starts at the time of
         `state`.  Changes at the end are in the final state.  On a clock all of it acts from the
-        end of its step on, as spikes do.
+        end of its step on, as spikes do.  A time that is later than the end of a step by less than 1e-9 of
+        itself, or 1e-6 in float32, counts as that end: sums such as ``t += dt`` are rounded.
     record_spikes : bool, default False
         Keep every spike's time and neuron.
     max_spikes : int, optional
@@ -145,8 +147,8 @@ def result_of(
         elapsed, times = duration, np.minimum(times, duration)
     departures = run.departures
     if stimulus is not None:
-        changed = stimulus.times - start.time
-        if not np.allclose(run.instants_of(changed), changed, rtol=1e-12, atol=0.0):
+        moved = start.time + run.instants_of(stimulus.times, start.time)
+        if not np.allclose(moved, stimulus.times, rtol=ROUNDING, atol=ROUNDING * run.time_step):
             departures = ", ".join(filter(None, (departures, "changes between steps")))
     average_soma_current = network.soma_bias + start.synaptic_current
     if elapsed > 0.0:  # not a runaway within its first instant

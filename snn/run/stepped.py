@@ -14,7 +14,7 @@ from snn._kernels.stepped import THRESHOLD
 from snn.base import checks
 from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers, integer_drive
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
-from snn.run.imperfect import ROUNDING, Imperfections, whole_steps
+from snn.run.imperfect import Imperfections, whole_steps
 from snn.run.run import Run, Spikes
 
 if TYPE_CHECKING:
@@ -217,10 +217,8 @@ class SteppedRun(Run):
         """The sum of what is on its way to each neuron, shape (n_copies, n_neurons)."""
         return self._copies.pending.sum(axis=1)
 
-    def instants_of(self, times: np.ndarray) -> np.ndarray:
-        steps = times / self.time_step
-        # A time at the end of a step may be a little above it, by rounding.
-        return np.ceil(steps - np.maximum(ROUNDING, 4.0 * np.spacing(steps))) * self.time_step
+    def instants_of(self, times: np.ndarray, origin: float) -> np.ndarray:
+        return whole_steps(times, self.time_step, origin) * self.time_step
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
         state = super().state(copy, time=time)

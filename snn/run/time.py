@@ -11,7 +11,7 @@ from snn.digital.format import DigitalFormat, checked_step
 from snn.digital.network import DigitalNetwork
 from snn.network import RunnableNetwork, SpikingNetwork
 from snn.run.exact import ExactRun
-from snn.run.imperfect import MOST_STEPS, ROUNDING, Imperfections, require_fit
+from snn.run.imperfect import MOST_STEPS, Imperfections, require_fit, rounding_of
 from snn.run.run import Run
 from snn.run.stepped import SteppedRun
 
@@ -164,8 +164,9 @@ def end_of(how: Time, duration: float) -> float:
         ):
             if time >= duration:
                 raise ValueError(f"duration must be longer than the {name}, {time:g}; got {duration:g}")
-    n_steps = round(min(duration / how.time_step, MOST_STEPS))
-    if n_steps < 1 or abs(n_steps * how.time_step - duration) > ROUNDING * duration:
+    steps = duration / how.time_step
+    n_steps = round(min(steps, MOST_STEPS))
+    if n_steps < 1 or abs(n_steps - steps) > rounding_of(duration, how.time_step):
         raise ValueError(
             f"duration must be a whole number of time steps, at most 2^40; got {duration} and a "
             f"time_step of {how.time_step}"

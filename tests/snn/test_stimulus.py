@@ -9,8 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from snn import Clock, NetworkState, RunawayError, Simulator, SpikeTrain, SpikingNetwork, Stimulus, simulate
+from snn import (
+    Clock,
+    NetworkState,
+    RealNeuron,
+    RunawayError,
+    Simulator,
+    SpikeTrain,
+    SpikingNetwork,
+    Stimulus,
+    simulate,
+)
 from snn.record.stimulus import drive_charge
+from snn.run.imperfect import whole_steps
 from tests.reference.networks import MODERATE, networks
 from tests.reference.weight_forms import NAMES, random_matrix
 from tests.tiers import examples
@@ -212,3 +223,66 @@ def test_a_drive_at_a_time_and_its_charge():
     part = stimulus.between(2.0, 2.5)
     np.testing.assert_array_equal(part.drive_times, [2.0])
     np.testing.assert_array_equal(part.drive, [[3.0]])
+
+
+WAYS = {
+    "summed": lambda start, step, k: np.cumsum(np.append(start, np.full(k[-1], step)))[k],
+    "subtracted": lambda start, step, k: (start + 1000.0 + k * step) - 1000.0,
+    "in single precision": lambda start, step, k: (start + k * step).astype(np.float32),
+    "multiplied in single precision": lambda start, step, k: (
+        np.float32(start) + np.float32(step) * k.astype(np.float32)
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.property
+@examples(15)
+@given(
+    step=st.one_of(st.sampled_from([0.1, 0.01, 1 / 3, 1 / 8]), st.floats(0.005, 0.3)),
+    places=st.sets(st.one_of(st.integers(0, 100), st.integers(10**5, 3 * 10**5)), min_size=1, max_size=6),
+    origin=st.sampled_from([0, 7, 30]),
+    neuron=st.sampled_from([RealNeuron(), RealNeuron(integration="euler", reset="zero")]),
+)
+def test_a_time_that_was_rounded_is_on_its_step(way, step, places, origin, neuron):
+    # In single precision, steps are told apart up to some thousands of them.
+    k = np.unique([place % 1000 if "single" in way else place for place in places]) + (origin > 0)
+    start = origin * step
+    exact, rounded = start + k * step, WAYS[way](start, step, k)
+    n_steps = int(k[-1]) + 40
+    drive = np.linspace(0.5, 3.0, 2 * len(k)).reshape(-1, 2)
+    network = SpikingNetwork([[0.0, -0.5], [0.25, 0.0]], [0.3, 0.2])
+    state = NetworkState(membrane_potential=[0.0, 0.0], synaptic_current=[0.0, 0.0], time=start)
+
+    def run(times):
+        spikes = SpikeTrain(
+            times=times, neurons=np.zeros(len(k), int), n_neurons=1, start=start - 1.0, stop=start + 1e6
+        )
+        stimulus = Stimulus(drive_times=times, drive=drive, spikes=spikes, weights=[[0.5, 1.0]])
+        return simulate(
+            network, n_steps * step, Clock(step, neuron), state=state, stimulus=stimulus, record_spikes=True
+        )
+
+    expected, found = run(exact), run(rounded)
+    np.testing.assert_array_equal(found.spikes.times, expected.spikes.times)
+    np.testing.assert_array_equal(found.spikes.neurons, expected.spikes.neurons)
+    np.testing.assert_array_equal(found.state.membrane_potential, expected.state.membrane_potential)
+    if "single" not in way:
+        assert found.spikes.departures == expected.spikes.departures
+
+
+@pytest.mark.property
+@examples(30)
+@given(step=st.floats(0.005, 0.3), n_steps=st.integers(1, 3000), late=st.sampled_from([1e-4, 0.01, 0.5]))
+def test_a_duration_or_a_delay_that_was_rounded_is_on_its_step(step, n_steps, late):
+    """A time that is later by more than rounding belongs to the next step, and is no duration."""
+    network = SpikingNetwork([[0.0]], [0.5])
+    durations = np.cumsum(np.full(n_steps, step))[-1], np.float32(n_steps * step)
+    for duration in durations:
+        assert simulate(network, duration, Clock(step)).n_steps == n_steps
+        assert whole_steps(duration, step) == n_steps
+    later = (n_steps + late) * step
+    if late * step > 2e-6 * later:
+        assert whole_steps(later, step) == n_steps + 1
+        with pytest.raises(ValueError, match="duration must be a whole number"):
+            simulate(network, later, Clock(step))
