@@ -137,11 +137,13 @@ class CodeDerivatives(Described):
     """
 
     _shown = ("problem", "is_differentiable")
+    problem: LassoProblem
+    supports: _Supports
 
     def __init__(self, problem: LassoProblem, codes: sparse.csr_array) -> None:
         if not problem.atoms.is_matrix and problem.feature_weights is not None:
             problem.atoms.weighted(problem.feature_weights)  # which refuses them
-        self.problem = problem
+        vars(self)["problem"] = problem
         # The norms of signals; 1 for signals of zeros, which have codes of zeros.
         self._lengths = np.sqrt(np.where(problem.energies > 0.0, 2.0 * problem.energies, 1.0))
         norms = seen_norms(problem)
@@ -166,7 +168,7 @@ class CodeDerivatives(Described):
             belongs = (rows != 0.0) | ~self._has_bound & (problem.atoms.squared_norms > 0.0)
             pointers = np.concatenate([[0], np.cumsum(np.count_nonzero(belongs, axis=1))])
             atoms, self._entries = np.nonzero(belongs)[1], rows[belongs]
-        self.supports = _Supports(problem, pointers, atoms)
+        vars(self)["supports"] = _Supports(problem, pointers, atoms)
         self._at = self.supports.signals, self.supports.atoms
         self._signs = np.sign(self._entries)
         row = self.supports.signals if len(norms) > 1 else 0

@@ -59,6 +59,7 @@ class KernelLearner(Resumable):
     # replaced between batches, by others of the same stride.
 
     _shown: ClassVar = ("kernels", *COUNTERS, "dead_kernels")
+    _assignable = ("settings", "last_used", *COUNTERS)
 
     def __init__(self, kernels: ArrayLike, settings: KernelSettings) -> None:
         meaning = "(n_kernels, height, width[, n_channels])"

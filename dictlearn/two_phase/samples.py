@@ -13,7 +13,7 @@ from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import Synapses
 from snn.base import checks
-from snn.base.describe import number
+from snn.base.describe import Closed, number
 from snn.base.value import cached_property
 from solvers.problem.messages import IllPosedWarning
 
@@ -28,8 +28,10 @@ SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
 VALUES_AT_ONCE = 2_000_000
 
 
-class Samples(ABC):
+class Samples(Closed, ABC):
     """Signals of one length; a subclass says where they are, and where batches of them run."""
+
+    _assignable = ("n_signals", "n_inputs", "largest")
 
     n_signals: int
     n_inputs: int

@@ -12,6 +12,7 @@ import numpy as np
 from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.layers import Layers, Signs
 from snn.base import checks
+from snn.base.describe import Closed
 from snn.digital.format import FixedPoint, round_in_place
 from snn.weights import Segments
 from solvers.workers.blas import load_scipy_linalg, one_blas_thread
@@ -24,7 +25,7 @@ BLOCK = 128
 LARGEST_FEEDFORWARD, LARGEST_LATERAL = 0, 1
 
 
-class Synapses:
+class Synapses(Closed):
     """F, B and H in one array, which runs read and learning changes in place; neurons of a pair share it.
 
     Attributes
@@ -41,6 +42,11 @@ class Synapses:
     feedforward, feedback, lateral : ndarray
         F, B and H: views of the same numbers, transposed.
     """
+
+    _assignable = (
+        "n_inputs", "n_atoms", "signs", "values", "feedforward", "feedback", "lateral", "feedforward_rows",
+        "feedback_rows", "lateral_rows", "graded_layers", "closed_rows",
+    )  # fmt: skip
 
     def __init__(
         self, feedforward: np.ndarray, feedback: np.ndarray, lateral: np.ndarray, signs: Signs

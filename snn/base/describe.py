@@ -20,7 +20,29 @@ MOST_NUMBERS = 100_000  # of an array; the range of a larger one is not computed
 UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
-class Described:
+class Closed:
+    """An object that refuses unknown attributes, which would do nothing; classes of users may have any."""
+
+    # What can be set, besides properties with a setter; names with an underscore are internal.
+    _assignable: ClassVar[tuple[str, ...]] = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = type(self)
+        is_known = name[:1] == "_" or name in self._assignable or _has_setter(kind, name)
+        if not is_known and kind.__module__.partition(".")[0] in PACKAGES:
+            allowed = sorted({*self._assignable, *(other for other in dir(kind) if _has_setter(kind, other))})
+            remedy = (
+                f"what can be set: {', '.join(allowed)}" if allowed else "nothing can be: make another one"
+            )
+            raise AttributeError(f"{name} of a {kind.__name__} cannot be set; {remedy}", name=name, obj=self)
+        object.__setattr__(self, name, value)
+
+
+def _has_setter(kind: type, name: str) -> bool:
+    return getattr(getattr(kind, name, None), "fset", None) is not None
+
+
+class Described(Closed):
     """An object that shows the same few facts in a line, by `repr`, and in a table in notebooks."""
 
     # Attributes that are facts; by default the fields of a dataclass, without those of ``field(repr=False)``.

@@ -37,7 +37,8 @@ class SimulationResult(Value, Drawn):
     state : NetworkState
         State of the network at the end; pass it to the next run.
     spikes : SpikeTrain or None
-        Every spike, when they were recorded; on a clock at the end of its step, when it is delivered.
+        Every spike if ``record_spikes=True``, and else None; on a clock at the end of its step, when it is
+        delivered.
     n_steps : int or None
         Steps of the clock; None of an exact run.
     stimulus : Stimulus or None

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.describe import Described, number
@@ -15,14 +16,15 @@ from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
 from snn.run.exact import ExactRun
 from snn.run.simulate import EXACT_TIME, result_of, spike_train
+from snn.run.time import Clock, Exact
 from snn.weights import Weights, as_weights
 
 
 class Simulator(Described):
     """Run a network exactly, in parts: step it to its next spike, or advance it to any time.
 
-    Between two calls its drive, weights, potentials and currents may be set; they act from then on.  Within a
-    call of `advance` a `Stimulus` changes the drive and brings input spikes.
+    Between two calls its drive, thresholds, weights, potentials and currents may be set; they act from then
+    on.  Within a call of `advance` a `Stimulus` changes the drive and brings input spikes.
 
     Parameters
     ----------
@@ -45,9 +47,20 @@ class Simulator(Described):
     """
 
     # Between calls it is a network, its state and its counts of spikes, none of which is written to.
+    _network: SpikingNetwork
+    _state: NetworkState
+    _spike_counts: np.ndarray
+    # The run that looks for next spikes, and the time when it began; the next one, if it is known.
+    _ahead: tuple[ExactRun, float] | None
+    _next: tuple[SpikeTrain, NetworkState] | None
 
     def __init__(self, network: SpikingNetwork, state: NetworkState | None = None) -> None:
         checks.instance_of("network", network, SpikingNetwork)
+        if isinstance(state, Exact | Clock):
+            raise TypeError(
+                f"state must be of type NetworkState; got {type(state).__name__}: a Simulator is exact; on a "
+                "clock call simulate for each part, with state= of the part before"
+            )
         # Copies, because the caller may change the arrays later.
         network, state = network.with_soma_bias(network.soma_bias.copy()), starting_state(network, state)
         state = replace(
@@ -58,10 +71,7 @@ class Simulator(Described):
         self._go_on(network, state, np.zeros(network.n_neurons, dtype=np.int64))
 
     def _go_on(self, network: SpikingNetwork, state: NetworkState, spike_counts: np.ndarray) -> None:
-        self._network, self._state, self._spike_counts = network, state, spike_counts
-        # The run that looks for next spikes, and the time when it began; the next one, if it is known.
-        self._ahead: tuple[ExactRun, float] | None = None
-        self._next: tuple[SpikeTrain, NetworkState] | None = None
+        vars(self).update(_network=network, _state=state, _spike_counts=spike_counts, _ahead=None, _next=None)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_ahead": None, "_next": None}
@@ -123,6 +133,21 @@ class Simulator(Described):
         # A copy, because the caller may change the array later.
         network = self._network.with_soma_bias(deepcopy(value))
         self._go_on(network, self._state, self._spike_counts)
+
+    @property
+    def firing_threshold(self) -> np.ndarray:
+        """The thresholds now, read-only: assign others, or one number for all; they act from now on.
+
+        A potential above its new threshold is set to it, so that the neuron fires at once.
+        """
+        return self._network.firing_threshold
+
+    @firing_threshold.setter
+    def firing_threshold(self, value: ArrayLike) -> None:
+        network = SpikingNetwork(self._network.weights, self._network.soma_bias, deepcopy(value))
+        potential = np.minimum(self._state.membrane_potential, network.firing_threshold)
+        state = starting_state(network, replace(self._state, membrane_potential=potential))
+        self._go_on(network, state, self._spike_counts)
 
     @property
     def weights(self) -> Weights:
@@ -206,23 +231,22 @@ class Simulator(Described):
         spikes, state = self._look_ahead()
         if not len(spikes):
             return None
-        ahead = self._ahead
-        self._go_on(self._network, state, self._spike_counts + spikes.counts())
-        self._ahead = ahead
+        counts = self._spike_counts + spikes.counts()
+        vars(self).update(_state=state, _spike_counts=counts, _next=None)
         return spikes
 
     def _look_ahead(self) -> tuple[SpikeTrain, NetworkState]:
         """Return the next spike, and the state right after it."""
-        if self._next is None:
-            if self._ahead is None:
-                bias = self._network.soma_bias[np.newaxis]
-                self._ahead = (
-                    ExactRun(EXACT_TIME, self._network, bias, self._state, check_weights=True),
-                    self.time,
-                )
-            (run, origin), self._ahead = self._ahead, None  # forgotten if it is interrupted
-            times, neurons, _ = run.step()
-            state = run.state(time=origin + float(run.time[0]))
-            spikes = spike_train(origin + times, neurons, self.time, state)
-            self._ahead, self._next = (run, origin), (spikes, state)
-        return self._next
+        if self._next is not None:
+            return self._next
+        if self._ahead is None:
+            bias, origin = self._network.soma_bias[np.newaxis], self.time
+            run = ExactRun(EXACT_TIME, self._network, bias, self._state, check_weights=True)
+        else:
+            run, origin = self._ahead
+        vars(self)["_ahead"] = None  # forgotten if it is interrupted
+        times, neurons, _ = run.step()
+        state = run.state(time=origin + float(run.time[0]))
+        upcoming = spike_train(origin + times, neurons, self.time, state), state
+        vars(self).update(_ahead=(run, origin), _next=upcoming)
+        return upcoming

@@ -20,6 +20,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn.base import checks
+from snn.base.describe import Closed
 from solvers.certificate.corrected import signal_of_dependent_atoms
 from solvers.gram.gram import uses_full_gram
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
@@ -60,7 +61,7 @@ REFUSALS: dict[str, tuple[type[Exception], str]] = {
 }
 
 
-class Method(ABC):
+class Method(Closed, ABC):
     """A solver, with its options: a frozen dataclass.
 
     A method searches for the codes of a batch of signals.  Its `search` yields codes, and the loop that asks

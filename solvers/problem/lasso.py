@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.describe import Described, memory, number, value_range
+from snn.base.describe import Closed, Described, memory, number, value_range
 from snn.base.value import Value, cached_property
 from solvers.problem.atoms import Atoms
 from solvers.problem.convolution import ConvolutionalDictionary
@@ -25,7 +25,7 @@ CHEAP = 2**22
 Made = TypeVar("Made")
 
 
-class memory_limit:
+class memory_limit(Closed):
     """Say how much memory solvers may take for what they compute of a dictionary; 1 GiB by default.
 
     The limit holds for problems that are made from now on, in all threads, and stays with them; used in a

@@ -44,14 +44,17 @@ class MatrixAtoms(Atoms):
     def __init__(self, matrix: Any) -> None:
         meaning = "(n_atoms, n_features)"
         if sparse.issparse(matrix):
-            self.matrix = compressed_rows("dictionary", matrix.tocsr(), meaning=meaning)
+            matrix = compressed_rows("dictionary", matrix.tocsr(), meaning=meaning)
             # Entries of the atom that has most.
-            self.features_of_atom = max(int(np.diff(self.matrix.indptr).max()), 1)
+            features_of_atom = max(int(np.diff(matrix.indptr).max()), 1)
         else:
-            array = checks.real_array("dictionary", matrix, shape=(None, None), meaning=meaning, finite=False)
-            self.matrix = self.rows = checks.read_only(array)
-            self.features_of_atom = array.shape[1]
-        self.squared_norms = checks.read_only(checked_squared_norms("dictionary", "atom", self.matrix))
+            matrix = checks.real_array(
+                "dictionary", matrix, shape=(None, None), meaning=meaning, finite=False
+            )
+            matrix, features_of_atom = checks.read_only(matrix), matrix.shape[1]
+            vars(self)["rows"] = matrix
+        squared_norms = checks.read_only(checked_squared_norms("dictionary", "atom", matrix))
+        vars(self).update(matrix=matrix, features_of_atom=features_of_atom, squared_norms=squared_norms)
 
     def _facts(self) -> dict[str, str]:
         (n_atoms, n_features), matrix = self.shape, self.matrix

@@ -39,6 +39,8 @@ class OperationLedger(Drawn, dict[str, OperationCounts]):
         Whether counts of the method are exact, or bounds where a library hides them.
     """
 
+    _assignable = ("bound",)
+
     def __init__(self, parts: Mapping[str, OperationCounts], *, bound: str = EXACT) -> None:
         super().__init__({name: parts[name] for name in PARTS if name in parts})
         self.bound = bound

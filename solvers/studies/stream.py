@@ -44,7 +44,7 @@ class SparseCodingStream(Described):
     dictionary : array_like, shape (n_atoms, n_features), or ConvolutionalDictionary
         Atoms.
     penalty : float, array_like of shape (n_atoms,), or ElasticNet
-        lambda, positive.
+        lambda, positive.  ``stream.penalty = ...`` changes it between frames.
     positive, gram
         As of `LassoModel`.
     mask : array_like of bool, shape (n_features,), optional
@@ -68,6 +68,13 @@ class SparseCodingStream(Described):
     (0, True)
     """
 
+    n_frames: int
+    frame: np.ndarray | None
+    _prepared: LassoModel
+    _network: LassoNetwork
+    _masked: tuple[np.ndarray, LassoNetwork] | None
+    _codes: list[sparse.csr_array]
+
     def __init__(
         self,
         dictionary: ArrayLike | ConvolutionalDictionary,
@@ -77,16 +84,7 @@ class SparseCodingStream(Described):
         gram: ArrayLike | None = None,
         mask: ArrayLike | None = None,
     ) -> None:
-        self._prepared = LassoModel(dictionary, penalty, positive=positive, gram=gram, mask=mask)
-        penalty = self._prepared.penalty
-        if penalty.has_zeros:
-            first = int(np.argmin(penalty.l1))
-            raise ValueError(f"penalty must be positive for a stream; got 0 for atom {first}")
-        self._n_features = self._prepared.atoms.shape[1]
-        silent = self._prepared.with_signals(np.zeros((1, self._n_features)))
-        # The network, and that of the last frame with a mask of its own.
-        self._network = LassoNetwork(silent)
-        self._masked: tuple[np.ndarray, LassoNetwork] | None = None
+        silent = self._set(LassoModel(dictionary, penalty, positive=positive, gram=gram, mask=mask))
         self.reset()
         # Kernels are compiled or loaded here, so that the first frame is not late.
         squared_norms = silent.seen_atoms.squared_norms
@@ -97,14 +95,31 @@ class SparseCodingStream(Described):
             self.code(silent.reconstruct(atom)[0], max_spikes=1)
             self.reset()
 
+    def _set(self, model: LassoModel) -> LassoProblem:
+        """Code with a model from now on; return its problem of a signal of zeros."""
+        if model.penalty.has_zeros:
+            first = int(np.argmin(model.penalty.l1))
+            raise ValueError(f"penalty must be positive for a stream; got 0 for atom {first}")
+        silent = model.with_signals(np.zeros((1, model.n_features)))
+        # The network, and that of the last frame with a mask of its own.
+        vars(self).update(_prepared=model, _network=LassoNetwork(silent), _masked=None)
+        return silent
+
+    @property
+    def penalty(self) -> ElasticNet:
+        """The penalty now: assign another one, as at the start, for the next frame on."""
+        return self._prepared.penalty
+
+    @penalty.setter
+    def penalty(self, value: float | ArrayLike | ElasticNet) -> None:
+        self._set(self._prepared.with_penalty(value))
+
     def _facts(self) -> dict[str, str]:
         return {"frames so far": number(self.n_frames), **self._prepared._facts()}
 
     def reset(self) -> None:
         """Forget all frames."""
-        self.n_frames = 0
-        self.frame: np.ndarray | None = None
-        self._codes: list[sparse.csr_array] = []
+        vars(self).update(n_frames=0, frame=None, _codes=[])
 
     def code(
         self,
@@ -144,7 +159,7 @@ class SparseCodingStream(Described):
             the time from the deadline `max_seconds` to the result, 0 where it was held.
         """
         begin = time.perf_counter()
-        mask = checked_weights(mask, None, n_features=self._n_features)
+        mask = checked_weights(mask, None, n_features=self._prepared.n_features)
         signals_now = self._checked_frame(frame, mask)
         problem = self._prepared.with_signals(signals_now, mask=mask)
         tol = checks.positive_number("tol", tol)
@@ -158,9 +173,8 @@ class SparseCodingStream(Described):
         start = best.values.toarray()
         refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, start=start)
         codes = best.keep(refined.search(best, max_spikes=most, deadline=begin + seconds))
-        self._codes = [codes.values, *self._codes][:MEMORY]
-        self.n_frames += 1
-        self.frame = checks.read_only(signals_now.copy())
+        last, known = checks.read_only(signals_now.copy()), [codes.values, *self._codes][:MEMORY]
+        vars(self).update(n_frames=self.n_frames + 1, frame=last, _codes=known)
         late = max(time.perf_counter() - begin - seconds, 0.0)
         codes.info |= {"start_duality_gap": start_gap, "is_carried": is_carried, "seconds_late": late}
         return SpikingCodingResult(problem, codes, "stream", tol, "spikes")
@@ -177,11 +191,11 @@ class SparseCodingStream(Described):
     def _checked_frame(self, frame: ArrayLike, mask: np.ndarray | None) -> np.ndarray:
         """Return the frame with one signal a row, with zeros where its mask is False."""
         mask = self._prepared.feature_weights if mask is None else mask
+        n_features = self._prepared.n_features
         array = checks.real_array("frame", frame, shape=None, finite=False)
-        if array.ndim not in (1, 2) or array.shape[-1] != self._n_features:
+        if array.ndim not in (1, 2) or array.shape[-1] != n_features:
             raise ValueError(
-                f"frame must have shape ({self._n_features},) or (n_signals, {self._n_features}); got shape "
-                f"{array.shape}"
+                f"frame must have shape ({n_features},) or (n_signals, {n_features}); got shape {array.shape}"
             )
         if mask is not None:
             array = np.where(mask, array, 0.0)

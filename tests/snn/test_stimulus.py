@@ -1,6 +1,7 @@
 """Drives that change and input spikes, and simulators that are changed on the way: runs joined by hand."""
 
 import pickle
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -123,7 +124,7 @@ def test_a_simulator_that_is_changed_is_two_runs(form, data):
     rng = np.random.default_rng(this.seed)
     simulator = Simulator(network, this.state)
     first = simulator.advance(middle)
-    what, state = data.draw(st.sampled_from(["drive", "weights", "state"])), simulator.state()
+    what, state = data.draw(st.sampled_from(["drive", "weights", "thresholds", "state"])), simulator.state()
     other = network
     if what == "drive":
         other = network.with_soma_bias(1.3 * network.soma_bias + 0.1)
@@ -133,6 +134,16 @@ def test_a_simulator_that_is_changed_is_two_runs(form, data):
         other = SpikingNetwork(weights, network.soma_bias, network.firing_threshold)
         simulator.weights = sparse.csr_array(weights) if data.draw(st.booleans()) else weights
         np.testing.assert_array_equal(simulator.weights.toarray(), weights)
+    elif what == "thresholds":
+        threshold = network.firing_threshold * rng.uniform(0.3, 2.0, network.n_neurons)
+        threshold = data.draw(st.sampled_from([threshold, float(threshold[0])]))
+        other = SpikingNetwork(network.weights, network.soma_bias, threshold)
+        simulator.firing_threshold = threshold
+        np.testing.assert_array_equal(simulator.firing_threshold, other.firing_threshold)
+        # What is above its threshold fires at once.
+        potential = np.minimum(state.membrane_potential, other.firing_threshold)
+        assert (potential == state.membrane_potential).all() or simulator.peek() == middle
+        state = replace(state, membrane_potential=potential)
     else:
         state = NetworkState(
             membrane_potential=network.firing_threshold * rng.uniform(-1.0, 1.0, network.n_neurons),
@@ -150,6 +161,34 @@ def test_a_simulator_that_is_changed_is_two_runs(form, data):
     np.testing.assert_array_equal(simulator.spike_counts, first.spike_counts + second.spike_counts)
     for rate in (onward.smooth_rate, second.smooth_rate):
         np.testing.assert_allclose(rate, second.spikes.smooth_rate(), rtol=1e-9, atol=TOLERANCE)
+
+
+def test_thresholds_that_follow_the_rates_are_runs_joined_by_hand():
+    """Homeostasis: after each part thresholds move towards a rate that is wanted."""
+    rng = np.random.default_rng(0)
+    weights = -0.2 * rng.random((8, 8))
+    np.fill_diagonal(weights, 0.0)
+    network, wanted = SpikingNetwork(weights, rng.uniform(0.5, 3.0, 8)), 0.5
+    simulator, state, threshold = Simulator(network), None, network.firing_threshold
+    for _ in range(60):
+        found = simulator.advance(simulator.time + 5.0)
+        network = SpikingNetwork(weights, network.soma_bias, threshold)
+        if state is not None:
+            potential = np.minimum(state.membrane_potential, threshold)
+            state = replace(state, membrane_potential=potential)
+        expected = simulate(network, 5.0, state=state, record_spikes=True)
+        np.testing.assert_array_equal(found.spikes.neurons, expected.spikes.neurons)
+        np.testing.assert_allclose(found.spikes.times, expected.spikes.times, rtol=1e-12)
+        state, threshold = expected.state, threshold * np.exp(0.2 * (found.spike_rate - wanted))
+        simulator.firing_threshold = threshold
+    assert np.abs(found.spike_rate - wanted).max() <= 0.2
+    kept = simulator.firing_threshold
+    threshold[:] = np.nan
+    for wrong, error in (([1.0], ValueError), (0.0, ValueError), ("high", TypeError), (np.nan, ValueError)):
+        with pytest.raises(error, match="firing_threshold"):
+            simulator.firing_threshold = wrong
+    assert simulator.firing_threshold is kept
+    assert np.isfinite(kept).all()
 
 
 def test_what_is_assigned_to_a_simulator_is_copied():

@@ -14,6 +14,7 @@ from solvers import (
     ElasticNet,
     LassoProblem,
     SparseCodingStream,
+    duality_gap,
     lasso_network,
     solve_active_set,
     solve_spiking,
@@ -177,7 +178,7 @@ def test_a_mixture_of_the_frames_before_takes_no_spikes(positive, shares, l2):
         left[k] += np.linalg.lstsq(dictionary[support], change[support])[0]
     frame = mixed @ dictionary + left
     result = stream.code(frame, tol=1e-6)
-    problem = LassoProblem(dictionary, frame, penalty, positive=positive)
+    problem = LassoProblem(dictionary, frame[np.newaxis], penalty, positive=positive)
     gaps = measure(problem, mixed).duality_gap
     np.testing.assert_allclose(
         result.info["start_duality_gap"], gaps, rtol=1e-3, atol=1e-8 * problem.energies.max()
@@ -188,6 +189,28 @@ def test_a_mixture_of_the_frames_before_takes_no_spikes(positive, shares, l2):
 
 
 # -- deadlines -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_a_penalty_that_drifts_is_that_of_each_frame(positive):
+    rng = np.random.default_rng(0)
+    dictionary, frame = rng.normal(size=(20, 8)), rng.normal(size=8)
+    stream = SparseCodingStream(dictionary, 1.0, positive=positive)
+    for penalty in (1.0, 0.9, ElasticNet(0.8, 0.1), np.linspace(0.5, 1.0, 20), 2.0):
+        stream.penalty = penalty
+        frame = frame + 0.01 * rng.normal(size=8)
+        found = stream.code(frame, tol=1e-9)
+        problem = LassoProblem(dictionary, frame[np.newaxis], penalty, positive=positive)
+        expected = solve_active_set(problem)
+        assert found.reached.all()
+        np.testing.assert_allclose(found.codes, expected.codes, atol=1e-3)
+        np.testing.assert_allclose(found.objective, expected.objective, rtol=1e-8)
+        np.testing.assert_allclose(found.duality_gap, duality_gap(problem, found.codes), atol=1e-9)
+    assert stream.n_frames == 5
+    for wrong in (0.0, -1.0, np.zeros(20), "1"):
+        with pytest.raises((TypeError, ValueError), match="penalty"):
+            stream.penalty = wrong
+    assert (stream.penalty.l1 == 2.0).all()
 
 
 def test_a_frame_with_few_spikes_ends_at_the_last_of_them():
