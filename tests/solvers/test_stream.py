@@ -178,7 +178,7 @@ def test_a_mixture_of_the_frames_before_takes_no_spikes(positive, shares, l2):
         left[k] += np.linalg.lstsq(dictionary[support], change[support])[0]
     frame = mixed @ dictionary + left
     result = stream.code(frame, tol=1e-6)
-    problem = LassoProblem(dictionary, frame[np.newaxis], penalty, positive=positive)
+    problem = LassoProblem(dictionary, frame, penalty, positive=positive)
     gaps = measure(problem, mixed).duality_gap
     np.testing.assert_allclose(
         result.info["start_duality_gap"], gaps, rtol=1e-3, atol=1e-8 * problem.energies.max()
