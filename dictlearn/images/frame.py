@@ -110,7 +110,9 @@ def as_pixels(image: ArrayLike, *, n_channels: int | None = None) -> np.ndarray:
     pixels = np.asarray(image)
     if is_signal(pixels, n_channels):
         shape = (None,) if n_channels is None else (None, n_channels)
-        return checks.real_array("image", image, shape=shape, meaning="(length[, n_channels])")[np.newaxis]
+        return checks.real_array(
+            "image", image, shape=shape, meaning="(length[, n_channels]), channels last"
+        )[np.newaxis]
     is_brightness = pixels.dtype.type in BRIGHTNESS
     if pixels.dtype.kind in "iu" and not is_brightness:
         raise TypeError(

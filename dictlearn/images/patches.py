@@ -56,7 +56,8 @@ def random_patches(
     Parameters
     ----------
     images : array_like, shape (height, width) or (length,), or list of such arrays
-        One image, or several of any shapes; or one signal, or several of any lengths.
+        One image, or several of any shapes; or one signal, or several of any lengths.  An array is one
+        image or signal: of several, in one array, pass ``list(images)``.
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; of signals, the length of a window.
     n_patches : int
@@ -143,10 +144,11 @@ def reconstruct_from_patches(
 
 def as_plane(image: ArrayLike, name: str = "image") -> np.ndarray:
     """Return a grey image, or a signal as an image of one row."""
-    if np.ndim(image) == 3:
+    if np.ndim(image) > 2:
         raise ValueError(
-            f"{name} must be 2-D, (height, width), or 1-D; got shape {np.shape(image)}: pass one channel, "
-            "image[..., k], or their mean, image.mean(axis=2)"
+            f"{name} must be 2-D, (height, width), or 1-D; got shape {np.shape(image)}: of a colour image "
+            "pass a channel, image[..., k], or the mean of its colours, image[..., :3].mean(axis=2); of several "
+            "images the list, list(images); of trials x channels x times list(trials[:, k])"
         )
     shape = (None,) if np.ndim(image) == 1 else (None, None)
     return np.atleast_2d(checks.real_array(name, image, shape=shape, meaning="(height, width) or (length,)"))
@@ -182,10 +184,7 @@ def patch_counts(shape: tuple[int, int], size: tuple[int, int], stride: int) -> 
 
 def _as_planes(value: Any) -> tuple[list[np.ndarray], bool]:
     """Return one image or signal, or each of a sequence, as planes, and whether they are signals."""
-    several = (isinstance(value, np.ndarray) and value.ndim == 3) or (
-        isinstance(value, (list, tuple)) and any(getattr(image, "ndim", 0) > 0 for image in value)
-    )
-    if not several:
+    if not isinstance(value, (list, tuple)) or all(getattr(image, "ndim", 0) == 0 for image in value):
         return [as_plane(value, "images")], np.ndim(value) == 1
     planes = [as_plane(image, f"images[{k}]") for k, image in enumerate(value)]
     kinds = {np.ndim(image) == 1 for image in value}

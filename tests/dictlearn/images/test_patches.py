@@ -14,7 +14,9 @@ from scipy.ndimage import gaussian_filter
 from sklearn.feature_extraction.image import extract_patches_2d
 
 from dictlearn import (
+    ConvolutionalDictionaryLearning,
     as_pixels,
+    denoise,
     extract_patches,
     join_channels,
     normalise,
@@ -289,6 +291,41 @@ def prepared(**changes):
 
 COLOUR = prepare_image(RNG.random((9, 10, 3)), 4, stride=3)
 MASKED = [np.ma.masked_equal([[1.0, 9.0]], 9.0), np.ma.masked_equal(np.uint8([[1, 9]]), 9)]
+
+
+@pytest.mark.parametrize(
+    "shape", [(40, 50, 3), (40, 50, 4), (40, 50, 1), (20, 8, 500), (3, 40, 50), (2, 3, 40, 50)]
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda image: extract_patches(image, 4),
+        lambda image: random_patches(image, 4, 5),
+        lambda image: random_patches(image.tolist(), 4, 5),
+        lambda image: random_patches([image], 4, 5),
+        lambda image: denoise(image, np.eye(16), patch_size=4, noise_level=0.1),
+    ],
+)
+def test_an_array_of_more_dimensions_is_no_grey_image(call, shape):
+    """Neither colours nor trials are taken for several images; what to do averages no transparency."""
+    with pytest.raises(
+        ValueError, match=r"colour image .*image\[..., :3\].mean.*list\(images\).*trials\[:, k\]"
+    ):
+        call(np.zeros(shape))
+
+
+def test_what_is_refused_can_be_done_as_the_message_says():
+    image = RNG.random((20, 22, 4))
+    assert extract_patches(image[..., :3].mean(axis=2), 4).shape == (17 * 19, 16)
+    assert random_patches(list(RNG.random((5, 8, 9))), 8, 10).shape == (10, 64)
+    trials = RNG.random((5, 3, 100))
+    assert random_patches(list(trials[:, 1]), 30, 10).shape == (10, 30)
+    signals = list(np.moveaxis(trials, 1, 2))
+    learning = ConvolutionalDictionaryLearning(2, kernel_size=10, n_channels=3, random_state=0).fit(signals)
+    assert learning.components_.shape == (2, 10, 3)
+    for X, options in ((image, {}), (trials, {"n_channels": 3})):
+        with pytest.raises(ValueError, match="images"):
+            learning.set_params(n_channels=None, **options).fit(X)
 
 
 @each_refused(
