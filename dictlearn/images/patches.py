@@ -147,8 +147,8 @@ def as_plane(image: ArrayLike, name: str = "image") -> np.ndarray:
     if np.ndim(image) > 2:
         raise ValueError(
             f"{name} must be 2-D, (height, width), or 1-D; got shape {np.shape(image)}: of a colour image "
-            "pass a channel, image[..., k], or the mean of its colours, image[..., :3].mean(axis=2); of several "
-            "images the list, list(images); of trials x channels x times list(trials[:, k])"
+            "pass a channel, image[..., k], or the mean of its colours, image[..., :3].mean(axis=2); of "
+            "several images the list, list(images); of trials x channels x times list(trials[:, k])"
         )
     shape = (None,) if np.ndim(image) == 1 else (None, None)
     return np.atleast_2d(checks.real_array(name, image, shape=shape, meaning="(height, width) or (length,)"))

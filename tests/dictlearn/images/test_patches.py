@@ -323,9 +323,9 @@ def test_what_is_refused_can_be_done_as_the_message_says():
     signals = list(np.moveaxis(trials, 1, 2))
     learning = ConvolutionalDictionaryLearning(2, kernel_size=10, n_channels=3, random_state=0).fit(signals)
     assert learning.components_.shape == (2, 10, 3)
-    for X, options in ((image, {}), (trials, {"n_channels": 3})):
+    for X, options in ((image, {"n_channels": None}), (trials, {"n_channels": 3})):
         with pytest.raises(ValueError, match="images"):
-            learning.set_params(n_channels=None, **options).fit(X)
+            learning.set_params(**options).fit(X)
 
 
 @each_refused(
