@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.colors import LogNorm
 from matplotlib.lines import Line2D
 
 from snn.base import checks
@@ -24,13 +25,24 @@ __all__ = ["rates_against_time"]
 TIME_LABEL = "time (synaptic time constants)"
 # Lines with a colour and a name; all others are grey, with one name for all.
 N_NAMED = 6
+# Ticks of a raster, in points, 1/72 inch: at least 2.8 pixels high at 100 an inch, or nothing would be seen.
+TICK_HEIGHTS, TICK_WIDTHS = (2.0, 18.0), (0.8, 2.0)
+# Share of the axes that ticks cover, if they need not be wider or narrower for it.
+WANTED_COVER = 0.02
+# A file of vectors has the ticks of more spikes as pixels: a million would take tens of megabytes.
+MOST_VECTORS = 20_000
+# The count of a cell that would be white; a cell of one spike is well visible.
+LIGHTEST = 0.2
 # Neurons that have a label each; some of more neurons have one.
 N_LABELLED = 20
 
 
 @plot.register
 def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
-    """Draw a tick for each spike, a row for each of the chosen neurons (default: those that fired)."""
+    """Draw a tick for each spike, a row for each of the chosen neurons (default: those that fired).
+
+    More spikes than there is room for are drawn as counts: the darker, the more.
+    """
     fired = np.flatnonzero(spikes.counts())
     chosen = fired if neurons is None and len(fired) else _chosen(neurons, spikes.n_neurons)
     ax = axes_of(ax)
@@ -38,10 +50,20 @@ def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes
     row_of[chosen] = np.arange(len(chosen))
     rows = row_of[spikes.neurons]
     shown = rows >= 0
-    # Ticks, in points, are no higher than their rows.
-    row_height = ax.get_window_extent().height * 72.0 / ax.figure.dpi / len(chosen)
-    height = min(18.0, max(0.8 * row_height, 0.5))
-    ax.scatter(spikes.times[shown], rows[shown], marker="|", s=height**2, linewidths=0.8, color="C0")
+    times, rows = spikes.times[shown], rows[shown]
+    # In points.  Ticks are as high as their rows, and wide where they cover little.
+    width, height = ax.get_window_extent().size * 72.0 / ax.figure.dpi
+    tick = np.clip(0.8 * height / len(chosen), *TICK_HEIGHTS)
+    cover = max(len(times), 1) * tick / (width * height)  # by ticks one point wide
+    if cover * TICK_WIDTHS[0] <= 1.0:
+        wide = np.clip(WANTED_COVER / cover, *TICK_WIDTHS)
+        is_large = len(times) > MOST_VECTORS
+        ax.scatter(times, rows, marker="|", s=tick**2, linewidths=wide, color="C0", rasterized=is_large)
+    else:  # counts in cells of a point or more: ticks would hide each other
+        cells = max(int(width), 1), min(len(chosen), max(int(height), 1))
+        limits = ((spikes.start, spikes.stop), (-0.5, len(chosen) - 0.5))
+        *_, mesh = ax.hist2d(times, rows, cells, range=limits, cmin=1, cmap="Blues", rasterized=True)
+        mesh.set_norm(LogNorm(LIGHTEST, max(mesh.get_array().max(), 2)))
     _label_time(ax, spikes)
     _label_neurons(ax.yaxis, chosen)
     title = f"{counted(int(shown.sum()), 'spike')} of {counted(len(chosen), 'neuron')}"

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from snn import Record, SpikingNetwork, Stimulus, simulate
+from snn import Record, SpikeTrain, SpikingNetwork, Stimulus, simulate
 from snn.pictures import rates_against_time
 from tests.reference.networks import golden_network
 
@@ -28,6 +28,66 @@ def test_a_raster_shows_every_spike(ax, spikes):
         ax.collections[0].get_offsets(), np.column_stack([spikes.times, spikes.neurons])
     )
     assert ax.get_xlim() == (0.0, 20.0)
+
+
+def random_train(n_neurons, n_spikes, start=0.0):
+    """Spikes of which three quarters are of the first half of the neurons."""
+    rng = np.random.default_rng(0)
+    half = n_neurons // 2
+    neurons = np.where(rng.random(n_spikes) < 0.75, 0, half) + rng.integers(half, size=n_spikes)
+    times = np.sort(rng.uniform(start, 100.0, n_spikes))
+    return SpikeTrain(times=times, neurons=neurons, n_neurons=n_neurons, start=start, stop=100.0)
+
+
+def darkness(ax):
+    """How far each pixel within axes is from white, 0 to 1, without ticks and frame."""
+    figure = ax.get_figure(root=True)
+    figure.canvas.draw()
+    pixels = np.asarray(figure.canvas.buffer_rgba())[::-1, :, :3].mean(axis=2)
+    x0, y0, x1, y1 = ax.get_window_extent().extents.round().astype(int)
+    margin = max(int(6 * figure.dpi / 100), 4)
+    return 1.0 - pixels[y0 + margin : y1 - margin, x0 + margin : x1 - margin] / 255.0
+
+
+AXES = {
+    "usual": lambda: plt.figure(layout="constrained").subplots(),
+    "large": lambda: plt.figure(figsize=(12, 9), dpi=200).subplots(),
+    "small": lambda: plt.figure(figsize=(3, 2), dpi=72).subplots(),
+    "one of many": lambda: plt.figure(figsize=(9, 8)).subplots(4, 3)[1, 1],
+    "inset": lambda: plt.figure().add_axes((0.1, 0.1, 0.3, 0.2)),
+    "subfigure": lambda: plt.figure(figsize=(8, 4)).subfigures(1, 2)[0].subplots(),
+    "logarithmic": lambda: plt.figure().add_subplot(xscale="log"),
+}
+
+
+@pytest.mark.parametrize("where", AXES)
+@pytest.mark.parametrize(
+    ("n_neurons", "n_spikes"), [(20, 400), (300, 1500), (1000, 3000), (10_000, 20_000), (10_000, 1_000_000)]
+)
+def test_a_raster_of_any_number_of_neurons_shows_what_fired(where, n_neurons, n_spikes):
+    ax = AXES[where]()
+    start = 0.0 if where != "logarithmic" else 1.0
+    random_train(n_neurons, n_spikes, start).plot(ax=ax)
+    dark = darkness(ax)
+    lower, upper = np.array_split(dark, 2)
+    plt.close("all")
+    assert (dark > 0.1).mean() > 0.01
+    assert upper.mean() > 1.1 * lower.mean()
+
+
+@pytest.mark.parametrize("ending", ["pdf", "svg"])
+def test_a_file_of_a_million_spikes_is_small(ax, tmp_path, ending):
+    random_train(10_000, 1_000_000).plot(ax=ax)
+    ax.figure.savefig(tmp_path / f"raster.{ending}")
+    assert (tmp_path / f"raster.{ending}").stat().st_size < 5e6
+
+
+@pytest.mark.parametrize("dpi", [50, 72, 100, 300])
+def test_a_raster_that_is_saved_with_fewer_or_more_pixels_shows_as_much(ax, tmp_path, dpi):
+    random_train(500, 2000).plot(ax=ax)
+    ax.set_axis_off()
+    ax.figure.savefig(tmp_path / "raster.png", dpi=dpi)
+    assert (plt.imread(tmp_path / "raster.png")[..., :3].mean(axis=2) < 0.9).mean() > 0.01
 
 
 @pytest.mark.parametrize("is_recorded", [True, False], ids=["raster", "rates"])
