@@ -52,18 +52,17 @@ def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes
     shown = rows >= 0
     times, rows = spikes.times[shown], rows[shown]
     # In points.  Ticks are as high as their rows, and wide where they cover little.
-    width, height = ax.get_window_extent().size * 72.0 / ax.figure.dpi
+    width, height = (float(side) * 72.0 / ax.figure.dpi for side in ax.get_window_extent().size)
     tick = np.clip(0.8 * height / len(chosen), *TICK_HEIGHTS)
     cover = max(len(times), 1) * tick / (width * height)  # by ticks one point wide
     if cover * TICK_WIDTHS[0] <= 1.0:
-        wide = np.clip(WANTED_COVER / cover, *TICK_WIDTHS)
-        is_large = len(times) > MOST_VECTORS
+        wide, is_large = np.clip(WANTED_COVER / cover, *TICK_WIDTHS), len(times) > MOST_VECTORS
         ax.scatter(times, rows, marker="|", s=tick**2, linewidths=wide, color="C0", rasterized=is_large)
     else:  # counts in cells of a point or more: ticks would hide each other
-        cells = max(int(width), 1), min(len(chosen), max(int(height), 1))
+        bins = max(int(width), 1), min(len(chosen), max(int(height), 1))
         limits = ((spikes.start, spikes.stop), (-0.5, len(chosen) - 0.5))
-        *_, mesh = ax.hist2d(times, rows, cells, range=limits, cmin=1, cmap="Blues", rasterized=True)
-        mesh.set_norm(LogNorm(LIGHTEST, max(mesh.get_array().max(), 2)))
+        style: dict[str, Any] = {"cmap": "Blues", "norm": LogNorm(LIGHTEST), "rasterized": True}
+        ax.hist2d(times, rows, bins, range=limits, cmin=1, **style)
     _label_time(ax, spikes)
     _label_neurons(ax.yaxis, chosen)
     title = f"{counted(int(shown.sum()), 'spike')} of {counted(len(chosen), 'neuron')}"

@@ -16,7 +16,6 @@ from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
 from snn.run.exact import ExactRun
 from snn.run.simulate import EXACT_TIME, result_of, spike_train
-from snn.run.time import Clock, Exact
 from snn.weights import Weights, as_weights
 
 
@@ -47,20 +46,12 @@ class Simulator(Described):
     """
 
     # Between calls it is a network, its state and its counts of spikes, none of which is written to.
-    _network: SpikingNetwork
-    _state: NetworkState
-    _spike_counts: np.ndarray
-    # The run that looks for next spikes, and the time when it began; the next one, if it is known.
-    _ahead: tuple[ExactRun, float] | None
-    _next: tuple[SpikeTrain, NetworkState] | None
 
     def __init__(self, network: SpikingNetwork, state: NetworkState | None = None) -> None:
         checks.instance_of("network", network, SpikingNetwork)
-        if isinstance(state, Exact | Clock):
-            raise TypeError(
-                f"state must be of type NetworkState; got {type(state).__name__}: a Simulator is exact; on a "
-                "clock call simulate for each part, with state= of the part before"
-            )
+        if state is not None:
+            hint = ": a Simulator is exact; on a clock simulate part by part, each with state= of the last"
+            checks.instance_of("state", state, NetworkState, hint=hint)
         # Copies, because the caller may change the arrays later.
         network, state = network.with_soma_bias(network.soma_bias.copy()), starting_state(network, state)
         state = replace(
@@ -71,7 +62,10 @@ class Simulator(Described):
         self._go_on(network, state, np.zeros(network.n_neurons, dtype=np.int64))
 
     def _go_on(self, network: SpikingNetwork, state: NetworkState, spike_counts: np.ndarray) -> None:
-        vars(self).update(_network=network, _state=state, _spike_counts=spike_counts, _ahead=None, _next=None)
+        self._network, self._state, self._spike_counts = network, state, spike_counts
+        # The run that looks for next spikes, and the time when it began; the next one, if it is known.
+        self._ahead: tuple[ExactRun, float] | None = None
+        self._next: tuple[SpikeTrain, NetworkState] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_ahead": None, "_next": None}

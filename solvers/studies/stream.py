@@ -70,10 +70,6 @@ class SparseCodingStream(Described):
 
     n_frames: int
     frame: np.ndarray | None
-    _prepared: LassoModel
-    _network: LassoNetwork
-    _masked: tuple[np.ndarray, LassoNetwork] | None
-    _codes: list[sparse.csr_array]
 
     def __init__(
         self,
@@ -102,7 +98,8 @@ class SparseCodingStream(Described):
             raise ValueError(f"penalty must be positive for a stream; got 0 for atom {first}")
         silent = model.with_signals(np.zeros((1, model.n_features)))
         # The network, and that of the last frame with a mask of its own.
-        vars(self).update(_prepared=model, _network=LassoNetwork(silent), _masked=None)
+        self._prepared, self._network = model, LassoNetwork(silent)
+        self._masked: tuple[np.ndarray, LassoNetwork] | None = None
         return silent
 
     @property
@@ -119,7 +116,8 @@ class SparseCodingStream(Described):
 
     def reset(self) -> None:
         """Forget all frames."""
-        vars(self).update(n_frames=0, frame=None, _codes=[])
+        vars(self).update(n_frames=0, frame=None)
+        self._codes: list[sparse.csr_array] = []
 
     def code(
         self,
@@ -173,8 +171,8 @@ class SparseCodingStream(Described):
         start = best.values.toarray()
         refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, start=start)
         codes = best.keep(refined.search(best, max_spikes=most, deadline=begin + seconds))
-        last, known = checks.read_only(signals_now.copy()), [codes.values, *self._codes][:MEMORY]
-        vars(self).update(n_frames=self.n_frames + 1, frame=last, _codes=known)
+        self._codes = [codes.values, *self._codes][:MEMORY]
+        vars(self).update(n_frames=self.n_frames + 1, frame=checks.read_only(signals_now.copy()))
         late = max(time.perf_counter() - begin - seconds, 0.0)
         codes.info |= {"start_duality_gap": start_gap, "is_carried": is_carried, "seconds_late": late}
         return SpikingCodingResult(problem, codes, "stream", tol, "spikes")
