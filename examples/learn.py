@@ -38,6 +38,7 @@ from examples._baselines import LearningCurve, learn_by_gradient_descent, learn_
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, at_least, figure, parser, save, table
 from examples._data import handwritten_digits, held_out, patch_signals, photographs, random_network
 from snn import NetworkState, SpikeTrain, simulate
+from snn.pictures import TIME_LABEL
 
 # To learn from, drawn once and shown again if more samples are wanted.
 N_PATCHES = 100_000
@@ -46,6 +47,11 @@ LEARNERS = ("random-start", "gradient", "scikit-learn", "spams")
 DESCENT = "gradient descent, step "
 SPIKES, RANDOM_START = "two-phase network", "two-phase network, random F, B, H"
 SAMPLES = {"photographs": 100_000, "digits": 50_000, "scenes": 200_000}
+FIGURE_LABELS = {
+    "consistency": "consistency: H equals F B",
+    "symmetry": "symmetry: F equals B transposed",
+    "median_norm": "median norm of atoms",
+}
 FIGURES = ("consistency", "symmetry", "least_norm", "median_norm", "largest_norm", "disturbance")
 
 
@@ -303,49 +309,57 @@ def _draw_objectives(ax: Axes, runs: list[SeedRun]) -> None:
         ax.plot(n_samples, values.mean(axis=0), "o-", markersize=3, color=colours[name], label=name)
         band = {"color": colours[name], "alpha": 0.2, "linewidth": 0}
         ax.fill_between(n_samples, values.min(axis=0), values.max(axis=0), **band)
-    ax.set(xscale="log", xlabel="training samples", ylabel="held-out objective, unit-norm atoms")
-    ax.set_title("objective on other signals", fontsize="medium")
+    ax.set(xscale="log", xlabel="training samples", ylabel="mean objective, with atoms of norm 1")
+    ax.set_title("objective on signals that were held out", fontsize="medium")
     ax.legend(frameon=False, fontsize="small")
 
 
 def _draw_weights(ax: Axes, learners: dict[str, TwoPhaseLearner]) -> None:
     for name, learner in learners.items():
         start, style = (", random start", "--") if name == RANDOM_START else ("", "-")
-        for key, colour in (("consistency", BLUE), ("symmetry", ORANGE), ("median_norm", GREY)):
-            label = f"{key.replace('_', ' ')}{start}"
+        for key, colour in zip(FIGURE_LABELS, (BLUE, ORANGE, GREY), strict=True):
+            label = f"{FIGURE_LABELS[key]}{start}"
             values = learner.history[key]
             ax.plot(learner.history["n_samples"], values, style, color=colour, label=label)
-    ax.set(xscale="log", ylim=(0.0, 1.3), xlabel="training samples")
-    ax.set_title("H against F B, F against B, norms of atoms", fontsize="medium")
-    ax.legend(frameon=False, fontsize="small", ncols=2, loc="lower right")
+    ax.set(xscale="log", ylim=(0.0, 1.3), xlabel="training samples", ylabel="share, or norm: 1 is ideal")
+    ax.set_title("do the weights agree, and have atoms norm 1?", fontsize="medium")
+    ax.legend(frameon=False, fontsize="small", loc="lower right")
 
 
 def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwork, output: Path) -> None:
-    """Draw the spikes of both phases for one held-out signal, before and after learning."""
+    """Draw the spikes of both phases for one held-out signal, before and after learning, layer by layer."""
     # Feedback as strong, and phases as long, as it takes to see the change beside the noise of counting.
     settings = replace(learner.settings, kappa=0.7, duration=20.0)
     signal = learner.scale * task.held_out[0]
     penalty = settings.penalty * learner.scale
     moments = (("before learning", beginning), (f"after {learner.n_samples:,} samples", learner.network))
     trains = [_spikes(network, signal, penalty, settings) for _, network in moments]
-    # Both panels have the same rows: one for each neuron that fired in either.
+    network = learner.network
     fired = np.flatnonzero(sum(spikes.counts() for spikes in trains))
-    picture = figure(9.0, 5.5)
-    axes = picture.subplots(1, 2, sharey=True)
-    for ax, (when, network), spikes in zip(axes, moments, trains, strict=True):
-        spikes.plot(ax=ax, neurons=fired)
-        ax.axvline(settings.duration, color=RED, linewidth=0.8, label="feedback is switched on")
-        n_input_rows = np.count_nonzero(fired < network.n_inputs)
-        ax.axhline(n_input_rows - 0.5, color=GREY, linewidth=0.8, label="inputs above, coding below")
+    picture = figure(9.5, 7.0)
+    axes = picture.subplots(2, 2, sharex=True)
+    # Both moments have the same rows, one for each neuron that fired in either.
+    layers = (("input", fired < network.n_inputs, 0), ("coding", fired >= network.n_inputs, network.n_inputs))
+    for row, (layer, is_in, first_neuron) in zip(axes, layers, strict=True):
+        for ax, spikes in zip(row, trains, strict=True):
+            rows = fired[is_in] if is_in.any() else np.array([first_neuron])
+            spikes.plot(ax=ax, neurons=rows)
+            ax.collections[0].set_linewidth(1.4)
+            ax.set_yticks(ax.get_yticks(), labels=rows[ax.get_yticks().astype(int)] - first_neuron)
+            ax.axvline(settings.duration, color=RED, linewidth=1.2, label="feedback is switched on")
+            n_fired = np.count_nonzero(spikes.counts()[rows])
+            ax.set_title(f"{n_fired} {layer} neurons fire", fontsize="medium")
+            ax.set(xlabel="" if layer == "input" else TIME_LABEL, ylabel=f"{layer} neuron")
+    for ax, (when, _), spikes in zip(axes[0], moments, trains, strict=True):
         first, both = (
             spikes.counts(stop=stop)[: network.n_inputs] for stop in (settings.duration, spikes.stop)
         )
         change = np.abs(both - 2 * first).sum() / max(first.sum(), 1)
-        ax.set_title(f"{when}: input spikes change by {100.0 * change:.0f} %", fontsize="medium")
-    axes[0].set_ylabel(f"input neurons, and from {beginning.n_inputs} on coding neurons")
-    axes[1].set_ylabel("")
-    picture.suptitle("Spikes for one held-out signal", fontsize=10)
-    picture.legend(handles=axes[0].lines, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+        ax.set_title(
+            f"{when}: feedback changes\n{100.0 * change:.0f} % of the input spikes", fontsize="medium"
+        )
+    picture.suptitle("The network codes one held-out patch, before and after it learned", fontsize=12)
+    picture.legend(handles=axes[0, 0].lines, loc="outside lower center", frameon=False, fontsize=9)
     save(picture, output, f"{task.name}_rasters.png")
 
 

@@ -75,7 +75,7 @@ def draw(
     original.set_title(f"Photograph, {image.shape[0]} x {image.shape[1]} pixels", fontsize="medium")
     coded.imshow(approximation, cmap="gray", vmin=0.0, vmax=1.0)
     coded.set_title(
-        f"By spikes alone, {spiking.support_size.mean():.1f} atoms a patch: "
+        f"Coded by spikes, {spiking.support_size.mean():.1f} atoms a patch: "
         f"{signal_to_noise(image, approximation):.1f} dB",
         fontsize="medium",
     )
@@ -90,8 +90,8 @@ def draw(
         gaps,
         problem,
         {
-            f"spike rates to {RATE_TOL:g}: {rates.n_steps.mean():,.0f} spikes a patch": (rates, ORANGE),
-            f"spikes alone to {TOL:g}: {spiking.n_steps.mean():,.0f} spikes a patch": (spiking, BLUE),
+            f"rates of one run to {RATE_TOL:g}: {rates.n_steps.mean():,.0f} spikes a patch": (rates, ORANGE),
+            f"stages of runs to {TOL:g}: {spiking.n_steps.mean():,.0f} spikes a patch": (spiking, BLUE),
             "active-set method, no spikes": (exact, PURPLE),
         },
     )
@@ -127,7 +127,7 @@ def _draw_raster(ax, problem: LassoProblem, exact: SparseCodingResult) -> None:
     ax.legend(
         handles=[
             Line2D([], [], color=BLUE, marker="|", linestyle="", label="in the optimal code"),
-            Line2D([], [], color=ORANGE, marker="|", linestyle="", label="silent in it"),
+            Line2D([], [], color=ORANGE, marker="|", linestyle="", label="zero in it"),
         ],
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),
@@ -153,8 +153,9 @@ def _draw_gaps(ax, problem: LassoProblem, groups: dict[str, tuple[SparseCodingRe
         ax.hist(relative, bins=bins, color=colour, alpha=0.75, label=label)
     ax.set(
         xscale="log",
-        xlabel="duality gap / (1/2 ||signal||²)",
+        xlabel="certified gap / (½‖signal‖²)",
         ylabel="patches",
+        ymargin=0.4,
     )
     ax.set_title("Certified distance from the optimum", fontsize="medium")
     ax.legend(loc="upper center", fontsize="small")
@@ -212,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     runs = {
         f"spikes alone to {TOL:g}": timed(problem, solve_spiking, tol=TOL, max_duration=MAX_DURATION),
-        f"spike rates to {RATE_TOL:g}": timed(problem, METHODS["spiking_rate"], tol=RATE_TOL),
+        f"rates of one run to {RATE_TOL:g}": timed(problem, METHODS["spiking_rate"], tol=RATE_TOL),
         "active set, from nothing": timed(problem, solve_active_set, tol=ACTIVE_SET_TOL),
     }
     spiking, rates, exact = (result for _, result in runs.values())

@@ -212,7 +212,8 @@ def _label_time(ax: Axes, spikes: SpikeTrain) -> None:
 
 def _label_neurons(axis: Axis, chosen: np.ndarray) -> None:
     """Label positions 0, 1, ... with the neurons drawn there: each of a few, some of many."""
-    some = np.unique(np.linspace(0, len(chosen) - 1, min(len(chosen), N_LABELLED)).round().astype(int))
+    most = min(len(chosen), N_LABELLED, max(axis.get_tick_space(), 2))
+    some = np.unique(np.linspace(0, len(chosen) - 1, most).round().astype(int))
     axis.set_ticks(some, labels=chosen[some])
 
 

@@ -91,7 +91,11 @@ class SpikeTrain(Value, Drawn):
         return self.times[self.neurons == checks.integer("neuron", neuron, 0, self.n_neurons - 1)]
 
     def counts(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
-        """Return how often each neuron fired in (start, stop], shape (n_neurons,)."""
+        """Return how often each neuron fired in (start, stop], shape (n_neurons,).
+
+        A spike on an edge, as those of a clock are, is in the interval that ends there; `numpy.histogram`
+        has it in the next one.
+        """
         limits = [
             -np.inf if start is None else checks.real_number("start", start),
             np.inf if stop is None else checks.real_number("stop", stop),

@@ -1,6 +1,7 @@
 """Runs on a clock, of perfect and imperfect neurons: their slow twin, closed forms, and the exact run."""
 
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -234,3 +235,17 @@ def test_rates_swing_where_a_step_is_too_long(step, delay, stable, unstable):
         spikes = np.bincount(np.rint(run.spikes.times / step).astype(int), minlength=201)[101:] / n
         assert delay or spikes.mean() == pytest.approx(20.0, abs=0.5)
         assert spikes.std() < 2.0 if n == stable else spikes.std() > 10.0
+
+
+def test_counts_in_bins_are_those_of_a_histogram_with_edges_between_steps():
+    """Spikes of a clock lie on the ends of its steps; intervals are whole steps, and some are 0."""
+    step, n_steps = 0.1, 1000
+    network = SpikingNetwork(np.zeros((3, 3)), [3.0, 7.0, 25.0])
+    spikes = simulate(network, n_steps * step, Clock(step), record_spikes=True).spikes
+    edges = (10 * np.arange(n_steps // 10 + 1) + 0.5) * step
+    expected, _ = np.histogram(spikes.times, edges)
+    counted = [spikes.counts(start=a, stop=b).sum() for a, b in pairwise(edges)]
+    np.testing.assert_array_equal(counted, expected)
+    intervals = np.diff(spikes.of(2)) / step
+    np.testing.assert_allclose(intervals, intervals.round(), atol=1e-9)
+    assert (intervals == 0.0).any()
