@@ -126,6 +126,8 @@ def result_of(
     if stimulus is not None:
         require_fitting(stimulus, network, start.time, stop)
         soma_bias = excitation(stimulus, duration, soma_bias) / duration
+    if not math.isclose(duration, end, rel_tol=ROUNDING):  # it was in float32
+        duration, stop = end, start.time + end
     by_drive = run_state.expected_spikes(
         soma_bias, network.firing_threshold, start.synaptic_current, duration
     )

@@ -318,7 +318,9 @@ def test_a_duration_or_a_delay_that_was_rounded_is_on_its_step(step, n_steps, la
     network = SpikingNetwork([[0.0]], [0.5])
     durations = np.cumsum(np.full(n_steps, step))[-1], np.float32(n_steps * step)
     for duration in durations:
-        assert simulate(network, duration, Clock(step)).n_steps == n_steps
+        run = simulate(network, duration, Clock(step))
+        assert run.n_steps == n_steps
+        assert run.duration == pytest.approx(n_steps * step, rel=1e-9)
         assert whole_steps(duration, step) == n_steps
     later = (n_steps + late) * step
     if late * step > 2e-6 * later:
