@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn._kernels.clock_neurons import FLOOR, NEAREST, TRUNCATE, Rules
-from snn._kernels.stepped import DelayedRows
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, cached_property
@@ -32,6 +31,15 @@ BITS_ABOVE_GRADED = 2
 # Sums of all that can reach a neuron in one step; those of input spikes are exact as floats.
 LARGEST_SUM, LARGEST_INPUT = 2**60, 2**53
 ROUNDINGS = {"truncate": TRUNCATE, "floor": FLOOR, "nearest": NEAREST}
+
+
+class DelayedRows(NamedTuple):
+    """Weights by source, of one delay each: those of source j are the entries starts[j] to starts[j + 1]."""
+
+    starts: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    delays: np.ndarray  # whole steps, shape (n_neurons,)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -113,14 +113,16 @@ class Imperfections(Value):
         Returns
         -------
         SpikingNetwork
-            Its weights are written out, one number a synapse.
+            Weights with mismatch are written out, one number a synapse.
         """
-        n_neurons = network.n_neurons
-        network.weights.prepare(np.arange(n_neurons))
-        weights = network.weights.tocsr()
-        values = weights.data * self._factors(self.weight_mismatch, WEIGHTS, len(weights.data))
+        n_neurons, weights = network.n_neurons, network.weights
+        if self.weight_mismatch > 0.0:
+            weights.prepare(np.arange(n_neurons))
+            rows = weights.tocsr()
+            values = rows.data * self._factors(self.weight_mismatch, WEIGHTS, len(rows.data))
+            weights = sparse.csr_array((values, rows.indices, rows.indptr), rows.shape)
         return SpikingNetwork(
-            sparse.csr_array((values, weights.indices, weights.indptr), weights.shape),
+            weights,
             getattr(network, "soma_bias", np.zeros(n_neurons)),
             network.firing_threshold * self._factors(self.threshold_mismatch, THRESHOLDS, n_neurons),
         )
@@ -136,7 +138,8 @@ class Imperfections(Value):
 def whole_steps(time: float | np.ndarray, time_step: float) -> np.ndarray:
     """Return the number of steps of a time, rounded up."""
     steps = np.asarray(time) / time_step
-    return np.ceil(np.minimum(steps - ROUNDING * np.maximum(steps, 1.0), MOST_STEPS)).astype(np.int64)
+    whole = np.ceil(np.minimum(steps - ROUNDING * np.maximum(steps, 1.0), MOST_STEPS))
+    return np.asarray(whole, dtype=np.int64)
 
 
 def require_fit(imperfections: Imperfections, n_neurons: int, time_step: float) -> None:
