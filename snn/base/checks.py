@@ -38,8 +38,18 @@ def real_array(
         array = np.asarray(value)
     except (TypeError, ValueError):
         array = np.empty(0, dtype=object)
+    hint = ""
+    if array.dtype.kind == "O" and hasattr(value, "to_numpy"):
+        # A pandas frame of bools and floats, or of columns that may be without a number: pandas.NA, or None.
+        kinds = {type(entry) for entry in array.flat}
+        other = {k.__name__ for k in kinds if not issubclass(k, (numbers.Real, np.bool_, type(None)))}
+        if other <= {"NAType"}:
+            array = value.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            hint = f" with entries of type {min(other)}: drop their columns, or call pandas.get_dummies"
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be a dense real array; got {type(value).__name__}, {array.dtype}")
+        kind = type(value).__name__
+        raise TypeError(f"{name} must be a dense real array; got {kind}, {array.dtype}{hint}")
     if shape is not None and (
         array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True))
     ):
