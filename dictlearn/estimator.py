@@ -26,6 +26,7 @@ from dictlearn.two_phase.settings import LearningSettings
 from snn.base import checks
 from solvers import METHODS, LassoProblem, SpikingCodingResult, solve
 from solvers.estimator import (
+    Versioned,
     checked_codes,
     checked_input,
     input_restored,
@@ -41,11 +42,16 @@ SIGNALS_AT_ONCE = 4096
 OPTIONS = {field.name for field in fields(LearningSettings)}
 OPTIONS -= {"penalty", "batch_size", "positive_atoms", "positive_code", "positive_signals"}
 # Arguments of `new_learner`, by the names that scikit-learn has for them.
-NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
+NAMES = {
+    "n_atoms": "n_components",
+    "penalty": "alpha",
+    "start": "dict_init",
+    "positive_atoms": "positive_dict",
+}
 
 
 @dataclass(eq=False, repr=False)
-class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Learn a dictionary with the two-phase spiking network, and code signals in it.
 
     `fit` minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals s of

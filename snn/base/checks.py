@@ -38,7 +38,7 @@ def real_array(
         array = np.asarray(value)
     except (TypeError, ValueError):
         array = np.empty(0, dtype=object)
-    hint = ""
+    hint = f": pass {name}.toarray()" if hasattr(value, "toarray") else ""
     if array.dtype.kind == "O" and hasattr(value, "to_numpy"):
         # A pandas frame of bools and floats, or of columns that may be without a number: pandas.NA, or None.
         kinds = {type(entry) for entry in array.flat}
@@ -219,13 +219,13 @@ def installed(module: str, *, extra: str) -> ModuleType:
 @contextmanager
 def called(**names: str) -> Iterator[None]:
     """Within ``called(penalty="alpha")``, let errors say "alpha must be ..." for "penalty must be ..."."""
-    # In a message the name of an argument is the first word, or stands before "is".
+    # In a message the name of an argument is the first word, or stands before "is" or "=".
     try:
         yield
     except (TypeError, ValueError) as error:
         message = str(error)
         for name, its_name in names.items():
-            message = re.sub(rf"^{name}\b|\b{name}(?= is )", its_name, message)
+            message = re.sub(rf"^{name}\b|\b{name}(?= is |=)", its_name, message)
         if message == str(error):
             raise
         raise type(error)(message) from None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn._kernels.clock_neurons import FLOOR, NEAREST, TRUNCATE, Rules
+from snn._kernels.clock_neurons import FLOOR, NARROW_CURRENT, NEAREST, TRUNCATE, Rules
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, cached_property
@@ -234,6 +234,16 @@ def _warn_of_saturation(n_saturated: int, noun: str) -> None:
         checks.warn_caller(
             f"{n_saturated} {noun} are beyond the range of their mantissas, and became its nearest end: give "
             "the format more bits, a larger exponent or none, or a sign",
+            UserWarning,
+        )
+
+
+def warn_of_narrow_currents(saturations: np.ndarray) -> None:
+    """Warn if a synaptic current was beyond its register; `saturations` has the counts in its last axis."""
+    if saturations[..., NARROW_CURRENT].any():
+        checks.warn_caller(
+            "synaptic currents were beyond their registers, and saturated or wrapped around: give the format "
+            "more current_bits, or a smaller threshold",
             UserWarning,
         )
 

@@ -473,11 +473,11 @@ def _node(name: str, node: Any) -> _Node:
 
 def _parameter(name: str, node: Any, what: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
     """Return a parameter of a node as a float64 array; a single number is that of all neurons."""
-    value = getattr(node, what)
+    value, sides = getattr(node, what), shape or ()
     is_number = np.isscalar(value) or (isinstance(value, np.ndarray) and value.ndim == 0)
-    is_number = is_number and None not in (shape or ())
-    array = checks.real_array(f"{what} of node {name!r}", value, shape=None if is_number else shape)
-    return np.full(shape or (), array[0]) if is_number else array
+    if not is_number or None in sides:
+        return checks.real_array(f"{what} of node {name!r}", value, shape=shape)
+    return np.full(sides, checks.real_array(f"{what} of node {name!r}", value, shape=None)[0])  # type: ignore[arg-type]
 
 
 def _integers(label: str, value: Any, *, least: int = 1, length: int | None = None) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """The scikit-learn transformer: the common checks, and that it is the solver, whatever its options."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -22,6 +23,7 @@ from solvers import (
     LassoProblem,
     SpikingSparseCoder,
     ZeroCodesWarning,
+    estimator,
     held_out_score,
     solve,
     solve_active_set,
@@ -241,6 +243,20 @@ def test_warnings_point_at_the_line_that_called():
         with pytest.warns((IllPosedWarning, ConvergenceWarning)) as caught:
             call()
         assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_a_pickle_of_another_version_is_named(monkeypatch):
+    coder = SpikingSparseCoder(DICTIONARY, alpha=0.1)
+    for version, words in (("0.9", "0.9"), (None, "an earlier version")):
+        with monkeypatch.context() as patched:
+            patched.setattr(estimator, "__version__", version or estimator.__version__)
+            if version is None:
+                patched.setattr(estimator.Versioned, "__getstate__", lambda self: dict(vars(self)))
+            pickled = pickle.dumps(coder)
+        with pytest.warns(UserWarning, match=f"^SpikingSparseCoder was pickled by sparsespike {words}"):
+            again = pickle.loads(pickled)
+        np.testing.assert_array_equal(again.transform(SIGNALS), coder.transform(SIGNALS))
+    assert vars(pickle.loads(pickle.dumps(coder))).keys() == vars(coder).keys()
 
 
 def test_codes_that_are_all_zero_are_named():
