@@ -42,12 +42,7 @@ SIGNALS_AT_ONCE = 4096
 OPTIONS = {field.name for field in fields(LearningSettings)}
 OPTIONS -= {"penalty", "batch_size", "positive_atoms", "positive_code", "positive_signals"}
 # Arguments of `new_learner`, by the names that scikit-learn has for them.
-NAMES = {
-    "n_atoms": "n_components",
-    "penalty": "alpha",
-    "start": "dict_init",
-    "positive_atoms": "positive_dict",
-}
+NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
 
 
 @dataclass(eq=False, repr=False)
@@ -381,7 +376,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
                 "dict_init", start, shape=(None, self.n_features_in_), meaning="(n_components, n_features)"
             )
             start = split_channels(start) if self.split_channels else start
-        with checks.called(signals="X", **NAMES):
+        with checks.called(signals="X", positive_atoms="positive_dict", **NAMES):
             return new_learner(
                 samples,
                 n_atoms,

@@ -38,16 +38,14 @@ class Versioned:
         return {**super().__getstate__(), "_version": __version__}  # type: ignore[dict-item]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        version = state.pop("_version", "an earlier version")
+        version = state.get("_version", "of an earlier version")
         if version != __version__:
-            name = type(self).__name__
             checks.warn_caller(
-                f"{name} was pickled by sparsespike {version} and is loaded by {__version__}, which may read "
-                "it differently: fit it again, or load it with that version",
+                f"{type(self).__name__} was pickled by sparsespike {version} and is loaded by {__version__}: "
+                "fit it again, or load it with that version",
                 UserWarning,
             )
-        super().__setstate__(state)  # type: ignore[misc]
+        super().__setstate__({name: state[name] for name in state if name != "_version"})  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False)

@@ -43,10 +43,8 @@ def real_array(
         # A pandas frame of bools and floats, or of columns that may be without a number: pandas.NA, or None.
         kinds = {type(entry) for entry in array.flat}
         other = {k.__name__ for k in kinds if not issubclass(k, (numbers.Real, np.bool_, type(None)))}
-        if other <= {"NAType"}:
-            array = value.to_numpy(dtype=np.float64, na_value=np.nan)
-        else:
-            hint = f" with entries of type {min(other)}: drop their columns, or call pandas.get_dummies"
+        hint = f" with entries of type {min(other, default='')}: drop them, or call pandas.get_dummies"
+        array = value.to_numpy(dtype=np.float64, na_value=np.nan) if other <= {"NAType"} else array
     if array.dtype.kind not in "fiub":
         kind = type(value).__name__
         raise TypeError(f"{name} must be a dense real array; got {kind}, {array.dtype}{hint}")

@@ -438,9 +438,9 @@ def _node(name: str, node: Any) -> _Node:
     if kind in PARAMETERS:
         positive, zero = PARAMETERS[kind]
         values = _parameter(name, node, positive)
-        shape = values.shape
         if not (values > 0.0).all():
             raise ValueError(f"{positive} of node {name!r} must be positive; got {values.min()}")
+        shape = values.shape
         for what in (zero, "r"):
             given, (fixed, reason) = _parameter(name, node, what, shape or None), FIXED[what]
             shape = given.shape
@@ -474,10 +474,9 @@ def _node(name: str, node: Any) -> _Node:
 def _parameter(name: str, node: Any, what: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
     """Return a parameter of a node as a float64 array; a single number is that of all neurons."""
     value, sides = getattr(node, what), shape or ()
-    is_number = np.isscalar(value) or (isinstance(value, np.ndarray) and value.ndim == 0)
-    if not is_number or None in sides:
-        return checks.real_array(f"{what} of node {name!r}", value, shape=shape)
-    return np.full(sides, checks.real_array(f"{what} of node {name!r}", value, shape=None)[0])  # type: ignore[arg-type]
+    is_number = None not in sides and (np.isscalar(value) or getattr(value, "shape", None) == ())
+    array = checks.real_array(f"{what} of node {name!r}", value, shape=None if is_number else shape)
+    return np.full(sides, array[0]) if is_number else array  # type: ignore[arg-type]
 
 
 def _integers(label: str, value: Any, *, least: int = 1, length: int | None = None) -> tuple[int, ...]:

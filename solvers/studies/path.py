@@ -174,10 +174,8 @@ def _without_unpenalised(problem: LassoProblem) -> LassoProblem:
     penalty = problem.penalty
     chosen = penalty.l1 == 0.0
     if chosen.all() or penalty.l2[chosen].any():
-        raise ValueError(
-            "multiples must be given where no atom has an l1 penalty, or one has an l2 penalty without it; "
-            "got None"
-        )
+        why = "no atom has an l1 penalty, or one has an l2 penalty alone"
+        raise ValueError(f"multiples must be given where {why}; got None")
     atoms = atoms_of(problem.dictionary[chosen])
     entries = {"dictionary": atoms.matrix, "atoms": atoms, "_made": {}, "_made_of_atoms": {}}
     fit = problem._with(**entries, penalty=penalty.at(np.flatnonzero(chosen)))

@@ -247,7 +247,7 @@ def test_warnings_point_at_the_line_that_called():
 
 def test_a_pickle_of_another_version_is_named(monkeypatch):
     coder = SpikingSparseCoder(DICTIONARY, alpha=0.1)
-    for version, words in (("0.9", "0.9"), (None, "an earlier version")):
+    for version, words in (("0.9", "0.9"), (None, "of an earlier version")):
         with monkeypatch.context() as patched:
             patched.setattr(estimator, "__version__", version or estimator.__version__)
             if version is None:
