@@ -1,6 +1,7 @@
 """Values: dataclasses that check their fields, properties computed once, locks that a fork leaves free."""
 
 import functools
+import inspect
 import os
 import threading
 from collections.abc import Callable
@@ -38,6 +39,8 @@ class Value:
                 f"got {arguments[0]!r:.80} without a name"
             )
         return super().__new__(cls)
+
+    __new__.__signature__ = inspect.signature(lambda cls: None)  # type: ignore[attr-defined]
 
     def __post_init__(self) -> None:
         values = vars(self)
