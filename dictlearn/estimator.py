@@ -26,6 +26,7 @@ from dictlearn.two_phase.settings import LearningSettings
 from snn.base import checks
 from solvers import METHODS, LassoProblem, SpikingCodingResult, solve
 from solvers.estimator import (
+    Versioned,
     checked_codes,
     checked_input,
     input_restored,
@@ -45,7 +46,7 @@ NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
 
 
 @dataclass(eq=False, repr=False)
-class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Learn a dictionary with the two-phase spiking network, and code signals in it.
 
     `fit` minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals s of
@@ -375,7 +376,7 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 "dict_init", start, shape=(None, self.n_features_in_), meaning="(n_components, n_features)"
             )
             start = split_channels(start) if self.split_channels else start
-        with checks.called(signals="X", **NAMES):
+        with checks.called(signals="X", positive_atoms="positive_dict", **NAMES):
             return new_learner(
                 samples,
                 n_atoms,

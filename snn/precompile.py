@@ -79,15 +79,17 @@ def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None
 def tasks() -> Tasks:
     """Return the tasks that call all kernels of `snn`."""
     runs: dict[str, Callable[[], object]] = {}
+    chip, slow = Imperfections(), Imperfections(delays=np.ones((2, 2)))
     for weights in examples():
         name, n_neurons = type(weights).__name__, weights.shape[0]
         network = SpikingNetwork(weights, np.full(n_neurons, 0.7), np.ones(n_neurons))
         runs[name] = partial(simulate, network, 5.0, record_spikes=True)
         runs[f"{name}, on a clock"] = partial(simulate, network, 5.0, Clock(0.5))
+        runs[f"{name}, imperfect neurons"] = partial(simulate, network, 5.0, Clock(0.5, imperfections=chip))
     runs["a continued run"] = partial(simulate, network, 5.0, state=NetworkState.at_rest(n_neurons))
-    chip, integers = Imperfections(), DigitalFormat()
+    integers = DigitalFormat()
     runs["integers"] = partial(simulate, network, 5.0, Clock(0.5, integers))
-    runs["imperfect neurons"] = partial(simulate, network, 5.0, Clock(0.5, imperfections=chip))
+    runs["delays of synapses"] = partial(simulate, network, 5.0, Clock(0.5, imperfections=slow))
     runs["imperfect integers"] = partial(simulate, network, 5.0, Clock(0.5, integers, imperfections=chip))
     # Larger ones have an active set: one for each record of weights that kernels know.
     n_neurons = FEWEST_SCREENED

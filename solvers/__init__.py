@@ -22,7 +22,7 @@ from solvers.network import SpikingCodingResult, lasso_network
 from solvers.precompile import warm_up
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
-from solvers.problem.messages import IllPosedWarning
+from solvers.problem.messages import IllPosedWarning, ZeroCodesWarning
 from solvers.problem.penalty import ElasticNet
 from solvers.results.result import OperationLedger, SparseCodingResult, certify
 from solvers.studies.compare import Comparison, compare
@@ -53,6 +53,7 @@ __all__ = [
     "SparseCodingStream",
     "SpikingCodingResult",
     "SpikingSparseCoder",
+    "ZeroCodesWarning",
     "certify",
     "compare",
     "duality_gap",

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, validate_data
 
+from snn import __version__
 from snn.base import checks
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.method import Method, named_method, solve
@@ -30,8 +31,25 @@ FLOATS = (np.float64, np.float32)
 OF_INPUT = ("n_features_in_", "feature_names_in_")
 
 
+class Versioned:
+    """Estimators whose pickles say by which version they were made."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_version": __version__}  # type: ignore[dict-item]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        version = state.get("_version", "of an earlier version")
+        if version != __version__:
+            checks.warn_caller(
+                f"{type(self).__name__} was pickled by sparsespike {version} and is loaded by {__version__}: "
+                "fit it again, or load it with that version",
+                UserWarning,
+            )
+        super().__setstate__({name: state[name] for name in state if name != "_version"})  # type: ignore[misc]
+
+
 @dataclass(eq=False, repr=False)
-class SpikingSparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Code signals in a fixed dictionary with a spiking network.
 
     Each code minimises ``1/2 ||signal - code @ dictionary||^2 + alpha ||code||_1``, to within the
@@ -169,6 +187,11 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_spars
         X,
         "if they are missing, pass X.filled(np.nan) to an estimator with missing_values=np.nan",
     )
+    if sparse.issparse(X) and not accept_sparse:
+        raise TypeError(
+            f"X must be dense, not sparse; got {type(X).__name__}: pass X.toarray(), or code it in a given "
+            "dictionary with SpikingSparseCoder, which takes sparse X"
+        )
     finite = "allow-nan" if nan_is_missing(estimator.missing_values) else True
     try:
         return validate_data(
@@ -177,7 +200,7 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_spars
             reset=reset,
             dtype=FLOATS,
             ensure_all_finite=finite,
-            accept_sparse="csr" if accept_sparse else False,
+            accept_sparse="csr",
         )
     except ValueError as error:
         # Else scikit-learn recommends to fill in what is missing.

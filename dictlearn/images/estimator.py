@@ -21,6 +21,7 @@ from dictlearn.images.kernels import Crops, KernelLearner, KernelSettings, learn
 from dictlearn.resumable import Course
 from snn.base import checks
 from solvers import LassoProblem, Method, solve
+from solvers.estimator import Versioned
 from solvers.methods.method import named_method
 from solvers.problem.convolution import require_room, valid_shape
 
@@ -30,7 +31,7 @@ SIGNAL_CROP = 512, 8
 
 
 @dataclass(eq=False, repr=False)
-class ConvolutionalDictionaryLearning(TransformerMixin, BaseEstimator):
+class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator):
     """Learn kernels of a convolutional dictionary from images or signals by spiking codes, and code in them.
 
     `fit` minimises, over kernels of norm one and codes, the sum over crops x of the images, without their

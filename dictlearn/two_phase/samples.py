@@ -124,14 +124,18 @@ class SamplesInMemory(Samples):
 
     def __init__(self, signals: ArrayLike, mask: ArrayLike | None = None) -> None:
         self._given = signals, mask
+        self._checked: set[tuple[int | None, bool]] = set()
 
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
-        """Check signals and mask."""
+        """Check signals and mask, once by the same rules."""
+        if (n_inputs, signed) in self._checked:
+            return
         signals, mask = self._given
         signals, self._mask = checked_signals(signals, n_inputs, mask, signed=signed)
         self._known = signals if self._mask is None else np.where(self._mask, signals, 0.0)
         self.n_signals, self.n_inputs = signals.shape
         self.largest = float(np.abs(self._known).max())
+        self._checked |= {(None, signed), (self.n_inputs, signed)}
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """Yield some signals at a time."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from snn._kernels.compiling import implements, inner, resolved_by_record, uncounted
 from snn._kernels.delivery import add_weights
+from snn._kernels.forms import CompressedRows
 from snn._kernels.neuron import add_to_moments
 from snn._kernels.stops import go_on, stop_of
 
@@ -33,17 +34,18 @@ class Copies(NamedTuple):
     fired: np.ndarray  # memory: the neurons that fire in a step
 
 
-class DelayedRows(NamedTuple):
-    """Weights by source, of one delay each: those of source j are the entries starts[j] to starts[j + 1]."""
+class DelayedSources(NamedTuple):
+    """A form of weights, with a delay for all spikes of a source."""
 
-    starts: np.ndarray
-    targets: np.ndarray
-    weights: np.ndarray
+    form: NamedTuple
     delays: np.ndarray  # whole steps, shape (n_neurons,)
 
 
-class Synapses(DelayedRows):
-    """As `DelayedRows`, with a delay for each entry."""
+class DelayedSynapses(NamedTuple):
+    """Compressed rows, with a delay for each weight."""
+
+    form: CompressedRows
+    delays: np.ndarray  # whole steps, shape (n_weights,)
 
 
 class MessageLog(NamedTuple):
@@ -92,22 +94,20 @@ def send(synapses, neurons, copies, k, neuron, step, message):
     add_weights(synapses, neurons.workspace[CURRENT], neuron, message)
 
 
-@implements(send, DelayedRows)
+@implements(send, DelayedSources)
 def send_by_source(synapses, neurons, copies, k, neuron, step, message):
     slot = (step + synapses.delays[neuron]) % copies.pending.shape[1]
     copies.is_due[k, slot] = True
-    arriving = copies.pending[k, slot]
-    for entry in range(synapses.starts[neuron], synapses.starts[neuron + 1]):
-        arriving[synapses.targets[entry]] += synapses.weights[entry] * message
+    add_weights(synapses.form, copies.pending[k, slot], neuron, message)
 
 
-@implements(send, Synapses)
+@implements(send, DelayedSynapses)
 def send_by_synapse(synapses, neurons, copies, k, neuron, step, message):
-    n_slots = copies.pending.shape[1]
-    for entry in range(synapses.starts[neuron], synapses.starts[neuron + 1]):
+    form, n_slots = synapses.form, copies.pending.shape[1]
+    for entry in range(form.starts[neuron], form.starts[neuron + 1]):
         slot = (step + synapses.delays[entry]) % n_slots
         copies.is_due[k, slot] = True
-        copies.pending[k, slot, synapses.targets[entry]] += synapses.weights[entry] * message
+        copies.pending[k, slot, form.targets[entry]] += form.weights[entry] * message
 
 
 @inner

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 DIGEST_SIZE = 32
+# Largest integer of a file, the largest seed that is drawn: counters stay in 64 bits when more is added.
+LARGEST_INTEGER = 2**62
 
 
 class Entry(NamedTuple):
@@ -98,6 +100,9 @@ def reading(path: str | os.PathLike[str], kind: str) -> Iterator[dict[str, np.nd
         if sha256(memoryview(whole)[: -2 - DIGEST_SIZE]).digest() != whole[-DIGEST_SIZE:]:
             raise ValueError("its bytes are not those that were written")
         with np.load(io.BytesIO(whole), allow_pickle=False) as arrays:
+            # `save_archive` does not compress: a small file cannot fill the memory.
+            if sum(entry.file_size for entry in arrays.zip.infolist()) > len(whole):
+                raise ValueError("its entries are larger than the file")
             entries = dict(arrays)
         yield entries
     except FileNotFoundError:
@@ -125,6 +130,7 @@ def conforming(entries: Mapping[str, np.ndarray], schema: Mapping[str, Entry]) -
         ):
             raise ValueError(f"{name} is of the wrong kind, {array.dtype} of shape {array.shape}")
         is_finite = array.dtype.kind != "f" or np.isfinite(array).all()
-        if not is_finite or (entry.least is not None and (array < entry.least).any()):
-            raise ValueError(f"{name} has numbers that are not finite, or too small")
+        is_small = array.dtype.kind not in "iu" or (array <= LARGEST_INTEGER).all()
+        if not (is_finite and is_small) or (entry.least is not None and (array < entry.least).any()):
+            raise ValueError(f"{name} has numbers that are not finite, too small or too large")
     return found

@@ -38,8 +38,16 @@ def real_array(
         array = np.asarray(value)
     except (TypeError, ValueError):
         array = np.empty(0, dtype=object)
+    hint = f": pass {name}.toarray()" if hasattr(value, "toarray") else ""
+    if array.dtype.kind == "O" and hasattr(value, "to_numpy"):
+        # A pandas frame of bools and floats, or of columns that may be without a number: pandas.NA, or None.
+        kinds = {type(entry) for entry in array.flat}
+        other = {k.__name__ for k in kinds if not issubclass(k, (numbers.Real, np.bool_, type(None)))}
+        hint = f" with entries of type {min(other, default='')}: drop them, or call pandas.get_dummies"
+        array = value.to_numpy(dtype=np.float64, na_value=np.nan) if other <= {"NAType"} else array
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be a dense real array; got {type(value).__name__}, {array.dtype}")
+        kind = type(value).__name__
+        raise TypeError(f"{name} must be a dense real array; got {kind}, {array.dtype}{hint}")
     if shape is not None and (
         array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True))
     ):
@@ -209,13 +217,13 @@ def installed(module: str, *, extra: str) -> ModuleType:
 @contextmanager
 def called(**names: str) -> Iterator[None]:
     """Within ``called(penalty="alpha")``, let errors say "alpha must be ..." for "penalty must be ..."."""
-    # In a message the name of an argument is the first word, or stands before "is".
+    # In a message the name of an argument is the first word, or stands before "is" or "=".
     try:
         yield
     except (TypeError, ValueError) as error:
         message = str(error)
         for name, its_name in names.items():
-            message = re.sub(rf"^{name}\b|\b{name}(?= is )", its_name, message)
+            message = re.sub(rf"^{name}\b|\b{name}(?= is |=)", its_name, message)
         if message == str(error):
             raise
         raise type(error)(message) from None

@@ -1,11 +1,12 @@
 """Values: dataclasses that check their fields, properties computed once, locks that a fork leaves free."""
 
 import functools
+import inspect
 import os
 import threading
 from collections.abc import Callable
 from dataclasses import MISSING, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
 import numpy as np
@@ -28,6 +29,18 @@ class Value:
 
     # They stay read-only after a value was pickled, copied or sent to a worker, where NumPy drops the flag:
     # caches rely on it, and kernels would be compiled once more for arrays that can be written.
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Self:
+        """Refuse arguments without names in one sentence if all need names; `__init__` gets them all."""
+        known = getattr(cls, "__dataclass_fields__", {})
+        if arguments and known and all(field.kw_only for field in known.values()):
+            raise TypeError(
+                f"arguments of {cls.__name__} must be named, as in {cls.__name__}({next(iter(known))}=...); "
+                f"got {arguments[0]!r:.80} without a name"
+            )
+        return super().__new__(cls)
+
+    __new__.__signature__ = inspect.signature(lambda cls: None)  # type: ignore[attr-defined]
 
     def __post_init__(self) -> None:
         values = vars(self)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn._kernels.clock_neurons import FLOOR, NEAREST, TRUNCATE, Rules
-from snn._kernels.stepped import DelayedRows
+from snn._kernels.clock_neurons import FLOOR, NARROW_CURRENT, NEAREST, TRUNCATE, Rules
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, cached_property
@@ -32,6 +31,15 @@ BITS_ABOVE_GRADED = 2
 # Sums of all that can reach a neuron in one step; those of input spikes are exact as floats.
 LARGEST_SUM, LARGEST_INPUT = 2**60, 2**53
 ROUNDINGS = {"truncate": TRUNCATE, "floor": FLOOR, "nearest": NEAREST}
+
+
+class DelayedRows(NamedTuple):
+    """Weights by source, of one delay each: those of source j are the entries starts[j] to starts[j + 1]."""
+
+    starts: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    delays: np.ndarray  # whole steps, shape (n_neurons,)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -226,6 +234,16 @@ def _warn_of_saturation(n_saturated: int, noun: str) -> None:
         checks.warn_caller(
             f"{n_saturated} {noun} are beyond the range of their mantissas, and became its nearest end: give "
             "the format more bits, a larger exponent or none, or a sign",
+            UserWarning,
+        )
+
+
+def warn_of_narrow_currents(saturations: np.ndarray) -> None:
+    """Warn if a synaptic current was beyond its register; `saturations` has the counts in its last axis."""
+    if saturations[..., NARROW_CURRENT].any():
+        checks.warn_caller(
+            "synaptic currents were beyond their registers, and saturated or wrapped around: give the format "
+            "more current_bits, or a smaller threshold",
             UserWarning,
         )
 

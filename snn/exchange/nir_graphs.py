@@ -354,12 +354,17 @@ def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, _Node], dict[str, li
                 f"node {target!r} must get values of {' or '.join(kinds) or 'no'} nodes; got those of "
                 f"{source!r}, of kind {kind}"
             )
-        shape, wanted = nodes[source].shape_behind, nodes[target].shape_before
-        # Both have one length, and one order if both have several axes.
-        is_flat = 1 in (len(shape), len(wanted))
-        if math.prod(shape) != math.prod(wanted) or (shape != wanted and not is_flat):
-            raise ValueError(f"node {target!r} must get values of shape {wanted}; got {shape}")
         sources[target].append(source)
+    # Neurons whose parameters are single numbers have the shape of the node before them: first IF, then LI.
+    for target in sorted(sources, key=lambda name: list(BEFORE).index(nodes[name].kind)):
+        for source in sources[target]:
+            node, shape = nodes[target], nodes[source].shape_behind
+            if not node.shape_before and node.kind in PARAMETERS:
+                node = nodes[target] = _Node(node.kind, shape, shape, np.broadcast_to(node.values, shape))
+            # Both have one length, and one order if both have several axes.
+            is_flat, wanted = 1 in (len(shape), len(node.shape_before)), node.shape_before
+            if math.prod(shape) != math.prod(wanted) or (shape != wanted and not is_flat):
+                raise ValueError(f"node {target!r} must get values of shape {wanted}; got {shape}")
     return nodes, sources
 
 
@@ -435,12 +440,14 @@ def _node(name: str, node: Any) -> _Node:
         values = _parameter(name, node, positive)
         if not (values > 0.0).all():
             raise ValueError(f"{positive} of node {name!r} must be positive; got {values.min()}")
+        shape = values.shape
         for what in (zero, "r"):
-            given, (fixed, reason) = _parameter(name, node, what, values.shape), FIXED[what]
+            given, (fixed, reason) = _parameter(name, node, what, shape or None), FIXED[what]
+            shape = given.shape
             if (given != fixed).any():
                 got = given[given != fixed].flat[0]
                 raise ValueError(f"{what} of node {name!r} must be {fixed}; got {got}: {reason}")
-        return _Node(kind, values.shape, values.shape, values)
+        return _Node(kind, shape, shape, np.broadcast_to(values, shape))
     if kind != "Conv2d":
         weight = _parameter(name, node, "weight", (None, None))
         n_targets, n_sources = weight.shape
@@ -465,8 +472,11 @@ def _node(name: str, node: Any) -> _Node:
 
 
 def _parameter(name: str, node: Any, what: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
-    """Return a parameter of a node as a float64 array; without a shape, with any number of axes."""
-    return checks.real_array(f"{what} of node {name!r}", getattr(node, what), shape=shape)
+    """Return a parameter of a node as a float64 array; a single number is that of all neurons."""
+    value, sides = getattr(node, what), shape or ()
+    is_number = None not in sides and (np.isscalar(value) or getattr(value, "shape", None) == ())
+    array = checks.real_array(f"{what} of node {name!r}", value, shape=None if is_number else shape)
+    return np.full(sides, array[0]) if is_number else array  # type: ignore[arg-type]
 
 
 def _integers(label: str, value: Any, *, least: int = 1, length: int | None = None) -> tuple[int, ...]:

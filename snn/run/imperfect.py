@@ -113,14 +113,16 @@ class Imperfections(Value):
         Returns
         -------
         SpikingNetwork
-            Its weights are written out, one number a synapse.
+            Weights with mismatch are written out, one number a synapse.
         """
-        n_neurons = network.n_neurons
-        network.weights.prepare(np.arange(n_neurons))
-        weights = network.weights.tocsr()
-        values = weights.data * self._factors(self.weight_mismatch, WEIGHTS, len(weights.data))
+        n_neurons, weights = network.n_neurons, network.weights
+        if self.weight_mismatch > 0.0:
+            weights.prepare(np.arange(n_neurons))
+            rows = weights.tocsr()
+            values = rows.data * self._factors(self.weight_mismatch, WEIGHTS, len(rows.data))
+            weights = sparse.csr_array((values, rows.indices, rows.indptr), rows.shape)
         return SpikingNetwork(
-            sparse.csr_array((values, weights.indices, weights.indptr), weights.shape),
+            weights,
             getattr(network, "soma_bias", np.zeros(n_neurons)),
             network.firing_threshold * self._factors(self.threshold_mismatch, THRESHOLDS, n_neurons),
         )

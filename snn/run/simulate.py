@@ -7,6 +7,7 @@ import numpy as np
 
 from snn._kernels import run_state
 from snn.base import checks
+from snn.digital.network import warn_of_narrow_currents
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain
@@ -174,6 +175,8 @@ def result_of(
     if run.n_emitted > max_spikes:
         raise RunawayError(result, max_spikes, by_drive)
     run.require_valid()
+    if result.registers is not None:
+        warn_of_narrow_currents(result.registers.saturations)
     return result
 
 

@@ -9,13 +9,14 @@ import numpy as np
 
 from snn._kernels import clock_neurons as kinds
 from snn._kernels import run_state, stepped
-from snn._kernels.forms import targets_per_source
+from snn._kernels.forms import CompressedRows, targets_per_source
 from snn._kernels.stepped import THRESHOLD
 from snn.base import checks
 from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers, integer_drive
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.run.imperfect import Imperfections, whole_steps
 from snn.run.run import Run, Spikes
+from snn.weights import SparseWeights
 
 if TYPE_CHECKING:
     from snn.run.time import Clock
@@ -295,26 +296,23 @@ def _synapses_of(
     network: RunnableNetwork, given: Imperfections | None, integers: DigitalNetwork | None, time_step: float
 ) -> tuple[Any, int]:
     """Return how spikes are delivered, and the slots for what is on its way."""
-    if integers is None and given is None:
-        network.weights.prepare(np.arange(network.n_neurons))
-        return network.weights.kernel_form, 0
+    steps = whole_steps(0.0 if given is None else given.delays, time_step)
+    form: Any
     if integers is not None:
-        rows = integers.synapses
+        form, delays = CompressedRows(*integers.synapses[:3]), integers.synapses.delays
     else:
-        matrix = network.weights.tocsr()
-        delays = np.zeros(network.n_neurons, dtype=np.int64)
-        rows = stepped.DelayedRows(
-            matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data, delays
-        )
-    record: Any = rows
-    if given is not None:
-        sources = np.repeat(np.arange(network.n_neurons), np.diff(rows.starts))
-        steps = whole_steps(given.delays, time_step)
-        if steps.ndim == 1:
-            steps = steps[:, np.newaxis]
-        delays = rows.delays[sources] + np.broadcast_to(steps, network.weights.shape)[sources, rows.targets]
-        record = stepped.Synapses(*map(checks.read_only, (*rows[:3], delays)))
-    return record, int(record.delays.max(initial=0)) + 1
+        network.weights.prepare(np.arange(network.n_neurons))
+        form, delays = network.weights.kernel_form, np.zeros(network.n_neurons, dtype=np.int64)
+        if given is None:
+            return form, 0
+    record: Any = stepped.DelayedSources
+    if steps.ndim == 2:
+        if integers is None:
+            form = SparseWeights(network.weights.tocsr()).kernel_form
+        sources = np.repeat(np.arange(network.n_neurons), np.diff(form.starts))
+        record, delays, steps = stepped.DelayedSynapses, delays[sources], steps[sources, form.targets]
+    delays = checks.read_only(delays + steps)
+    return record(form, delays), int(delays.max(initial=0)) + 1
 
 
 def _mean_exponential(exponent: float) -> float:

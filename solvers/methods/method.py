@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from snn.base import checks
 from snn.base.describe import Closed
+from snn.digital.network import warn_of_narrow_currents
 from solvers.certificate.corrected import signal_of_dependent_atoms
 from solvers.gram.gram import uses_full_gram
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
@@ -225,6 +226,8 @@ def solve(
     result = method.result(problem, solved, method.name, tol, method.steps, method.bound)
     warn_if_all_zero(problem, result.sparse_codes)
     warn_if_intercept_is_cut(problem, result.sparse_codes)
+    if "saturations" in result.info:
+        warn_of_narrow_currents(result.info["saturations"])
     missed = ~result.reached
     if np.count_nonzero(missed):
         checks.warn_caller(

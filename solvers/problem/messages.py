@@ -26,22 +26,21 @@ def warn_if_ill_posed(problem: LassoProblem) -> None:
 
 
 def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
-    """Warn if the codes of all signals are zero, of which one is not."""
-    # Nothing is said where the penalty is the smallest at which they are, as at the beginning of a path, nor
-    # of single signals that come one after the other.  Batches that share their dictionary have one message,
-    # so that it is shown once.
-    if (problem.n_signals == 1 and problem.is_prepared) or codes.nnz or not problem.energies.any():
+    """Warn if every code is zero although some signal is not."""
+    # No warning at penalty_max exactly (the start of a path), nor for a single signal, whose zero code is an
+    # answer.  The message has no numbers, so that Python shows it once for the batches of a loop.
+    if problem.n_signals == 1 or codes.nnz or not problem.energies.any():
         return
     factor = float(zero_code_multiples(problem).max())
     if factor > 1.0 - EQUAL:
         return
     if factor == 0.0:
-        why = ": no correlation of a signal with an atom is positive, which positive=True requires"
-    elif problem.is_prepared:
-        why = ": the penalty is too large for all signals of a batch; penalty_max says from where on it is"
+        why = "no correlation of a signal with an atom is positive, which positive=True requires"
     else:
-        why = f" at this penalty: take one below {factor:.3g} times it"
-    checks.warn_caller(f"all codes are zero{why}", ZeroCodesWarning)
+        why = (
+            "the penalty is too large for every signal; penalty_max returns the smallest such penalty of each"
+        )
+    checks.warn_caller(f"all codes are zero: {why}", ZeroCodesWarning)
 
 
 def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> None:

@@ -24,6 +24,16 @@ from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 LEAST_CURVATURE = 1e-15
 
 
+def _weights_of_codes(name: str, value: Any, n_atoms: int | None = None) -> np.ndarray:
+    """Return weights of a penalty, not negative; see `checks.positive_array`."""
+    try:
+        return checks.positive_array(name, value, n_atoms, zero=True)
+    except ValueError as error:
+        if "got inf" not in str(error):
+            raise
+        raise ValueError(f"{error}: to leave an atom out, remove its row from the dictionary") from None
+
+
 @dataclass(frozen=True, eq=False)
 class ElasticNet(Value):
     """The penalty of the elastic net, ``sum_i l1_i |a_i| + l2_i / 2 a_i^2``.
@@ -48,8 +58,8 @@ class ElasticNet(Value):
     Zou and Hastie (2005), Journal of the Royal Statistical Society B 67, section 2 and Lemma 1.
     """
 
-    l1: Any = checked(checks.positive_array, zero=True)
-    l2: Any = checked(checks.positive_array, zero=True, default=0.0)
+    l1: Any = checked(_weights_of_codes)
+    l2: Any = checked(_weights_of_codes, default=0.0)
 
     if TYPE_CHECKING:  # numbers and read-only arrays are kept
 
@@ -231,7 +241,7 @@ def penalty_of(
         l1 = l1[0]
     # Read-only as all that kernels only read: they are compiled once.
     l1, l2 = (
-        checks.read_only(checks.positive_array(its_name, numbers, n_atoms, zero=True))
+        checks.read_only(_weights_of_codes(its_name, numbers, n_atoms))
         for its_name, numbers in ((name, l1), ("l2", l2))
     )
     with np.errstate(over="ignore"):

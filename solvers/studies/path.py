@@ -10,11 +10,14 @@ from tqdm import tqdm
 from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.value import Value, cached_property
+from solvers.certificate.residuals import residuals_of
 from solvers.gram.gram import FEWEST_SHARING, shares_products
+from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import Method, named_method
 from solvers.problem.lasso import LassoProblem, zero_code_multiples
-from solvers.problem.matrix import UnitAtoms
+from solvers.problem.matrix import UnitAtoms, atoms_of
 from solvers.problem.messages import warn_if_ill_posed
+from solvers.problem.penalty import Penalty
 from solvers.results.result import SparseCodingResult, convergence_warning
 from solvers.workers.blas import one_blas_thread
 
@@ -75,7 +78,7 @@ def path(
         The problem, dense or convolutional.
     multiples : array_like, shape (n_multiples,), optional
         Positive and falling.  By default `n_multiples` numbers at equal ratios, from the smallest multiple at
-        which all codes are zero to `smallest` times that.
+        which all codes are zero, except those of atoms without a penalty, to `smallest` times that.
     n_multiples, smallest : int and float, default 100 and 1e-3
         See above.
     method : str or Method, default "active_set"
@@ -158,11 +161,32 @@ def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float)
     smallest = checks.positive_number("smallest", smallest)
     if smallest >= 1.0:
         raise ValueError(f"smallest must be less than 1; got {smallest}")
+    if problem.penalty.has_zeros:
+        problem = _without_unpenalised(problem)
     largest = float(zero_code_multiples(problem).max())
-    if not 0.0 < largest < np.inf:
-        why = "all codes are zero at every penalty" if largest == 0.0 else "an atom has no penalty"
-        raise ValueError(f"multiples must be given where {why}; got None")
+    if largest == 0.0:
+        raise ValueError("multiples must be given where all codes are zero at every penalty; got None")
     return np.geomspace(largest, largest * smallest, n_multiples)
+
+
+def _without_unpenalised(problem: LassoProblem) -> LassoProblem:
+    """Return the problem of the residuals that atoms without a penalty leave, where these have no codes."""
+    penalty = problem.penalty
+    chosen = penalty.l1 == 0.0
+    if chosen.all() or penalty.l2[chosen].any():
+        why = "no atom has an l1 penalty, or one has an l2 penalty alone"
+        raise ValueError(f"multiples must be given where {why}; got None")
+    atoms = atoms_of(problem.dictionary[chosen])
+    entries = {"dictionary": atoms.matrix, "atoms": atoms, "_made": {}, "_made_of_atoms": {}}
+    fit = problem._with(**entries, penalty=penalty.at(np.flatnonzero(chosen)))
+    vars(fit).pop("correlations", None)
+    with checks.without_warnings():
+        codes = solve_active_set(fit).sparse_codes
+    residuals = residuals_of(atoms, problem.dense_signals(), codes, problem.feature_weights)
+    l1 = np.where(chosen, np.finfo(np.float64).max, penalty.l1)
+    rest = problem._with(signals=residuals.values, penalty=Penalty(l1, penalty.l2, penalty.positive))
+    vars(rest).pop("correlations", None)
+    return rest
 
 
 def _checked_multiples(multiples: ArrayLike) -> np.ndarray:

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -257,6 +258,21 @@ def test_a_failed_fit_leaves_the_old_one_whole(signals):
     np.testing.assert_array_equal(learning.set_params(alpha=0.1).transform(frame), before)
 
 
+def test_sparse_signals_are_refused_with_the_coder_that_takes_them(signals):
+    learning = SpikingDictionaryLearning(4, max_iter=1, random_state=0).fit(signals)
+    for call in (learning.fit, learning.partial_fit, learning.transform, learning.score):
+        with pytest.raises(TypeError, match=r"^X .*not sparse; got csr_array: .*SpikingSparseCoder"):
+            call(sparse.csr_array(signals))
+
+
+def test_errors_have_the_names_of_the_estimator(signals):
+    start = -np.ones((4, signals.shape[1]))
+    with pytest.raises(ValueError, match=r"^dict_init .*positive_dict=False"):
+        SpikingDictionaryLearning(dict_init=start, positive_dict=True).fit(np.abs(signals))
+    with pytest.raises(ValueError, match=r"^start .*positive_atoms=False"):
+        learn_dictionary(np.abs(signals), start=start, penalty=0.1)
+
+
 def test_a_penalty_above_all_correlations_warns(signals):
     dictionary = SpikingDictionaryLearning(8, max_iter=1, random_state=0).fit(signals).components_
     for positive in (True, False):
@@ -270,9 +286,9 @@ def test_a_penalty_above_all_correlations_warns(signals):
                 warnings.simplefilter("always")
                 other.fit(signals)
             assert any("no atom codes" in str(warning.message) for warning in caught) is warned
-    with pytest.warns(IllPosedWarning, match="zero at this penalty"):
+    with pytest.warns(IllPosedWarning, match="all codes are zero"):
         assert not other.transform(signals).any()
-    with pytest.warns(IllPosedWarning, match="zero at this penalty"):
+    with pytest.warns(IllPosedWarning, match="all codes are zero"):
         other.set_params(transform_alpha=3.0).transform(signals)
     assert other.score(signals) == 0.0
 

@@ -1,10 +1,13 @@
 """Files of named arrays: what is read is what was written, or nothing is."""
 
+import io
+from hashlib import sha256
+
 import numpy as np
 import pytest
 
 from snn import NetworkState
-from snn.base.archive import reading, save_archive
+from snn.base.archive import Entry, conforming, reading, save_archive
 
 ENTRIES = {"first": np.arange(6.0), "second": np.arange(6.0) + 10.0, "count": 3, "text": "words"}
 
@@ -55,6 +58,36 @@ def test_every_byte_counts(tmp_path):
             np.testing.assert_array_equal(loaded.synaptic_current, state.synaptic_current)
             assert loaded.time == state.time
     assert n_refused >= len(whole) - 2  # but for the length of the digest
+
+
+def rewritten(path, **changes):
+    """Write a file again with other entries, compressed, and with its own digest."""
+    with np.load(path) as arrays:
+        entries = {**arrays, **changes}
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **entries)
+    content = packed.getvalue()[:-2]
+    path.write_bytes(content + (32).to_bytes(2, "little") + sha256(content).digest())
+
+
+def test_a_small_file_does_not_become_large(tmp_path, monkeypatch):
+    """Neither entries that nobody asked for nor those of the schema are expanded."""
+    path = tmp_path / "state.npz"
+    for name in ("other", "synaptic_current"):
+        NetworkState.at_rest(2).save(path)
+        rewritten(path, **{name: np.zeros(1_000_000)})
+        with monkeypatch.context() as patched:
+            patched.setattr(np.lib.npyio.NpzFile, "__getitem__", None)
+            with pytest.raises(ValueError, match=r"its entries are larger than the file"):
+                NetworkState.load(path)
+
+
+@pytest.mark.parametrize("counter", [-1, 2**62 + 1, 2**64 - 1])
+def test_counters_have_a_range(counter):
+    schema = {"counter": Entry("iu", (), 0)}
+    assert conforming({"counter": np.array(2**62)}, schema)
+    with pytest.raises(ValueError, match="counter has numbers that are"):
+        conforming({"counter": np.array(counter)}, schema)
 
 
 @pytest.mark.parametrize("potential", [np.array(0.5), np.zeros((1, 2)), np.array(["a", "b"])])

@@ -223,6 +223,18 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Imperfections, "leak"), (RealNeuron, "integration"), (NetworkState, "membrane_potential"), (FixedPoint, "bits"),
+        (DigitalFormat, "weights"), (SpikeTrain, "times"), (Stimulus, "drive_times"),
+    ],
+)  # fmt: skip
+def test_values_name_the_arguments_that_need_a_name(kind, name):
+    with pytest.raises(TypeError, match=rf"^arguments of {kind.__name__} .*\({name}=\.\.\.\); got 3 without"):
+        kind(3)
+
+
 @pytest.mark.parametrize(("call", "error", "name", "arguments"), CASES)
 def test_the_error_names_the_argument(call, error, name, arguments):
     with pytest.raises(error, match=rf"\b{name}\b") as caught:

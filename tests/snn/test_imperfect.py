@@ -3,6 +3,8 @@
 Every step of theirs is that of the slow twin: test_clock_driven.py.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -103,6 +105,26 @@ def test_mismatch_has_its_mean_and_deviation():
     # One imperfection more does not draw another chip.
     alone = Imperfections(threshold_mismatch=1.0).mismatched(network)
     np.testing.assert_array_equal(alone.firing_threshold, chip.firing_threshold)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({name: value} for name, value in ALL.items() if name not in ("weight_mismatch", "seed")),
+        {"delays": np.linspace(0.1, 0.5, 30)},
+    ],
+    ids=str,
+)
+def test_weights_are_written_out_only_where_each_differs(given, monkeypatch):
+    """To write them out takes longer than a short run: they are shared with the network that was meant."""
+    network = random_network(np.random.default_rng(3), 30)
+    clock = Clock(1 / 8, imperfections=Imperfections(**given))
+    expected = simulate(replace(network, weights=network.weights.tocsr()), 20.0, clock)
+    monkeypatch.setattr(type(network.weights), "tocsr", None)
+    run = simulate(network, 20.0, clock)
+    np.testing.assert_array_equal(run.state.membrane_potential, expected.state.membrane_potential)
+    np.testing.assert_array_equal(run.spike_counts, expected.spike_counts)
+    assert run.network.weights is network.weights
 
 
 def test_a_run_that_starts_again_has_new_noise_and_an_empty_line():

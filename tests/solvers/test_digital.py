@@ -153,6 +153,16 @@ def test_networks_that_run_away_are_stopped_and_say_so(kind):
     require_certified(problem, result)
 
 
+def test_currents_beyond_their_registers_are_said():
+    problem = random_problem(20, 40, positive=True, n_signals=3)
+    for overflow in ("saturate", "wrap"):
+        form = DigitalFormat(current_bits=17, current_overflow=overflow)
+        with pytest.warns(UserWarning, match="^synaptic currents were beyond .*current_bits"):
+            result = quietly(problem, form)
+        assert (result.info["saturations"][:, 2] > 0).any()
+        require_certified(problem, result)
+
+
 def test_one_run_is_that_of_simulate():
     """The drive of a signal at rest, run as `simulate` runs it, has the rates of the read-out."""
     problem = random_problem(20, 40, positive=True, n_signals=1)

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import nnls
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path
 
@@ -55,6 +57,49 @@ def test_default_penalties_and_codes_are_those_of_scikit_learn(positive, ratio):
     np.testing.assert_allclose(result.codes[:, 0], coefs.T, rtol=0, atol=1e-6 * np.abs(coefs).max())
     assert result.converged
     assert result.results[0].method == "active_set"
+
+
+@pytest.mark.property
+@examples(20)
+@given(
+    seed=st.integers(0, 2**20),
+    n_free=st.integers(1, 3),
+    positive=st.booleans(),
+    weighted=st.sampled_from(["", "mask", "masks", "feature_weights"]),
+    stored=st.sampled_from([np.asarray, sparse.csr_array]),
+)
+def test_a_path_with_atoms_without_a_penalty_begins_where_they_alone_fit(
+    seed, n_free, positive, weighted, stored
+):
+    """The first codes are least squares, perhaps not negative; just below, a penalised atom has a code."""
+    rng = np.random.default_rng(seed)
+    d, signals = rng.standard_normal((9, 12)), rng.standard_normal((2, 12)) + 2.0
+    d[0] = 1.0  # an intercept
+    w, known = np.ones((2, 12)), {}
+    if weighted:
+        w = rng.random((2, 12) if weighted == "masks" else 12)
+        w = w if weighted == "feature_weights" else w < 0.8
+        known = {weighted.rstrip("s") if weighted == "masks" else weighted: w}
+    l1 = np.where(np.arange(9) < n_free, 0.0, rng.uniform(0.5, 2.0, 9))
+    problem = LassoProblem(stored(d), signals, l1, positive=positive, **known)
+    result = path(problem, n_multiples=20, smallest=0.9)
+    for i, (signal, weights) in enumerate(zip(signals, np.broadcast_to(w, (2, 12)), strict=True)):
+        root = np.sqrt(weights)
+        fit = nnls if positive else lambda *system: np.linalg.lstsq(*system, rcond=None)
+        codes = fit((root * d[:n_free]).T, root * signal)[0]
+        np.testing.assert_allclose(result.codes[0, i], np.append(codes, np.zeros(9 - n_free)), atol=1e-9)
+    assert result.converged
+    assert (np.abs(result.codes[1, :, n_free:]) > 1e-9).any()
+
+
+def test_a_path_with_an_intercept_is_that_of_centred_variables():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 3))
+    y = X @ [1.0, -2.0, 0.0] + 2.0 + 0.1 * rng.standard_normal(50)
+    result = path(LassoProblem(np.vstack([X.T, np.ones(50)]), y[np.newaxis], [1.0, 1.0, 1.0, 0.0]))
+    centred = path(LassoProblem((X - X.mean(axis=0)).T, (y - y.mean())[np.newaxis], 1.0))
+    np.testing.assert_allclose(result.multiples, centred.multiples, rtol=1e-12)
+    np.testing.assert_allclose(result.codes[:, :, :3], centred.codes, atol=1e-9)
 
 
 @pytest.mark.property
@@ -140,6 +185,8 @@ SILENT = LassoProblem(np.eye(2), np.zeros((1, 2)), 1.0)
         ({"multiples": []}, ValueError, "multiples"),
         ({"multiples": 1.0}, ValueError, "multiples"),
         ({"problem": SILENT}, ValueError, "multiples"),
+        ({"problem": SILENT.with_penalty(0.0)}, ValueError, "multiples .* no atom has an l1 penalty"),
+        ({"problem": SILENT.with_penalty(ElasticNet([0.0, 1.0], 1.0))}, ValueError, "multiples .*l2"),
         ({"n_multiples": 0}, ValueError, "n_multiples"),
         ({"smallest": 1.0}, ValueError, "smallest"),
         ({"method": METHODS["spiking_rate"]}, ValueError, "method must take a start"),

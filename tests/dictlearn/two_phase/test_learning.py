@@ -13,6 +13,7 @@ from dictlearn import (
     LearningSettings,
     PaperSteps,
     RunawayFeedbackError,
+    SpikingDictionaryLearning,
     TwoPhaseLearner,
     TwoPhaseNetwork,
     UsageSteps,
@@ -25,7 +26,8 @@ from dictlearn import (
     random_dictionary,
     split_channels,
 )
-from dictlearn.two_phase import phases
+from dictlearn.signals import checked_signals
+from dictlearn.two_phase import phases, samples
 from dictlearn.two_phase.replacement import similar_atoms
 from snn.digital import FixedPoint
 from tests.dictlearn.two_phase.learners import SIGNS, assert_same, network_of, planted, state
@@ -215,6 +217,20 @@ def test_sizes_at_the_edge(data, n_signals, n_atoms, n_samples):
     np.testing.assert_array_equal(learn(data[1][:, :1], 20, n_atoms=2).dictionary, [[1.0], [1.0]])
     # Ten times the signals, by default.
     assert learn_dictionary(data[1][:3], 2, penalty=0.1, rng=0).n_samples == 30
+
+
+def test_signals_are_checked_once(data, monkeypatch):
+    calls = []
+
+    def count(*arguments, **options):
+        calls.append(arguments)
+        return checked_signals(*arguments, **options)
+
+    monkeypatch.setattr(samples, "checked_signals", count)
+    learn(data[1], 50, n_atoms=8)
+    assert len(calls) == 1
+    SpikingDictionaryLearning(4, alpha=0.1, max_iter=1, random_state=0).fit(data[1])
+    assert len(calls) == 2
 
 
 # -- atoms that are silent, thresholds at their bound ---------------------------------------------

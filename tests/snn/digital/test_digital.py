@@ -1,6 +1,7 @@
 """Digital neurons: bit for bit Python's integers, in the limit the clock in floats, and by hand."""
 
 import math
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 
@@ -67,11 +68,15 @@ def test_every_bit_is_the_twins(seed, has_stimulus, n_neurons):
     rng = np.random.default_rng(seed)
     network, n_steps = random_digital(rng, n_neurons), int(rng.integers(5, 30))
     stimulus, drives, inputs = changes(rng, network, n_steps) if has_stimulus else (None, None, None)
-    result = in_integers(network, n_steps, record_spikes=True, stimulus=stimulus)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = in_integers(network, n_steps, record_spikes=True, stimulus=stimulus)
     registers, state = result.registers, result.state
     slow = simulate_slowly(network, n_steps, drives=drives, inputs=inputs)
     spikes = result.spikes
     assert sent(network, spikes.times, spikes.neurons, registers.spike_messages) == slow.messages
+    is_said = any("currents were beyond their registers" in str(warning.message) for warning in caught)
+    assert is_said == np.array(slow.overflows)[:, 2].any()
     assert registers.membrane_potential.tolist() == slow.potential
     assert registers.synaptic_current.tolist() == slow.current
     np.testing.assert_array_equal(registers.saturations, slow.overflows)

@@ -90,6 +90,19 @@ def of_integers():
     return graph
 
 
+def of_numbers(**changes):
+    """The graph with parameters that are one number for all neurons."""
+    graph = network_graph(W, BIAS, 2.0 * ONES)
+    parameters = {
+        "cells": {"v_threshold": np.float32(2.0), "r": 1.0, "v_reset": 0},
+        "li": {"tau": np.array(1.0), "r": 1, "v_leak": 0.0},
+        "w": {"bias": 0.0},
+    }
+    for name, values in parameters.items():
+        vars(graph.nodes[name]).update(values | changes.get(name, {}))
+    return graph
+
+
 EXTRA, RING = np.array([0.25, -0.5, 1.0]), np.roll(np.eye(3), 1, axis=1)
 TAKEN = {
     "by hand": (network_graph(W, BIAS, THETA), {}),
@@ -100,6 +113,9 @@ TAKEN = {
         network_graph(W, BIAS, THETA, li=synapses(3, tau=np.full(3, 0.25))), {"bias": 0.25 * BIAS, "time_constant": 0.25},
     ),
     "float32 and integers": (of_integers(), {"weights": W.astype(np.float32), "threshold": [1.0, 2.0, 3.0]}),
+    "numbers for all": (of_numbers(), {"threshold": 2.0 * ONES}),
+    "a number for all, thresholds for each": (of_numbers(cells={"v_threshold": THETA}), {}),
+    "a threshold for all, the others for each": (of_numbers(cells={"r": ONES, "v_reset": 0 * ONES}), {"threshold": 2.0 * ONES}),
     "edges add up": (
         and_nodes([("li", "second"), ("second", "cells"), ("in", "more"), ("more", "cells")],
                   second=nir.Linear(RING.T.copy()), more=nir.Affine(np.zeros((3, 1)), EXTRA)),
@@ -212,6 +228,10 @@ REFUSED = [
     (lambda: with_edges(("li", "cells")), ValueError, "node 'cells'"),
     (lambda: network_graph(W + np.diag([0.0, 2.0, 0.0]), BIAS, THETA), ValueError, "weights"),
     (lambda: with_edges(("w", "w")), ValueError, "node 'w'"),
+    (lambda: of_numbers(cells={"v_threshold": -1.0}), ValueError, "v_threshold of node 'cells'"),
+    (lambda: of_numbers(cells={"r": 2.0}), ValueError, "r of node 'cells'"),
+    (lambda: of_numbers(li={"r": np.ones(2)}), ValueError, "node 'li'"),
+    (lambda: of_numbers(w={"weight": 1.0}), ValueError, "weight of node 'w'"),
     (lambda: with_values("w", weight=np.ones((3, 4))), ValueError, "node 'w'"),
     (lambda: with_values("w", weight=np.full((3, 3), np.inf)), ValueError, "weight of node 'w'"),
     (lambda: with_values("w", bias=np.ones(2)), ValueError, "bias of node 'w'"),

@@ -47,7 +47,9 @@ def expected(network, n_steps, state=None):
 
 
 @pytest.mark.filterwarnings(
-    "ignore:time_step is:UserWarning", "ignore:.* beyond the range of their:UserWarning"
+    "ignore:time_step is:UserWarning",
+    "ignore:.* beyond the:UserWarning",
+    "ignore:.* beyond their:UserWarning",
 )
 @pytest.mark.property
 @examples(8)
