@@ -47,6 +47,8 @@ NAMES = (
 N_SUMS = 6
 COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated", "n_halvings")
 OF_ATOMS = ("n_fired", "last_fired", "last_compared")
+# Version of what a learner's file has; it changes with `_schema`.
+FILE_VERSION = 2
 # Entries of a file that the rule remembers.
 REMEMBERED = "rule."
 # The smallest step of a clock to which a runaway leads.
@@ -416,6 +418,7 @@ class TwoPhaseLearner(Resumable):
 
     _counter = "n_samples"
     _schema: ClassVar = {
+        "version": Entry("iu", ()),
         "feedforward": Entry("f", ("atoms", "inputs")),
         "feedback": Entry("f", ("inputs", "atoms")),
         "lateral": Entry("f", ("atoms", "atoms")),
@@ -433,6 +436,7 @@ class TwoPhaseLearner(Resumable):
     def _entries(self) -> dict[str, Any]:
         synapses = self.synapses
         return {
+            "version": FILE_VERSION,
             "feedforward": synapses.feedforward,
             "feedback": synapses.feedback,
             "lateral": synapses.lateral,
@@ -449,6 +453,8 @@ class TwoPhaseLearner(Resumable):
 
     @classmethod
     def _of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
+        if (version := int(entries.get("version", 1))) != FILE_VERSION:
+            raise ValueError(f"of format {version}, but this version of sparsespike reads {FILE_VERSION}")
         with checks.without_warnings():  # the user was warned when the settings were made
             text = conforming(entries, {"settings": cls._schema["settings"]})["settings"]
             settings = LearningSettings.from_text(str(text))
