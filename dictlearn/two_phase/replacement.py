@@ -22,7 +22,7 @@ ROUNDS = 3
 SEARCH_EVERY, NO_SEARCHES = 640, 4
 # Length of a trial, and time in which the mean of a neuron's squared code follows, both in samples.
 TRIAL, FOLLOWING = 3200, 800
-# What a new atom has to be worth, in units of the old one's worth: from the middle of its trial on, and at its
+# What a new atom must be worth, in units of the old one's worth: from the middle of its trial on, and at its
 # end.  The means are noisy; new atoms of photographs reach .2 to .5.
 LEAST_IN_TRIAL, LEAST_AT_END = 0.3, 0.6
 # Samples for which an atom that came back is left alone.
