@@ -17,8 +17,8 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dictlearn.images.preprocessing import join_channels, split_channels
-from dictlearn.two_phase.fit import continue_learning, new_learner
-from dictlearn.two_phase.learner import TwoPhaseLearner, on_finer_steps
+from dictlearn.two_phase.fit import continue_learning, new_learner, on_finer_steps
+from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
 from dictlearn.two_phase.samples import Samples, samples_of

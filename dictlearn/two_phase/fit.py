@@ -12,14 +12,17 @@ from numpy.typing import ArrayLike
 from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.resumable import Course, batches_in_order, digest, learn_batches, seed_of_order
 from dictlearn.two_phase.layers import Signs
-from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner, on_finer_steps
+from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed
-from dictlearn.two_phase.phases import thread_count
+from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
 from dictlearn.two_phase.samples import LARGEST_SHARE_OF_MEAN, Samples, samples_of
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
 from snn.base import checks
+
+# Signals that are compared with a random start.
+SIGNALS_TO_START = 1000
 
 
 class CourseOptions(TypedDict, total=False):
@@ -209,13 +212,46 @@ def continue_learning(
     if n_dead or silent.all():
         from sklearn.exceptions import ConvergenceWarning  # here, because it takes long to import
 
-        message = (
-            f"all {n_atoms} atoms are silent: try a smaller penalty or, with PaperSteps, a smaller step"
-            if silent.all()
-            else f"{n_dead} of {n_atoms} atoms are dead: silent for the last 1,000 samples or more; "
-            "replacement=True replaces them"
-        )
+        message = f"{n_dead} of {n_atoms} atoms are dead: silent for the last 1,000 samples or more; "
+        message += "replacement=True replaces them"
+        if silent.all():
+            signals = next(samples.blocks())[0]
+            drives = _drives(signals, learner.dictionary, learner.settings)
+            atom = drives.max(axis=0).argmax()
+            penalty = learner.settings.penalties(n_atoms)[atom]
+            message = (
+                f"all {n_atoms} atoms are silent: the largest correlation of a signal with an atom is "
+                f"{drives[:, atom].max() + penalty:.3g}, and the penalty {penalty:.3g}: start from signals, "
+                "or try a smaller penalty or, with PaperSteps, a smaller step"
+            )
         checks.warn_caller(message, ConvergenceWarning)
+
+
+def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[], float]) -> float:
+    """Return what `learn` returns, on a clock of half the step as often as the network runs away.
+
+    Where all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
+    neurons, and a clock takes back too late what has fired too often.
+    """
+    before, start = learner.n_halvings, learner.n_samples
+    while True:
+        try:
+            objective = learn()
+            break
+        except BaseException as error:
+            if not isinstance(error, RunawayFeedbackError) or not learner.can_halve:
+                if learner.n_samples == start:  # else Ctrl-C came after the batch
+                    learner.n_halvings = before
+                raise
+            learner.n_halvings += 1
+    if learner.n_halvings > before:
+        checks.warn_caller(
+            f"the network ran away on a clock before it had learned from {learner.n_samples:,} samples; it "
+            f"goes on with steps of {learner._settings_now().time_step:g}: subtract the mean of signals with "
+            "an offset, or set time_step",
+            RuntimeWarning,
+        )
+    return objective
 
 
 def new_learner(
@@ -246,7 +282,8 @@ def new_learner(
         Settings of the network and of learning; by default `LearningSettings` with this penalty.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
         A dictionary, brought to unit norms, or a network, with the signs of the settings.  By default
-        `random_dictionary`.
+        `random_dictionary`; if that would make no neuron fire for most signals, as in many dimensions, each
+        atom is half a signal.
     rng : int or Generator, optional
         For the start.
     """
@@ -260,8 +297,7 @@ def new_learner(
     if start is None:
         if n_atoms is None:
             raise TypeError("n_atoms must be given, or a start that has some")
-        seed = seed_of_order(rng)
-        start = random_dictionary(n_atoms, samples.n_inputs, positive=settings.positive_atoms, rng=seed)
+        start = _starting_dictionary(samples, n_atoms, settings, seed_of_order(rng))
     network = starting_network(start, samples.n_inputs, settings.signs)
     if n_atoms not in (None, network.n_atoms):
         raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
@@ -275,6 +311,28 @@ def new_learner(
     if settings.inputs == "graded" and learner.can_halve and samples.share_of_mean > LARGEST_SHARE_OF_MEAN:
         learner.n_halvings = 1
     return learner
+
+
+def _starting_dictionary(samples: Samples, n_atoms: int, settings: LearningSettings, seed: int) -> np.ndarray:
+    """Return random atoms; half of each is a signal where random atoms would not fire for most signals."""
+    rng = np.random.default_rng(seed)
+    start = random_dictionary(n_atoms, samples.n_inputs, positive=settings.positive_atoms, rng=rng)
+    signals = next(samples.blocks())[0]
+    signals = signals[signals.any(axis=1)]
+    if not len(signals):
+        return start
+    some = signals[rng.permutation(len(signals))[: max(n_atoms, SIGNALS_TO_START)]]
+    # A neuron fires if its current takes it from the initial potential to the threshold within a phase.
+    least = (1.0 - settings.initial_potential) / settings.duration / samples.scale(settings.amplitude)
+    if np.median(_drives(some, start, settings).max(axis=1)) > least:
+        return start
+    return unit_norm(start + unit_norm(np.resize(some, start.shape)))
+
+
+def _drives(signals: np.ndarray, atoms: np.ndarray, settings: LearningSettings) -> np.ndarray:
+    """Return correlations of signals and atoms, less the penalty, shape (n_signals, n_atoms)."""
+    products = signals @ atoms.T
+    return (products if settings.positive_code else np.abs(products)) - settings.penalties(len(atoms))
 
 
 def random_dictionary(

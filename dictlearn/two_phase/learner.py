@@ -14,7 +14,15 @@ from dictlearn.signals import checked_signals
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError
-from dictlearn.two_phase.replacement import patterns, similar_atoms
+from dictlearn.two_phase.replacement import (
+    NO_SEARCHES,
+    OF_ALL,
+    OLD,
+    SEARCH_EVERY,
+    TRIALS,
+    Replacement,
+    patterns,
+)
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn.base import checks
@@ -39,9 +47,8 @@ NAMES = (
 N_SUMS = 6
 COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated", "n_halvings")
 OF_ATOMS = ("n_fired", "last_fired", "last_compared")
-# Similar atoms are looked for every so many samples, but not the first times: there is little to compare.
-LOOK_EVERY, NO_LOOKS = 640, 4
-KINDS_OF_NUMBERS = {"f": np.float64, "i": np.int64, "b": np.bool_}
+# Version of what a learner's file has; it changes with `_schema`.
+FILE_VERSION = 2
 # Entries of a file that the rule remembers.
 REMEMBERED = "rule."
 # The smallest step of a clock to which a runaway leads.
@@ -86,7 +93,9 @@ class TwoPhaseLearner(Resumable):
     n_bounded : int
         Number of times that a threshold would have fallen below LEAST_THRESHOLD, and was kept there.
     n_replaced : int
-        Atoms that were replaced.
+        Atoms that were replaced: dead ones, and those whose trial the new atom won.
+    replacement : Replacement
+        Trials of new atoms.  Their `network` and `dictionary` have the old ones until they are won.
     n_halvings : int
         Number of times that the step of the clock was halved, for signals with an offset or a runaway.
     n_saturated : int
@@ -121,11 +130,12 @@ class TwoPhaseLearner(Resumable):
         self._any_start = False
         self._penalties()
         self.memory: dict[str, np.ndarray] = {}
+        self.replacement = Replacement(network.n_atoms)
         self.n_fired, self.last_fired, self.last_compared = np.zeros((3, network.n_atoms), dtype=np.int64)
         self.n_samples, self.n_spikes, self.n_bounded = 0, 0, 0
-        self.n_replaced, self.n_saturated, self.n_halvings = 0, 0, 0
+        self.n_replaced, self.n_halvings = 0, 0
         self._history, self._sums = History(NAMES), np.zeros(N_SUMS)
-        self._round_weights()
+        self.n_saturated = self._round(self.synapses)
         self.memory = self._remembered()
 
     def __copy__(self) -> Self:
@@ -149,13 +159,13 @@ class TwoPhaseLearner(Resumable):
 
     @property
     def network(self) -> TwoPhaseNetwork:
-        """The network as it is now, a copy."""
-        return TwoPhaseNetwork.of_synapses(self.synapses)
+        """The network as it is now, a copy; with the old atoms where new ones are on trial."""
+        return TwoPhaseNetwork.of_synapses(self._without_trials()[0])
 
     @property
     def dictionary(self) -> np.ndarray:
         """The atoms with unit norm, shape (n_atoms, n_inputs): `Rule.atoms`; one that vanished is zero."""
-        return unit_norm(self.settings.rule.atoms(self.synapses, self._remembered()))
+        return unit_norm(self.settings.rule.atoms(*self._without_trials()))
 
     @property
     def history(self) -> dict[str, np.ndarray]:
@@ -239,7 +249,7 @@ class TwoPhaseLearner(Resumable):
         new.synapses.values[:] = self.synapses.values
         new._spare = self.synapses
         new.memory = {name: array.copy() for name, array in self.memory.items()}
-        for name in (*OF_ATOMS, "_sums", "_history"):
+        for name in (*OF_ATOMS, "_sums", "_history", "replacement"):
             setattr(new, name, copy.copy(getattr(self, name)))
         objective = new._apply(batch, observed)
         vars(self).update(vars(new))  # all at once: Ctrl-C comes before or after
@@ -310,21 +320,13 @@ class TwoPhaseLearner(Resumable):
         self.last_compared[observed.fired.any(axis=0)] = self.n_samples
         self.last_compared[batch.probed] = self.n_samples
         if settings.replacement:
-            self._replace(-observed.reconstruction_gradient[:n])
-        self._round_weights()
+            self._replace(batch, observed)
+        self.n_saturated += self._round(synapses)
         return self._record(batch, observed)
 
     def _remembered(self) -> dict[str, np.ndarray]:
-        """Return what the rule of now remembers: what there is, and zeros."""
-        lengths = {"atoms": self.n_atoms, "inputs": self.n_inputs}
-        memory = {}
-        for name, entry in self.settings.rule.remembers.items():
-            if name in self.memory:
-                memory[name] = self.memory[name]
-            elif not entry.optional:
-                shape = [lengths.get(length, length) for length in entry.shape or ()]
-                memory[name] = np.zeros(shape, dtype=KINDS_OF_NUMBERS[entry.kinds[0]])
-        return memory
+        """Return what the rule of now remembers."""
+        return self.settings.rule.memory(self.memory, self.n_atoms, self.n_inputs)
 
     def _penalties(self) -> np.ndarray:
         """Return lambda1 of each atom as the network gets it."""
@@ -337,32 +339,54 @@ class TwoPhaseLearner(Resumable):
             )
         return self.scale * penalties
 
-    def _replace(self, missing: np.ndarray) -> None:
-        """Replace atoms that are dead or too similar, each by what samples miss; others may begin anew."""
-        signs, rule, replaced = self.settings.signs, self.settings.rule, [*self.dead_atoms]
-        if self.n_samples // LOOK_EVERY > max((self.n_samples - len(missing)) // LOOK_EVERY, NO_LOOKS):
+    def _replace(self, batch: Batch, observed: Observed) -> None:
+        """Replace dead atoms, and on trial those too similar; stalled ones begin anew."""
+        rule, now, trials, n = self.settings.rule, self.n_samples, self.replacement, batch.n_signals
+        trials.observe(observed.codes[:n], batch.energy)
+        n_won = trials.n_won
+        for trial in trials.lost(now, self.synapses):
+            trial.undo(self.synapses, self.memory)
+            self.last_fired[trial.atom], self.n_fired[trial.atom] = now, trial.n_fired
+        self.n_replaced += trials.n_won - n_won
+        tried: list[int] = []
+        if now // SEARCH_EVERY > max((now - n) // SEARCH_EVERY, NO_SEARCHES):
             for atom in rule.stalled(self.n_fired, self.memory):
                 rule.forget(atom, self.synapses, self.memory)
                 self.n_fired[atom] = 0
-            if self.n_replaced < self.n_atoms:  # atoms that come back alike are so by nature
-                similar = similar_atoms(
-                    self.synapses.lateral_rows, self.n_fired, positive_code=signs.positive_code
-                )
-                replaced += [atom for atom in similar if atom not in replaced]
-        found = (
-            patterns(missing, positive_code=signs.positive_code, least=signs.least_weight) if replaced else ()
-        )
+            tried = trials.candidates(now, self.n_fired, self.synapses)
+        on_trial = {*tried, *(trial.atom for trial in trials.running)}
+        replaced = [*tried, *(atom for atom in self.dead_atoms if atom not in on_trial)]
+        if not replaced:
+            return
+        signs, missing = self.settings.signs, -observed.reconstruction_gradient[:n]
+        found = patterns(missing, positive_code=signs.positive_code, least=signs.least_weight)
         for atom, pattern in zip(replaced, found, strict=False):
-            self.synapses.replace(atom, pattern)
+            if atom in on_trial:
+                rows = rule.of_atoms(self.memory)
+                trials.begin(atom, now, int(self.n_fired[atom]), self.synapses, rows)
+            else:
+                self.n_replaced += 1
+            self.synapses.replace(atom, pattern, pattern)
             rule.forget(atom, self.synapses, self.memory)
-            self.last_fired[atom], self.n_fired[atom] = self.n_samples, 0
-            self.n_replaced += 1
+            self.last_fired[atom], self.n_fired[atom], trials.activity[atom] = now, 0, 0.0
 
-    def _round_weights(self) -> None:
-        if self.settings.weight_format is not None:
-            # The stream comes from the seed and the samples, so that a file needs no generator's state.
-            rng = np.random.default_rng([self.rounding_seed, 1, self.n_samples])
-            self.n_saturated += self.synapses.round(self.settings.weight_format, rng)
+    def _without_trials(self) -> tuple[Synapses, dict[str, np.ndarray]]:
+        """Return weights and memory with the old atoms where new ones are on trial."""
+        synapses, memory = self.synapses, self._remembered()
+        if self.replacement.running:
+            synapses, memory = copy.deepcopy((synapses, memory))
+            for trial in self.replacement.running:
+                trial.undo(synapses, memory)
+            self._round(synapses)
+        return synapses, memory
+
+    def _round(self, synapses: Synapses) -> int:
+        """Round weights to their format; return how many were beyond its range."""
+        if self.settings.weight_format is None:
+            return 0
+        # The stream comes from the seed and the samples, so that a file needs no generator's state.
+        rng = np.random.default_rng([self.rounding_seed, 1, self.n_samples])
+        return synapses.round(self.settings.weight_format, rng)
 
     def _record(self, batch: Batch, observed: Observed) -> float:
         """Add the batch to the history; return its mean objective in units of the signals."""
@@ -396,6 +420,7 @@ class TwoPhaseLearner(Resumable):
 
     _counter = "n_samples"
     _schema: ClassVar = {
+        "version": Entry("iu", ()),
         "feedforward": Entry("f", ("atoms", "inputs")),
         "feedback": Entry("f", ("inputs", "atoms")),
         "lateral": Entry("f", ("atoms", "atoms")),
@@ -406,11 +431,14 @@ class TwoPhaseLearner(Resumable):
         "sums": Entry("f", (N_SUMS,), 0.0),
         "history": Entry("f", ("steps", len(NAMES))),
         "rounding_seed": Entry("iu", (), 0),
+        **OF_ALL,
+        **TRIALS,
     }
 
     def _entries(self) -> dict[str, Any]:
         synapses = self.synapses
         return {
+            "version": FILE_VERSION,
             "feedforward": synapses.feedforward,
             "feedback": synapses.feedback,
             "lateral": synapses.lateral,
@@ -422,15 +450,22 @@ class TwoPhaseLearner(Resumable):
             "history": self._history.rows,
             "rounding_seed": self.rounding_seed,
             **{REMEMBERED + name: array for name, array in self._remembered().items()},
+            **self.replacement.entries(),
         }
 
     @classmethod
     def _of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
+        if (version := int(entries.get("version", 1))) != FILE_VERSION:
+            raise ValueError(f"of format {version}, but this version of sparsespike reads {FILE_VERSION}")
         with checks.without_warnings():  # the user was warned when the settings were made
             text = conforming(entries, {"settings": cls._schema["settings"]})["settings"]
             settings = LearningSettings.from_text(str(text))
         remembered = {REMEMBERED + name: entry for name, entry in settings.rule.remembers.items()}
-        entries = conforming(entries, {**cls._schema, **remembered})
+        rows = {
+            OLD + name: entry._replace(shape=("trials", *entry.shape[1:]), optional=True)
+            for name, entry in settings.rule.of_atoms(settings.rule.remembers).items()
+        }
+        entries = conforming(entries, {**cls._schema, **remembered, **rows})
         counters = dict(zip(COUNTERS, entries["counters"].tolist(), strict=True))
         for name in OF_ATOMS:
             if entries[name].max() > counters["n_samples"]:
@@ -451,34 +486,8 @@ class TwoPhaseLearner(Resumable):
         }
         for name in OF_ATOMS:
             getattr(learner, name)[:] = entries[name]
+        learner.replacement = Replacement.of_entries(entries)
         vars(learner).update(counters)
         learner._sums[:] = entries["sums"]
         learner._history.rows = entries["history"]
         return learner
-
-
-def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[], float]) -> float:
-    """Return what `learn` returns, on a clock of half the step as often as the network runs away.
-
-    Where all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
-    neurons, and a clock takes back too late what has fired too often.
-    """
-    before, start = learner.n_halvings, learner.n_samples
-    while True:
-        try:
-            objective = learn()
-            break
-        except BaseException as error:
-            if not isinstance(error, RunawayFeedbackError) or not learner.can_halve:
-                if learner.n_samples == start:  # else Ctrl-C came after the batch
-                    learner.n_halvings = before
-                raise
-            learner.n_halvings += 1
-    if learner.n_halvings > before:
-        checks.warn_caller(
-            f"the network ran away on a clock before it had learned from {learner.n_samples:,} samples; it "
-            f"goes on with steps of {learner._settings_now().time_step:g}: subtract the mean of signals with "
-            "an offset, or set time_step",
-            RuntimeWarning,
-        )
-    return objective

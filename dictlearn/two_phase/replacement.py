@@ -1,16 +1,181 @@
-"""Atoms that learning gives away, one of two that are too similar, and what takes their place."""
+"""Replacement of redundant atoms: of two that are too similar, one is replaced on trial."""
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from dictlearn.two_phase.synapses import Synapses
+from snn.base.archive import Entry
+
 # With fewer atoms nothing is known of how much they differ by chance.
 LEAST_ATOMS = 15
-# The quantile that a spread is read from, and that of a normal distribution.  A few pairs that share an atom
-# do not move it; the many similar pairs of photographs do.
+# The spread of cosines is read at this quantile, and that of a normal distribution.  A few pairs that share
+# an atom do not move it; the many similar pairs of photographs do.
 TAIL, NORMAL_TAIL = 0.025, 1.96
-# At most one pair for so many atoms is looked at together.
-ATOMS_PER_PAIR = 50
+# Trials that begin in one search: at most one for this number of atoms.
+ATOMS_PER_TRIAL = 50
 # A pattern is drawn towards the samples that miss it too, this many times: an outlier alone is no atom.
 ROUNDS = 3
+# Samples between two searches for similar atoms; the first searches are left out, as too little is learned.
+SEARCH_EVERY, NO_SEARCHES = 640, 4
+# Length of a trial, and time in which the mean of a neuron's squared code follows, both in samples.
+TRIAL, FOLLOWING = 3200, 800
+# What a new atom must be worth, in units of the old one's worth: from the middle of its trial on, and at its
+# end.  The means are noisy; new atoms of photographs reach .2 to .5.
+LEAST_IN_TRIAL, LEAST_AT_END = 0.3, 0.6
+# Samples for which an atom that came back is left alone.
+REST = 6400
+
+
+class Trial(NamedTuple):
+    """A neuron before it got another atom, with which the new one is compared."""
+
+    atom: int
+    began: int  # samples that were learned from
+    worth: float
+    n_fired: int
+    feedforward: np.ndarray
+    feedback: np.ndarray
+    memory: Mapping[str, np.ndarray]  # the neuron's rows of what the rule remembers
+
+    def undo(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> None:
+        """Give the neuron its old weights and memory back."""
+        synapses.replace(self.atom, self.feedforward, self.feedback)
+        for name in self.memory.keys() & memory.keys():
+            memory[name][self.atom] = self.memory[name]
+
+
+# What a file has of all atoms; of the trials that run, if any does; and before names of the rule's arrays.
+OF_ALL = {
+    "activity": Entry("f", ("atoms",), 0.0),
+    "rests_until": Entry("iu", ("atoms",), 0),
+    "credit": Entry("f", (), 0.0),
+    "n_won": Entry("iu", (), 0),
+    "n_lost": Entry("iu", (), 0),
+}
+TRIALS = {
+    "old_atom": Entry("iu", ("trials",), 0, optional=True),
+    "old_began": Entry("iu", ("trials",), 0, optional=True),
+    "old_worth": Entry("f", ("trials",), 0.0, optional=True),
+    "old_n_fired": Entry("iu", ("trials",), 0, optional=True),
+    "old_feedforward": Entry("f", ("trials", "inputs"), optional=True),
+    "old_feedback": Entry("f", ("trials", "inputs"), optional=True),
+}
+OLD = "old_rule."
+
+
+class Replacement:
+    """Trials of new atoms, and what replacement remembers of all atoms.
+
+    For each sample an atom is worth about ``1/2 a^2 (1 - c^2)``, with c its cosine with the most similar
+    other atom, which would take over.  Each trial costs a little: the more are lost, the fewer begin.
+
+    Attributes
+    ----------
+    running : tuple of Trial
+        Trials that have not ended.
+    activity : ndarray, shape (n_atoms,)
+        The mean of a^2 over the last samples, FOLLOWING of them, in units of the signals' mean energy.
+    rests_until : ndarray of int, shape (n_atoms,)
+        Samples learned from when each atom may be tried again.
+    credit : float
+        Trials that may begin.
+    n_won, n_lost : int
+        Trials that ended.
+    """
+
+    def __init__(self, n_atoms: int) -> None:
+        self.running: tuple[Trial, ...] = ()
+        self.activity, self.rests_until = np.zeros(n_atoms), np.zeros(n_atoms, dtype=np.int64)
+        self.credit, self.n_won, self.n_lost = 0.0, 0, 0
+
+    def __copy__(self) -> Self:
+        new = object.__new__(type(self))
+        arrays = {"activity": self.activity.copy(), "rests_until": self.rests_until.copy()}
+        vars(new).update({**vars(self), **arrays})
+        return new
+
+    def observe(self, codes: np.ndarray, energy: float) -> None:
+        """Let the neurons' activity follow the codes of a batch."""
+        mean = np.einsum("ij,ij->j", codes, codes) / (len(codes) * energy)
+        self.activity += -math.expm1(-len(codes) / FOLLOWING) * (mean - self.activity)
+
+    def worth(self, atom: int, synapses: Synapses) -> float:
+        """Return what an atom is worth for a sample, in units of the signals' mean energy."""
+        lateral, thresholds = synapses.lateral_rows[atom], synapses.thresholds
+        cosines = np.delete(lateral / np.sqrt(thresholds[atom] * thresholds), atom)
+        nearest = (cosines if synapses.signs.positive_code else np.abs(cosines)).max(initial=0.0)
+        return float(0.5 * self.activity[atom] * (1.0 - min(nearest, 1.0) ** 2))
+
+    def lost(self, n_samples: int, synapses: Synapses) -> list[Trial]:
+        """End the trials that are decided; return those whose new atom is worth less than the old one."""
+        lost, running = [], []
+        for trial in self.running:
+            age = n_samples - trial.began
+            share = LEAST_AT_END if age >= TRIAL else LEAST_IN_TRIAL
+            if age >= TRIAL // 2 and self.worth(trial.atom, synapses) <= share * trial.worth:
+                lost.append(trial)
+                self.rests_until[trial.atom] = n_samples + REST
+            elif age < TRIAL:
+                running.append(trial)
+        self.n_lost += len(lost)
+        self.n_won += len(self.running) - len(running) - len(lost)
+        self.running = tuple(running)
+        return lost
+
+    def candidates(self, n_samples: int, n_fired: np.ndarray, synapses: Synapses) -> list[int]:
+        """Return the atoms that are to be tried now, as many as the trials so far allow."""
+        most = max(len(n_fired) // ATOMS_PER_TRIAL, 1)
+        self.credit += (most * self.n_won + 1) / (self.n_won + self.n_lost + 1)
+        self.credit = min(self.credit, float(most))
+        free = self.rests_until <= n_samples
+        free[[trial.atom for trial in self.running]] = False
+        if self.credit < 1.0:
+            return []
+        return similar_atoms(
+            synapses.lateral_rows,
+            n_fired,
+            positive_code=synapses.signs.positive_code,
+            most=int(self.credit),
+            free=free,
+        )
+
+    def begin(
+        self, atom: int, n_samples: int, n_fired: int, synapses: Synapses, rows: Mapping[str, np.ndarray]
+    ) -> None:
+        """Remember a neuron that is about to get another atom; `rows` are what the rule remembers of all."""
+        weights = synapses.feedforward[atom].copy(), synapses.feedback_rows[atom].copy()
+        memory = {name: array[atom].copy() for name, array in rows.items()}
+        trial = Trial(atom, n_samples, self.worth(atom, synapses), n_fired, *weights, memory)
+        self.running = (*self.running, trial)
+        self.credit -= 1.0
+
+    def entries(self) -> dict[str, np.ndarray]:
+        """Return the arrays of a file."""
+        found = {name: np.asarray(getattr(self, name)) for name in OF_ALL}
+        if self.running:
+            *columns, memories = zip(*self.running, strict=True)
+            found.update(zip(TRIALS, map(np.array, columns), strict=True))
+            found.update({OLD + name: np.array([each[name] for each in memories]) for name in memories[0]})
+        return found
+
+    @classmethod
+    def of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
+        """Return what `entries` gave."""
+        new = cls(len(entries["activity"]))
+        vars(new).update(
+            {name: entries[name].copy() if entries[name].ndim else entries[name].item() for name in OF_ALL}
+        )
+        columns = [entries[name] for name in TRIALS if name in entries]
+        memory = {name.removeprefix(OLD): rows for name, rows in entries.items() if name.startswith(OLD)}
+        for k, (atom, began, worth, n_fired, *weights) in enumerate(zip(*columns, strict=True)):
+            if atom >= len(new.activity):
+                raise ValueError(f"trial of atom {atom}, but there are {len(new.activity)} atoms")
+            rows = {name: array[k] for name, array in memory.items()}
+            new.running += (Trial(int(atom), int(began), float(worth), int(n_fired), *weights, rows),)
+        return new
 
 
 def usual_range(values: np.ndarray) -> tuple[float, float]:
@@ -21,12 +186,15 @@ def usual_range(values: np.ndarray) -> tuple[float, float]:
     return median - beyond, median + beyond
 
 
-def similar_atoms(lateral: np.ndarray, n_fired: np.ndarray, *, positive_code: bool) -> list[int]:
-    """Return the atom used less of each pair that is too similar, the most similar pairs first."""
+def similar_atoms(
+    lateral: np.ndarray, n_fired: np.ndarray, *, positive_code: bool, most: int, free: np.ndarray
+) -> list[int]:
+    """Return at most `most` atoms, the one used less of each pair that is too similar and of free atoms."""
     # Their cosine is the lateral weight over the thresholds.  Codes of both signs make c and -c one.
     given: list[int] = []
     if len(lateral) < LEAST_ATOMS:
         return given
+    free = free.copy()
     first, second = np.triu_indices(len(lateral), 1)
     thresholds = np.diagonal(lateral)
     cosines = lateral[first, second] / np.sqrt(thresholds[first] * thresholds[second])
@@ -34,8 +202,9 @@ def similar_atoms(lateral: np.ndarray, n_fired: np.ndarray, *, positive_code: bo
     similar = np.flatnonzero(cosines > usual_range(cosines)[1])
     for pair in similar[np.argsort(-cosines[similar])] % len(first):
         one, other = int(first[pair]), int(second[pair])
-        if len(given) < max(len(lateral) // ATOMS_PER_PAIR, 1) and not {one, other} & {*given}:
+        if len(given) < most and free[one] and free[other]:
             given.append(one if n_fired[one] < n_fired[other] else other)
+            free[given[-1]] = False
     return given
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.replacement import LEAST_ATOMS, usual_range
+from dictlearn.two_phase.rule import STRONG_FEEDBACK, Rule
 from snn.base import checks
 from snn.base.archive import Entry
 from snn.base.value import Value, checked
@@ -44,91 +45,8 @@ LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
 FOLLOWING = 1000.0
 # V of `UsageSteps` at the start: first steps are of the order of the trust region.
 FIRST_MOVEMENT = 0.01
-# Defaults of kappa, duration, time_step and amplitude.
-STRONG_FEEDBACK = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32, "amplitude": 5.0}
-WEAK_FEEDBACK = {**STRONG_FEEDBACK, "kappa": 0.1, "time_step": 1 / 16}
-# Where inputs fire, by whether atoms are positive: else such spikes carry more noise than graded inputs.
-SPIKING_INPUTS = {True: WEAK_FEEDBACK, False: {**WEAK_FEEDBACK, "duration": 10.0}}
-# Without that noise fewer spikes do, in a longer time and on a coarser clock: codes come nearer to optimal.
-GRADED_INPUTS = {**WEAK_FEEDBACK, "duration": 7.0, "time_step": 1 / 8, "amplitude": 3.0}
-KINDS: dict[str, type[Rule]] = {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """A learning rule; subclasses define `change`, and what else differs from this class.
-
-    A subclass with parameters is a frozen dataclass whose fields JSON can hold.  They are saved with a
-    learner, and so is what the rule remembers.  A program that loads the learner must have defined or
-    imported the class before.
-
-    Attributes
-    ----------
-    batch_size, inputs : int and str
-        Signals that see the same weights, and how inputs send, where settings have "auto".
-    remembers : mapping of str to Entry
-        The arrays that are kept from batch to batch.  ``Entry("f", ("atoms", "inputs"), 0.0)`` is an array of
-        floats, shape (n_atoms, n_inputs), that are at least 0.  They are zero at first; an optional one is
-        absent.
-    """
-
-    batch_size: ClassVar[int] = 32
-    inputs: ClassVar[str] = "graded"
-    remembers: ClassVar[Mapping[str, Entry]] = {}
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        KINDS[f"{cls.__module__}.{cls.__qualname__}"] = cls
-
-    def defaults(self, readout: str, inputs: str, signs: Signs) -> dict[str, float]:
-        """Return kappa, duration, time_step and amplitude where settings have "auto"."""
-        if readout == "rate":
-            return STRONG_FEEDBACK
-        return GRADED_INPUTS if inputs == "graded" else SPIKING_INPUTS[signs.positive_atoms]
-
-    def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
-        """Return s, the weight of each neuron's penalty, from its threshold and the samples it was silent."""
-        return np.ones(len(thresholds))
-
-    def n_probes(self, n_samples: int, n_signals: int) -> int:
-        """Return how many neurons are made to fire alone, beside a batch that comes after `n_samples`."""
-        return 0
-
-    def change(
-        self, batch: Batch, observed: Observed, synapses: Synapses, memory: dict[str, np.ndarray]
-    ) -> None:
-        """Change F, B and H in place, and what the rule remembers.
-
-        The learner then bounds thresholds, replaces atoms, lets those of `stalled` begin anew, and rounds
-        weights, where its settings say so.
-
-        Parameters
-        ----------
-        batch : Batch
-            The run of the network: number of signals, samples so far, penalties, settings, and `energy`, the
-            mean squared norm of its signals: steps are to be divided by it.
-        observed : Observed
-            Codes, g_D and g_H.
-        synapses : Synapses
-            The weights, as the run had them.
-        memory : dict of str to ndarray
-            The arrays that `remembers` names.
-        """
-        raise NotImplementedError
-
-    def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the atoms that were learned, of any norm, shape (n_atoms, n_inputs): B^T."""
-        return synapses.feedback_rows
-
-    def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return atoms that `forget` makes begin anew, from the signals that each fired for: none."""
-        return np.empty(0, dtype=int)
-
-    def forget(self, atom: int, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
-        """Forget what an atom did: it was just replaced by another pattern, or is stalled."""
-        for name, entry in self.remembers.items():
-            if name in memory and entry.shape and entry.shape[0] == "atoms":
-                memory[name][atom] = 0.0
+# An average lets half of its memory go where the squared distance to the weights exceeds its mean this often.
+LETS_GO = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,9 +76,11 @@ class UsageSteps(Value, Rule):
     is the share of its lateral currents that neuron i saw mismatched in the batch, at most 1.  Where H agrees
     with F B, no step is larger than is best for the batch, 1 / D_i; elsewhere a batch goes no farther than H
     can follow.  Such steps are large, and keep atoms in motion: the dictionary is an average of each atom,
-    to which a batch adds its new weights with the share ``min(averaging D_i / A_i, 1)``.  Where gradients
-    are read from counts, steps are those of positive atoms.  An atom whose codes are smaller than chance
-    allows stands between several true ones: its sums begin anew (`stalled`).
+    to which a batch adds its new weights with the share ``min(averaging D_i / S_i, 1)``.  S_i is A_i, halved
+    whenever ``||B_i - average_i||^2`` exceeds three times its mean: when signals change, the average must not
+    lag behind the weights.  Where gradients are read from counts, steps are those of positive atoms.  An atom
+    whose codes are smaller than chance allows stands between several true ones: its sums begin anew
+    (`stalled`).
 
     The decay keeps every atom at unit norm: the norm of F_i changes by
     ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever the code; on the unit sphere the update is tangent, and
@@ -197,6 +117,8 @@ class UsageSteps(Value, Rule):
         "usage": Entry("f", ("atoms",), 0.0),  # A
         "movement": Entry("f", ("atoms",), 0.0),  # V
         "average": Entry("f", ("atoms", "inputs"), optional=True),  # of B^T
+        "averaged": Entry("f", ("atoms",), 0.0),  # S
+        "spread": Entry("f", ("atoms",), 0.0),  # mean of ||B_i - average_i||^2
     }
 
     gain: float = checked(checks.positive_number, default=4.0)
@@ -256,14 +178,23 @@ class UsageSteps(Value, Rule):
         gain = LATERAL_GAINS[readout] if self.lateral_gain is None else self.lateral_gain
         project_lateral(synapses, observed.codes, g_h, kappa=kappa, gain=gain)
         if follows and settings.weight_format is None:
-            shares = self.averaging * used
-            np.divide(shares, memory["usage"], out=shares, where=used > 0.0)
-            memory["average"] = average = (
-                memory["average"] if "average" in memory else synapses.feedback_rows.copy()
-            )
-            average += np.minimum(shares, 1.0)[:, np.newaxis] * (synapses.feedback_rows - average)
+            self._average(used, synapses, memory)
         else:
             memory.pop("average", None)
+
+    def _average(self, used: np.ndarray, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
+        """Let the averages of the atoms follow their weights, faster where these have left them."""
+        average = memory.setdefault("average", synapses.feedback_rows.copy())
+        averaged, spread, active = memory["averaged"], memory["spread"], used > 0.0
+        differences = synapses.feedback_rows - average
+        distances = np.einsum("ij,ij->i", differences, differences)
+        averaged += used
+        averaged[active & (spread > 0.0) & (distances > LETS_GO * spread)] *= 0.5
+        shares = np.zeros(len(used))
+        np.divide(self.averaging * used, averaged, out=shares, where=active)
+        np.minimum(shares, 1.0, out=shares)
+        average += shares[:, np.newaxis] * differences
+        spread += shares * (distances - spread)
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return B^T; where weights may have either sign, the average that each synapse keeps of it."""

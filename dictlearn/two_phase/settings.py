@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from dictlearn.two_phase.layers import Signs
-from dictlearn.two_phase.rules import KINDS, PaperSteps, Rule, UsageSteps
+from dictlearn.two_phase.rule import KINDS, Rule
+from dictlearn.two_phase.rules import PaperSteps, UsageSteps
 from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
 from snn.base.value import Value, cached_property, checked

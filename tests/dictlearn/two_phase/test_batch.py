@@ -100,7 +100,8 @@ class ByHand:
         energy = settings.amplitude**2
         used = np.square(codes).sum(axis=0) / energy
         usage, movement = (learner.memory.get(name, np.zeros(n_atoms)) for name in ("usage", "movement"))
-        sizes, least, averaged = np.abs(codes), 0.0 if settings.positive_atoms else -np.inf, None
+        averaged, spread = (learner.memory.get(name, np.zeros(n_atoms)) for name in ("averaged", "spread"))
+        sizes, least, follows = np.abs(codes), 0.0 if settings.positive_atoms else -np.inf, False
         errors = np.square(g_d / kappa).sum(axis=1)
         if is_usage:
             usage = usage + used
@@ -112,14 +113,12 @@ class ByHand:
                 m = np.minimum(np.where(received > 0.0, m, 0.0), 1.0)
                 bound = (1.0 - m) * used + steps.caution / steps.gain * m * together
                 step = 1.0 / (np.sqrt(0.01 + movement) / steps.reach + bound) / energy
-                averaged = np.minimum(steps.averaging * used / np.where(used > 0.0, usage, 1.0), 1.0)
             else:
                 initial = steps.initial_usage / (1.0 + n_before / steps.settling)
                 step = steps.gain / (initial + usage + steps.caution * together) / energy
             rho = -g_d @ f.T / kappa
             keep = np.clip(1.0 - step * (codes * rho).sum(axis=0), 0.0, 1.0)
         else:
-            follows = False
             step = steps.step / (1.0 + n_before / steps.halving) / energy * np.ones(n_atoms)
             share = min(1.0, n_signals / min(1000.0, n_before + n_signals))
             self.mean_cost += share * ((sizes.mean(axis=0) * penalty).mean() - self.mean_cost)
@@ -148,9 +147,14 @@ class ByHand:
         h = np.maximum(h, least)
         n_bounded = np.count_nonzero(np.diagonal(h) < 0.05)
         np.fill_diagonal(h, np.maximum(np.diagonal(h), 0.05))
-        if averaged is not None:
+        if follows:
             self.average = b.T * 0.0 + new_b.T if self.average is None else self.average
-            self.average = self.average + averaged[:, None] * (new_b.T - self.average)
+            distance = np.square(new_b.T - self.average).sum(axis=1)
+            lets_go = (used > 0.0) & (spread > 0.0) & (distance > 3.0 * spread)
+            averaged = np.where(lets_go, 0.5, 1.0) * (averaged + used)
+            share = np.minimum(steps.averaging * used / np.where(used > 0.0, averaged, 1.0), 1.0)
+            self.average = self.average + share[:, None] * (new_b.T - self.average)
+            spread = spread + share * (distance - spread)
         else:
             self.average = None
 
@@ -162,12 +166,14 @@ class ByHand:
         last_compared[second["coding_rate"].any(axis=0)] = n_samples
         last_compared[probed] = n_samples
         usage, movement, n_replaced = usage.copy(), movement.copy(), 0
+        averaged, spread = averaged.copy(), spread.copy()
         if settings.replacement:
             dead = np.flatnonzero(n_samples - last_fired >= max(1000, 10 * n_atoms))
             for atom, pattern in zip(dead, self.missed(-g_d, least), strict=False):
                 new_f[atom] = new_b[:, atom] = pattern
                 h[:, atom], h[atom] = new_f @ new_b[:, atom], new_f[atom] @ new_b
                 usage[atom] = movement[atom] = n_fired[atom] = 0
+                averaged[atom] = spread[atom] = 0.0
                 if self.average is not None:
                     self.average[atom] = new_f[atom]
                 last_fired[atom], n_replaced = n_samples, n_replaced + 1
@@ -183,6 +189,8 @@ class ByHand:
             "dictionary": rows / np.where(lengths > 0.0, lengths, 1.0),
             "usage": usage,
             "movement": movement,
+            "averaged": averaged,
+            "spread": spread,
             "n_fired": n_fired,
             "last_fired": last_fired,
             "last_compared": last_compared,

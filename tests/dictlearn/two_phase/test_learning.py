@@ -288,7 +288,9 @@ def test_atoms_are_similar_only_beyond_what_their_spread_allows():
     atoms = random_dictionary(30, 40, positive=False, rng=2)
 
     def similar(rows, **options):
-        return similar_atoms(rows @ rows.T, n_fired[: len(rows)], **{"positive_code": True, **options})
+        n = len(rows)
+        usual = {"positive_code": True, "most": max(n // 50, 1), "free": np.ones(n, dtype=bool)}
+        return similar_atoms(rows @ rows.T, n_fired[:n], **{**usual, **options})
 
     pair = atoms.copy()
     pair[4] = pair[21] + 0.05 * rng.standard_normal(40)
@@ -305,6 +307,9 @@ def test_atoms_are_similar_only_beyond_what_their_spread_allows():
     many = random_dictionary(120, 40, positive=False, rng=3)
     many[5], many[8], many[9] = many[50], many[70] + 0.01, many[70] - 0.01
     assert sorted(similar(many)) == [50, 70]
+    # A pair of which one is on trial, or has just been, is passed over.
+    assert 50 not in similar(many, free=np.arange(120) != 5)
+    assert len(similar(many, most=1)) == 1
 
 
 def test_atoms_are_weak_only_beyond_what_their_spread_allows():
