@@ -102,7 +102,16 @@ class TwoPhaseLearner(Resumable):
         Number of times that a weight was beyond the range of its format, and was kept at its end.
     """
 
-    _assignable = ("settings", "scale", "rounding_seed", "synapses", "memory", *COUNTERS, *OF_ATOMS)
+    _assignable = (
+        "settings",
+        "scale",
+        "rounding_seed",
+        "synapses",
+        "memory",
+        "replacement",
+        *COUNTERS,
+        *OF_ATOMS,
+    )
 
     def __init__(
         self,

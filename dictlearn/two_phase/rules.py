@@ -45,8 +45,9 @@ LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
 FOLLOWING = 1000.0
 # V of `UsageSteps` at the start: first steps are of the order of the trust region.
 FIRST_MOVEMENT = 0.01
-# An average lets half of its memory go where the squared distance to the weights exceeds its mean this often.
-LETS_GO = 3.0
+# An average lets half of its memory go if its squared distance to the weights is this many times the usual one.
+# A larger distance raises the usual one by a small share, so that a slow drift does not become usual.
+LETS_GO, RISE = 4.0, 0.03
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +78,9 @@ class UsageSteps(Value, Rule):
     with F B, no step is larger than is best for the batch, 1 / D_i; elsewhere a batch goes no farther than H
     can follow.  Such steps are large, and keep atoms in motion: the dictionary is an average of each atom,
     to which a batch adds its new weights with the share ``min(averaging D_i / S_i, 1)``.  S_i is A_i, halved
-    whenever ``||B_i - average_i||^2`` exceeds three times its mean: when signals change, the average must not
-    lag behind the weights.  Where gradients are read from counts, steps are those of positive atoms.  An atom
-    whose codes are smaller than chance allows stands between several true ones: its sums begin anew
+    whenever ``||B_i - average_i||^2`` is four times what it usually is: when signals change, the average must
+    not lag behind the weights.  Where gradients are read from counts, steps are those of positive atoms.  An
+    atom whose codes are smaller than chance allows stands between several true ones: its sums begin anew
     (`stalled`).
 
     The decay keeps every atom at unit norm: the norm of F_i changes by
@@ -118,7 +119,7 @@ class UsageSteps(Value, Rule):
         "movement": Entry("f", ("atoms",), 0.0),  # V
         "average": Entry("f", ("atoms", "inputs"), optional=True),  # of B^T
         "averaged": Entry("f", ("atoms",), 0.0),  # S
-        "spread": Entry("f", ("atoms",), 0.0),  # mean of ||B_i - average_i||^2
+        "spread": Entry("f", ("atoms",), 0.0),  # usual ||B_i - average_i||^2
     }
 
     gain: float = checked(checks.positive_number, default=4.0)
@@ -194,7 +195,8 @@ class UsageSteps(Value, Rule):
         np.divide(self.averaging * used, averaged, out=shares, where=active)
         np.minimum(shares, 1.0, out=shares)
         average += shares[:, np.newaxis] * differences
-        spread += shares * (distances - spread)
+        excess = distances - spread
+        spread += shares * np.where((excess > 0.0) & (spread > 0.0), RISE, 1.0) * excess
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return B^T; where weights may have either sign, the average that each synapse keeps of it."""
