@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from solvers import LassoProblem, solve_active_set
-from tests.benchmarks import peers, unseen_combinations
+from tests.benchmarks import peers, replacement, unseen_combinations
 from tests.benchmarks.__main__ import against, main, measure
 from tests.benchmarks.cases import CASES, GATES, ROOT, coding
 from tests.benchmarks.page import TABLES
@@ -100,3 +100,8 @@ def test_the_outside_benchmark_scores_what_was_learned():
     assert unseen_combinations.score(random, data).correlation < 0.8
     codes = solve_active_set(LassoProblem(data.dictionary, data.unseen.signals, 1e-3, positive=True)).codes
     assert unseen_combinations.mean_correlation(data.unseen.codes, codes) > 0.95
+
+
+def test_replacement_is_measured(capsys):
+    assert replacement.main(["--samples", "600", "--old", "64", "--new", "640", "--seeds", "0"]) == 0
+    assert "changed slowly" in capsys.readouterr().out

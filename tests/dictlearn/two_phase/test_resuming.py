@@ -279,7 +279,7 @@ def test_a_rule_of_one_s_own_learns_and_goes_on_from_a_file(signals, tmp_path):
         start = mean_objective(begun(signals).dictionary, signals, penalty=0.05).objective
         assert mean_objective(loaded.dictionary, signals, penalty=0.05).objective < 0.85 * start
     with pytest.MonkeyPatch.context() as patch:
-        patch.delitem(rules.KINDS, f"{__name__}.Momentum")
+        patch.delitem(rule.KINDS, f"{__name__}.Momentum")
         with pytest.raises(ValueError, match="Momentum, a class that this program has to define"):
             TwoPhaseLearner.load(path)
 
