@@ -3,7 +3,6 @@
 import copy
 import os
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -177,7 +176,7 @@ def continue_learning(
         def run(batch: Batch) -> Observed:
             return samples.run(batch, learner.synapses, rows, n_threads)
 
-        return on_finer_steps(learner, partial(learner.learn_batch, len(rows), run))
+        return on_finer_steps(learner, lambda one: one.learn_batch(len(rows), run))
 
     def in_order(seed: int) -> Iterable[np.ndarray]:
         size, first = learner.settings.batch_size, learner.n_samples

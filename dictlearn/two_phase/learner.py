@@ -17,6 +17,7 @@ from dictlearn.two_phase.phases import RunawayFeedbackError
 from dictlearn.two_phase.replacement import patterns, similar_atoms
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
+from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.archive import Entry, conforming
 from snn.base.describe import number, value_range
@@ -133,6 +134,12 @@ class TwoPhaseLearner(Resumable):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_spare": None}
 
+    def _sharing(self) -> Self:
+        """Return a learner with the same arrays."""
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
+        return new
+
     # -- the network ----------------------------------------------------------------------------
 
     @property
@@ -210,7 +217,7 @@ class TwoPhaseLearner(Resumable):
             len(signals), lambda batch: batch.run(self.synapses, signals, mask, n_threads=n_threads)
         )
 
-    @one_blas_thread()  # products of a batch are small, and rounded alike whatever the number of threads
+    @one_thread
     def learn_batch(self, n_signals: int, run: Callable[[Batch], Observed]) -> float:
         """Learn from one batch that runs elsewhere; return its mean objective.
 
@@ -223,6 +230,11 @@ class TwoPhaseLearner(Resumable):
         run : callable
             Returns what neurons observed of all rows of a batch: `Batch.run`, by `synapses`.
         """
+        # Products of a batch are small, and rounded alike whatever the number of threads.
+        with one_blas_thread():
+            return self._learn_batch(n_signals, run)
+
+    def _learn_batch(self, n_signals: int, run: Callable[[Batch], Observed]) -> float:
         batch = self.batch(n_signals)
         try:
             observed = run(batch)
@@ -231,8 +243,7 @@ class TwoPhaseLearner(Resumable):
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch: "
                 "subtract the mean of signals with an offset, or learn from event to event (time_step=None)"
             ) from None
-        new = object.__new__(type(self))
-        vars(new).update(vars(self))
+        new = self._sharing()
         new.synapses = self._spare or copy.deepcopy(self.synapses)
         new.synapses.values[:] = self.synapses.values
         new._spare = self.synapses
@@ -455,23 +466,23 @@ class TwoPhaseLearner(Resumable):
         return learner
 
 
-def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[], float]) -> float:
+@one_thread
+def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[TwoPhaseLearner], float]) -> float:
     """Return what `learn` returns, on a clock of half the step as often as the network runs away.
 
     Where all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
     neurons, and a clock takes back too late what has fired too often.
     """
-    before, start = learner.n_halvings, learner.n_samples
+    before, new = learner.n_halvings, learner._sharing()
     while True:
         try:
-            objective = learn()
+            objective = learn(new)
             break
-        except BaseException as error:
-            if not isinstance(error, RunawayFeedbackError) or not learner.can_halve:
-                if learner.n_samples == start:  # else Ctrl-C came after the batch
-                    learner.n_halvings = before
+        except RunawayFeedbackError:
+            if not new.can_halve:
                 raise
-            learner.n_halvings += 1
+            new.n_halvings += 1
+    vars(learner).update(vars(new))
     if learner.n_halvings > before:
         checks.warn_caller(
             f"the network ran away on a clock before it had learned from {learner.n_samples:,} samples; it "

@@ -10,8 +10,11 @@ All is entered by the option ``pipeline_class``: functions of other packages are
 does not document what is overridden here, so `compiling` does without in releases that were not tested.
 """
 
+import gc
+import os
 from collections.abc import Iterator
 from typing import Any
+from weakref import ref
 
 from llvmlite import ir as llvm
 from numba.core import cgutils, codegen, compiler, config, lowering, types
@@ -21,6 +24,7 @@ from numba.core.typed_passes import NativeLowering
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.np.arrayobj import load_item, store_item
 
+from snn._interrupts import Undo, held
 from snn._kernels.compile_notice import OURS
 
 
@@ -212,6 +216,11 @@ class KernelCompiler(compiler.Compiler):
 
     library: type = Whole
 
+    def compile_extra(self, func: Any) -> Any:
+        """Compile a function; to look for garbage meanwhile, among what Numba keeps, takes a tenth longer."""
+        with held(_no_collector):
+            return super().compile_extra(func)
+
     def define_pipelines(self) -> list[PassManager]:
         """Return Numba's passes, with another library of code and another pass that lowers."""
         state, is_part = self.state, self.library is Part
@@ -231,6 +240,25 @@ class KernelCompiler(compiler.Compiler):
             state.library.enable_object_caching()
         passes.finalize()
         return [passes]
+
+
+def _no_collector() -> Undo | None:
+    undo = None
+    try:
+        if gc.isenabled():
+            undo = Undo()
+            undo.call = gc.enable
+            _compiling.add(ref(undo, _compiling.discard))
+            gc.disable()
+        return undo
+    finally:
+        undo = None
+
+
+_compiling: set[ref[Undo]] = set()
+if hasattr(os, "register_at_fork"):
+    # A thread that compiles is not in a child.
+    os.register_at_fork(after_in_child=lambda: gc.enable() if _compiling else None)
 
 
 class InnerCompiler(KernelCompiler):

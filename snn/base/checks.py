@@ -13,10 +13,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
+
+from snn._interrupts import Undo, held
 
 # Largest weight, bias or current in firing thresholds.  Potentials are differences of sums of this size, and
 # keep 2^-53 of it: at 2^40 a threshold is known to 1e-4 of itself; from 2^53 on, rounding makes neurons fire.
@@ -221,14 +224,19 @@ def called(**names: str) -> Iterator[None]:
         raise type(error)(message) from None
 
 
-@contextmanager
-def without_warnings(category: type[Warning] = Warning) -> Iterator[None]:
+def without_warnings(category: type[Warning] = Warning) -> Any:
     """Leave out warnings of this project within, as the caller gives one for all; of this thread alone."""
-    token = _LEFT_OUT.set((*_LEFT_OUT.get(), category))
+    return held(_left_out, category)
+
+
+def _left_out(category: type[Warning]) -> Undo:
+    undo, before = Undo(), _LEFT_OUT.get()
     try:
-        yield
+        undo.call = partial(_LEFT_OUT.set, before)
+        _LEFT_OUT.set((*before, category))
+        return undo
     finally:
-        _LEFT_OUT.reset(token)
+        undo = None  # type: ignore[assignment]
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

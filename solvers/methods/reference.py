@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from snn._interrupts import fork_safe_lock
 from snn.base import checks
-from snn.base.value import ForkSafeLock
 from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, BestCodes, Found
@@ -18,7 +18,7 @@ from solvers.results.result import AT_MOST, convergence_warning
 # Terms of the sums in scikit-learn's duality gap, for each atom.
 PRODUCTS_OF_GAP = 3
 # Filters of warnings belong to the process: threads would restore each other's.
-_FILTERS = ForkSafeLock()
+_FILTERS = fork_safe_lock()
 
 
 class ScaledAtoms(NamedTuple):
