@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -212,15 +211,17 @@ class SpikingDictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         with checks.called(**NAMES):
             settings.penalties(learner.n_atoms)
         self._check_coding(learner.n_atoms)
-        if is_first:
-            take_fitted(self, new)
         scale = learner.scale * (settings.amplitude / learner.settings.amplitude)
-        vars(learner).update(scale=scale, settings=settings)
+
+        def learn(one: TwoPhaseLearner) -> float:
+            one.settings, one.scale = settings, scale
+            known = None if mask is None else mask[batch]
+            return one.learn(signals[batch], mask=known, n_threads=n_threads)
+
         for first in range(0, len(signals), settings.batch_size):
             batch = slice(first, first + settings.batch_size)
-            known = None if mask is None else mask[batch]
-            learn = partial(TwoPhaseLearner.learn, signals=signals[batch], mask=known, n_threads=n_threads)
             on_finer_steps(learner, learn)
+            take_fitted(self, new)
         return self
 
     def _fit(self, X: ArrayLike) -> None:

@@ -1,20 +1,25 @@
-"""State that C takes and gives back, so that Ctrl-C leaves none behind; and objects that one thread changes.
+"""State that is given back in C, so that Ctrl-C leaves none behind; and objects that one thread changes.
 
 CPython looks for signals where a function begins, where a loop goes back, and after a call.  So Ctrl-C may
-come before the first line of an `__exit__` written in Python, but not between an `__enter__` in C and the
-block, nor in a `finally` that only assigns.  A traceback keeps the locals of every function that it passes, and
-nothing else: state ends in time if only a `with` statement refers to it.
+come before the first line of an `__exit__` in Python, but not between an `__enter__` in C and the block, nor
+in a `finally` that only assigns.  A traceback keeps the locals of functions, and nothing else.
 """
 
 import os
 import threading
 from collections.abc import Callable
-from functools import partial, wraps
+from contextvars import ContextVar, copy_context
+from functools import lru_cache, partial, wraps
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 from weakref import ref
 
+import numpy as np
+
 Change = TypeVar("Change", bound=Callable[..., Any])
+_locks: set[ref[Any]] = set()
+# The thread that is changing an object, by the `id` of the object.
+_turns: dict[int, int] = {}
 
 
 class Undo:
@@ -24,9 +29,7 @@ class Undo:
     __del__ = property(attrgetter("call"))
 
 
-class _Held(type(threading.RLock())):  # type: ignore[misc] # an `__enter__` and an `__exit__` in C
-    """Refers to something for the length of a `with` block."""
-
+class _Held(type(threading.RLock())):  # type: ignore[misc] # for its `__enter__` and `__exit__` in C
     content: object = None
 
 
@@ -37,16 +40,43 @@ def held(make: Callable[..., object], *arguments: object) -> Any:
     return holder
 
 
-_locks: set[ref[Any]] = set()
-# The thread that is changing an object, by the `id` of the object.
-_turns: dict[int, int] = {}
+def undone(undo: Callable[[], object], change: Callable[..., object], *arguments: object) -> Any:
+    """Return a context manager at whose end a function of C takes back what another one changes now."""
+    return held(_changed, undo, change, arguments)
 
 
-def fork_safe_lock() -> Any:
-    """Return a `threading.Lock` that is free in a forked child: no thread there would release it."""
-    lock = threading.Lock()
-    _locks.add(ref(lock, _locks.discard))
-    return lock
+def _changed(
+    call: Callable[[], object], change: Callable[..., object], arguments: tuple[object, ...]
+) -> Undo:
+    undo: Any = Undo()
+    try:
+        undo.call = call
+        change(*arguments)
+        return undo
+    finally:
+        undo = None
+
+
+def float_errors(**errors: Any) -> Any:
+    """Return a context manager as `np.errstate` is."""
+    before = _ERRORS.get()
+    return undone(partial(_ERRORS.set, before), _ERRORS.set, _changed_errors(before, *errors.items()))
+
+
+@lru_cache
+def _changed_errors(_: object, *errors: tuple[str, Any]) -> object:
+    context = copy_context()
+    context.run(np.seterr, **dict(errors))
+    return context[_ERRORS]
+
+
+def _variable_of_numpy() -> ContextVar[Any]:
+    context = copy_context()
+    context.run(np.seterr, all="raise")
+    return next(variable for variable in context if context[variable] is not copy_context().get(variable))
+
+
+_ERRORS = _variable_of_numpy()
 
 
 def one_thread(change: Change) -> Change:
@@ -61,22 +91,28 @@ def one_thread(change: Change) -> Change:
 
 
 def _turn(changed: object) -> Undo | None:
-    key, thread, undo = id(changed), threading.get_ident(), Undo()
+    key, thread, undo = id(changed), threading.get_ident(), cast(Any, Undo())
     end = partial(_turns.pop, key, None)
     try:
-        if key not in _turns:
-            # Neither a signal nor another thread comes between these lines: none is a call.
+        if key not in _turns:  # from here on no signal and no other thread can come: nothing is called
             _turns[key] = thread
             undo.call = end
             return undo
     finally:
-        undo = None  # type: ignore[assignment]
+        undo = None
     if _turns.get(key) != thread:
         raise RuntimeError(
-            f"a {type(changed).__name__} changes and must be used by one thread at a time; another thread "
-            "uses it now: give each thread its own, or hold a threading.Lock around the calls"
+            f"a {type(changed).__name__} changes and must be used by one thread at a time; another has it now: "
+            "give each thread its own, or hold a threading.Lock around the calls"
         )
     return None
+
+
+def fork_safe_lock() -> Any:
+    """Return a `threading.Lock` that is free in a forked child: no thread there would release it."""
+    lock = threading.Lock()
+    _locks.add(ref(lock, _locks.discard))
+    return lock
 
 
 def _forget_other_threads() -> None:

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, validate_data
 
+from snn._interrupts import float_errors
 from snn.base import checks
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.method import Method, named_method, solve
@@ -208,7 +209,7 @@ def known_entries(array: Any, missing_values: float | None) -> np.ndarray | None
         known = ~np.isnan(array)
     else:
         # As `array` has it: 0.1 in double precision is no number of float32.
-        with np.errstate(over="ignore"):
+        with float_errors(over="ignore"):
             known = array != array.dtype.type(missing_values)
     return None if known.all() else known
 

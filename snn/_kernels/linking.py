@@ -11,10 +11,9 @@ does not document what is overridden here, so `compiling` does without in releas
 """
 
 import gc
-import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
-from weakref import ref
 
 from llvmlite import ir as llvm
 from numba.core import cgutils, codegen, compiler, config, lowering, types
@@ -24,7 +23,7 @@ from numba.core.typed_passes import NativeLowering
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.np.arrayobj import load_item, store_item
 
-from snn._interrupts import Undo, held
+from snn._interrupts import undone
 from snn._kernels.compile_notice import OURS
 
 
@@ -218,7 +217,7 @@ class KernelCompiler(compiler.Compiler):
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a function; to look for garbage meanwhile, among what Numba keeps, takes a tenth longer."""
-        with held(_no_collector):
+        with undone(gc.enable, gc.disable) if gc.isenabled() else nullcontext():
             return super().compile_extra(func)
 
     def define_pipelines(self) -> list[PassManager]:
@@ -240,25 +239,6 @@ class KernelCompiler(compiler.Compiler):
             state.library.enable_object_caching()
         passes.finalize()
         return [passes]
-
-
-def _no_collector() -> Undo | None:
-    undo = None
-    try:
-        if gc.isenabled():
-            undo = Undo()
-            undo.call = gc.enable
-            _compiling.add(ref(undo, _compiling.discard))
-            gc.disable()
-        return undo
-    finally:
-        undo = None
-
-
-_compiling: set[ref[Undo]] = set()
-if hasattr(os, "register_at_fork"):
-    # A thread that compiles is not in a child.
-    os.register_at_fork(after_in_child=lambda: gc.enable() if _compiling else None)
 
 
 class InnerCompiler(KernelCompiler):

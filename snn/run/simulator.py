@@ -58,13 +58,7 @@ class Simulator(Described):
         )
         self._go_on(network, state, np.zeros(network.n_neurons, dtype=np.int64))
 
-    def _go_on(
-        self,
-        network: SpikingNetwork,
-        state: NetworkState,
-        spike_counts: np.ndarray,
-        ahead: tuple[ExactRun, float] | None = None,
-    ) -> None:
+    def _go_on(self, network: Any, state: Any, spike_counts: Any, ahead: Any = None) -> None:
         self._network: SpikingNetwork
         self._state: NetworkState
         self._spike_counts: np.ndarray
@@ -72,9 +66,8 @@ class Simulator(Described):
         self._ahead: tuple[ExactRun, float] | None
         self._next: tuple[SpikeTrain, NetworkState] | None
         # All at once: Ctrl-C comes before or after.
-        vars(self).update(
-            _network=network, _state=state, _spike_counts=spike_counts, _ahead=ahead, _next=None
-        )
+        now = {"_network": network, "_state": state, "_spike_counts": spike_counts}
+        vars(self).update(now, _ahead=ahead, _next=None)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_ahead": None, "_next": None}

@@ -35,14 +35,6 @@ class _Limit:
         # Of the limit of a thread: that of the process, which all threads inside have in common.
         self.of_process: _Limit | None = None
 
-    def moved(self) -> "_Limit":
-        """Return a limit that ends in place of this one."""
-        other = _Limit()
-        for library, undo in self.undo.items():
-            other.undo[library] = Undo()
-            other.undo[library].call, undo.call = undo.call, int
-        return other
-
 
 class _OfThread(local):
     limit: Callable[[], _Limit | None] = staticmethod(lambda: None)
@@ -99,8 +91,8 @@ def _forget_other_threads() -> None:
     global _process
     own, process = _own.limit(), _process()
     if process is not None:
-        moved = process.moved()
-        _process = ref(moved)
+        moved = _Limit()
+        moved.undo, process.undo, _process = process.undo, {}, ref(moved)
         if own is not None:
             own.of_process = moved
 
