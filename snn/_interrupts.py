@@ -102,7 +102,7 @@ def _turn(changed: object) -> Undo | None:
         undo = None
     if _turns.get(key) != thread:
         raise RuntimeError(
-            f"a {type(changed).__name__} changes and must be used by one thread at a time; another has it now: "
+            f"a {type(changed).__name__} changes and must be used by one thread at a time, and one has it: "
             "give each thread its own, or hold a threading.Lock around the calls"
         )
     return None

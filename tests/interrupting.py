@@ -5,6 +5,7 @@ import dis
 import gc
 import signal
 import sys
+import threading
 import warnings
 from contextlib import contextmanager
 from functools import cache
@@ -15,6 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from snn import _interrupts
 from snn.base import checks
+from tests.processes import LIMIT
 
 FOLDERS = tuple(str(Path(__file__).parents[1] / name) for name in ("snn", "solvers", "dictlearn"))
 # Signals are looked for at the end of these, or at the beginning of a function that they call.
@@ -22,12 +24,10 @@ LOOKING = ("CALL", "JUMP_BACKWARD", "POP_JUMP_BACKWARD", "RESUME")
 NOT_LOOKING = ("CALL_INTRINSIC", "JUMP_BACKWARD_NO_INTERRUPT")
 
 
-class _Signal(int):
-    # In C: this reading is no such place itself, so that the signal comes at the next one of the caller.
+class Signal(int):
+    """A signal that is sent where `sent` is read: in C, so that this is no such place itself."""
+
     sent = property(_thread.interrupt_main)
-
-
-SIGNAL = _Signal(signal.SIGINT)
 
 
 @cache
@@ -39,24 +39,18 @@ def _places(code):
     }
 
 
-class Interruption:
-    """Interrupts a call at one of the places where CPython looks for signals in the code of this project."""
+class Amid:
+    """Reads `event.sent` at one of the places where CPython looks for signals in the code of this project."""
 
-    def __init__(self, number=-1):
-        self.number, self.count, self.error = number, 0, None
+    def __init__(self, event=None, number=-1):
+        self.event, self.number, self.count = event, number, 0
 
-    def of(self, call):
-        """Call; return whether it was interrupted.  The traceback stays in `error`."""
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    def run(self, call):
         try:
             sys.settrace(self._trace)
             call()
-        except KeyboardInterrupt as error:
-            self.error = error
         finally:
             sys.settrace(None)
-            signal.signal(signal.SIGINT, before)
-        return self.error is not None
 
     def _trace(self, frame, event, _):
         if not frame.f_code.co_filename.startswith((*FOLDERS, contextmanager.__code__.co_filename)):
@@ -65,15 +59,47 @@ class Interruption:
         if event == "opcode" and frame.f_lasti in _places(frame.f_code):
             self.count += 1
             if self.count == self.number:
-                _ = SIGNAL.sent
+                _ = self.event.sent
         return self._trace
+
+
+def interrupted(call, number):
+    """Interrupt a call at one of its places; return the error, whose traceback keeps what it keeps."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        Amid(Signal(signal.SIGINT), number).run(call)
+    except KeyboardInterrupt as error:
+        return error
+    finally:
+        signal.signal(signal.SIGINT, before)
+    raise AssertionError(f"no interrupt at {number}")
 
 
 def n_places(call):
     """Return in how many places a call can be interrupted."""
-    counting = Interruption()
-    assert not counting.of(call)
+    counting = Amid()
+    counting.run(call)
     return counting.count
+
+
+class Standstill(Amid):
+    """Stands still at a place where no lock is taken, until it may go on."""
+
+    def __init__(self, number):
+        super().__init__(self, number)
+        self.here, self.leave = threading.Event(), threading.Event()
+
+    @property
+    def sent(self):
+        if locks_taken():
+            self.number += 1
+            return
+        self.here.set()
+        assert self.leave.wait(LIMIT)
+
+
+def locks_taken():
+    return [lock for one in _interrupts._locks if (lock := one()) is not None and lock.locked()]
 
 
 def blas_threads():
@@ -86,8 +112,7 @@ def nothing_left():
     with threadpool_limits(limits=2, user_api="blas"):
         filters, errors, threads = list(warnings.filters), np.geterr(), blas_threads()
         yield
-        locks = [lock for one in _interrupts._locks if (lock := one()) is not None]
-        assert not any(lock.locked() for lock in locks)
+        assert not locks_taken()
         assert not _interrupts._turns
         assert blas_threads()[: len(threads)] == threads
         assert gc.isenabled()
