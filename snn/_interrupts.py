@@ -60,7 +60,8 @@ def _changed(
 def float_errors(**errors: Any) -> Any:
     """Return a context manager as `np.errstate` is."""
     before = _ERRORS.get()
-    return undone(partial(_ERRORS.set, before), _ERRORS.set, _changed_errors(before, *errors.items()))
+    changed = _changed_errors(before, *errors.items())
+    return held(_changed, partial(_ERRORS.set, before), _ERRORS.set, (changed,))
 
 
 @lru_cache

@@ -46,6 +46,7 @@ class Amid:
         self.event, self.number, self.count = event, number, 0
 
     def run(self, call):
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 looks for one when tracing begins
         try:
             sys.settrace(self._trace)
             call()
