@@ -56,11 +56,14 @@ class Amid:
     def _trace(self, frame, event, _):
         if not frame.f_code.co_filename.startswith((*FOLDERS, contextmanager.__code__.co_filename)):
             return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        frame.f_trace_opcodes = True  # from Python 3.13 on at the first line, when the frame has a function
         if event == "opcode" and frame.f_lasti in _places(frame.f_code):
             self.count += 1
             if self.count == self.number:
+                # Only a new frame, at whose beginning signals are looked for, is to call this once more.
+                frame.f_trace = None
                 _ = self.event.sent
+                return None
         return self._trace
 
 

@@ -64,15 +64,20 @@ def _limited() -> _Limit:
             own = _own.limit() or _Limit()
             process = own.of_process = own.of_process or _process() or _Limit()
             _own.limit, _process = ref(own), ref(process)
-            for library in _libraries("scipy.linalg" in sys.modules):
-                if (n_threads := library.n_threads()) != 1:
-                    undo = (own if library.counts_by_thread else process).undo.setdefault(library, Undo())
-                    if undo.call is int:
-                        undo.call = partial(library.set_n_threads, n_threads)
-                    library.set_n_threads(1)
+            for library, n_threads in _unlimited():
+                undo = (own if library.counts_by_thread else process).undo.setdefault(library, Undo())
+                if undo.call is int:
+                    undo.call = partial(library.set_n_threads, n_threads)
+                library.set_n_threads(1)
             return own
     finally:
         own = process = undo = None  # also in the traceback of Ctrl-C
+
+
+def _unlimited() -> list[tuple[Library, int]]:
+    # Apart: where a condition ends a loop, Python 3.13 lets Ctrl-C past the `with` and `finally` around it.
+    numbers = [(library, library.n_threads()) for library in _libraries("scipy.linalg" in sys.modules)]
+    return [(library, n_threads) for library, n_threads in numbers if n_threads != 1]
 
 
 @cache
