@@ -60,6 +60,7 @@ def weights():
 def prepared(rows):
     rows.prepare(np.arange(3))
     rows.prepare(np.arange(20))
+    rows._rows.__getstate__()
 
 
 def model():

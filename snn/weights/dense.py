@@ -43,9 +43,11 @@ class _Rows:
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            state = {name: value for name, value in vars(self).items() if name not in ("_lock", "flat")}
-            # A copy needs rows of its own: both may store more at the same place.
-            return state | {"_stored": self._stored[: max(self.n_stored, 1)], "_row_of": self.flat[1]}
+            state = dict(vars(self))
+        del state["_lock"]
+        # A copy needs rows of its own: both may store more at the same place.
+        stored, (_, row_of) = state["_stored"][: max(state["n_stored"], 1)], state.pop("flat")
+        return state | {"_stored": stored, "_row_of": row_of}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         row_of = state.pop("_row_of")
