@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,15 +23,16 @@ from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
 from dictlearn.two_phase.samples import Samples, samples_of
 from dictlearn.two_phase.settings import LearningSettings
+from snn._interrupts import one_thread
 from snn.base import checks
 from solvers import METHODS, LassoProblem, SpikingCodingResult, solve
 from solvers.estimator import (
     Versioned,
     checked_codes,
     checked_input,
-    input_restored,
     known_entries,
     nan_is_missing,
+    take_fitted,
 )
 from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
@@ -151,6 +152,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
 
     # -- learning --------------------------------------------------------------------------------
 
+    @one_thread
     def fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
         """Learn from `max_iter` passes through signals, in a new random order each, from the start.
 
@@ -166,10 +168,16 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
         IllPosedWarning
             If one of a hundred signals has more energy than all others together, or their mean 85 % of it.
         """
-        with input_restored(self, unless_new="learner_"):
-            self._fit(X)
+        new = copy.copy(self)
+        try:
+            new._fit(X)
+        finally:
+            # After Ctrl-C too: what was learned from whole batches.
+            if vars(new).get("learner_") is not vars(self).get("learner_"):
+                take_fitted(self, new)
         return self
 
+    @one_thread
     def partial_fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
         """Learn from signals once, in their order and in batches of `batch_size`; one signal is enough.
 
@@ -178,22 +186,17 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
         scale of all that follow.  Other parameters may change between calls.  `max_iter`, `checkpoint`,
         `callback`, `progress` and the warnings are of `fit` alone; see ``dead_atoms_``.
         """
-        is_first = not hasattr(self, "learner_")
+        is_first, new = not hasattr(self, "learner_"), copy.copy(self)
         n_threads = thread_count(self.n_jobs)
-        with input_restored(self, unless_new="learner_"):
-            array = checked_input(self, X, reset=is_first)
-            signals, mask = self._channels(array, is_split=self._checked_split())
-            if is_first:
-                positive_signals = bool(signals.min() >= 0.0)
-            else:
-                positive_signals = self.learner_.settings.positive_signals
-            settings = self._settings(positive_signals=positive_signals)
-            if is_first:
-                learner = self._first_learner(samples_of(signals, mask, settings), settings, self._seed())
-                self._check_coding(learner.n_atoms)
-                self._n_features_learned, self._dtype = self.n_features_in_, array.dtype
-                self.learner_: TwoPhaseLearner = learner
-        learner = self.learner_
+        array = checked_input(new, X, reset=is_first)
+        signals, mask = self._channels(array, is_split=self._checked_split())
+        is_positive = signals.min() >= 0.0 if is_first else self.learner_.settings.positive_signals
+        settings = self._settings(positive_signals=bool(is_positive))
+        if is_first:
+            samples = samples_of(signals, mask, settings)
+            new.learner_ = new._first_learner(samples, settings, self._seed())
+            new._n_features_learned, new._dtype = new.n_features_in_, array.dtype
+        learner = new.learner_
         for name, changed in (
             ("split_channels", learner.n_inputs != signals.shape[1]),
             ("positive_dict and positive_code", learner.settings.signs != settings.signs),
@@ -209,13 +212,17 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
         with checks.called(**NAMES):
             settings.penalties(learner.n_atoms)
         self._check_coding(learner.n_atoms)
-        learner.scale *= settings.amplitude / learner.settings.amplitude
-        learner.settings = settings
+        scale = learner.scale * (settings.amplitude / learner.settings.amplitude)
+
+        def learn(one: TwoPhaseLearner) -> float:
+            one.settings, one.scale = settings, scale
+            known = None if mask is None else mask[batch]
+            return one.learn(signals[batch], mask=known, n_threads=n_threads)
+
         for first in range(0, len(signals), settings.batch_size):
             batch = slice(first, first + settings.batch_size)
-            known = None if mask is None else mask[batch]
-            learn = partial(learner.learn, signals[batch], mask=known, n_threads=n_threads)
             on_finer_steps(learner, learn)
+            take_fitted(self, new)
         return self
 
     def _fit(self, X: ArrayLike) -> None:
@@ -386,8 +393,8 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
             )
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
-        """Take what a fit to `array` has learned so far, all at once."""
-        self.learner_ = learner
+        """Take what a fit to `array` has learned so far."""
+        self.learner_: TwoPhaseLearner = learner
         self.n_iter_ = math.ceil(learner.n_samples / len(array))
         self._n_features_learned, self._dtype = array.shape[1], array.dtype
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from tqdm import tqdm
 
+from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.archive import Entry, Saved, conforming, reading
 from snn.base.describe import Drawn
@@ -84,6 +85,7 @@ class Course(Value):
                 )
 
 
+@one_thread
 def learn_batches(
     learner: Resumable,
     learn: Callable[[Batch], float],

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import numbers
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, validate_data
 
 from snn import __version__
+from snn._interrupts import float_errors
 from snn.base import checks
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.method import Method, named_method, solve
@@ -27,8 +27,6 @@ from solvers.studies.held_out import held_out_score
 
 # Other kinds of numbers become the first of them.
 FLOATS = (np.float64, np.float32)
-# Attributes that `checked_input` takes from an input.
-OF_INPUT = ("n_features_in_", "feature_names_in_")
 
 
 class Versioned:
@@ -114,8 +112,9 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
         if self.tol is not None:
             checks.positive_number("tol", self.tol)
         checks.worker_count("n_jobs", self.n_jobs)
-        with input_restored(self):
-            self._problem(checked_input(self, X, reset=True, accept_sparse=True))
+        new = copy.copy(self)
+        self._problem(checked_input(new, X, reset=True, accept_sparse=True))
+        take_fitted(self, new)
         return self
 
     def transform(self, X: ArrayLike, y: None = None) -> np.ndarray:
@@ -233,7 +232,7 @@ def known_entries(array: Any, missing_values: float | None) -> np.ndarray | None
         known = ~np.isnan(array)
     else:
         # As `array` has it: 0.1 in double precision is no number of float32.
-        with np.errstate(over="ignore"):
+        with float_errors(over="ignore"):
             known = array != array.dtype.type(missing_values)
     return None if known.all() else known
 
@@ -247,20 +246,10 @@ def checked_codes(X: Any, n_atoms: int) -> np.ndarray:
     return codes
 
 
-@contextmanager
-def input_restored(estimator: BaseEstimator, *, unless_new: str | None = None) -> Iterator[None]:
-    """Take back what a fit took from its input if an error ends it; what an earlier fit took stays."""
-    state = vars(estimator)
-    before = {name: state[name] for name in OF_INPUT if name in state}
-    learned = state.get(unless_new)
-    try:
-        yield
-    except BaseException:
-        if state.get(unless_new) is learned:
-            for name in OF_INPUT:
-                state.pop(name, None)
-            state.update(before)
-        raise
+def take_fitted(estimator: BaseEstimator, fitted: BaseEstimator) -> None:
+    """Let an estimator have all that a copy of it was fitted to, at once: Ctrl-C comes before or after."""
+    own = {name: vars(estimator)[name] for name in estimator.get_params(deep=False)}
+    estimator.__dict__ = {**vars(fitted), **own}
 
 
 def _require_unmasked(X: Any, remedy: str) -> None:

@@ -49,7 +49,6 @@ from solvers.results.codes import (
     one_row,
 )
 from solvers.results.result import SparseCodingResult
-from solvers.workers.blas import one_blas_thread
 
 # Aim slightly below the wanted gap, so that rounding cannot undo it.
 SAFELY = 1.0 - 1e-9
@@ -333,7 +332,6 @@ class IdleCodes(list[RefinedCodes]):
         return IdleCodes, ()
 
 
-@one_blas_thread()
 def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> Codes | None:
     """Return the code of a single signal, by a network that is used again; None if looks can improve it."""
     idle = problem.once(IdleCodes)
@@ -346,7 +344,8 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
         refined.renew(problem, **options)
     refined.advance()
     figures = np.empty((3, 1))
-    atoms, values = read_and_certify(
+    atoms, values = np.empty(problem.n_atoms, dtype=np.int32), np.empty(problem.n_atoms)
+    size = read_and_certify(
         problem.atoms.rows,
         problem.atoms.norms,
         problem.l1_weights,
@@ -354,11 +353,13 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
         problem.positive,
         problem.dense_signals(),
         refined.codes,
+        atoms,
+        values,
         figures[:, 0],
     )
     counts = refined.run.spike_counts[0]
     fired = np.flatnonzero(counts)
-    found = code_of_kernel(problem, atoms, values, figures, np.array([counts.sum()]))
+    found = code_of_kernel(problem, atoms[:size], values[:size], figures, np.array([counts.sum()]))
     found.work = {
         READ_OUT: refined.looks["n_multiply_adds"].copy(),
         GRAM: np.array([refined.network.gram.n_multiply_adds]),

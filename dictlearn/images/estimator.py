@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from dictlearn.images.frame import CodedImage, Frame, PreparedImage, background_of, frame_of, prepared_plane
 from dictlearn.images.kernels import Crops, KernelLearner, KernelSettings, learn_kernels, random_kernels
 from dictlearn.resumable import Course
+from snn._interrupts import one_thread
 from snn.base import checks
 from solvers import LassoProblem, Method, solve
 from solvers.estimator import Versioned
@@ -143,6 +144,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
 
     # -- learning --------------------------------------------------------------------------------
 
+    @one_thread
     def fit(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> ConvolutionalDictionaryLearning:
         """Learn kernels from `max_iter` passes through images, from the start.
 
@@ -171,6 +173,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         _warn_of_dead(learner)
         return self
 
+    @one_thread
     def partial_fit(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> ConvolutionalDictionaryLearning:
         """Learn from one pass through images; one image is enough.
 
@@ -374,8 +377,8 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
             )
 
     def _keep(self, learner: KernelLearner, frame: Frame, seed: int, n_passes: int) -> None:
-        self.learner_: KernelLearner = learner
-        self._frame, self._seed, self._n_passes = frame, seed, n_passes
+        self.learner_: KernelLearner
+        self.__dict__.update(learner_=learner, _frame=frame, _seed=seed, _n_passes=n_passes)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from dictlearn.atoms import require_positive_norms, scaled_by_power_of_two, unit_norm
 from dictlearn.images.statistics import KernelStatistics, improve_kernels
 from dictlearn.resumable import Course, History, Resumable, digest, learn_batches
+from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.archive import Entry, conforming
 from snn.base.value import Value, checked
@@ -101,6 +102,7 @@ class KernelLearner(Resumable):
         # an image.
         return self._history.columns()
 
+    @one_thread
     def learn(self, images: np.ndarray, *, n_jobs: int | None = None) -> SpikingCodingResult:
         """Code images, (n_images, rows, columns[, n_channels]), improve the kernels, return the codes."""
         new = copy.deepcopy(self)  # all at once takes the learner's place: Ctrl-C comes before or after

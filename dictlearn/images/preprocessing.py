@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.atoms import scaled_by_power_of_two, unit_rows
+from snn._interrupts import float_errors
 from snn.base import checks
 
 # A filtered image whose deviation is below this share of the unfiltered one is rounding of the transform.
@@ -33,7 +34,7 @@ def normalise(patches: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """
     patches = checks.real_array("patches", patches, shape=(None, None), meaning="(n_patches, n_pixels)")
     normalised, norms, exponents = unit_rows(patches)
-    with np.errstate(over="ignore"):
+    with float_errors(over="ignore"):
         norms = np.ldexp(norms, exponents)
     if not np.isfinite(norms).all():
         first = int(np.argmin(np.isfinite(norms)))
@@ -107,7 +108,7 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     centred -= centred.mean()
     height, width = image.shape
     frequency = np.hypot(np.fft.fftfreq(height)[:, np.newaxis], np.fft.rfftfreq(width))
-    with np.errstate(over="ignore", under="ignore"):
+    with float_errors(over="ignore", under="ignore"):
         amplitude = frequency * np.exp(-((frequency / cutoff) ** 4))
     filtered = np.fft.irfft2(np.fft.rfft2(centred) * amplitude, image.shape)
     deviation = filtered.std()

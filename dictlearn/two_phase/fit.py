@@ -3,7 +3,6 @@
 import copy
 import os
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -19,6 +18,7 @@ from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
 from dictlearn.two_phase.samples import LARGEST_SHARE_OF_MEAN, Samples, samples_of
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
+from snn._interrupts import one_thread
 from snn.base import checks
 
 # Signals that are compared with a random start.
@@ -180,7 +180,7 @@ def continue_learning(
         def run(batch: Batch) -> Observed:
             return samples.run(batch, learner.synapses, rows, n_threads)
 
-        return on_finer_steps(learner, partial(learner.learn_batch, len(rows), run))
+        return on_finer_steps(learner, lambda one: one.learn_batch(len(rows), run))
 
     def in_order(seed: int) -> Iterable[np.ndarray]:
         size, first = learner.settings.batch_size, learner.n_samples
@@ -227,23 +227,23 @@ def continue_learning(
         checks.warn_caller(message, ConvergenceWarning)
 
 
-def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[], float]) -> float:
+@one_thread
+def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[TwoPhaseLearner], float]) -> float:
     """Return what `learn` returns, on a clock of half the step as often as the network runs away.
 
     Where all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
     neurons, and a clock takes back too late what has fired too often.
     """
-    before, start = learner.n_halvings, learner.n_samples
+    before, new = learner.n_halvings, learner._sharing()
     while True:
         try:
-            objective = learn()
+            objective = learn(new)
             break
-        except BaseException as error:
-            if not isinstance(error, RunawayFeedbackError) or not learner.can_halve:
-                if learner.n_samples == start:  # else Ctrl-C came after the batch
-                    learner.n_halvings = before
+        except RunawayFeedbackError:
+            if not new.can_halve:
                 raise
-            learner.n_halvings += 1
+            new.n_halvings += 1
+    vars(learner).update(vars(new))
     if learner.n_halvings > before:
         checks.warn_caller(
             f"the network ran away on a clock before it had learned from {learner.n_samples:,} samples; it "

@@ -25,6 +25,7 @@ from dictlearn.two_phase.replacement import (
 )
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
+from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.archive import Entry, conforming
 from snn.base.describe import number, value_range
@@ -154,6 +155,12 @@ class TwoPhaseLearner(Resumable):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_spare": None}
 
+    def _sharing(self) -> Self:
+        """Return a learner with the same arrays."""
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
+        return new
+
     # -- the network ----------------------------------------------------------------------------
 
     @property
@@ -231,7 +238,7 @@ class TwoPhaseLearner(Resumable):
             len(signals), lambda batch: batch.run(self.synapses, signals, mask, n_threads=n_threads)
         )
 
-    @one_blas_thread()  # products of a batch are small, and rounded alike whatever the number of threads
+    @one_thread
     def learn_batch(self, n_signals: int, run: Callable[[Batch], Observed]) -> float:
         """Learn from one batch that runs elsewhere; return its mean objective.
 
@@ -244,6 +251,11 @@ class TwoPhaseLearner(Resumable):
         run : callable
             Returns what neurons observed of all rows of a batch: `Batch.run`, by `synapses`.
         """
+        # Products of a batch are small, and rounded alike whatever the number of threads.
+        with one_blas_thread():
+            return self._learn_batch(n_signals, run)
+
+    def _learn_batch(self, n_signals: int, run: Callable[[Batch], Observed]) -> float:
         batch = self.batch(n_signals)
         try:
             observed = run(batch)
@@ -252,8 +264,7 @@ class TwoPhaseLearner(Resumable):
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch: "
                 "subtract the mean of signals with an offset, or learn from event to event (time_step=None)"
             ) from None
-        new = object.__new__(type(self))
-        vars(new).update(vars(self))
+        new = self._sharing()
         new.synapses = self._spare or copy.deepcopy(self.synapses)
         new.synapses.values[:] = self.synapses.values
         new._spare = self.synapses

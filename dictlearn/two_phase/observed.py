@@ -11,6 +11,7 @@ from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.phases import Phase, run_graded, run_phases
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import Synapses
+from snn._interrupts import float_errors
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,7 +75,7 @@ class Batch:
         rows = np.arange(self.n_rows)[start:stop]
         n_some, probes = len(signals), rows[len(signals) :] - self.n_signals
         inputs = np.zeros((len(rows), synapses.n_inputs))
-        with np.errstate(over="ignore"):  # runs refuse what is too large
+        with float_errors(over="ignore"):  # runs refuse what is too large
             inputs[:n_some] = self.scale * (signals if mask is None else np.where(mask, signals, 0.0))
         coding = np.full((len(rows), synapses.n_atoms), -self.penalty * self.reweighting)
         coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]

@@ -105,9 +105,12 @@ class Synapses(Closed):
         known = self.closed_rows
         self.closed_rows = self._closed(gamma, np.empty_like(self.lateral_rows) if known is None else known)
 
-    @one_blas_thread()
     def _closed(self, gamma: float, closed: np.ndarray) -> np.ndarray:
         """Return the rows of H - gamma F B, in memory for them."""
+        with one_blas_thread():
+            return self._close_rows(gamma, closed)
+
+    def _close_rows(self, gamma: float, closed: np.ndarray) -> np.ndarray:
         forward, back, lateral = self.feedforward_rows, self.feedback_rows, self.lateral_rows
         if updates.is_transpose(forward, back):
             load_scipy_linalg()

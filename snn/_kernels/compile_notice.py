@@ -34,9 +34,6 @@ class CompileNotice(event.Listener):
         self._depth += _is_ours(compilation)
         if self._depth == 1 and _is_ours(compilation):
             self._began = time.monotonic()
-            # A tenth of the time would pass with looking for garbage among what Numba keeps.
-            self._had_collector = gc.isenabled()
-            gc.disable()
             self._timer = threading.Timer(max(PATIENCE - self._seconds, 0.0), self._say)
             self._timer.daemon = True
             if self.sentence:
@@ -47,16 +44,13 @@ class CompileNotice(event.Listener):
         self._depth -= _is_ours(compilation)
         if not self._depth and _is_ours(compilation):
             self._timer.cancel()
-            if self._had_collector:
-                gc.enable()
             self._seconds += time.monotonic() - self._began
 
     def forget(self) -> None:
         """Look for garbage again in a forked child: a thread that compiles is not in it."""
         if self._depth:
             self._depth = 0
-            if self._had_collector:
-                gc.enable()
+            gc.enable()
 
     def _say(self) -> None:
         sentence, self.sentence = self.sentence, ""

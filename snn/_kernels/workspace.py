@@ -1,11 +1,12 @@
 """The memory that event loops work in, allocated once a run and cut up at each call; and how they are run."""
 
+import mmap
 from typing import NamedTuple
 
 import numpy as np
 
 from snn._kernels.candidates import CANDIDATE_ROWS, Windows
-from snn._kernels.compiling import compiled, resolved_by_record
+from snn._kernels.compiling import resolved_by_record
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.run_state import SpikeLog
 
@@ -62,13 +63,10 @@ def new_memory(n_neurons, settings):
 
 def new_floats(size):
     """Return this many floats of memory; the system provides what is touched of it."""
-    return np.empty(size) if size < LARGE else _allocate(size)
-
-
-@compiled
-def _allocate(size):
+    if size < LARGE:
+        return np.empty(size)
     # Not by NumPy, which asks for pages of 2 MB where an array is large: touching one clears it all.
-    return np.empty(size)
+    return np.frombuffer(mmap.mmap(-1, 8 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
 @resolved_by_record

@@ -13,10 +13,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
+
+from snn._interrupts import float_errors, undone
 
 # Largest weight, bias or current in firing thresholds.  Potentials are differences of sums of this size, and
 # keep 2^-53 of it: at 2^40 a threshold is known to 1e-4 of itself; from 2^53 on, rounding makes neurons fire.
@@ -68,7 +71,7 @@ def real_array(
 def require_finite(name: str, array: np.ndarray, *, hint: str = "", first: int = 0) -> None:
     """Raise ValueError naming the first entry that is NaN or infinite; rows are counted from `first` on."""
     # The sum is finite unless an entry is not, or it overflows: only then look at each.
-    with np.errstate(over="ignore", invalid="ignore"):
+    with float_errors(over="ignore", invalid="ignore"):
         total = array.sum()
     if math.isfinite(total):
         return
@@ -229,14 +232,10 @@ def called(**names: str) -> Iterator[None]:
         raise type(error)(message) from None
 
 
-@contextmanager
-def without_warnings(category: type[Warning] = Warning) -> Iterator[None]:
+def without_warnings(category: type[Warning] = Warning) -> Any:
     """Leave out warnings of this project within, as the caller gives one for all; of this thread alone."""
-    token = _LEFT_OUT.set((*_LEFT_OUT.get(), category))
-    try:
-        yield
-    finally:
-        _LEFT_OUT.reset(token)
+    before = _LEFT_OUT.get()
+    return undone(partial(_LEFT_OUT.set, before), _LEFT_OUT.set, (*before, category))
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

@@ -1,13 +1,10 @@
-"""Values: dataclasses that check their fields, properties computed once, locks that a fork leaves free."""
+"""Values: dataclasses that check their fields, and properties computed once."""
 
 import functools
 import inspect
-import os
-import threading
 from collections.abc import Callable
 from dataclasses import MISSING, field, fields
 from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakSet
 
 import numpy as np
 from scipy.sparse import issparse
@@ -92,29 +89,3 @@ else:
                 return self
             value = vars(instance)[self.attrname] = self.func(instance)
             return value
-
-
-class ForkSafeLock:
-    """As `threading.Lock`, in a ``with`` statement, but free in a child: no thread there would release it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        _LOCKS.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
-
-
-_LOCKS: WeakSet[ForkSafeLock] = WeakSet()
-
-
-def _free_all() -> None:
-    for lock in list(_LOCKS):
-        lock._lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_free_all)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.checks import read_only
 from snn.base.value import Value, checked
@@ -143,12 +144,12 @@ def _round(
     out: np.ndarray,
 ) -> int:
     """Write mantissas, as floats, to `out`, which may be `values`; return how many saturated."""
-    with np.errstate(over="ignore"):  # what is then infinite saturates
+    with float_errors(over="ignore"):  # what is then infinite saturates
         np.multiply(values, 2.0**-exponent, out=out)
     if format.rounding == "stochastic":
         below = np.floor(out)
         # The difference is exact; a number that is a mantissa already stays.
-        with np.errstate(invalid="ignore"):
+        with float_errors(invalid="ignore"):
             out -= below
         out[...] = below + (np.random.default_rng(rng).random(out.shape) < out)
     else:

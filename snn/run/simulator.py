@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.describe import Described, number
 from snn.network import NetworkState, SpikingNetwork, starting_state
@@ -61,11 +62,16 @@ class Simulator(Described):
         )
         self._go_on(network, state, np.zeros(network.n_neurons, dtype=np.int64))
 
-    def _go_on(self, network: SpikingNetwork, state: NetworkState, spike_counts: np.ndarray) -> None:
-        self._network, self._state, self._spike_counts = network, state, spike_counts
+    def _go_on(self, network: Any, state: Any, spike_counts: Any, ahead: Any = None) -> None:
+        self._network: SpikingNetwork
+        self._state: NetworkState
+        self._spike_counts: np.ndarray
         # The run that looks for next spikes, and the time when it began; the next one, if it is known.
-        self._ahead: tuple[ExactRun, float] | None = None
-        self._next: tuple[SpikeTrain, NetworkState] | None = None
+        self._ahead: tuple[ExactRun, float] | None
+        self._next: tuple[SpikeTrain, NetworkState] | None
+        # All at once: Ctrl-C comes before or after.
+        now = {"_network": network, "_state": state, "_spike_counts": spike_counts}
+        vars(self).update(now, _ahead=ahead, _next=None)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_ahead": None, "_next": None}
@@ -105,6 +111,7 @@ class Simulator(Described):
     def synaptic_current(self, value: np.ndarray) -> None:
         self._replace("synaptic_current", value)
 
+    @one_thread
     def _replace(self, name: str, value: np.ndarray) -> None:
         """Go on from a state with other potentials or currents."""
         array = checks.real_array(name, deepcopy(value), shape=(self._network.n_neurons,))
@@ -123,6 +130,7 @@ class Simulator(Described):
         return self._network.soma_bias
 
     @soma_bias.setter
+    @one_thread
     def soma_bias(self, value: np.ndarray) -> None:
         # A copy, because the caller may change the array later.
         network = self._network.with_soma_bias(deepcopy(value))
@@ -137,6 +145,7 @@ class Simulator(Described):
         return self._network.firing_threshold
 
     @firing_threshold.setter
+    @one_thread
     def firing_threshold(self, value: ArrayLike) -> None:
         network = SpikingNetwork(self._network.weights, self._network.soma_bias, deepcopy(value))
         potential = np.minimum(self._state.membrane_potential, network.firing_threshold)
@@ -149,6 +158,7 @@ class Simulator(Described):
         return self._network.weights
 
     @weights.setter
+    @one_thread
     def weights(self, value: Any) -> None:
         # A copy of an array, because the caller may change it later.
         weights = as_weights(value if isinstance(value, Weights) else deepcopy(value))
@@ -164,6 +174,7 @@ class Simulator(Described):
         """Return the state now, to save it or to start another run from."""
         return self._state
 
+    @one_thread
     def advance(
         self,
         until: float,
@@ -214,19 +225,20 @@ class Simulator(Described):
         network = self._network if result.stimulus is None else self._network.with_soma_bias(drive)
         self._go_on(network, result.state, self._spike_counts + result.spike_counts)
 
+    @one_thread
     def peek(self) -> float:
         """Return the time of the next spike, inf if there will be none; nothing changes."""
         spikes, _ = self._look_ahead()
         return float(spikes.times[0]) if len(spikes) else np.inf
 
+    @one_thread
     def step(self) -> SpikeTrain | None:
         """Advance to the next spike; return it, with all of the same instant, or None if there will be
         none."""
         spikes, state = self._look_ahead()
         if not len(spikes):
             return None
-        counts = self._spike_counts + spikes.counts()
-        vars(self).update(_state=state, _spike_counts=counts, _next=None)
+        self._go_on(self._network, state, self._spike_counts + spikes.counts(), self._ahead)
         return spikes
 
     def _look_ahead(self) -> tuple[SpikeTrain, NetworkState]:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snn._interrupts import fork_safe_lock
 from snn._kernels.forms import Rows
 from snn.base import checks
-from snn.base.value import ForkSafeLock
 from snn.weights.protocol import Weights, require_square, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))
@@ -27,28 +27,32 @@ class _Rows:
         row_of: np.ndarray,
         compute_rows: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
+        self._stored: np.ndarray
+        self.flat: tuple[np.ndarray, np.ndarray]
         self.n_rows = len(row_of)
         self.n_stored = self.n_rows if compute_rows is None else 0
         self._largest, self._n_bounded = np.zeros(self.n_rows), 0
-        self._compute_rows, self._lock = compute_rows, ForkSafeLock()
-        self._place(stored, row_of)
+        self._compute_rows, self._lock = compute_rows, fork_safe_lock()
+        self._place(stored, row_of, self.n_stored)
 
-    def _place(self, stored: np.ndarray, row_of: np.ndarray) -> None:
+    def _place(self, stored: np.ndarray, row_of: np.ndarray, n_stored: int) -> None:
         """Set the rows: `stored` has room for more, and `row_of` says where each is, -1 if nowhere."""
-        self._stored = stored
-        # One assignment, because other threads read both; rows that an older pair knows never change.
-        self.flat = same_type(stored, np.float64), same_type(row_of, np.int64)
+        # All at once, for Ctrl-C and threads that read; rows that an older pair knows never change.
+        flat = same_type(stored, np.float64), same_type(row_of, np.int64)
+        vars(self).update(_stored=stored, n_stored=n_stored, flat=flat)
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
-            state = {name: value for name, value in vars(self).items() if name not in ("_lock", "flat")}
-            # A copy needs rows of its own: both may store more at the same place.
-            return state | {"_stored": self._stored[: max(self.n_stored, 1)], "_row_of": self.flat[1]}
+            state = dict(vars(self))
+        del state["_lock"]
+        # A copy needs rows of its own: both may store more at the same place.
+        stored, (_, row_of) = state["_stored"][: max(state["n_stored"], 1)], state.pop("flat")
+        return state | {"_stored": stored, "_row_of": row_of}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         row_of = state.pop("_row_of")
-        vars(self).update(state, _lock=ForkSafeLock())
-        self._place(self._stored, row_of)
+        vars(self).update(state, _lock=fork_safe_lock())
+        self._place(self._stored, row_of, self.n_stored)
 
     def of(self, sources: np.ndarray, target: int | None = None) -> np.ndarray:
         """Return rows, shape (n_sources, n_rows), or their entries at one target; compute missing ones."""
@@ -90,8 +94,7 @@ class _Rows:
         stored[self.n_stored : n_stored] = rows
         row_of = self.flat[1].copy()
         row_of[missing] = np.arange(self.n_stored, n_stored)
-        self.n_stored = n_stored
-        self._place(stored, row_of)
+        self._place(stored, row_of, n_stored)
 
     def largest(self) -> np.ndarray:
         """Return the largest absolute strength to each target in the rows known so far, own ones left out."""

@@ -36,7 +36,7 @@ from snn._kernels.compiling import (
     resolved_by_record,
     uncounted,
 )
-from solvers._kernels.certificate import NO_WEIGHTS, RowEntries, entries_of, measure_code, new_work
+from solvers._kernels.certificate import NO_WEIGHTS, RowEntries, measure_code, new_work, write_entries
 from solvers._kernels.dots import copy, correlate, dot, subtract
 from solvers._kernels.factor import (
     Terms,
@@ -454,9 +454,9 @@ def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
 @compiled
 def solve_and_certify(
     array, gram, norms, l1_weights, curvatures, positive, signals, correlations, start_atoms, start_currents,
-    max_rounds, report,
+    max_rounds, report, atoms, values,
 ):  # fmt: skip
-    """Return the atoms and values of the optimal code of one signal; and write its `report`."""
+    """Write the atoms and values of the optimal code of one signal and its report; return how many atoms."""
     # array, gram, norms : the atoms, their Gram matrix, and ||d_i||.
     # signals, correlations : one row each.
     # report : the figures of `measure_code`, then the columns of a report of `solve_active_sets`.
@@ -472,14 +472,14 @@ def solve_and_certify(
     terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
     start = RowEntries(pointers, start_atoms, start_currents)
     _solve_each(GramMatrix(gram), terms, np.zeros(1, np.int64), start, max_rounds, code, counts)
-    values, atoms = entries_of(code, pointers)
+    size = write_entries(code, atoms, values)
     measure_code(
-        array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms, values,
+        array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms[:size], values[:size],
         new_work(n_features, n_atoms), report[:N_FIGURES],
     )  # fmt: skip
     for k in range(N_REPORTED):
         report[N_FIGURES + k] = counts[0, k]
-    return atoms, values
+    return size
 
 
 # For Python to call (`solvers.gram.working_set`).

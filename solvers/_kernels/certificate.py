@@ -45,9 +45,9 @@ class RowEntries(NamedTuple):
     values: np.ndarray
 
 
-@partial(inner, _nrt=True)
-def entries_of(rows, pointers):
-    """Return the entries that are not zero, row by row, and their columns; write where each row begins."""
+@compiled
+def count_entries(rows, pointers):
+    """Write where the entries of each row that are not zero begin among all of them."""
     n_rows, n_columns = rows.shape
     pointers[0] = 0
     for k in range(n_rows):
@@ -55,19 +55,22 @@ def entries_of(rows, pointers):
         for i in range(n_columns):
             count += rows[k, i] != 0
         pointers[k + 1] = pointers[k] + count
-    values = np.empty(pointers[n_rows], rows.dtype)
-    columns = np.empty(pointers[n_rows], pointers.dtype)
+
+
+@inner
+def write_entries(rows, columns, values):
+    """Write the entries that are not zero, row by row, and their columns; return how many there are."""
     place = 0
-    for k in range(n_rows):
-        for i in range(n_columns):
+    for k in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
             if rows[k, i] != 0:
                 values[place] = rows[k, i]
                 columns[place] = i
                 place += 1
-    return values, columns
+    return place
 
 
-nonzero_entries = compiled(entries_of)
+read_entries = compiled(write_entries)
 
 
 class Work(NamedTuple):
@@ -319,12 +322,12 @@ def measure_codes(
 
 
 @compiled
-def read_and_certify(array, norms, l1_weights, curvatures, positive, signals, codes, figures):
-    """Return atoms and values of the code of one signal, and write its three figures."""
-    values, atoms = entries_of(codes, np.empty(2, np.int32))
+def read_and_certify(array, norms, l1_weights, curvatures, positive, signals, codes, atoms, values, figures):
+    """Write atoms and values of the code of one signal, and its three figures; return how many atoms."""
+    size = write_entries(codes, atoms, values)
     n_atoms, n_features = array.shape
     measure_code(
-        array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms, values,
+        array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms[:size], values[:size],
         new_work(n_features, n_atoms), figures,
     )  # fmt: skip
-    return atoms, values
+    return size

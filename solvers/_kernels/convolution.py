@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import compiled, inlined, inner, uncounted
+from snn._kernels.compiling import inlined, inner, uncounted
 from solvers._kernels.dots import dot, minimised, subtract
 
 # Passes of a sweep through the coefficients of a position, at most, before it moves on.
@@ -215,21 +215,6 @@ def multiply(part, vector, product):
 # and members on its border, which are eliminated later.  Its lower triangle is kept in three matrices:
 # `own` x `own`, `border` x `own` and `border` x `border`.  `place` says where in a front each member is: its
 # own members come first, and -1 is not there.
-
-
-@compiled
-def members_at(first, positions):
-    """Return the members at some positions, one position after the other."""
-    count = 0
-    for position in positions:
-        count += first[position + 1] - first[position]
-    members = np.empty(count, np.int64)
-    count = 0
-    for position in positions:
-        for member in range(first[position], first[position + 1]):
-            members[count] = member
-            count += 1
-    return members
 
 
 @uncounted

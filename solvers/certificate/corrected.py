@@ -9,6 +9,7 @@ the norm of c and on its correlations are enough.
 import numpy as np
 from scipy import sparse
 
+from snn._interrupts import float_errors
 from solvers._kernels.precision import QUANTUM, gamma, operations_of_sum
 from solvers.certificate.residuals import residuals_of
 from solvers.problem.lasso import LassoModel, LassoProblem, groups_of, seen_norms
@@ -108,7 +109,7 @@ def _least_eigenvalue_of_all_atoms(model: LassoModel) -> float:
 
 def _least_weight(model: LassoModel) -> float:
     """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty."""
-    with np.errstate(divide="ignore"):
+    with float_errors(divide="ignore"):
         return float((model.penalty.limits / model.atoms.norms).min())
 
 

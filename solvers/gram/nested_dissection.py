@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers._kernels.convolution import GramPart, add_entries, add_remainder, members_at
+from solvers._kernels.convolution import GramPart, add_entries, add_remainder
 from solvers.workers.blas import load_scipy_linalg
 
 # A rectangle with fewer members than this is not divided: `python -m tests.benchmarks convolution`.
@@ -72,8 +72,8 @@ class Factor:
         reached_rows = slice(max(top - part.reach_rows, 0), bottom + part.reach_rows)
         reached_columns = slice(max(left - part.reach_columns, 0), right + part.reach_columns)
         reached = positions[reached_rows, reached_columns].ravel()
-        own = members_at(part.first, chosen)
-        border = members_at(part.first, reached[~self._is_eliminated[reached]])
+        own = _members_at(part.first, chosen)
+        border = _members_at(part.first, reached[~self._is_eliminated[reached]])
         triangle = np.zeros((len(own), len(own)), order="F")
         below = np.zeros((len(border), len(own)), order="F")
         rest = np.zeros((len(border), len(border)), order="F")
@@ -116,3 +116,9 @@ class Factor:
                 values = values - dgemv(1.0, front.below, solution[front.border], trans=1)
             solution[front.own] = dtrsv(front.triangle, values, lower=1, trans=1)
         return solution
+
+
+def _members_at(first: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Return the members at some positions, one position after the other."""
+    counts = first[positions + 1] - first[positions]
+    return np.repeat(first[positions + 1] - np.cumsum(counts), counts) + np.arange(counts.sum())

@@ -136,7 +136,8 @@ class ActiveSet(Method):
             gram, correlations = problem.gram, problem.correlations
         currents = _currents(problem, start)
         report = np.empty((N_FIGURES + N_REPORTED, 1))
-        atoms, values = solve_and_certify(
+        atoms, values = np.empty(problem.n_atoms, dtype=np.int32), np.empty(problem.n_atoms)
+        size = solve_and_certify(
             problem.atoms.rows,
             gram,
             problem.atoms.norms,
@@ -149,10 +150,12 @@ class ActiveSet(Method):
             currents.values,
             ROUNDS_PER_ATOM * problem.n_atoms if self.max_rounds is None else self.max_rounds,
             report[:, 0],
+            atoms,
+            values,
         )
         n_rounds, _, n_multiply_adds = report[N_FIGURES:].astype(np.int64)
-        found = code_of_kernel(problem, atoms, values, report[:N_FIGURES], n_rounds)
-        found.work[METHOD], found.info["n_corrections"] = n_multiply_adds, np.array([len(atoms)])
+        found = code_of_kernel(problem, atoms[:size], values[:size], report[:N_FIGURES], n_rounds)
+        found.work[METHOD], found.info["n_corrections"] = n_multiply_adds, np.array([size])
         if start is not None:
             found.info["n_corrections"] = count_corrections(currents, np.arange(1), found.values)
         return found if found.reach(problem, tol) else None

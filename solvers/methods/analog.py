@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from snn._interrupts import float_errors
 from snn.base import checks
 from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
@@ -55,7 +56,7 @@ def flow(
         return drive - potential + active @ weights
 
     atol = relative_tolerance * max(float(np.abs(drive).max()), float(np.min(threshold)))
-    with np.errstate(over="ignore", invalid="ignore"):  # of a flow that blows up, reported below
+    with float_errors(over="ignore", invalid="ignore"):  # of a flow that blows up, reported below
         solution = solve_ivp(
             slope, (0.0, times[-1]), potential, t_eval=times, rtol=relative_tolerance, atol=atol
         )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from snn._interrupts import float_errors
 from snn.base import checks
 from solvers.methods.method import REFUSALS, Method, documented, solve
 from solvers.problem.atoms import Atoms
@@ -225,7 +226,7 @@ class Iterates:
         along_signal = 2.0 * self.energies - np.einsum("ij,ij->i", self.scaled_correlations, self.codes)
         squared_residual = np.maximum(along_signal - fitted, 0.0)
         reach = self.penalty.reach(correlations)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        with float_errors(divide="ignore", invalid="ignore", over="ignore"):
             kappa = self.penalty.dual_multiple(reach, along_signal, squared_residual)
             slacks = self.penalty.slack(self.codes, correlations, kappa[:, np.newaxis]).sum(axis=1)
             gap = 0.5 * (1.0 - kappa) ** 2 * squared_residual + slacks

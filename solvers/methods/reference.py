@@ -3,12 +3,13 @@
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from snn._interrupts import fork_safe_lock, undone
 from snn.base import checks
-from snn.base.value import ForkSafeLock
 from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, BestCodes, Found
@@ -18,7 +19,7 @@ from solvers.results.result import AT_MOST, convergence_warning
 # Terms of the sums in scikit-learn's duality gap, for each atom.
 PRODUCTS_OF_GAP = 3
 # Filters of warnings belong to the process: threads would restore each other's.
-_FILTERS = ForkSafeLock()
+_FILTERS = fork_safe_lock()
 
 
 class ScaledAtoms(NamedTuple):
@@ -113,8 +114,9 @@ class CoordinateDescent(Method):
             while len(best.missed(signal)) and n_left > 0 and tol >= 1e-17:
                 model.set_params(tol=tol, max_iter=n_left)
                 # The certificate decides, and has a warning of its own.
-                with _FILTERS, warnings.catch_warnings():
-                    warnings.simplefilter("ignore", convergence_warning())
+                filters: Any = warnings.filters
+                before = partial(filters.__setitem__, slice(None), list(filters))
+                with _FILTERS, undone(before, warnings.simplefilter, "ignore", convergence_warning()):
                     model.fit(scaled.design, problem.signals[0] / length, check_input=False)
                 n_left -= int(model.n_iter_)
                 best.steps[signal] += model.n_iter_

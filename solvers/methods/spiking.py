@@ -20,6 +20,7 @@ from solvers.network import LassoNetwork, RefinedCodes, SpikingCodingResult, cod
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, POLISH, READ_OUT, BestCodes, Codes, Found, as_sparse, rows_of
 from solvers.results.result import Start
+from solvers.workers.blas import one_blas_thread
 
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
 # 1.41 times too long.
@@ -173,7 +174,8 @@ class Stages(SpikingMethod):
         """Return the code of a single signal, by a network that is used again; None if that does not do."""
         if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
             return None
-        return code_of_one(problem, tol=tol, max_duration=self.max_duration, refine=self._refine)
+        with one_blas_thread():
+            return code_of_one(problem, tol=tol, max_duration=self.max_duration, refine=self._refine)
 
 
 @documented(Stages)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, cached_property
@@ -185,7 +186,7 @@ def squared_norms_of(rows: np.ndarray | sparse.csr_array) -> np.ndarray:
 def checked_squared_norms(name: str, row: str, rows: Any, *, hint: str = "") -> np.ndarray:
     """Return the squared norm of each row; refuse what is not finite (`hint`), or a norm out of range."""
     # The rows are read once, unless something is wrong with them.
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+    with float_errors(over="ignore", under="ignore", invalid="ignore"):
         squared_norms = squared_norms_of(rows)
     # False also where one is not a number.
     if squared_norms.min() >= SMALLEST_SQUARED_NORM and squared_norms.max() < np.inf:

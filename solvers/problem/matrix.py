@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.describe import memory, number
 from snn.base.value import cached_property
@@ -162,7 +163,7 @@ class MatrixAtoms(Atoms):
             return MatrixAtoms(sparse.csr_array(shape) if self.rows is None else np.zeros(shape))
         # Next to nothing may be left of an atom.  Its correlations are then as small, and its code is zero
         # unless its penalty is, too; certificates know the atom itself.
-        with np.errstate(under="ignore"):
+        with float_errors(under="ignore"):
             matrix = self.matrix[:, known] * np.sqrt(weights[known].astype(np.float64))[np.newaxis]
             matrix = matrix if self.rows is not None else matrix.tocsr()
             is_left = squared_norms_of(matrix) >= SMALLEST_SQUARED_NORM
@@ -232,7 +233,7 @@ def checked_gram(atoms: Atoms, value: Any) -> np.ndarray:
     units = np.sqrt(atoms.positive_squared_norms)
     rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)
     mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
-    with np.errstate(over="ignore", invalid="ignore"):
+    with float_errors(over="ignore", invalid="ignore"):
         differences = gram[rows] @ mixture - matrix[rows] @ (mixture @ matrix)
         diagonal = np.diagonal(gram)[rows] - atoms.squared_norms[rows]
         # A maximum of NumPy's is not a number where one of its arguments is not.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.value import Value, cached_property, checked
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
@@ -244,7 +245,7 @@ def penalty_of(
         checks.read_only(_weights_of_codes(its_name, numbers, n_atoms))
         for its_name, numbers in ((name, l1), ("l2", l2))
     )
-    with np.errstate(over="ignore"):
+    with float_errors(over="ignore"):
         lost = (l2 > 0.0) & (l2 < LEAST_CURVATURE * squared_norms) | ~np.isfinite(squared_norms + l2)
     if lost.any():
         atom = int(np.argmax(lost))

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from snn._interrupts import float_errors
 from snn.base import checks
 from solvers.problem.atoms import Atoms, checked_squared_norms, compressed_rows
 
@@ -47,7 +48,7 @@ def checked_weights(
                 f"{name} must be 0, or from {SMALLEST_WEIGHT:g} to {LARGEST_WEIGHT:g}; got {array[wrong][0]} "
                 f"at {where}"
             )
-        with np.errstate(over="ignore"):
+        with float_errors(over="ignore"):
             if atoms is not None and np.isinf(array.max() * atoms.squared_norms.max()):
                 norms = atoms.weighted_squared_norms(array).max(axis=0)
                 _require_finite_norms("each atom, the sum of w_j d_ij^2", "atom", norms)
@@ -101,7 +102,7 @@ def checked_signals(
         if weights.dtype != np.bool_:
             checks.require_finite("signals", values, hint=hint)
             weighted = np.sqrt(weights) * values
-            with np.errstate(over="ignore"):
+            with float_errors(over="ignore"):
                 norms = np.square(weights * values).sum(axis=1)
             _require_finite_norms("each signal times its weights, the sum of (w_j s_j)^2", "signal", norms)
     energies = 0.5 * checked_squared_norms("signals", "signal", weighted, hint=hint)

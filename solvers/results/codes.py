@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers._kernels.certificate import RowEntries, nonzero_entries
+from solvers._kernels.certificate import RowEntries, count_entries, read_entries
 from solvers.certificate.compiled import certificates_of, optimality_of
 from solvers.certificate.optimality import Optimality
 from solvers.problem.lasso import LassoProblem
@@ -188,7 +188,7 @@ def code_of_kernel(
     problem: LassoProblem, atoms: np.ndarray, values: np.ndarray, figures: np.ndarray, steps: np.ndarray
 ) -> Codes:
     """Return the code of the only signal with the certificate that a kernel has computed, shape (3, 1)."""
-    code = one_row(problem.n_atoms, atoms, values)
+    code = one_row(problem.n_atoms, atoms.copy(), values.copy())  # of larger arrays, which end with this
     return Codes(code, steps, optimality_of(problem, code, figures))
 
 
@@ -202,8 +202,10 @@ def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
     """Return the entries of each row that are not zero, in order."""
     if isinstance(rows, sparse.csr_array):
         return rows
-    pointers = np.empty(len(rows) + 1, dtype=np.int32)
-    values, columns = nonzero_entries(checks.read_only(np.ascontiguousarray(rows)), pointers)
+    pointers, array = np.empty(len(rows) + 1, dtype=np.int32), checks.read_only(np.ascontiguousarray(rows))
+    count_entries(array, pointers)
+    columns, values = np.empty(pointers[-1], dtype=np.int32), np.empty(pointers[-1], array.dtype)
+    read_entries(array, columns, values)
     return compressed_rows(rows.shape, RowEntries(pointers, columns, values))
 
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn import OperationCounts
+from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.describe import Drawn, counted, number, value_range
 from snn.base.value import cached_property
@@ -137,7 +138,7 @@ class SparseCodingResult(Drawn):
     @property
     def relative_gap(self) -> np.ndarray:
         """`duality_gap` in the unit of `tol`, shape (n_signals,): of 1/2 ||signal||^2; 0 where both are 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with float_errors(divide="ignore", invalid="ignore"):
             return np.where(self.duality_gap == 0.0, 0.0, self.duality_gap / self.problem.energies)
 
     @property

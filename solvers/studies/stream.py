@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.describe import Described, number
 from solvers._kernels.certificate import RowEntries
@@ -97,9 +98,11 @@ class SparseCodingStream(Described):
             first = int(np.argmin(model.penalty.l1))
             raise ValueError(f"penalty must be positive for a stream; got 0 for atom {first}")
         silent = model.with_signals(np.zeros((1, model.n_features)))
+        self._prepared: LassoModel
         # The network, and that of the last frame with a mask of its own.
-        self._prepared, self._network = model, LassoNetwork(silent)
-        self._masked: tuple[np.ndarray, LassoNetwork] | None = None
+        self._network: LassoNetwork
+        self._masked: tuple[np.ndarray, LassoNetwork] | None
+        vars(self).update(_prepared=model, _network=LassoNetwork(silent), _masked=None)
         return silent
 
     @property
@@ -108,17 +111,22 @@ class SparseCodingStream(Described):
         return self._prepared.penalty
 
     @penalty.setter
+    @one_thread
     def penalty(self, value: float | ArrayLike | ElasticNet) -> None:
         self._set(self._prepared.with_penalty(value))
 
     def _facts(self) -> dict[str, str]:
         return {"frames so far": number(self.n_frames), **self._prepared._facts()}
 
+    @one_thread
     def reset(self) -> None:
         """Forget all frames."""
-        vars(self).update(n_frames=0, frame=None)
-        self._codes: list[sparse.csr_array] = []
+        self.n_frames: int
+        self.frame: np.ndarray | None
+        self._codes: list[sparse.csr_array]
+        vars(self).update(n_frames=0, frame=None, _codes=[])
 
+    @one_thread
     def code(
         self,
         frame: ArrayLike,
@@ -171,11 +179,13 @@ class SparseCodingStream(Described):
         start = best.values.toarray()
         refined = RefinedCodes(problem, network, tol=tol, max_duration=max_duration, start=start)
         codes = best.keep(refined.search(best, max_spikes=most, deadline=begin + seconds))
-        self._codes = [codes.values, *self._codes][:MEMORY]
-        vars(self).update(n_frames=self.n_frames + 1, frame=checks.read_only(signals_now.copy()))
+        coded = [codes.values, *self._codes][:MEMORY]
+        frame_now = checks.read_only(signals_now.copy())
         late = max(time.perf_counter() - begin - seconds, 0.0)
         codes.info |= {"start_duality_gap": start_gap, "is_carried": is_carried, "seconds_late": late}
-        return SpikingCodingResult(problem, codes, "stream", tol, "spikes")
+        result = SpikingCodingResult(problem, codes, "stream", tol, "spikes")
+        vars(self).update(_codes=coded, n_frames=self.n_frames + 1, frame=frame_now)
+        return result
 
     def _network_of(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network of a frame: of the stream, or of the last mask but that."""

@@ -2,16 +2,18 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from ctypes import PyDLL
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from threading import local
+from typing import Any
+from weakref import ref
 
 from threadpoolctl import LibController, ThreadpoolController
 
-from snn.base.value import ForkSafeLock
+from snn._interrupts import Undo, fork_safe_lock, held
 
 
 @dataclass(frozen=True)
@@ -25,35 +27,57 @@ class Library:
     counts_by_thread: bool
 
 
-_LOCK = ForkSafeLock()
-# The numbers of threads of a process before the first thread came inside, and the number of threads inside.
-_before: dict[Library, int] = {}
-_n_inside = 0
-# Number of times that each thread is inside.
-_own = local()
+class _Limit:
+    """One thread of BLAS, for as long as something refers to it; then libraries get their numbers again."""
+
+    def __init__(self) -> None:
+        self.undo: dict[Library, Undo] = {}
+        # Of the limit of a thread: that of the process, which all threads inside have in common.
+        self.of_process: _Limit | None = None
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread meanwhile: in this process, or in this thread where a library does that."""
+class _OfThread(local):
+    limit: Callable[[], _Limit | None] = staticmethod(lambda: None)
+
+
+_LOCK = fork_safe_lock()
+# References to the limits of each thread, and of the process, which end with those inside.
+_own = _OfThread()
+_process: Callable[[], _Limit | None] = _own.limit
+
+
+def one_blas_thread() -> Any:
+    """Limit BLAS to one thread in a `with` block: in this process, or in this thread where a library does."""
     # BLAS divides a product among its threads, and rounds it differently with their number; results must not
     # depend on the workers, which may be other processes and other machines, nor on the thread that asks.
     # Threads may be inside at the same time, and leave in any order: the last one brings back the number of a
     # process from before the first one.
-    global _n_inside
-    with _LOCK:
-        _n_inside += 1
-        _own.n_inside = getattr(_own, "n_inside", 0) + 1
-        own = _limit()
+    return held(_limited)
+
+
+def _limited() -> _Limit:
+    """Return the limit of this thread."""
+    global _process
+    own = process = undo = None
     try:
-        yield
-    finally:
         with _LOCK:
-            _bring_back(own)
-            if _n_inside == 1:
-                _bring_back(_before)
-            _n_inside -= 1
-            _own.n_inside -= 1
+            own = _own.limit() or _Limit()
+            process = own.of_process = own.of_process or _process() or _Limit()
+            _own.limit, _process = ref(own), ref(process)
+            for library, n_threads in _unlimited():
+                undo = (own if library.counts_by_thread else process).undo.setdefault(library, Undo())
+                if undo.call is int:
+                    undo.call = partial(library.set_n_threads, n_threads)
+                library.set_n_threads(1)
+            return own
+    finally:
+        own = process = undo = None  # also in the traceback of Ctrl-C
+
+
+def _unlimited() -> list[tuple[Library, int]]:
+    # Apart: where a condition ends a loop, Python 3.13 lets Ctrl-C past the `with` and `finally` around it.
+    numbers = [(library, library.n_threads()) for library in _libraries("scipy.linalg" in sys.modules)]
+    return [(library, n_threads) for library, n_threads in numbers if n_threads != 1]
 
 
 @cache
@@ -64,41 +88,22 @@ def load_scipy_linalg() -> None:
 
     with _LOCK:
         _libraries.cache_clear()  # a thread may have looked while it was being loaded
-        if _n_inside:
-            _bring_back(_limit())
+    _limited()
 
 
 def _forget_other_threads() -> None:
-    """In a forked child: count its only thread alone, and bring back those of BLAS where that is outside."""
-    global _n_inside
-    _n_inside = getattr(_own, "n_inside", 0)
-    if _n_inside == 0:
-        _bring_back(_before)
+    """In a forked child: let the limit of the process end with its only thread."""
+    global _process
+    own, process = _own.limit(), _process()
+    if process is not None:
+        moved = _Limit()
+        moved.undo, process.undo, _process = process.undo, {}, ref(moved)
+        if own is not None:
+            own.of_process = moved
 
 
 if hasattr(os, "register_at_fork"):
-    # No thread sets a number meanwhile: the lock within BLAS that it holds would stay taken in the child.
-    os.register_at_fork(
-        before=_LOCK.__enter__,
-        after_in_parent=lambda: _LOCK.__exit__(None, None, None),
-        after_in_child=_forget_other_threads,
-    )
-
-
-def _limit() -> dict[Library, int]:
-    """Set all libraries to one thread; return the numbers that were this thread's, and note the process's."""
-    own: dict[Library, int] = {}
-    for library in _libraries("scipy.linalg" in sys.modules):
-        if (n_threads := library.n_threads()) != 1:
-            (own if library.counts_by_thread else _before).setdefault(library, n_threads)
-            library.set_n_threads(1)
-    return own
-
-
-def _bring_back(numbers: dict[Library, int]) -> None:
-    for library, n_threads in numbers.items():
-        library.set_n_threads(n_threads)
-    numbers.clear()
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 @cache
@@ -113,11 +118,14 @@ def _library_of(controller: LibController) -> Library:
     n_threads, set_n_threads = controller.get_num_threads, controller.set_num_threads
     if controller.internal_api == "openblas" and not by_thread:
         # From release 3.8 on, threadpoolctl lets one thread change the number of a process, and silently does
-        # nothing for all others; and it takes ten times as long as the function of the library.
+        # nothing for all others; and it takes ten times as long as the function of the library.  No other
+        # thread runs Python meanwhile (`PyDLL`): none forks while the lock within BLAS is taken, or finds the
+        # limit gone and the number not yet back.
+        functions = PyDLL(controller.filepath)
         for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
-            if hasattr(controller.dynlib, f"{prefix}openblas_set_num_threads{suffix}"):
+            if hasattr(functions, f"{prefix}openblas_set_num_threads{suffix}"):
                 n_threads, set_n_threads = (
-                    getattr(controller.dynlib, f"{prefix}openblas_{verb}_num_threads{suffix}")
+                    getattr(functions, f"{prefix}openblas_{verb}_num_threads{suffix}")
                     for verb in ("get", "set")
                 )
     return Library(controller.filepath, n_threads, set_n_threads, by_thread)

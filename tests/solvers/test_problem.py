@@ -14,13 +14,18 @@ from tests.reference.convolutions import GEOMETRIES, random_dictionary
 from tests.reference.problems import random_codes, random_problem
 
 RNG = np.random.default_rng(0)
+
+
+def random_rows(n_rows, n_columns, density):
+    mask = RNG.random((n_rows, n_columns)) < density
+    return sparse.csr_array(RNG.random((n_rows, n_columns)) * mask)
+
+
 DICTIONARIES = {
     "wide": MatrixAtoms(RNG.standard_normal((30, 80))),
     "tall": MatrixAtoms(RNG.uniform(0.1, 3.0, (90, 1)) * RNG.standard_normal((90, 20))),
-    "sparse": atoms_of(sparse.random_array((40, 70), density=0.1, rng=RNG) + sparse.eye_array(40, 70)),
-    "long sparse": atoms_of(
-        sparse.vstack([np.ones((1, 5000)), sparse.random_array((20, 5000), density=0.01, rng=RNG)])
-    ),
+    "sparse": atoms_of(random_rows(40, 70, 0.1) + sparse.eye_array(40, 70)),
+    "long sparse": atoms_of(sparse.vstack([np.ones((1, 5000)), random_rows(20, 5000, 0.01)])),
     **{f"images {geometry}": random_dictionary(geometry) for geometry in GEOMETRIES},
 }
 each_dictionary = pytest.mark.parametrize("dictionary", DICTIONARIES.values(), ids=DICTIONARIES.keys())

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import joblib
@@ -93,8 +94,7 @@ def threads():
 before = threads()
 with one_blas_thread():
     with one_blas_thread():
-        assert "scipy.linalg" not in sys.modules
-        load_scipy_linalg()
+        load_scipy_linalg()  # old releases of SciPy have loaded it before
         assert "scipy.linalg" in sys.modules
         inside = threads()
     assert threads() == inside
@@ -159,12 +159,12 @@ def test_a_thread_limits_blas_though_another_has_limited_it_before(counts_by_thr
     if counts_by_thread:
         return
     # Threads leave in any order.
-    one, other = one_blas_thread(), one_blas_thread()
-    one.__enter__()
-    other.__enter__()
-    one.__exit__(None, None, None)
+    one, other = ExitStack(), ExitStack()
+    one.enter_context(one_blas_thread())
+    other.enter_context(one_blas_thread())
+    one.close()
     assert library.n_threads() == 1
-    other.__exit__(None, None, None)
+    other.close()
     assert library.n_threads() == 4
 
 

@@ -11,8 +11,9 @@ pytestmark = pytest.mark.thorough
 PROGRAMS = {
     "broken_disks": "broken_disks --failures 60 --saves 100 --files 60",
     "kills": "kill_and_resume --rounds 50 --samples 1500",
-    "threads": "threads_and_forks --rounds 4 --forks 0",
-    "forks": "threads_and_forks --rounds 0 --forks 20",
+    "threads": "threads_and_forks --rounds 4 --forks 0 --interrupts 0",
+    "forks": "threads_and_forks --rounds 0 --forks 20 --interrupts 0",
+    "interrupts": "threads_and_forks --rounds 0 --forks 0 --interrupts 200",
 }
 
 

@@ -1,9 +1,10 @@
 """Solve and learn in many threads, under Ctrl-C, and in forks beside threads that solve: the same bits.
 
-    python -m tests.stress.threads_and_forks --rounds 300 --forks 200
+    python -m tests.stress.threads_and_forks --rounds 300 --forks 200 --interrupts 2000
 
 Threads solve one problem of which nothing is computed yet; a signal comes while a method works, which is then
-asked again; and a child that is forked while other threads solve has to solve, too.
+asked again; and a child that is forked while other threads solve has to solve, too.  Every kind of call that
+keeps something is interrupted thousands of times: nothing but KeyboardInterrupt comes, BLAS has its threads.
 """
 
 import os
@@ -22,8 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
+import snn
 import solvers
 from dictlearn import LearningSettings, continue_learning, new_learner
+from tests.interrupting import blas_threads
 
 N_THREADS, PATIENCE = 8, 60.0
 
@@ -88,22 +91,63 @@ def interrupted(kind, names, rng, expected):
     """Interrupt one work once or twice, and then let it come to its end; yield what is wrong."""
     name, shared = rng.choice(names), PROBLEMS[kind]()
     for latest in (0.02, 0.02, 0.0):
-        begin = time.monotonic()
-        try:
-            try:
-                signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-5, latest) if latest else 0.0)
-                found = bits(kind, name, int(rng.integers(1, 5)), shared)
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0.0)
-        except BaseException as error:
-            # Python's threading may raise an error of its own instead.
-            while not isinstance(error, KeyboardInterrupt | None):
-                error = error.__cause__ or error.__context__
-            if error is None or time.monotonic() - begin > PATIENCE:
-                yield f"{name}, {kind}, interrupted: {traceback.format_exc()}"
+        error, found = amid(lambda: bits(kind, name, int(rng.integers(1, 5)), shared), rng, latest)
+        if latest and error is not None:
             continue
-        if found != expected[kind, name]:
-            yield f"{name}, {kind}: other bits after an interrupt"
+        if error is not None or found != expected[kind, name]:
+            yield f"{name}, {kind}: other bits after an interrupt, or {error!r}"
+
+
+def amid(call, rng, latest):
+    """Return what a call ends with if a signal comes within a time: an interrupt or None, and its result."""
+    begin, error, found = time.monotonic(), None, None
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, latest) if latest else 0.0)
+            found = call()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+    except KeyboardInterrupt as interrupt:
+        error = interrupt
+    if time.monotonic() - begin > PATIENCE:
+        raise TimeoutError(f"{call} took {time.monotonic() - begin:.0f} seconds")
+    return error, found
+
+
+def changed_again_and_again(n_interrupts, rng):
+    """Interrupt what keeps something from call to call; yield what is wrong."""
+    atoms, signals = rng.standard_normal((24, 16)), np.abs(rng.standard_normal((40, 16)))
+    model, network = (
+        solvers.LassoModel(atoms, 0.5),
+        snn.SpikingNetwork(np.eye(9, k=1) - np.eye(9, k=-1), np.ones(9)),
+    )
+    stream, simulator = solvers.SparseCodingStream(atoms, 0.5), snn.Simulator(network)
+    learner = new_learner(signals, 12, settings=LearningSettings(penalty=0.1, batch_size=4), rng=1)
+    kinds = {
+        "active set": lambda: solvers.solve_active_set(model.with_signals(signals)),
+        "one signal": lambda: solvers.solve_active_set(model.with_signals(signals[:1])),
+        "spikes": lambda: solvers.solve_spiking(model.with_signals(signals[:2]), tol=1e-2),
+        "learning": lambda: learner.learn(signals[:4]),
+        "stream": lambda: stream.code(signals[:2]),
+        "simulate": lambda: snn.simulate(network, 20.0),
+        "Simulator": lambda: simulator.advance(simulator.time + 1.0),
+    }
+    for name, call in kinds.items():
+        call()
+        begin = time.perf_counter()
+        call()
+        latest, n = 2.0 * (time.perf_counter() - begin), 0
+        threads = blas_threads()
+        while n < n_interrupts:
+            try:
+                error, _ = amid(call, rng, latest)
+            except Exception:
+                yield f"{name}, after {n} interrupts: {traceback.format_exc()}"
+                break
+            n += error is not None
+            if blas_threads() != threads:
+                yield f"{name}, after {n} interrupts: {blas_threads()} threads of BLAS"
+                break
 
 
 def forks(n_forks, expected):
@@ -135,7 +179,7 @@ def forks(n_forks, expected):
 def main():
     """Return 0 if all answers were the same and no child hung."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    for name, default in (("rounds", 300), ("forks", 200), ("seed", 0)):
+    for name, default in (("rounds", 300), ("forks", 200), ("interrupts", 2000), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default, help="default: %(default)s")
     parser.add_argument("--results", type=Path, help="file of what was found")
     parser.add_argument("--quiet", action="store_true", help="as other programs have it; little is printed")
@@ -149,6 +193,7 @@ def main():
         sys.setswitchinterval(interval)
         for kind in rng.choice(list(PROBLEMS), options.rounds):
             faults += act(kind, [name for other, name in WORK if other == kind], rng, expected)
+    faults += changed_again_and_again(options.interrupts, rng)
     if options.results:
         options.results.write_text(json.dumps({"rounds": options.rounds, "faults": faults}))
     print(*faults, sep="\n", file=sys.stderr)

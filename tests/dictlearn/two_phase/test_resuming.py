@@ -26,7 +26,6 @@ from dictlearn import (
     learn_dictionary,
     mean_objective,
     new_learner,
-    rules,
 )
 from dictlearn.two_phase import phases
 from snn.base.archive import Entry, save_archive

@@ -1,0 +1,124 @@
+"""Ctrl-C at any place where CPython looks for it, and all that it must not leave behind."""
+
+import _thread
+import dis
+import gc
+import signal
+import sys
+import threading
+import warnings
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from snn import _interrupts
+from snn.base import checks
+from tests.processes import LIMIT
+
+FOLDERS = tuple(str(Path(__file__).parents[1] / name) for name in ("snn", "solvers", "dictlearn"))
+# Signals are looked for at the end of these, or at the beginning of a function that they call.
+LOOKING = ("CALL", "JUMP_BACKWARD", "POP_JUMP_BACKWARD", "RESUME")
+NOT_LOOKING = ("CALL_INTRINSIC", "JUMP_BACKWARD_NO_INTERRUPT")
+
+
+class Signal(int):
+    """A signal that is sent where `sent` is read: in C, so that this is no such place itself."""
+
+    sent = property(_thread.interrupt_main)
+
+
+@cache
+def _places(code):
+    return {
+        place.offset
+        for place in dis.get_instructions(code)
+        if place.opname.startswith(LOOKING) and not place.opname.startswith(NOT_LOOKING)
+    }
+
+
+class Amid:
+    """Reads `event.sent` at one of the places where CPython looks for signals in the code of this project."""
+
+    def __init__(self, event=None, number=-1):
+        self.event, self.number, self.count = event, number, 0
+
+    def run(self, call):
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 looks for one when tracing begins
+        try:
+            sys.settrace(self._trace)
+            call()
+        finally:
+            sys.settrace(None)
+
+    def _trace(self, frame, event, _):
+        if not frame.f_code.co_filename.startswith((*FOLDERS, contextmanager.__code__.co_filename)):
+            return None
+        frame.f_trace_opcodes = True  # from Python 3.13 on at the first line, when the frame has a function
+        if event == "opcode" and frame.f_lasti in _places(frame.f_code):
+            self.count += 1
+            if self.count == self.number:
+                # Only a new frame, at whose beginning signals are looked for, is to call this once more.
+                frame.f_trace = None
+                _ = self.event.sent
+                return None
+        return self._trace
+
+
+def interrupted(call, number):
+    """Interrupt a call at one of its places; return the error, whose traceback keeps what it keeps."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        Amid(Signal(signal.SIGINT), number).run(call)
+    except KeyboardInterrupt as error:
+        return error
+    finally:
+        signal.signal(signal.SIGINT, before)
+    raise AssertionError(f"no interrupt at {number}")
+
+
+def n_places(call):
+    """Return in how many places a call can be interrupted."""
+    counting = Amid()
+    counting.run(call)
+    return counting.count
+
+
+class Standstill(Amid):
+    """Stands still at a place where no lock is taken, until it may go on."""
+
+    def __init__(self, number):
+        super().__init__(self, number)
+        self.here, self.leave = threading.Event(), threading.Event()
+
+    @property
+    def sent(self):
+        if locks_taken():
+            self.number += 1
+            return
+        self.here.set()
+        assert self.leave.wait(LIMIT)
+
+
+def locks_taken():
+    return [lock for one in _interrupts._locks if (lock := one()) is not None and lock.locked()]
+
+
+def blas_threads():
+    return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+
+
+@contextmanager
+def nothing_left():
+    """Require that a block leaves no lock taken, and all that belongs to the process as it was."""
+    with threadpool_limits(limits=2, user_api="blas"):
+        filters, errors, threads = list(warnings.filters), np.geterr(), blas_threads()
+        yield
+        assert not locks_taken()
+        assert not _interrupts._turns
+        assert blas_threads()[: len(threads)] == threads
+        assert gc.isenabled()
+        assert checks._LEFT_OUT.get() == ()
+        assert (warnings.filters, np.geterr()) == (filters, errors)
