@@ -170,11 +170,11 @@ class Replacement:
         )
         columns = [entries[name] for name in TRIALS if name in entries]
         memory = {name.removeprefix(OLD): rows for name, rows in entries.items() if name.startswith(OLD)}
-        for k, (atom, began, worth, n_fired, *weights) in enumerate(zip(*columns, strict=True)):
+        for k, (atom, began, worth, n_fired, forward, back) in enumerate(zip(*columns, strict=True)):
             if atom >= len(new.activity):
                 raise ValueError(f"trial of atom {atom}, but there are {len(new.activity)} atoms")
             rows = {name: array[k] for name, array in memory.items()}
-            new.running += (Trial(int(atom), int(began), float(worth), int(n_fired), *weights, rows),)
+            new.running += (Trial(int(atom), int(began), float(worth), int(n_fired), forward, back, rows),)
         return new
 
 

@@ -109,11 +109,11 @@ class Rule:
             if name in known:
                 memory[name] = known[name]
             elif not entry.optional:
-                shape = [lengths.get(str(length), length) for length in entry.shape or ()]
+                shape: Any = [lengths.get(str(length), length) for length in entry.shape or ()]
                 memory[name] = np.zeros(shape, dtype=KINDS_OF_NUMBERS[entry.kinds[0]])
         return memory
 
-    def of_atoms(self, memory: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the arrays of `memory` that have a row for each atom."""
+    def of_atoms(self, memory: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of the arrays that have a row for each atom."""
         shapes = {name: entry.shape or ("",) for name, entry in self.remembers.items() if name in memory}
         return {name: memory[name] for name, shape in shapes.items() if shape[0] == "atoms"}
