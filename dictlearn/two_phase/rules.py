@@ -45,7 +45,7 @@ LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
 FOLLOWING = 1000.0
 # V of `UsageSteps` at the start: first steps are of the order of the trust region.
 FIRST_MOVEMENT = 0.01
-# An average lets half of its memory go if the square of its distance to the weights is LETS_GO times the usual.
+# An average lets half of its memory go if its squared distance to the weights is LETS_GO times the usual one.
 # A larger distance raises the usual one by the share RISE, so that a slow drift does not become usual.
 LETS_GO, RISE = 4.0, 0.03
 
