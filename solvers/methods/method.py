@@ -35,6 +35,9 @@ from solvers.workers.spread import spread
 # Measured by `python -m tests.benchmarks patches`.
 VALUES_PER_BATCH = 1_000_000
 LARGEST_BATCH = 256
+# Features and atoms of all signals of a batch, below which tiny signals are added: 0.5 MB.  The Python code of
+# a batch takes as long as hundreds of them (`python -m tests.benchmarks tiny`).
+TINY_VALUES = 65_536
 # Batches of each worker, at least, so that workers end together: `python -m tests.benchmarks threads`.
 BATCHES_PER_WORKER = 2
 # Where a section of a docstring begins.
@@ -126,7 +129,8 @@ class Method(Closed, ABC):
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
         """Return the signals that are solved together; by default as many as fit into the cache."""
-        size = min(VALUES_PER_BATCH // problem.n_atoms, LARGEST_BATCH)
+        n_tiny = TINY_VALUES // (problem.n_atoms + problem.n_features)
+        size = min(VALUES_PER_BATCH // problem.n_atoms, max(LARGEST_BATCH, n_tiny))
         if n_workers > 1:
             size = min(size, math.ceil(problem.n_signals / (BATCHES_PER_WORKER * n_workers)))
         size = max(size, 1)
