@@ -363,33 +363,20 @@ def refine(work, size):
             work.value[i] = refined
 
 
-@partial(inner, fastmath={"nnan", "nsz"})
-def _largest_correlation(correlations, inverse_norms):
-    """Return the largest correlation of a signal, in units of the norms."""
-    largest = 0.0
-    for i in range(inverse_norms.shape[0]):
-        largest = max(largest, abs(correlations[i]) * inverse_norms[i])
-    return largest
-
-
 @inner
 def _begin(atoms, terms, signal, start, work, scratch):
     """Make the atoms that a signal starts from the members of W; return the sizes of W and S."""
     # The largest currents in units of the norms enter first; atoms that depend on others stay outside S, and
     # atoms of norm zero are left out.
-    work.n_multiply_adds[0] = 0
-    first, end = start.pointers[signal], start.pointers[signal + 1]
-    if first == end:
-        return 0, 0
-    n_atoms, places = terms.l1_weights.shape[0], scratch.places
-    for i in range(n_atoms):
-        scratch.excesses[i] = 0.0
-    for entry in range(first, end):
+    places, excesses = scratch.places, scratch.excesses
+    excesses[:] = 0.0
+    for entry in range(start.pointers[signal], start.pointers[signal + 1]):
         atom, current = start.columns[entry], start.values[entry]
         scratch.residual[atom] = current
-        scratch.excesses[atom] = abs(current) * terms.inverse_norms[atom]
-    n_members = _list_largest(scratch, n_atoms, 0.0, n_atoms)
+        excesses[atom] = abs(current) * terms.inverse_norms[atom]
+    n_members = _list_largest(scratch, excesses.shape[0], 0.0, excesses.shape[0])
     _write_signs(scratch.residual, n_members, scratch)
+    work.n_multiply_adds[0] = 0
     for k in range(n_members):
         join(work, k, atoms, terms, signal, places[k])
         scratch.is_member[places[k]] = True
@@ -398,68 +385,61 @@ def _begin(atoms, terms, signal, start, work, scratch):
 
 
 @inner
-def _list_joining(atoms, terms, signal, tolerance, n_members, size, work, scratch):
-    """List the worst violators among all atoms in `places`; return how many."""
-    n_atoms = terms.l1_weights.shape[0]
-    if n_members == n_atoms:
-        return 0
-    residual = scratch.residual
-    write_residuals(atoms, signal, work, size, terms.correlations[signal], residual)
-    for k in range(size):
-        residual[work.atoms[work.active[k]]] = 0.0
-    return _violators(
-        residual, terms.l1_weights, terms.inverse_norms, terms.positive, 0.0, tolerance, n_atoms,
-        max(LEAST_JOINING, size), scratch,
-    )  # fmt: skip
-
-
-@inner
-def _solve_until_full(atoms, terms, signals, start, max_rounds, codes, report, work, scratch, progress):
-    """Go on with some signals until W needs more room; return how much, or 0 when all are done."""
-    # Nothing here counts references to arrays, which takes longer than to solve for a tiny signal.
-    k, n_members, size, n_joining, rounds_left = progress
-    is_member = scratch.is_member
-    while k < signals.shape[0]:
+def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratch, progress):
+    """Go on with some signals until W may need more room; return the capacity for it, or 0 at the end."""
+    # References to arrays are not counted here, which would take longer than to solve for a tiny signal.
+    first, n_members, size, rounds_left = progress
+    residual, is_member = scratch.residual, scratch.is_member
+    n_atoms = residual.shape[0]
+    for k in range(first, signals.shape[0]):
         signal = signals[k]
-        tolerance = ROUNDING * _largest_correlation(terms.correlations[signal], terms.inverse_norms)
-        at_start = n_joining == 0
+        correlations = terms.correlations[signal]
+        tolerance = 0.0
+        for i in range(n_atoms):
+            tolerance = max(tolerance, abs(correlations[i]) * terms.inverse_norms[i])
+        tolerance *= ROUNDING
+        at_start = n_members == 0
         if at_start:
             rounds_left = max_rounds
             n_members, size = _begin(atoms, terms, signal, start, work, scratch)
         ended = False
         while not ended:
-            n_before = n_members
-            for place in range(n_joining):
-                atom = scratch.places[place]
-                if not is_member[atom]:
-                    join(work, n_members, atoms, terms, signal, atom)
-                    is_member[atom] = True
-                    n_members += 1
-            ended = not at_start and n_members == n_before
-            if ended:
-                break
             if n_members > 0:
                 size, rounds_left, solved = solve_within(
                     work, n_members, size, tolerance, rounds_left, at_start, scratch
                 )
                 if not solved:
                     break
-            at_start = False
-            n_joining = _list_joining(atoms, terms, signal, tolerance, n_members, size, work, scratch)
-            if n_members + n_joining > work.atoms.shape[0]:
-                progress[:] = k, n_members, size, n_joining, rounds_left
-                return n_members + n_joining
+            at_start, ended = False, True
+            if n_members == n_atoms:
+                break
+            write_residuals(atoms, signal, work, size, correlations, residual)
+            for i in range(size):
+                residual[work.atoms[work.active[i]]] = 0.0
+            n_joining = _violators(
+                residual, terms.l1_weights, terms.inverse_norms, terms.positive, 0.0, tolerance, n_atoms,
+                max(LEAST_JOINING, size), scratch,
+            )  # fmt: skip
+            for atom in scratch.places[:n_joining]:
+                if not is_member[atom]:
+                    join(work, n_members, atoms, terms, signal, atom)
+                    is_member[atom] = True
+                    n_members += 1
+                    ended = False
+            n_needed = min(n_members + max(LEAST_JOINING, n_members), n_atoms)
+            if n_needed > work.atoms.shape[0]:
+                progress[:] = k, n_members, size, rounds_left
+                return min(2 * n_needed, n_atoms)
         if ended:
             refine(work, size)
-        for place in range(n_members):
-            is_member[work.atoms[place]] = False
+        for i in range(n_members):
+            is_member[work.atoms[i]] = False
         for i in range(size):
             codes[k, work.atoms[work.active[i]]] = work.sign[i] * work.value[i]
         report[k, N_ROUNDS] += max_rounds - rounds_left
         report[k, ENDED] = ended
         report[k, N_MULTIPLY_ADDS] = work.n_multiply_adds[0]
-        n_joining = 0
-        k += 1
+        n_members = 0
     return 0
 
 
@@ -473,16 +453,13 @@ def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
     capacity = LEAST_CAPACITY
     for signal in signals:
         capacity = max(capacity, 2 * (start.pointers[signal + 1] - start.pointers[signal]))
-    work = new_working_set(capacity)
-    scratch = new_scratch(terms.l1_weights.shape[0])
-    progress = np.zeros(5, np.int64)
+    work, scratch = new_working_set(capacity), new_scratch(terms.l1_weights.shape[0])
+    progress = np.zeros(4, np.int64)
     while True:
-        n_wanted = _solve_until_full(
-            atoms, terms, signals, start, max_rounds, codes, report, work, scratch, progress
-        )
-        if n_wanted == 0:
+        capacity = _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratch, progress)
+        if capacity == 0:
             break
-        larger = new_working_set(2 * n_wanted)
+        larger = new_working_set(capacity)
         copy_members(larger, work, progress[1], progress[2])
         work = larger
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import callable_in_kernels, compiled, inner
+from snn._kernels.compiling import callable_in_kernels, compiled, inner, uncounted
 from solvers._kernels.dots import correlate, long_dot, minimised
 from solvers._kernels.precision import (
     EXACT_BITS,
@@ -299,10 +299,13 @@ def measure_code(
     figures[DUALITY_GAP] = gap * (1.0 + _gamma(n_operations + n_atoms))
 
 
-@inner
-def _measure_each(
+@uncounted
+def measure_codes(
     array, norms, l1_weights, curvatures, positive, signals, weights, pointers, columns, values, work, figures
 ):
+    """Write objective, duality gap and KKT violation of codes, a row each, to the columns of `figures`."""
+    # weights : of features; a row for each signal, one for all, or none.
+    # pointers, columns, values : the codes in compressed rows, sorted by atom, each once.
     for k in range(signals.shape[0]):
         entries = slice(pointers[k], pointers[k + 1])
         weights_of_signal = NO_WEIGHTS
@@ -312,21 +315,6 @@ def _measure_each(
             array, norms, l1_weights, curvatures, positive, signals[k], weights_of_signal, columns[entries],
             values[entries], work, figures[:, k],
         )  # fmt: skip
-
-
-@compiled
-def measure_codes(
-    array, norms, l1_weights, curvatures, positive, signals, weights, pointers, columns, values, figures
-):
-    """Write objective, duality gap and KKT violation of codes, a row each, to the columns of `figures`."""
-    # weights : of features; a row for each signal, one for all, or none.
-    # pointers, columns, values : the codes in compressed rows, sorted by atom, each once.
-    # References to arrays are counted here only: in the loop that takes as long as a tiny signal.
-    work = new_work(array.shape[1], array.shape[0])
-    _measure_each(
-        array, norms, l1_weights, curvatures, positive, signals, weights, pointers, columns, values, work,
-        figures,
-    )  # fmt: skip
 
 
 @compiled

@@ -29,7 +29,7 @@ MOST_ROUNDS = 8
 
 # For a correction c: a bound on ||c||, and on |d_i.c| of each atom beside the part that takes a correlation
 # back to its penalty.
-Correction = tuple[float, np.ndarray | float]
+Correction = tuple[np.ndarray | float, np.ndarray | float]
 NONE: Correction = (np.inf, 0.0)
 
 
@@ -132,10 +132,10 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     changes = np.empty((n_signals, n_atoms))
     reach = penalty.reach(correlations) + errors
     if shared > 0.0:
-        correction_norms, changes = _shared_corrections(problem, reach, norms, shared)
+        correction_norms[:], changes[:] = _correction(problem, 0, reach, norms, shared, residual_norms)
     else:
         for k, seen in enumerate(np.broadcast_to(norms, codes.shape)):
-            correction_norms[k], changes[k] = _correction(problem, k, reach[k], seen, residual_norms[k])
+            correction_norms[k], changes[k] = _correction(problem, k, reach[k], seen, 0.0, residual_norms[k])
     errors += changes
     reach += changes
     multiples = np.ones(n_signals)
@@ -174,30 +174,23 @@ def gaps_at(
     return gaps
 
 
-def _excesses(problem: LassoProblem, reach: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return which atoms limit a residual, how far it exceeds the limits, and that in units of the norms."""
-    is_limited = (problem.curvatures == 0.0) & (norms > 0.0)
-    excess = np.where(is_limited, np.maximum(reach - problem.l1_weights, 0.0), 0.0)
-    return is_limited, excess, np.divide(excess, norms, out=np.zeros_like(excess), where=norms > 0.0)
-
-
-def _shared_corrections(
-    problem: LassoProblem, reach: np.ndarray, norms: np.ndarray, eigenvalue: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the corrections of all residuals, where a bound on the eigenvalues of all atoms is positive."""
-    is_limited, _, relative = _excesses(problem, reach, norms)
-    up = 1.0 + gamma(problem.n_atoms + operations_of_sum(problem.n_features))
-    correction_norms = up * np.sqrt(np.einsum("ij,ij->i", relative, relative) / eigenvalue)
-    return correction_norms, np.where(is_limited, 0.0, up * correction_norms[:, np.newaxis] * norms)
-
-
 def _correction(
-    problem: LassoProblem, signal: int, reach: np.ndarray, norms: np.ndarray, residual_norm: float
+    problem: LassoProblem,
+    signal: int,
+    reach: np.ndarray,
+    norms: np.ndarray,
+    shared: float,
+    residual_norm: np.ndarray | float,
 ) -> Correction:
-    """Return the correction that makes a residual a dual point, or none."""
+    """Return the correction that makes a residual a dual point, or none; of all residuals if `shared`."""
     l1 = problem.l1_weights
-    is_limited, excess, relative = _excesses(problem, reach, norms)
+    is_limited = (problem.curvatures == 0.0) & (norms > 0.0)
+    excess = np.where(is_limited, np.maximum(reach - l1, 0.0), 0.0)
+    relative = np.divide(excess, norms, out=np.zeros_like(excess), where=norms > 0.0)
     up = 1.0 + gamma(problem.n_atoms + operations_of_sum(problem.n_features))
+    if shared > 0.0:
+        shared_norms = up * np.sqrt(np.einsum("ij,ij->i", relative, relative) / shared)
+        return shared_norms, np.where(is_limited, 0.0, up * shared_norms[:, np.newaxis] * norms)
     # Excesses that are rounding alone may be scaled back, with all the rest, and so may be dependent.
     for most in (0.0, MOST_SCALED):
         members = excess > most * l1
