@@ -386,9 +386,9 @@ def _begin(atoms, terms, signal, start, work, scratch):
 
 @inner
 def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratch, progress):
-    """Go on with some signals until W may need more room; return the capacity for it, or 0 at the end."""
+    """Go on with some signals until W has no room left; return the capacity it needs, or 0 at the end."""
     # References to arrays are not counted here, which would take longer than to solve for a tiny signal.
-    first, n_members, size, rounds_left = progress
+    first, n_members, size, n_joining, rounds_left = progress
     residual, is_member = scratch.residual, scratch.is_member
     n_atoms = residual.shape[0]
     for k in range(first, signals.shape[0]):
@@ -398,48 +398,47 @@ def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratc
         for i in range(n_atoms):
             tolerance = max(tolerance, abs(correlations[i]) * terms.inverse_norms[i])
         tolerance *= ROUNDING
-        at_start = n_members == 0
+        at_start = n_joining == 0
         if at_start:
             rounds_left = max_rounds
             n_members, size = _begin(atoms, terms, signal, start, work, scratch)
-        ended = False
-        while not ended:
-            if n_members > 0:
-                size, rounds_left, solved = solve_within(
-                    work, n_members, size, tolerance, rounds_left, at_start, scratch
-                )
-                if not solved:
-                    break
-            at_start, ended = False, True
-            if n_members == n_atoms:
-                break
-            write_residuals(atoms, signal, work, size, correlations, residual)
-            for i in range(size):
-                residual[work.atoms[work.active[i]]] = 0.0
-            n_joining = _violators(
-                residual, terms.l1_weights, terms.inverse_norms, terms.positive, 0.0, tolerance, n_atoms,
-                max(LEAST_JOINING, size), scratch,
-            )  # fmt: skip
+        solved = True
+        while solved:
+            n_before = n_members
             for atom in scratch.places[:n_joining]:
                 if not is_member[atom]:
                     join(work, n_members, atoms, terms, signal, atom)
                     is_member[atom] = True
                     n_members += 1
-                    ended = False
-            n_needed = min(n_members + max(LEAST_JOINING, n_members), n_atoms)
-            if n_needed > work.atoms.shape[0]:
-                progress[:] = k, n_members, size, rounds_left
-                return min(2 * n_needed, n_atoms)
-        if ended:
+            if n_members == n_before and not at_start:
+                break
+            if n_members > 0:
+                size, rounds_left, solved = solve_within(
+                    work, n_members, size, tolerance, rounds_left, at_start, scratch
+                )
+            at_start = False
+            n_joining = 0
+            if solved and n_members < n_atoms:
+                write_residuals(atoms, signal, work, size, correlations, residual)
+                for i in range(size):
+                    residual[work.atoms[work.active[i]]] = 0.0
+                n_joining = _violators(
+                    residual, terms.l1_weights, terms.inverse_norms, terms.positive, 0.0, tolerance, n_atoms,
+                    max(LEAST_JOINING, size), scratch,
+                )  # fmt: skip
+                if n_members + n_joining > work.atoms.shape[0]:
+                    progress[:] = k, n_members, size, n_joining, rounds_left
+                    return 2 * (n_members + n_joining)
+        if solved:
             refine(work, size)
         for i in range(n_members):
             is_member[work.atoms[i]] = False
         for i in range(size):
             codes[k, work.atoms[work.active[i]]] = work.sign[i] * work.value[i]
         report[k, N_ROUNDS] += max_rounds - rounds_left
-        report[k, ENDED] = ended
+        report[k, ENDED] = solved
         report[k, N_MULTIPLY_ADDS] = work.n_multiply_adds[0]
-        n_members = 0
+        n_joining = 0
     return 0
 
 
@@ -454,7 +453,7 @@ def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
     for signal in signals:
         capacity = max(capacity, 2 * (start.pointers[signal + 1] - start.pointers[signal]))
     work, scratch = new_working_set(capacity), new_scratch(terms.l1_weights.shape[0])
-    progress = np.zeros(4, np.int64)
+    progress = np.zeros(5, np.int64)
     while True:
         capacity = _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratch, progress)
         if capacity == 0:
