@@ -363,71 +363,83 @@ def refine(work, size):
             work.value[i] = refined
 
 
-@partial(inner, _nrt=True)
-def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
-    """Solve for one signal; return (working set, size of S, rounds left, whether the method ended)."""
-    n_atoms = terms.l1_weights.shape[0]
-    correlations = terms.correlations[signal]
-    tolerance = 0.0
-    for i in range(n_atoms):
-        tolerance = max(tolerance, abs(correlations[i]) * terms.inverse_norms[i])
-    tolerance *= ROUNDING
-
-    places, is_member = scratch.places, scratch.is_member
-    # The signal starts from some atoms.  The largest currents in units of the norms enter first;
-    # atoms that depend on others stay outside S, and atoms of norm zero are left out.
-    for i in range(n_atoms):
-        scratch.excesses[i] = 0.0
+@inner
+def _begin(atoms, terms, signal, start, work, scratch):
+    """Make the atoms that a signal starts from the members of W; return the sizes of W and S."""
+    # The largest currents in units of the norms enter first; atoms that depend on others stay outside S, and
+    # atoms of norm zero are left out.
+    places, excesses = scratch.places, scratch.excesses
+    excesses[:] = 0.0
     for entry in range(start.pointers[signal], start.pointers[signal + 1]):
         atom, current = start.columns[entry], start.values[entry]
         scratch.residual[atom] = current
-        scratch.excesses[atom] = abs(current) * terms.inverse_norms[atom]
-    n_members = _list_largest(scratch, n_atoms, 0.0, n_atoms)
+        excesses[atom] = abs(current) * terms.inverse_norms[atom]
+    n_members = _list_largest(scratch, excesses.shape[0], 0.0, excesses.shape[0])
     _write_signs(scratch.residual, n_members, scratch)
-    if n_members > work.atoms.shape[0]:
-        work = new_working_set(2 * n_members)
     work.n_multiply_adds[0] = 0
     for k in range(n_members):
-        atom = places[k]
-        join(work, k, atoms, terms, signal, atom)
-        is_member[atom] = True
+        join(work, k, atoms, terms, signal, places[k])
+        scratch.is_member[places[k]] = True
         places[k] = k
-    size = enter(work, 0, places, scratch.signs, n_members)
-    at_start = True
-    ended = False
-    while not ended:
-        if n_members > 0:
-            size, max_rounds, solved = solve_within(
-                work, n_members, size, tolerance, max_rounds, at_start, scratch
-            )
-            if not solved:
+    return n_members, enter(work, 0, places, scratch.signs, n_members)
+
+
+@inner
+def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratch, progress):
+    """Go on with some signals until W has no room left; return the capacity it needs, or 0 at the end."""
+    # References to arrays are not counted here, which would take longer than to solve for a tiny signal.
+    first, n_members, size, n_joining, rounds_left = progress
+    residual, is_member = scratch.residual, scratch.is_member
+    n_atoms = residual.shape[0]
+    for k in range(first, signals.shape[0]):
+        signal = signals[k]
+        correlations = terms.correlations[signal]
+        tolerance = 0.0
+        for i in range(n_atoms):
+            tolerance = max(tolerance, abs(correlations[i]) * terms.inverse_norms[i])
+        tolerance *= ROUNDING
+        at_start = n_joining == 0
+        if at_start:
+            rounds_left = max_rounds
+            n_members, size = _begin(atoms, terms, signal, start, work, scratch)
+        solved = True
+        while solved:
+            n_before = n_members
+            for atom in scratch.places[:n_joining]:
+                if not is_member[atom]:
+                    join(work, n_members, atoms, terms, signal, atom)
+                    is_member[atom] = True
+                    n_members += 1
+            if n_members == n_before and not at_start:
                 break
-        at_start = False
-        write_residuals(atoms, signal, work, size, correlations, scratch.residual)
-        for k in range(size):
-            scratch.residual[work.atoms[work.active[k]]] = 0.0
-        most = max(LEAST_JOINING, size)
-        n_joining = _violators(
-            scratch.residual, terms.l1_weights, terms.inverse_norms, terms.positive, 0.0, tolerance, n_atoms,
-            most, scratch,
-        )  # fmt: skip
-        if n_members + n_joining > work.atoms.shape[0]:
-            larger = new_working_set(2 * (n_members + n_joining))
-            copy_members(larger, work, n_members, size)
-            work = larger
-        ended = True
-        for k in range(n_joining):
-            atom = places[k]
-            if not is_member[atom]:
-                join(work, n_members, atoms, terms, signal, atom)
-                is_member[atom] = True
-                n_members += 1
-                ended = False
-    if ended:
-        refine(work, size)
-    for k in range(n_members):
-        is_member[work.atoms[k]] = False
-    return work, size, max_rounds, ended
+            if n_members > 0:
+                size, rounds_left, solved = solve_within(
+                    work, n_members, size, tolerance, rounds_left, at_start, scratch
+                )
+            at_start = False
+            n_joining = 0
+            if solved and n_members < n_atoms:
+                write_residuals(atoms, signal, work, size, correlations, residual)
+                for i in range(size):
+                    residual[work.atoms[work.active[i]]] = 0.0
+                n_joining = _violators(
+                    residual, terms.l1_weights, terms.inverse_norms, terms.positive, 0.0, tolerance, n_atoms,
+                    max(LEAST_JOINING, size), scratch,
+                )  # fmt: skip
+                if n_members + n_joining > work.atoms.shape[0]:
+                    progress[:] = k, n_members, size, n_joining, rounds_left
+                    return 2 * (n_members + n_joining)
+        if solved:
+            refine(work, size)
+        for i in range(n_members):
+            is_member[work.atoms[i]] = False
+        for i in range(size):
+            codes[k, work.atoms[work.active[i]]] = work.sign[i] * work.value[i]
+        report[k, N_ROUNDS] += max_rounds - rounds_left
+        report[k, ENDED] = solved
+        report[k, N_MULTIPLY_ADDS] = work.n_multiply_adds[0]
+        n_joining = 0
+    return 0
 
 
 @partial(inner, _nrt=True)
@@ -437,18 +449,18 @@ def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
     # start : `RowEntries`, one for each signal: the atoms it starts from and their currents, ||d_i||^2
     #     a_i or a multiple of it.  Signs are those of the atoms; the largest enter first.
     # codes, report : a row for each of `signals`; zeros at first.
-    n_atoms = terms.l1_weights.shape[0]
-    work = new_working_set(LEAST_CAPACITY)
-    scratch = new_scratch(n_atoms)
-    for k in range(signals.shape[0]):
-        signal = signals[k]
-        work, size, rounds_left, ended = _solve_one(atoms, terms, signal, start, max_rounds, work, scratch)
-        code = codes[k]
-        for i in range(size):
-            code[work.atoms[work.active[i]]] = work.sign[i] * work.value[i]
-        report[k, N_ROUNDS] += max_rounds - rounds_left
-        report[k, ENDED] = ended
-        report[k, N_MULTIPLY_ADDS] = work.n_multiply_adds[0]
+    capacity = LEAST_CAPACITY
+    for signal in signals:
+        capacity = max(capacity, 2 * (start.pointers[signal + 1] - start.pointers[signal]))
+    work, scratch = new_working_set(capacity), new_scratch(terms.l1_weights.shape[0])
+    progress = np.zeros(5, np.int64)
+    while True:
+        capacity = _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratch, progress)
+        if capacity == 0:
+            break
+        larger = new_working_set(capacity)
+        copy_members(larger, work, progress[1], progress[2])
+        work = larger
 
 
 @compiled

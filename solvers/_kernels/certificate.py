@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import callable_in_kernels, compiled, inner
+from snn._kernels.compiling import callable_in_kernels, compiled, inner, uncounted
 from solvers._kernels.dots import correlate, long_dot, minimised
 from solvers._kernels.precision import (
     EXACT_BITS,
@@ -302,14 +302,13 @@ def measure_code(
     figures[DUALITY_GAP] = gap * (1.0 + _gamma(n_operations + n_atoms))
 
 
-@compiled
+@uncounted
 def measure_codes(
-    array, norms, l1_weights, curvatures, positive, signals, weights, pointers, columns, values, figures
+    array, norms, l1_weights, curvatures, positive, signals, weights, pointers, columns, values, work, figures
 ):
     """Write objective, duality gap and KKT violation of codes, a row each, to the columns of `figures`."""
     # weights : of features; a row for each signal, one for all, or none.
     # pointers, columns, values : the codes in compressed rows, sorted by atom, each once.
-    work = new_work(array.shape[1], array.shape[0])
     for k in range(signals.shape[0]):
         entries = slice(pointers[k], pointers[k + 1])
         weights_of_signal = NO_WEIGHTS

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers._kernels.certificate import DUALITY_GAP, measure_codes
+from solvers._kernels.certificate import DUALITY_GAP, measure_codes, new_work
 from solvers._kernels.precision import SMALLEST, gamma
 from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
@@ -72,7 +72,8 @@ def _measured(
     """Return the figures of codes: atoms, their norms, l1 weights, curvatures and signs; compressed rows."""
     figures = np.empty((3, problem.n_signals))
     codes = checks.read_only(pointers), columns, checks.read_only(values)
-    measure_codes(*arrays, problem.dense_signals(), _weights(problem), *codes, figures)
+    work = new_work(problem.n_features, len(arrays[0]))
+    measure_codes(*arrays, problem.dense_signals(), _weights(problem), *codes, work, figures)
     return figures
 
 

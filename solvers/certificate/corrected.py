@@ -30,7 +30,7 @@ MOST_ROUNDS = 8
 
 # For a correction c: a bound on ||c||, and on |d_i.c| of each atom beside the part that takes a correlation
 # back to its penalty.
-Correction = tuple[float, np.ndarray | float]
+Correction = tuple[np.ndarray | float, np.ndarray | float]
 NONE: Correction = (np.inf, 0.0)
 
 
@@ -132,8 +132,11 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     correction_norms = np.empty(n_signals)
     changes = np.empty((n_signals, n_atoms))
     reach = penalty.reach(correlations) + errors
-    for k, seen in enumerate(np.broadcast_to(norms, codes.shape)):
-        correction_norms[k], changes[k] = _correction(problem, k, reach[k], seen, shared, residual_norms[k])
+    if shared > 0.0:
+        correction_norms[:], changes[:] = _correction(problem, 0, reach, norms, shared, residual_norms)
+    else:
+        for k, seen in enumerate(np.broadcast_to(norms, codes.shape)):
+            correction_norms[k], changes[k] = _correction(problem, k, reach[k], seen, 0.0, residual_norms[k])
     errors += changes
     reach += changes
     multiples = np.ones(n_signals)
@@ -178,17 +181,17 @@ def _correction(
     reach: np.ndarray,
     norms: np.ndarray,
     shared: float,
-    residual_norm: float,
+    residual_norm: np.ndarray | float,
 ) -> Correction:
-    """Return the correction that makes a residual a dual point, or none."""
+    """Return the correction that makes a residual a dual point, or none; of all residuals if `shared`."""
     l1 = problem.l1_weights
     is_limited = (problem.curvatures == 0.0) & (norms > 0.0)
     excess = np.where(is_limited, np.maximum(reach - l1, 0.0), 0.0)
-    relative = np.divide(excess, norms, out=np.zeros_like(norms), where=norms > 0.0)
+    relative = np.divide(excess, norms, out=np.zeros_like(excess), where=norms > 0.0)
     up = 1.0 + gamma(problem.n_atoms + operations_of_sum(problem.n_features))
     if shared > 0.0:
-        norm = up * float(np.sqrt(relative @ relative / shared))
-        return norm, np.where(is_limited, 0.0, up * norm * norms)
+        shared_norms = up * np.sqrt(np.einsum("ij,ij->i", relative, relative) / shared)
+        return shared_norms, np.where(is_limited, 0.0, up * shared_norms[:, np.newaxis] * norms)
     # Excesses that are rounding alone may be scaled back, with all the rest, and so may be dependent.
     for most in (0.0, MOST_SCALED):
         members = excess > most * l1

@@ -31,8 +31,8 @@ from solvers.results.result import EXACT, SparseCodingResult, Start, convergence
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.spread import spread
 
-# Values in a batch, 8 MB, and signals: a batch stays in cache, and Ctrl-C is quick.
-# Measured by `python -m tests.benchmarks patches`.
+# Values in a batch, 8 MB, and signals, more where atoms are fewer than 256: a batch stays in cache, Ctrl-C is
+# quick, and Python takes little of its time.  Measured by `python -m tests.benchmarks patches tiny`.
 VALUES_PER_BATCH = 1_000_000
 LARGEST_BATCH = 256
 # Batches of each worker, at least, so that workers end together: `python -m tests.benchmarks threads`.
@@ -126,7 +126,7 @@ class Method(Closed, ABC):
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
         """Return the signals that are solved together; by default as many as fit into the cache."""
-        size = min(VALUES_PER_BATCH // problem.n_atoms, LARGEST_BATCH)
+        size = min(VALUES_PER_BATCH // problem.n_atoms, LARGEST_BATCH * max(1, 256 // problem.n_atoms))
         if n_workers > 1:
             size = min(size, math.ceil(problem.n_signals / (BATCHES_PER_WORKER * n_workers)))
         size = max(size, 1)

@@ -207,6 +207,16 @@ def patches(tol: float, small: bool) -> Work:
     return coding(patch_problem(50, 32, 500) if small else patch_problem(3_000), MANY, tol)
 
 
+def tiny(n_features: int, n_atoms: int, penalty: float, small: bool) -> Work:
+    """Many signals of few features, in few atoms: beside SPAMS, or SciPy's loop where the penalty is zero."""
+    rng = np.random.default_rng(0)
+    atoms = rng.random((n_atoms, n_features))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    signals = rng.random((100 if small else 20_000, n_features))
+    problem = LassoProblem(atoms, signals, penalty, positive=True)
+    return coding(problem, (peers.ACTIVE_SET, peers.SPAMS if penalty else peers.NNLS), 1e-6)
+
+
 def demo(small: bool) -> Work:
     """The patches of `make demo`, in cosine atoms, codes of either sign."""
     return coding(
@@ -436,6 +446,9 @@ def _table() -> dict[str, Case]:
             cases[name] = Case(quietly(operations, problems, tol), operations.__doc__)
     for tol in (1e-3, 1e-6):
         cases[f"3,000 patches, {tol:g}"] = Case(quietly(patches, tol), patches.__doc__)
+    for n_features, n_atoms, penalty in ((3, 2, 0.1), (8, 6, 0.1), (12, 5, 0.0)):
+        name = f"tiny signals, {n_features} x {n_atoms}, penalty {penalty:g}"
+        cases[name] = Case(quietly(tiny, n_features, n_atoms, penalty), tiny.__doc__)
     for make, name in (
         (demo, "patches of the demo, 1e-3"),
         (threads, "two threads"),

@@ -242,6 +242,14 @@ def _spams(problem: LassoProblem) -> Solve:
     return lambda tol: spams.lasso(signals, Q=gram, q=np.asfortranarray(rows @ signals), **options).T
 
 
+def _nnls(problem: LassoProblem) -> Solve:
+    """Non-negative least squares, a call a signal: no penalty."""
+    from scipy.optimize import nnls
+
+    design = np.array(problem.dictionary.T, order="F")
+    return lambda tol: np.array([nnls(design, signal)[0] for signal in problem.signals])
+
+
 SPIKES = Peer(name="spikes alone", ask=_named("spiking"), takes_batches=True)
 CLOCKED_SPIKES = Peer(name="spikes alone, clock of 1/4", ask=_on_a_clock, takes_batches=True)
 ONE_WINDOW = Peer(name="spikes alone, one window", ask=_named("spiking_one_window"))
@@ -266,6 +274,7 @@ SKLEARN_BATCH = Peer(
 CELER = Peer(name="celer", ask=_celer, package="celer", own_scale=True)
 SKGLM = Peer(name="skglm", ask=_skglm, package="skglm", own_scale=True)
 SPAMS = Peer(name="SPAMS", ask=_spams, package="spams-bin", takes_batches=True)
+NNLS = Peer(name="SciPy nnls", ask=_nnls, takes_batches=True)
 PEERS = (LEAN_FISTA, SKLEARN, SKLEARN_BATCH, CELER, SKGLM, SPAMS)
 
 

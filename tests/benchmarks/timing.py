@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from solvers import LassoProblem
+from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import measure
 
 
@@ -63,7 +64,8 @@ def in_rows(problem: LassoProblem, codes) -> np.ndarray:
 
 def largest_gap(problem: LassoProblem, codes) -> float:
     """Return the largest certified gap of some codes in units of 1/2 ||signal||^2."""
-    gaps = measure(problem, in_rows(problem, codes)).duality_gap
+    rows = in_rows(problem, codes)
+    gaps = corrected_gaps(problem, sparse.csr_array(rows), measure(problem, rows).duality_gap)
     return float(
         np.divide(gaps, problem.energies, out=np.zeros_like(gaps), where=problem.energies > 0.0).max()
     )

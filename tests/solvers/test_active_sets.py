@@ -128,6 +128,7 @@ def test_company_batches_and_workers_change_no_bit(monkeypatch):
     """Small and large supports in turn, in work arrays that grow."""
     monkeypatch.setattr("solvers.methods.method.LARGEST_BATCH", 7)
     problem = random_problem(120, 80, share=0.02, n_signals=40)
+    monkeypatch.setattr("solvers.methods.method.VALUES_PER_BATCH", 7 * problem.n_atoms)
     weaker = problem.signals * np.where(np.arange(40) % 2, 0.03, 1.0)[:, np.newaxis]
     problem = LassoProblem(problem.dictionary, weaker, problem.l1_weights)
     start = solve_fista(problem, tol=1e-1)
@@ -140,6 +141,19 @@ def test_company_batches_and_workers_change_no_bit(monkeypatch):
     for signal in (0, 6, 39):
         alone = solve_active_set(problem.subset([signal]), start=start.codes[[signal]])
         np.testing.assert_array_equal(alone.codes[0], together.codes[signal])
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.3])
+@pytest.mark.parametrize("n_atoms", [2, 5, 17])
+def test_tiny_signals_have_the_bits_of_one(n_atoms, penalty):
+    """All atoms may be members of the working set; gaps of penalty zero are corrected together."""
+    problem = random_problem(n_atoms, 20, share=0.1, positive=True, n_signals=300).with_penalty(penalty)
+    together = solve_active_set(problem, tol=1e-10)
+    assert together.reached.all()
+    for signal in range(0, 300, 37):
+        alone = solve_active_set(problem.subset([signal]), tol=1e-10)
+        np.testing.assert_array_equal(alone.codes[0], together.codes[signal])
+        np.testing.assert_array_equal(alone.duality_gap[0], together.duality_gap[signal])
 
 
 @pytest.mark.parametrize("bytes_allowed", [1.0, 1e9])

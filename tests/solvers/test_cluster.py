@@ -60,7 +60,7 @@ def test_killed_workers_lose_nothing(cluster_client, problem, monkeypatch, n_kil
     bar = KillingBar(worker_pids(cluster_client)[:n_killed])
     expected = solve_spiking(problem)
     monkeypatch.setattr(method, "tqdm", lambda **_: bar)
-    monkeypatch.setattr(method, "LARGEST_BATCH", 2)
+    monkeypatch.setattr(method, "VALUES_PER_BATCH", 2 * problem.n_atoms)
     with joblib.parallel_config(backend="dask", client=cluster_client):
         result = solve_spiking(problem.subset(slice(None)), progress=True)
     require_same_bits(result, expected)
