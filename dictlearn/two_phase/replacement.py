@@ -20,8 +20,9 @@ ATOMS_PER_TRIAL = 50
 ROUNDS = 3
 # Samples between two searches for similar atoms; the first searches are left out, as too little is learned.
 SEARCH_EVERY, NO_SEARCHES = 640, 4
-# Length of a trial, and time in which the mean of a neuron's squared code follows, both in samples.
-TRIAL, FOLLOWING = 3200, 800
+# Length of a trial in samples: at least this, and this for each atom, since one of many atoms is used rarely.
+# The mean of a neuron's squared code follows within a quarter of a trial.
+LEAST_TRIAL, TRIAL_PER_ATOM = 3200, 16
 # What a new atom must be worth, in units of the old one's worth: from the middle of its trial on, and at its
 # end.  The means are noisy; new atoms of photographs reach .2 to .5.
 LEAST_IN_TRIAL, LEAST_AT_END = 0.3, 0.6
@@ -77,7 +78,7 @@ class Replacement:
     running : tuple of Trial
         Trials that have not ended.
     activity : ndarray, shape (n_atoms,)
-        The mean of a^2 over the last samples, FOLLOWING of them, in units of the signals' mean energy.
+        The mean of a^2 over the last quarter of a trial, in units of the signals' mean energy.
     rests_until : ndarray of int, shape (n_atoms,)
         Samples learned from when each atom may be tried again.
     credit : float
@@ -97,10 +98,15 @@ class Replacement:
         vars(new).update({**vars(self), **arrays})
         return new
 
+    @property
+    def length(self) -> int:
+        """Length of a trial, in samples."""
+        return max(LEAST_TRIAL, TRIAL_PER_ATOM * len(self.activity))
+
     def observe(self, codes: np.ndarray, energy: float) -> None:
         """Let the neurons' activity follow the codes of a batch."""
         mean = np.einsum("ij,ij->j", codes, codes) / (len(codes) * energy)
-        self.activity += -math.expm1(-len(codes) / FOLLOWING) * (mean - self.activity)
+        self.activity += -math.expm1(-4.0 * len(codes) / self.length) * (mean - self.activity)
 
     def worth(self, atom: int, synapses: Synapses) -> float:
         """Return what an atom is worth for a sample, in units of the signals' mean energy."""
@@ -114,11 +120,11 @@ class Replacement:
         lost, running = [], []
         for trial in self.running:
             age = n_samples - trial.began
-            share = LEAST_AT_END if age >= TRIAL else LEAST_IN_TRIAL
-            if age >= TRIAL // 2 and self.worth(trial.atom, synapses) <= share * trial.worth:
+            share = LEAST_AT_END if age >= self.length else LEAST_IN_TRIAL
+            if age >= self.length // 2 and self.worth(trial.atom, synapses) <= share * trial.worth:
                 lost.append(trial)
                 self.rests_until[trial.atom] = n_samples + REST
-            elif age < TRIAL:
+            elif age < self.length:
                 running.append(trial)
         self.n_lost += len(lost)
         self.n_won += len(self.running) - len(running) - len(lost)

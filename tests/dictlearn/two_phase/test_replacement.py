@@ -18,7 +18,7 @@ from dictlearn import (
     random_dictionary,
     random_patches,
 )
-from dictlearn.two_phase.replacement import NO_SEARCHES, SEARCH_EVERY, TRIAL
+from dictlearn.two_phase.replacement import LEAST_TRIAL, NO_SEARCHES, SEARCH_EVERY
 from snn.digital import FixedPoint
 from tests.dictlearn.two_phase.learners import assert_same
 
@@ -69,7 +69,7 @@ def test_a_pattern_that_is_worth_nothing_is_never_shown_and_the_old_atom_comes_b
         learner.learn(signals[learner.n_samples % 1024 :][:32])
         assert learner.dictionary[5] @ shown > 0.9
     assert (learner.replacement.n_lost, learner.n_replaced) == (1, 0)
-    assert learner.n_samples == 64 + TRIAL // 2
+    assert learner.n_samples == 64 + LEAST_TRIAL // 2
     for name, row in memory.items():
         np.testing.assert_array_equal(learner.memory[name][5], row)
 
@@ -89,7 +89,7 @@ def test_a_trial_goes_on_to_the_bit_after_any_pause(way, tmp_path):
         for each in (learner, *others):
             each.learn(signals[32 * (n % 16) :][:32])
         n += 1
-    assert n in (TRIAL // 64, TRIAL // 32)
+    assert n in (LEAST_TRIAL // 64, LEAST_TRIAL // 32)
     for other in others:
         assert_same(learner, other)
         assert other.replacement.n_won == learner.replacement.n_won
