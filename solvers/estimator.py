@@ -22,6 +22,7 @@ from solvers.methods.method import Method, named_method, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.matrix import atoms_of
 from solvers.problem.penalty import ElasticNet, penalty_of
+from solvers.problem.signals import known_features
 from solvers.results.result import SparseCodingResult
 from solvers.studies.held_out import held_out_score
 
@@ -157,7 +158,8 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
             return solve(problem, named_method(self.method), tol=self.tol, n_jobs=self.n_jobs)
 
     def _problem(self, signals: np.ndarray) -> LassoProblem:
-        atoms = atoms_of(self.dictionary)
+        mask = known_entries(signals, self.missing_values)
+        atoms = atoms_of(self.dictionary, known_features(mask, None))
         if atoms.shape[1] != signals.shape[1]:
             # The words of scikit-learn's own coder.
             raise ValueError(
@@ -165,7 +167,6 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
                 f"dictionary.shape is {atoms.shape}, X.shape is {signals.shape}"
             )
         penalty = penalty_of(self.alpha, atoms.squared_norms, name="alpha")
-        mask = known_entries(signals, self.missing_values)
         return LassoProblem(self.dictionary, signals, penalty, mask=mask, positive=self.positive)
 
     def __sklearn_is_fitted__(self) -> bool:

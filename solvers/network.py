@@ -36,7 +36,7 @@ from solvers._kernels.refinement import (
     resume,
 )
 from solvers.gram.gram import Gram, SharedProducts, gram_of
-from solvers.problem.lasso import LassoModel, LassoProblem, groups_of, with_shared_mask
+from solvers.problem.lasso import LassoModel, LassoProblem, in_groups, with_shared_mask
 from solvers.results.codes import (
     GRAM,
     NETWORK,
@@ -421,8 +421,7 @@ def _synaptic_operations(
     """Return how many times a spike reached a target; weights that are rounded to zero deliver none."""
     if problem.has_own_weights:
         operations = np.empty(problem.n_signals, dtype=np.int64)
-        for group in groups_of(problem):
-            shared = with_shared_mask(problem.subset(group))
+        for group, shared in in_groups(problem):
             operations[group] = _synaptic_operations(shared, spike_counts[group])
         return operations
     network = LassoNetwork(problem, on_demand=integers is None)

@@ -255,10 +255,16 @@ def _require_sums_in_range(
     # Sums of magnitudes in float64 are right to 2^-40 of themselves; the bound leaves a factor of 8.
     largest = np.bincount(targets, np.abs(mantissas), minlength=1).max()
     most = float(largest) * format.largest_message * 2.0 ** max(exponent, 0)
-    if most > LARGEST_SUM or abs(exponent) > MOST_REGISTER_BITS:
+    if most > LARGEST_SUM:
         raise ValueError(
             f"weights times messages must sum to at most 2^60 in a step; got {most:.3g} with an exponent "
             f"of {exponent}: use fewer bits for weights or messages, or a smaller threshold"
+        )
+    if abs(exponent) > MOST_REGISTER_BITS:
+        raise ValueError(
+            f"weights must have an exponent of at most {MOST_REGISTER_BITS} in size; got {exponent}, of sums "
+            f"of {largest * 2.0**exponent:.3g} units of the current: scale weights or thresholds until both "
+            "are of one size"
         )
 
 

@@ -37,7 +37,7 @@ from snn._kernels.compiling import (
     uncounted,
 )
 from solvers._kernels.certificate import NO_WEIGHTS, RowEntries, measure_code, new_work, write_entries
-from solvers._kernels.dots import copy, correlate, dot, subtract
+from solvers._kernels.dots import copy, correlate, dot, subtract, write_weighted_squares
 from solvers._kernels.factor import (
     Terms,
     copy_members,
@@ -48,6 +48,7 @@ from solvers._kernels.factor import (
     solve_transposed,
     triangle_work,
 )
+from solvers._kernels.precision import SMALLEST_SQUARED_NORM
 
 # Violations below this share of the largest correlation are rounding: some hundred times 1e-16.  Violations
 # and correlations are in units of the norms of their atoms, so that no unit of an atom matters.
@@ -111,6 +112,12 @@ def write_products(atoms, signal, atom, work, n_members):
 
 
 @resolved_by_record
+def write_inverse_norms(atoms, signal, inverse_norms):
+    """Write 1 / ||d_i|| of atoms as a signal sees them, if signals differ; return the multiply-adds."""
+    return 0
+
+
+@resolved_by_record
 def write_residuals(atoms, signal, work, size, correlations, residual):
     """Write the correlations of all atoms with the residual of x to `residual`."""
 
@@ -168,6 +175,16 @@ def products_of_atoms(atoms, signal, atom, work, n_members):
     for k in range(n_members):
         products[k] = dot(array[work.atoms[k]], row)
     products[n_members] = dot(array[atom], row)
+
+
+@implements(write_inverse_norms, WeightedAtoms)
+def inverse_norms_of_atoms(atoms, signal, inverse_norms):
+    write_weighted_squares(atoms.array, atoms.weights[signal], inverse_norms)
+    for i in range(inverse_norms.shape[0]):
+        # Next to nothing of an atom is nothing.
+        squared_norm = inverse_norms[i] if inverse_norms[i] >= SMALLEST_SQUARED_NORM else math.inf
+        inverse_norms[i] = 1.0 / math.sqrt(squared_norm)
+    return 2 * atoms.array.size
 
 
 @implements(write_residuals, WeightedAtoms)
@@ -376,7 +393,6 @@ def _begin(atoms, terms, signal, start, work, scratch):
         excesses[atom] = abs(current) * terms.inverse_norms[atom]
     n_members = _list_largest(scratch, excesses.shape[0], 0.0, excesses.shape[0])
     _write_signs(scratch.residual, n_members, scratch)
-    work.n_multiply_adds[0] = 0
     for k in range(n_members):
         join(work, k, atoms, terms, signal, places[k])
         scratch.is_member[places[k]] = True
@@ -394,11 +410,13 @@ def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratc
     for k in range(first, signals.shape[0]):
         signal = signals[k]
         correlations = terms.correlations[signal]
+        at_start = n_joining == 0
+        if at_start:
+            work.n_multiply_adds[0] = write_inverse_norms(atoms, signal, terms.inverse_norms)
         tolerance = 0.0
         for i in range(n_atoms):
             tolerance = max(tolerance, abs(correlations[i]) * terms.inverse_norms[i])
         tolerance *= ROUNDING
-        at_start = n_joining == 0
         if at_start:
             rounds_left = max_rounds
             n_members, size = _begin(atoms, terms, signal, start, work, scratch)

@@ -14,14 +14,23 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import callable_in_kernels, compiled, inner, uncounted
-from solvers._kernels.dots import correlate, long_dot, minimised
+from solvers._kernels.dots import (
+    copy,
+    correlate,
+    long_dot,
+    minimised,
+    weighted_square,
+    write_weighted_squares,
+)
 from solvers._kernels.precision import (
     EXACT_BITS,
     KEPT_BITS,
+    LARGEST,
     QUANTUM,
     SLACK,
     SMALLEST,
     SMALLEST_NORM,
+    SMALLEST_SQUARED_NORM,
     UNIT_ROUNDOFF,
     WITHIN,
     gamma,
@@ -74,7 +83,7 @@ read_entries = compiled(write_entries)
 
 
 class Work(NamedTuple):
-    """Work arrays: three of one entry a feature, four of one entry an atom."""
+    """Work arrays: three of one entry a feature, five of one entry an atom."""
 
     residual: np.ndarray
     exact: np.ndarray  # and then the residual times the weights
@@ -84,13 +93,14 @@ class Work(NamedTuple):
     # For the entries of a code.
     entry_correlations: np.ndarray
     exponents: np.ndarray  # e: the largest number of the atom lies in [2^(e-1), 2^e)
+    norms: np.ndarray
 
 
 @callable_in_kernels
 def new_work(n_features, n_atoms):
     return Work(
         np.empty(n_features), np.empty(n_features), np.empty(n_features), np.empty(n_atoms),
-        np.empty(n_atoms), np.empty(n_atoms), np.empty(n_atoms, np.int64),
+        np.empty(n_atoms), np.empty(n_atoms), np.empty(n_atoms, np.int64), np.empty(n_atoms),
     )  # fmt: skip
 
 
@@ -112,8 +122,27 @@ def _largest_number(row):
     return largest
 
 
+@partial(inner, fastmath={"nnan", "nsz"})
+def _largest_known_number(row, weights):
+    largest = 0.0
+    for j in range(row.shape[0]):
+        largest = max(largest, abs(row[j]) if weights[j] > 0.0 else 0.0)
+    return largest
+
+
 @inner
-def _write_residual(array, signal, columns, values, work):
+def _write_seen_norms(array, weights, norms):
+    """Write the norms of atoms as a signal sees them, as `seen_norms` does."""
+    write_weighted_squares(array, weights, norms)
+    for i in range(norms.shape[0]):
+        if norms[i] < SMALLEST_SQUARED_NORM and _largest_known_number(array[i], weights) > 0.0:
+            norms[i] = SMALLEST_SQUARED_NORM
+    for i in range(norms.shape[0]):
+        norms[i] = math.sqrt(norms[i])
+
+
+@inner
+def _write_residual(array, signal, weights, columns, values, work):
     """Write s - a D; return the bound on the error of each of its numbers that is not its own rounding."""
     n_terms = columns.shape[0]
     exact, rest, residual = work.exact, work.rest, work.residual
@@ -121,7 +150,9 @@ def _write_residual(array, signal, columns, values, work):
     exact[:] = rest[:] = 0.0
     largest = -(2**30)
     for k in range(n_terms):
-        work.exponents[k] = math.frexp(_largest_number(array[columns[k]]))[1]
+        row = array[columns[k]]
+        largest_number = _largest_known_number(row, weights) if weights.shape[0] > 0 else _largest_number(row)
+        work.exponents[k] = math.frexp(largest_number)[1]
         largest = max(largest, math.frexp(values[k])[1] + int(work.exponents[k]))
     carry = math.frexp(float(n_terms))[1]
     largest_rest = 0.0
@@ -138,15 +169,6 @@ def _write_residual(array, signal, columns, values, work):
         residual[j] = (signal[j] - exact[j]) - rest[j]
     relative = SLACK * UNIT_ROUNDOFF
     return relative * (2.0 * n_terms + 4.0) * n_terms * largest_rest + n_terms * QUANTUM
-
-
-@inner
-def _squared_norm(row, weights):
-    """Return sum_j w_j d_j^2."""
-    total = 0.0
-    for j in range(row.shape[0]):
-        total += weights[j] * row[j] * row[j]
-    return total
 
 
 @partial(inner, fastmath={"nnan", "nsz", "contract"})
@@ -207,6 +229,7 @@ def measure_code(
     array, norms, l1_weights, curvatures, positive, signal, weights, columns, values, work, figures
 ):
     """Write objective, duality gap and KKT violation of the code of one signal to `figures`."""
+    # norms : of the atoms as the signal sees them.
     # positive : True for atoms whose codes must not be negative.
     # weights : w, or `NO_WEIGHTS`; ones and zeros of a mask.
     # columns, values : the entries of the code, sorted by atom, each once.
@@ -216,7 +239,7 @@ def measure_code(
         work.residual, work.correlations, work.reach, work.entry_correlations
     )  # fmt: skip
 
-    rest_error = _write_residual(array, signal, columns, values, work)
+    rest_error = _write_residual(array, signal, weights, columns, values, work)
     has_weights = weights.shape[0] > 0
     largest_weight = 0.0 if has_weights else 1.0
     weighted = residual
@@ -234,16 +257,17 @@ def measure_code(
     for k in range(n_entries):
         size = abs(values[k])
         objective += size * l1_weights[columns[k]] + 0.5 * curvatures[columns[k]] * size * size
-    figures[OBJECTIVE] = objective
+    # Nothing is said of what overflows: a sum of it may be no number.
+    figures[:] = math.inf
     if not objective < math.inf:
-        figures[DUALITY_GAP] = figures[KKT_VIOLATION] = math.inf
+        return
+    figures[OBJECTIVE] = objective
+    if norm >= LARGEST * 2.0**-512 and norm * _largest_number(norms) >= LARGEST:
         return
     n_operations = _sum_operations(n_features)
-    error = _gamma(n_operations + 2) * norm
-    if has_weights:
-        # The product is one more operation.
-        error = _gamma(n_operations + 3) * math.sqrt(long_dot(weighted, weighted))
-    error += SLACK * math.sqrt(n_features) * largest_weight * rest_error
+    # With weights, the product is one more operation.
+    error = _gamma(n_operations + (3 if has_weights else 2)) * norm
+    error += SLACK * math.sqrt(n_features * largest_weight) * rest_error
     error += n_features * QUANTUM / SMALLEST_NORM
 
     correlate(array, weighted, correlations)
@@ -259,7 +283,7 @@ def measure_code(
         reach[i] = (correlation if positive[i] else abs(correlation)) + error * norms[i]
         if curvature == 0.0:
             ratio = max(ratio, reach[i] / weight)
-        squared_norm = _squared_norm(array[i], weights) if has_weights else norms[i] * norms[i]
+        squared_norm = weighted_square(array[i], weights) if has_weights else norms[i] * norms[i]
         stepped = squared_norm * values[k] + correlation
         thresholded = minimised(stepped, weight, 1.0, positive[i])
         if squared_norm + curvature > 0.0:
@@ -307,16 +331,20 @@ def measure_codes(
     array, norms, l1_weights, curvatures, positive, signals, weights, pointers, columns, values, work, figures
 ):
     """Write objective, duality gap and KKT violation of codes, a row each, to the columns of `figures`."""
+    # norms : of the atoms as signals see them; none if each sees them differently.
     # weights : of features; a row for each signal, one for all, or none.
     # pointers, columns, values : the codes in compressed rows, sorted by atom, each once.
+    copy(work.norms[: norms.shape[0]], norms)
     for k in range(signals.shape[0]):
         entries = slice(pointers[k], pointers[k + 1])
         weights_of_signal = NO_WEIGHTS
         if weights.shape[0] > 0:
             weights_of_signal = weights[min(k, weights.shape[0] - 1)]
+        if norms.shape[0] == 0:
+            _write_seen_norms(array, weights_of_signal, work.norms)
         measure_code(
-            array, norms, l1_weights, curvatures, positive, signals[k], weights_of_signal, columns[entries],
-            values[entries], work, figures[:, k],
+            array, work.norms, l1_weights, curvatures, positive, signals[k], weights_of_signal,
+            columns[entries], values[entries], work, figures[:, k],
         )  # fmt: skip
 
 

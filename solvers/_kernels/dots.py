@@ -27,6 +27,33 @@ def four_dots(first, second, third, fourth, vector):
     return a, b, c, d
 
 
+@partial(inlined, fastmath={"reassoc", "contract"})
+def weighted_square(row, weights):
+    """Return sum_j w_j d_j^2."""
+    total = 0.0
+    for j in range(row.shape[0]):
+        total += weights[j] * row[j] * row[j]
+    return total
+
+
+@partial(inner, fastmath={"reassoc", "contract"})
+def write_weighted_squares(array, weights, squares):
+    """Write `weighted_square` of each row; rows are read four at a time."""
+    n_rows, n_columns = array.shape
+    whole = n_rows - n_rows % 4
+    for i in range(0, whole, 4):
+        a = b = c = d = 0.0
+        for j in range(n_columns):
+            weight = weights[j]
+            a += weight * array[i, j] * array[i, j]
+            b += weight * array[i + 1, j] * array[i + 1, j]
+            c += weight * array[i + 2, j] * array[i + 2, j]
+            d += weight * array[i + 3, j] * array[i + 3, j]
+        squares[i], squares[i + 1], squares[i + 2], squares[i + 3] = a, b, c, d
+    for i in range(whole, n_rows):
+        squares[i] = weighted_square(array[i], weights)
+
+
 @inner
 def long_dot(left, right):
     """Return an inner product, added up part by part."""

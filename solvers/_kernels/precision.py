@@ -21,6 +21,8 @@ QUANTUM = 2.0**-1074
 # denormal numbers.
 SMALLEST_SQUARED_NORM = 2.0**-970
 SMALLEST_NORM = 2.0**-485
+# A sum of products may overflow if the product of two norms is larger; norms of atoms are below 2^512.
+LARGEST = 2.0**1000
 # Replaces zero in denominators.
 SMALLEST = 2.0**-1022
 # Counted besides the operations of a sum: products with a multiple, differences, norms.

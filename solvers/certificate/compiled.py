@@ -11,10 +11,10 @@ from solvers._kernels.precision import SMALLEST, gamma
 from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
 from solvers.problem.largest import Largest, largest_ratios, norms_of
-from solvers.problem.lasso import LassoProblem, in_blocks
+from solvers.problem.lasso import LassoProblem, in_blocks, seen_norms
 from solvers.problem.matrix import UnitAtoms
 
-NO_ROWS = checks.read_only(np.empty((0, 0)))
+NO_ROWS, NO_NORMS = checks.read_only(np.empty((0, 0))), checks.read_only(np.empty(0))
 # Numbers of the atoms, 64 MB, and signals from which on few of the atoms are read for each certificate.
 LEAST_SCREENED = 2**23
 FEWEST_SHARING = 4
@@ -50,7 +50,7 @@ def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     if problem.penalty.has_zeros:
         l1_weights = checks.read_only(np.maximum(l1_weights, SMALLEST))
     atoms = problem.atoms
-    arrays = (atoms.rows, atoms.norms, l1_weights, problem.curvatures, problem.positive)
+    arrays = (atoms.rows, _norms(problem), l1_weights, problem.curvatures, problem.positive)
     pointers, columns = _indices(codes.indptr), _indices(codes.indices)
     # Sparse signals, and masks, take their full size for a few signals at a time.
     is_large = sparse.issparse(problem.signals) or problem.has_own_weights
@@ -96,9 +96,11 @@ def certify_and_list(
     return optimality_of(problem, codes, figures), largest
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> tuple[np.ndarray, Largest]:
     """Return the figures of some codes, and which atoms pull their residuals most."""
     figures = np.empty((3, problem.n_signals))
+    _norms(problem)  # parts share what is made for it
     signals, weights = problem.dense_signals(), _weights(problem)
     # The residuals times the weights of features, and bounds on the norms of their errors.
     pulls = signals - codes @ problem.atoms.array
@@ -163,7 +165,7 @@ def _figures_of_few(
     some = problem.atoms
     arrays = (
         padded(some.array),
-        padded(some.norms),
+        NO_NORMS if problem.has_own_weights else padded(_norms(problem)),
         padded(problem.l1_weights, 1.0),
         padded(problem.curvatures),
         padded(problem.positive, True),
@@ -178,6 +180,11 @@ def _weights(problem: LassoProblem) -> np.ndarray:
     if problem.feature_weights is None:
         return NO_ROWS
     return checks.read_only(np.atleast_2d(problem.feature_weights).astype(np.float64, copy=False))
+
+
+def _norms(problem: LassoProblem) -> np.ndarray:
+    """Return the norms of atoms as all signals see them; none if each sees them differently."""
+    return NO_NORMS if problem.has_own_weights else checks.read_only(seen_norms(problem)[0])
 
 
 def _indices(array: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from snn.base import checks
 from solvers._kernels.precision import QUANTUM
 from solvers.certificate.corrected import corrected_gaps, gaps_at
 from solvers.certificate.residuals import residuals_of
-from solvers.problem.lasso import LassoProblem, in_blocks, zero_code_multiples
+from solvers.problem.lasso import LassoProblem, in_blocks, in_groups, seen_norms, zero_code_multiples
 
 # Codes measured together: a few buffers of 8 MB, however many signals there are.
 BLOCK_ENTRIES = 2**20
@@ -101,9 +101,11 @@ def measure(problem: LassoProblem, codes: ArrayLike | sparse.csr_array) -> Optim
     # The figures of a code are the same to the last bit whatever codes are measured with it.
     checks.instance_of("problem", problem, LassoProblem)
     codes = checked_codes(problem, codes)
-    blocks = in_blocks(problem, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features))
-    figures = [_figures(part, codes if part is problem else codes[block]) for block, part in blocks]
-    return Optimality(*np.concatenate(figures, axis=1))
+    figures = np.empty((3, problem.n_signals))
+    for group, same in in_groups(problem):
+        for block, part in in_blocks(same, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features)):
+            figures[:, group[block]] = _figures(part, codes if part is problem else codes[group[block]])
+    return Optimality(*figures)
 
 
 def penalty_max(
@@ -145,8 +147,9 @@ def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> 
     return codes
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
-    """Return the figures of codes that were checked, shape (3, n_signals)."""
+    """Return the figures of codes that were checked, of signals with equal weights, shape (3, n_signals)."""
     penalty, weights, signals = problem.penalty, problem.feature_weights, problem.dense_signals()
     residuals = residuals_of(problem.atoms, signals, codes, weights)
     correlations = problem.atoms.correlate(residuals.weighted)
@@ -160,20 +163,21 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     if weights is None:
         squared_norms = problem.atoms.squared_norms.take(atom)
     else:
-        squared_norms = problem.atoms.weighted_squared_norms(weights)[
-            signal if weights.ndim == 2 else 0, atom
-        ]
+        squared_norms = problem.atoms.weighted_squared_norms(weights)[0, atom]
     violations = reach - penalty.l1
     violations.put(place, penalty_of_entry.violation(codes.data, correlations.take(place), squared_norms))
     kkt_violation = violations.max(axis=1, initial=0.0)
     costs = np.bincount(signal, penalty_of_entry.value(codes.data), n_signals)
 
     # From here on, all is the largest that rounding allows, and so is every term of the gap.
-    errors = np.multiply(residuals.correlation_errors[:, np.newaxis], problem.atoms.norms, out=violations)
+    errors = np.multiply(residuals.correlation_errors[:, np.newaxis], seen_norms(problem), out=violations)
     squared_residual = residuals.squared_norms
     along_signal = np.einsum("ij,ij->i", signals, residuals.weighted)
     reach = reach + errors
     kappa = penalty.dual_multiple(reach, along_signal, squared_residual)
     residual_norm = np.sqrt(squared_residual + (problem.n_features + n_atoms) * QUANTUM) + residuals.errors
     gaps = gaps_at(problem, codes, correlations, errors, reach, kappa, (1.0 - kappa) * residual_norm)
-    return np.stack([0.5 * squared_residual + costs, corrected_gaps(problem, codes, gaps), kkt_violation])
+    # Nothing is said of what overflows: a sum of it may be no number.
+    gaps[~np.isfinite(kkt_violation)] = np.inf
+    figures = [0.5 * squared_residual + costs, corrected_gaps(problem, codes, gaps), kkt_violation]
+    return np.fmin(figures, np.inf)

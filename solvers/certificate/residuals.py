@@ -28,7 +28,7 @@ class Residuals(NamedTuple):
     weighted: np.ndarray
     # Bounds on the norms of differences from exact residuals, shape (n_signals,): of sqrt(w) r with weights.
     errors: np.ndarray
-    # Bounds on the errors of d_i.(w r) for atoms of norm one, shape (n_signals,).
+    # Bounds on the errors of d_i.(w r) for atoms of norm one, as signals see them, shape (n_signals,).
     correlation_errors: np.ndarray
     # sum_j w_j r_j^2, shape (n_signals,).
     squared_norms: np.ndarray
@@ -72,12 +72,12 @@ def residuals_of(
     values = np.subtract(signals, exact, out=exact)
     values -= rest
     largest_weight: float | np.ndarray = 1.0
-    weighted, n_more = values, 0
+    weighted, n_more, seen = values, 0, values
     if weights is not None:
         # Not multiplied by: what does not count may have overflowed.
         values[~np.broadcast_to(weights != 0, values.shape)] = 0.0
         if weights.dtype != np.bool_:
-            weighted = weights * values
+            weighted, seen = weights * values, np.sqrt(weights) * values
             # The product is one more operation.
             largest_weight, n_more = weights.max(axis=-1), 1
 
@@ -93,8 +93,8 @@ def residuals_of(
         values,
         weighted,
         relative * 2.0 * np.sqrt(squared_norms) + np.sqrt(n_features * largest_weight) * rest_error,
-        gamma(operations_of_sum(n_products) + 2 + n_more) * atoms.covered_norms(weighted)
-        + SLACK * np.sqrt(n_products) * largest_weight * rest_error
+        gamma(operations_of_sum(n_products) + 2 + n_more) * atoms.covered_norms(seen)
+        + SLACK * np.sqrt(n_products * largest_weight) * rest_error
         + n_products * QUANTUM / SMALLEST_NORM,
         squared_norms,
     )

@@ -30,7 +30,7 @@ from solvers.gram.working_set import LISTED, codes_by_kernel, codes_of_few, code
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.convolution import ConvolutionalAtoms
 from solvers.problem.largest import largest_ratios
-from solvers.problem.lasso import LassoModel, LassoProblem
+from solvers.problem.lasso import LassoModel, LassoProblem, knows_atoms_alike
 from solvers.problem.matrix import VALUES_PER_BLOCK, UnitAtoms
 from solvers.results.codes import Codes, compressed_rows
 
@@ -70,8 +70,8 @@ def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
     # Up to `most_signals` are solved one by one, unless they are enough to share products, or others follow.
     if problem.atoms.rows is None or problem.gram_fits:
         return False
-    # Screening counts in units of penalties.
-    if problem.penalty.has_zeros:
+    # Screening counts in units of penalties, and of norms.
+    if problem.penalty.has_zeros or not knows_atoms_alike(problem):
         return False
     return problem.n_signals > min(most_signals, FEWEST_SHARING - 1) or problem.is_prepared
 

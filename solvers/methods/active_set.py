@@ -75,7 +75,7 @@ class ActiveSet(Method):
 
     name = "active_set"
     takes = ("start", "convolution", "mixed_signs", "zero_penalties", "signed_zero_penalties", "own_weights")
-    together = True
+    together = "always"
     steps = "rounds"
     usual_tol = 1e-6
     finest_tol = 1e-10

@@ -66,7 +66,7 @@ class Fista(Method):
 
     name = "fista"
     takes = tuple(REFUSALS)
-    together = True
+    together = "alike"
 
     def __post_init__(self) -> None:
         checks.positive_integer("max_iter", self.max_iter)

@@ -24,7 +24,7 @@ from snn.base.describe import Closed
 from snn.digital.network import warn_of_narrow_currents
 from solvers.certificate.corrected import signal_of_dependent_atoms
 from solvers.gram.gram import uses_full_gram
-from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
+from solvers.problem.lasso import LassoProblem, groups_of, knows_atoms_alike, with_shared_mask
 from solvers.problem.messages import warn_if_all_zero, warn_if_ill_posed, warn_if_intercept_is_cut
 from solvers.results.codes import CERTIFICATE, BestCodes, Codes, Found, certificate_work, joined
 from solvers.results.result import EXACT, SparseCodingResult, Start, convergence_warning, start_codes
@@ -75,9 +75,10 @@ class Method(Closed, ABC):
     takes : tuple of str
         Problems that it takes besides plain ones, names of `solvers.methods.method.REFUSALS`; the driver
         refuses all else.
-    together : bool, default False
-        Whether signals with masks of their own are solved in one batch.  Otherwise signals with equal masks
-        are, as problems with one Gram matrix.
+    together : {"never", "alike", "always"}, default "never"
+        Whether signals with masks of their own are solved in one batch: if they know atoms alike
+        (`knows_atoms_alike`), or always.  Otherwise signals with equal masks are, as problems with one Gram
+        matrix.
     steps : str, default "iterations"
         The unit of its steps.
     usual_tol : float, default 1e-3
@@ -94,7 +95,7 @@ class Method(Closed, ABC):
 
     name: ClassVar[str] = ""
     takes: ClassVar[tuple[str, ...]] = ()
-    together: ClassVar[bool] = False
+    together: ClassVar[str] = "never"
     steps: ClassVar[str] = "iterations"
     usual_tol: ClassVar[float] = 1e-3
     finest_tol: ClassVar[float] = 1e-8
@@ -183,7 +184,8 @@ def solve(
     start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
         Where to start: codes, or the result of a solver; by default zero.
     tol : float, default `Method.usual_tol`
-        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``; with weights w of features, the
+        norm is that of ``sqrt(w) * signal``.
     n_jobs : int, optional
         The number of joblib workers that share the signals.  None is one, unless a `joblib.parallel_config`
         says otherwise; -1 is one for each processor.
@@ -291,7 +293,8 @@ def _solved(
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     whole = BestCodes(problem, tol, start)
     groups: Sequence[Any]
-    if problem.has_own_weights and not method.together:
+    is_alike = method.together == "always" or (method.together == "alike" and knows_atoms_alike(problem))
+    if problem.has_own_weights and not is_alike:
         groups, run = groups_of(problem), partial(_solve_group, method=method)
     else:
         prepared = method.prepare(problem)

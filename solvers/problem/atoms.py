@@ -26,12 +26,16 @@ class Atoms(Value, Described, ABC):
 
     # Whether these are `MatrixAtoms`, of which rows and columns can be taken, with a Gram matrix.
     is_matrix = False
-    # An array, or compressed rows, of `MatrixAtoms`.
+    # An array, or compressed rows, of `MatrixAtoms`.  It is as it was given but for zeros in features that no
+    # signal knows.
     matrix: Any
+    given: Any
     # The array of atoms that kernels read, or None if they have no kernel for this dictionary.
     rows: np.ndarray | None = None
     # ||d_i||^2 of each atom, shape (n_atoms,).
     squared_norms: np.ndarray
+    # Features that a signal knows, or None if all are; of a matrix, which is zero in all others.
+    known: np.ndarray | None = None
     # Number of features that an atom covers.
     features_of_atom: int
 
@@ -183,8 +187,11 @@ def squared_norms_of(rows: np.ndarray | sparse.csr_array) -> np.ndarray:
     return np.bincount(number, rows.data * rows.data, rows.shape[0])
 
 
-def checked_squared_norms(name: str, row: str, rows: Any, *, hint: str = "") -> np.ndarray:
+def checked_squared_norms(
+    name: str, row: str, rows: Any, *, hint: str = "", may_be_small: bool = False
+) -> np.ndarray:
     """Return the squared norm of each row; refuse what is not finite (`hint`), or a norm out of range."""
+    # Rows that `may_be_small` have at least `SMALLEST_SQUARED_NORM`, unless they are zero.
     # The rows are read once, unless something is wrong with them.
     with float_errors(over="ignore", under="ignore", invalid="ignore"):
         squared_norms = squared_norms_of(rows)
@@ -196,6 +203,9 @@ def checked_squared_norms(name: str, row: str, rows: Any, *, hint: str = "") -> 
     lost = ~(squared_norms >= SMALLEST_SQUARED_NORM) | np.isinf(squared_norms)
     small = np.flatnonzero(lost)
     lost[small] = np.diff(rows.indptr)[small] > 0 if sparse.issparse(rows) else rows[small].any(axis=1)
+    if may_be_small:
+        squared_norms[lost] = np.maximum(squared_norms[lost], SMALLEST_SQUARED_NORM)
+        lost &= np.isinf(squared_norms)
     if lost.any():
         first = int(np.argmax(lost))
         raise ValueError(

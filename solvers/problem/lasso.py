@@ -13,14 +13,17 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.describe import Closed, Described, memory, number, value_range
 from snn.base.value import Value, cached_property
-from solvers.problem.atoms import Atoms
+from solvers._kernels.precision import SMALLEST_NORM
+from solvers.problem.atoms import Atoms, in_full
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.matrix import UnitAtoms, atoms_of, checked_gram
 from solvers.problem.penalty import ElasticNet, Penalty, largest_ratio, penalty_of
-from solvers.problem.signals import checked_signals, checked_weights
+from solvers.problem.signals import checked_signals, checked_weights, known_features
 
 # Products of numbers that a description may take: some milliseconds.
 CHEAP = 2**22
+# Share of ||d_i||^2 that a signal has to know for products that it shares with signals of other masks.
+LEAST_KNOWN = 1e-6
 
 Made = TypeVar("Made")
 
@@ -126,7 +129,8 @@ class LassoModel(Value, Described):
         feature_weights: ArrayLike | None = None,
     ) -> None:
         self._set(dictionary, penalty, positive, gram, mask, feature_weights)
-        vars(self).update(is_prepared=True)
+        shared = checked_weights(mask, feature_weights, n_features=self.n_features, atoms=self.atoms)
+        vars(self).update(feature_weights=shared, is_prepared=True)
         # Computed now, not with the first signal.
         if self.atoms.is_matrix:
             if self.gram_fits:
@@ -134,26 +138,24 @@ class LassoModel(Value, Described):
             elif self.atoms.rows is not None:
                 self.once(UnitAtoms, whatever_penalty=True)
 
-    def _set(
-        self, dictionary: Any, penalty: Any, positive: Any, gram: Any, mask: Any = None, weights: Any = None
-    ) -> None:
-        atoms = atoms_of(dictionary)
-        if not atoms.squared_norms.any():
+    def _set(self, dictionary: Any, penalty: Any, positive: Any, gram: Any, mask: Any, weights: Any) -> None:
+        atoms = atoms_of(dictionary, known_features(mask, weights))
+        if not (atoms.squared_norms.any() or atoms.known is not None):
             raise ValueError("dictionary must have an atom of positive norm; got zeros only")
-        shared = checked_weights(mask, weights, n_features=atoms.shape[1], atoms=atoms)
         vars(self).update(
-            dictionary=atoms.matrix if atoms.is_matrix else dictionary,
+            dictionary=atoms.given if atoms.is_matrix else dictionary,
             atoms=atoms,
             penalty=_checked_penalty(penalty, atoms, positive),
-            feature_weights=shared,
+            feature_weights=None,
             is_prepared=False,
             memory_limit=memory_limit._in_force._n_bytes,
             _made={},
             _made_of_atoms={},
         )
-        if gram is not None:
+        # With weights another one is used.
+        if gram is not None and atoms.known is None:
             gram = checked_gram(atoms, gram)
-            if shared is None:
+            if mask is None and weights is None:
                 self._made_of_atoms[_gram] = gram
 
     def _facts(self) -> dict[str, str]:
@@ -342,9 +344,11 @@ class LassoProblem(LassoModel):
         one of 512 atoms or more only some rows are checked; no certificate uses it.  A convolutional
         dictionary has none.
     mask : array_like of bool, shape (n_features,) or (n_signals, n_features), optional
-        True where a feature is known.  Where it is False, signals do not count, and may be NaN.
+        True where a feature is known.  Where it is False, signals do not count, and may be NaN; so may
+        atoms where it is False for all signals.
     feature_weights : array_like, shape (n_features,) or (n_signals, n_features), optional
-        w, each 0 or from 1e-60 to 1e60; a mask is weights of 1 and 0.
+        w, each 0 or from 1e-60 to 1e60; a mask is weights of 1 and 0.  The signal's energy, which `tol` is a
+        share of, is then ``1/2 sum_j w_j s_j^2``: few large weights make up most of it.
 
     Notes
     -----
@@ -369,15 +373,26 @@ class LassoProblem(LassoModel):
         mask: ArrayLike | None = None,
         feature_weights: ArrayLike | None = None,
     ) -> None:
-        self._set(dictionary, penalty, positive, gram)
+        self._set(dictionary, penalty, positive, gram, mask, feature_weights)
         self._set_signals(signals, mask, feature_weights)
 
     def _set_signals(self, signals: Any, mask: Any, feature_weights: Any) -> None:
         shared = None if self.has_own_weights else self.feature_weights
+        given = shared if mask is None and feature_weights is None else feature_weights
+        self._see(known_features(mask, given))
         values, weights, energies = checked_signals(signals, self.atoms, mask, feature_weights, shared)
         vars(self).update(signals=values, feature_weights=weights, energies=energies)
         if shared is not (None if self.has_own_weights else weights):
             vars(self).update(_made={}, _made_of_atoms=_whatever_weights(self))
+
+    def _see(self, known: np.ndarray | None) -> None:
+        """Make the atoms of a matrix zero in features that no signal knows."""
+        before = self.atoms.known
+        is_equal = known is before if known is None or before is None else np.array_equal(known, before)
+        if self.atoms.is_matrix and not is_equal:
+            atoms = atoms_of(self.dictionary, known)
+            penalty = _checked_penalty(self.penalty, atoms, self.positive)
+            vars(self).update(atoms=atoms, penalty=penalty, _made={}, _made_of_atoms={})
 
     def _facts(self) -> dict[str, str]:
         kind = ", sparse" if sparse.issparse(self.signals) else ""
@@ -436,7 +451,9 @@ class LassoProblem(LassoModel):
                 f"codes must be 2-D, with rows of {self.n_atoms} numbers; got shape {shape}: for one code "
                 "pass code[np.newaxis]"
             )
-        return self.atoms.reconstruct(codes)
+        if not self.atoms.is_matrix:
+            return self.atoms.reconstruct(codes)
+        return in_full(sparse.csr_array(codes) @ self.dictionary)
 
     def subset(self, which: ArrayLike | slice) -> LassoProblem:
         """Return the problem of some of the signals; the dictionary is shared, not checked again.
@@ -493,20 +510,48 @@ def groups_of(problem: LassoProblem) -> list[np.ndarray]:
     return [np.array(group) for group in groups.values()]
 
 
+def in_groups(problem: LassoProblem) -> Iterator[tuple[np.ndarray, LassoProblem]]:
+    """Yield the signals of each mask, or row of weights, with their problem, in which it is shared."""
+    if not problem.has_own_weights:
+        yield np.arange(problem.n_signals), problem
+        return
+    for group in groups_of(problem):
+        yield group, with_shared_mask(problem.subset(group))
+
+
 def with_shared_mask(problem: LassoProblem) -> LassoProblem:
     """Return the problem of signals whose masks are equal, with one mask for all of them."""
     assert problem.feature_weights is not None
     weights = checks.read_only(problem.feature_weights[0])
     made = {"_made": {}, "_made_of_atoms": _whatever_weights(problem)}
-    return problem._with(feature_weights=weights, is_prepared=True, **made)
+    shared = problem._with(feature_weights=weights, is_prepared=True, **made)
+    shared._see(weights != 0)
+    return shared
 
 
 def seen_norms(problem: LassoProblem) -> np.ndarray:
     """Return the norms of the atoms as signals see them, a row for all, or one for each of them."""
-    weights = problem.feature_weights
-    if weights is not None and weights.ndim == 2:
-        return np.sqrt(problem.atoms.weighted_squared_norms(weights))
-    return problem.seen_atoms.norms[np.newaxis]
+    # They are zero for atoms that are not seen, and no others: the square of a small number may be zero.
+    atoms, weights = problem.atoms, problem.feature_weights
+    if weights is None:
+        return atoms.norms[np.newaxis]
+    if weights.ndim == 1 and atoms.is_matrix:
+        norms = problem.seen_atoms.norms[np.newaxis]
+    else:
+        norms = np.sqrt(atoms.weighted_squared_norms(weights))
+    if norms.min() < SMALLEST_NORM:
+        is_seen = np.atleast_2d(weights != 0) @ (abs(atoms.matrix) > 0.0).T if atoms.is_matrix else True
+        norms = np.where(is_seen, np.maximum(norms, SMALLEST_NORM), 0.0)
+    return norms
+
+
+def knows_atoms_alike(problem: LassoProblem) -> bool:
+    """Return False if masks leave signals too little of the norm of an atom to share its scale."""
+    atoms, weights = problem.atoms, problem.feature_weights
+    if weights is None or weights.ndim == 1 or not atoms.is_matrix:
+        return True
+    known = atoms.weighted_squared_norms(weights != 0)
+    return not ((known > 0.0) & (known < LEAST_KNOWN * atoms.squared_norms)).any()
 
 
 def _seen_atoms(model: LassoModel) -> Atoms:

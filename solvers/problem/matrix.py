@@ -32,6 +32,8 @@ VALUES_AT_ONCE = 524_288
 VALUES_PER_BLOCK = 2**21
 # Norms are equal within this share of the largest.
 EQUAL = 1e-6
+# What to do where a dictionary is not finite.
+UNKNOWN = ": where features are unknown, pass a mask that is False there for every signal"
 # From this number of atoms on, only some rows of a given Gram matrix are checked, or up to twice as many.
 ALL_CHECKED = 512
 CHECKED_ROWS = 64
@@ -42,20 +44,37 @@ class MatrixAtoms(Atoms):
 
     is_matrix = True
 
-    def __init__(self, matrix: Any) -> None:
+    def __init__(self, matrix: Any, known: np.ndarray | None = None) -> None:
         meaning = "(n_atoms, n_features)"
         if sparse.issparse(matrix):
-            matrix = compressed_rows("dictionary", matrix.tocsr(), meaning=meaning)
+            given = matrix = matrix.tocsr()
+            if known is not None:
+                given, matrix = matrix.copy(), matrix.copy()
+                matrix.data[~known.take(matrix.indices, mode="clip")] = 0
+            matrix = compressed_rows("dictionary", matrix, meaning=meaning, hint=UNKNOWN)
+            given = matrix if known is None else given
             # Entries of the atom that has most.
             features_of_atom = max(int(np.diff(matrix.indptr).max()), 1)
         else:
-            matrix = checks.real_array(
-                "dictionary", matrix, shape=(None, None), meaning=meaning, finite=False
+            given = matrix = checks.read_only(
+                checks.real_array("dictionary", matrix, shape=(None, None), meaning=meaning, finite=False)
             )
-            matrix, features_of_atom = checks.read_only(matrix), matrix.shape[1]
+            if known is not None and known.shape == matrix.shape[1:]:
+                matrix = checks.read_only(np.where(known, matrix, 0.0))
+            else:
+                known = None
+            features_of_atom = matrix.shape[1]
             vars(self)["rows"] = matrix
-        squared_norms = checks.read_only(checked_squared_norms("dictionary", "atom", matrix))
-        vars(self).update(matrix=matrix, features_of_atom=features_of_atom, squared_norms=squared_norms)
+        squared_norms = checked_squared_norms(
+            "dictionary", "atom", matrix, hint=UNKNOWN, may_be_small=known is not None
+        )
+        vars(self).update(
+            matrix=matrix,
+            given=given,
+            known=known,
+            features_of_atom=features_of_atom,
+            squared_norms=checks.read_only(squared_norms),
+        )
 
     def _facts(self) -> dict[str, str]:
         (n_atoms, n_features), matrix = self.shape, self.matrix
@@ -135,9 +154,14 @@ class MatrixAtoms(Atoms):
         return [(part, self.matrix[:, part]) for part in slices]
 
     def weighted_squared_norms(self, weights: np.ndarray) -> np.ndarray:
-        squares = self.matrix * self.matrix
-        # Row by row, as in `correlate`.
-        return np.array([squares @ row for row in np.atleast_2d(weights).astype(np.float64)])
+        # The square of an entry may underflow where its product with a large weight does not.
+        roots = np.sqrt(np.atleast_2d(weights).astype(np.float64))
+        with np.errstate(under="ignore"):
+            return np.array([squared_norms_of(self._times(row)) for row in roots])
+
+    def _times(self, factors: np.ndarray) -> Any:
+        product = self.matrix * factors[np.newaxis]
+        return product if self.rows is not None else product.tocsr()
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
         return in_full(sparse.csr_array(codes) @ self.matrix)
@@ -210,11 +234,13 @@ class UnitAtoms:
         np.multiply(self._array[part], scale, out=block, casting="same_kind")
 
 
-def atoms_of(dictionary: Any) -> Atoms:
+def atoms_of(dictionary: Any, known: np.ndarray | None = None) -> Atoms:
     """Return the atoms of what a caller passed: an array, a sparse matrix or a `ConvolutionalDictionary`."""
     if isinstance(dictionary, Atoms):
         return dictionary
-    return dictionary._atoms if isinstance(dictionary, ConvolutionalDictionary) else MatrixAtoms(dictionary)
+    if isinstance(dictionary, ConvolutionalDictionary):
+        return dictionary._atoms
+    return MatrixAtoms(dictionary, known)
 
 
 def checked_gram(atoms: Atoms, value: Any) -> np.ndarray:

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
+from solvers.problem.atoms import in_full
 from solvers.problem.lasso import LassoProblem, zero_code_multiples
 
 # A penalty within this share of the smallest at which all codes are zero is that one.
@@ -48,7 +49,7 @@ def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> 
     if not (problem.penalty.has_zeros and problem.positive.any() and problem.atoms.is_matrix):
         return
     unpenalised = np.flatnonzero(problem.positive & (problem.l1_weights + problem.curvatures == 0.0))
-    atoms = problem.atoms.take(unpenalised)
+    atoms = in_full(problem.dictionary[unpenalised])
     constant = unpenalised[(atoms == atoms[:, :1]).all(axis=1) & (atoms[:, 0] != 0.0)]
     cut = constant[(codes[:, constant].toarray() == 0.0).any(axis=0)]
     if len(cut):

@@ -13,6 +13,18 @@ from solvers.problem.atoms import Atoms, checked_squared_norms, compressed_rows
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
 
 
+def known_features(mask: Any, weights: Any) -> np.ndarray | None:
+    """Return which features some signal knows, of a mask or weights that may be wrong; None if all are."""
+    if mask is None and weights is None:
+        return None
+    try:
+        known = np.asarray(weights if mask is None else mask) != 0
+    except ValueError:
+        return None
+    known = known.any(axis=0) if known.ndim == 2 else known
+    return None if known.all() else known
+
+
 def checked_weights(
     mask: Any, weights: Any, *, n_features: int, n_signals: int | None = None, atoms: Atoms | None = None
 ) -> np.ndarray | None:

@@ -89,7 +89,7 @@ class SparseCodingStream(Described):
         if squared_norms[loudest] > 0.0:
             atom = np.zeros((1, silent.n_atoms))
             atom[0, loudest] = 8.0 * silent.l1_weights[loudest] / squared_norms[loudest]
-            self.code(silent.reconstruct(atom)[0], max_spikes=1)
+            self.code(silent.atoms.reconstruct(atom)[0], max_spikes=1)
             self.reset()
 
     def _set(self, model: LassoModel) -> LassoProblem:
@@ -238,7 +238,7 @@ def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> spars
     row = np.arange(n_signals).repeat(np.diff(last.indptr))
     values = np.stack([last.data, *(other.toarray()[row, last.indices] for other in codes[1:])])
     parts = (compressed_rows(last.shape, RowEntries(last.indptr, last.indices, part)) for part in values)
-    fits = np.stack([problem.reconstruct(part) for part in parts], axis=1)
+    fits = np.stack([problem.atoms.reconstruct(part) for part in parts], axis=1)
     weighted = fits if problem.feature_weights is None else fits * problem.feature_weights
     # The objective is 1/2 x.A x - x.B in the shares x, but for a constant.
     along = np.einsum("ij,ikj->ik", problem.dense_signals(), weighted)

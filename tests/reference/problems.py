@@ -86,6 +86,9 @@ def optimal_codes(problem):
 
 # -- problems of every kind ----------------------------------------------------------------------
 
+# What may stand where a mask, or weights of zero, hide numbers of atoms and signals from every signal.
+FILLS = (-9999.0, 1e8, 9.97e36, 1e100, -1e200, 1.7e308, np.nan, np.inf)
+
 DICTIONARIES = (
     *("random", "coherent", "copies", "scaled", "zero atoms", "integers", "sparse", "one atom"),
     *("images", "colour", "one dimension"),
@@ -140,6 +143,12 @@ class Case:
         arguments = {"dictionary": self.dictionary, "signals": self.signals, "penalty": self.penalty}
         with self.with_room():
             return cls(**(arguments | self.options | changes))
+
+    def with_all_known(self):
+        """Return the dictionary with the numbers that no signal knows, in place of what hides them."""
+        if isinstance(self.dictionary, ConvolutionalDictionary):
+            return self.dictionary
+        return sparse.csr_array(self.atoms) if sparse.issparse(self.dictionary) else self.atoms
 
     def dense(self, **changes) -> LassoProblem:
         """Return the problem of the same numbers as arrays, with room."""
@@ -218,7 +227,7 @@ def case(dictionary, signals, weights, penalty, positive, limited, about, seed) 
         passed = sparse.csr_array(values)
     return Case(
         kind=(dictionary, signals, weights, penalty),
-        dictionary=form,
+        dictionary=filled(form, counts, FILLS[seed % len(FILLS)]),
         signals=passed,
         penalty=given,
         options={"positive": positive, **options},
@@ -230,6 +239,16 @@ def case(dictionary, signals, weights, penalty, positive, limited, about, seed) 
         weights=counts,
         seed=seed,
     )
+
+
+def filled(form, counts, fill):
+    """Return a dictionary with another number in all features that no signal knows."""
+    hidden = ~counts.any(axis=0)
+    if isinstance(form, ConvolutionalDictionary) or not hidden.any():
+        return form
+    if sparse.issparse(form):
+        return sparse.csr_array(filled(form.toarray(), counts, fill))
+    return np.where(hidden, fill, form)
 
 
 def _atoms(rng, kind, about):

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 
-from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, solve_active_set
+from solvers import (
+    ConvolutionalDictionary,
+    ElasticNet,
+    LassoModel,
+    LassoProblem,
+    certify,
+    solve_active_set,
+    solve_fista,
+)
 from solvers._kernels.precision import KEPT_BITS, gamma, high_part, operations_of_sum
 from solvers.certificate import optimality as by_numpy
 from solvers.certificate.compiled import certificates_of as figures_by_kernel
@@ -18,7 +26,8 @@ from solvers.certificate.corrected import least_eigenvalue
 from solvers.certificate.optimality import measure
 from solvers.certificate.residuals import residuals_of
 from solvers.problem.penalty import penalty_of
-from tests.reference.problems import random_codes, random_problem
+from tests.reference.judged import judged
+from tests.reference.problems import FILLS, random_codes, random_problem
 from tests.reference.rationals import ExactProblem, rational, solution_of
 from tests.tiers import examples
 
@@ -343,3 +352,166 @@ def test_eigenvalues_are_bounded_from_below_exactly(share):
         assert solution_of(rows) is not None
     assert least_eigenvalue(np.ones((2, 5))) == least_eigenvalue(np.eye(3)[:, :2] + 1.0) == 0.0
     assert least_eigenvalue(np.ones((0, 5))) == 1.0
+
+
+# -- the ends of the number range, hidden numbers, and lines ---------------------------------------
+
+
+@pytest.mark.property
+@examples(60)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_exact_arithmetic_finds_no_false_gap_at_the_ends_of_the_range(seed):
+    """Nor NaN, nor a warning of NumPy's; and codes that are optimal beside lines are said to be."""
+    kind, wrong = judged(seed)
+    assert not wrong["false"]
+    assert not wrong["NaN"]
+    assert kind != "lines" or not wrong["optimal, not converged"]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("atom", "options", "penalty", "distance"),
+    [
+        # Code zero: 1/2 (1 - penalty / number)^2 is lost of 1/2; with a weight w, w times as much.
+        ([1.0, 1e-165], {"mask": [False, True]}, 1e-167, 0.49),
+        ([1.0, 1e-165], {"mask": [False, True]}, 0.0, 0.5),
+        ([1.0, 1e-165], {"feature_weights": [0.0, 1e60]}, 1e-107, 0.49e60),
+        ([1.0, 1e-165], {"feature_weights": [0.0, 1e-60]}, 1e-227, 0.49e-60),
+        ([1.0, 1e-250], {"feature_weights": [0.0, 1e-60]}, 0.0, 0.5e-60),
+        ([1.0, 1e-165], {"mask": [[False, True]]}, 1e-167, 0.49),
+    ],
+)
+def test_an_atom_of_which_next_to_nothing_is_seen_is_seen(figures, atom, options, penalty, distance):
+    for dictionary in ([atom], [atom, [0.5, 0.0]]):
+        problem = LassoProblem(dictionary, [[0.0, 1.0]], penalty, **options)
+        assert figures(problem, np.zeros((1, len(dictionary)))).duality_gap[0] >= 0.99 * distance
+
+
+@pytest.mark.parametrize("form", ["array", "sparse", "kernels", "own masks", "zero penalty", "elastic net"])
+@pytest.mark.parametrize("size", [1e100, 1e153, 1e160, 1e200, 1e300, 1.7e308])
+def test_no_figure_of_what_overflows_is_nan(form, size):
+    dictionary = np.array([[1.0, 1.0], [1.0, -1.0]])
+    options = {"mask": np.array([[True, False]])} if form == "own masks" else {}
+    penalty = ElasticNet(0.1, 1.0) if form == "elastic net" else 0.1 * (form != "zero penalty")
+    if form == "sparse":
+        dictionary = sparse.csr_array(dictionary)
+    elif form == "kernels":
+        dictionary = ConvolutionalDictionary([[1.0]], 2, 1)
+    problem = LassoProblem(dictionary, [[1.0, 1.0]], penalty, **options)
+    for codes in ([[size, 0.0]], [[size, -size]], [[-size, 1.0]]):
+        for found in (measure(problem, codes), certify(problem, codes, tol=1e-3), by_kernel(problem, codes)):
+            for name in FIGURES:
+                assert getattr(found, name)[0] >= 0.0
+
+
+LINES = {
+    "opposite": [[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]],
+    "multiples": [[0.3, 0.1, 0.2], [-0.6, -0.2, -0.4], [0.7, 0.5, 0.1]],
+    "thirds": [[3.0, 0.0, 0.0], [0.0, 3.0, 0.0], [-1.0, -2.0, 0.0]],
+    "a plane": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, -1.0, 0.0], [1.0, -1.0, 0.0]],
+    "a line and equal atoms": [[1.0, 1.0, 0.0], [-1.0, -1.0, 0.0], [0.0, 1.0, 1.0], [0.0, 1.0, 1.0]],
+}
+
+
+@BOTH
+@pytest.mark.parametrize("penalty", [0.0, 1e-30, 1e-16])
+@pytest.mark.parametrize("weights", [None, [0.3, 2.0, 0.7], [[0.3, 2.0, 0.7]], [1.0, 1.0, 0.0]], ids=str)
+@pytest.mark.parametrize("lines", LINES)
+def test_codes_beside_lines_are_certified_to_rounding_and_no_closer(figures, lines, weights, penalty):
+    dictionary = np.array(LINES[lines])
+    for signal in ([0.4, -1.3, 0.9], [-2.0, 0.1, -0.3]):
+        problem = LassoProblem(dictionary, [signal], penalty, positive=True, feature_weights=weights)
+        result = solve_active_set(problem, tol=1e-12)
+        assert result.converged
+        assert figures(problem, result.codes).duality_gap[0] <= 1e-12 * problem.energies[0]
+        for size in (0.0, 1e-9, 1e-3, 1.0):
+            codes = result.codes + size
+            exact = ExactProblem(problem)
+            excess = exact.objective(rational(codes[0])) - exact.objective(rational(result.codes[0]))
+            assert Fraction(figures(problem, codes).duality_gap[0]) >= excess
+
+
+@pytest.mark.filterwarnings("ignore:positive holds for atom 0:solvers.IllPosedWarning")
+@pytest.mark.parametrize("positive", [True, [True, True, False], [False, True, True]], ids=str)
+def test_lines_of_atoms_with_and_without_signs_and_penalties(positive):
+    """An intercept has a line by itself; an atom with a penalty is on none, wherever it points."""
+    dictionary = [[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]]
+    for penalty in ([0.0, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.5]):
+        problem = LassoProblem(dictionary, [[1.0, -2.0, 0.5, 0.3]], penalty, positive=positive)
+        assert solve_active_set(problem, tol=1e-12).converged
+
+
+# -- what a mask hides ------------------------------------------------------------------------------
+
+RNG = np.random.default_rng(7)
+ATOMS, SIGNALS, KNOWN = RNG.standard_normal((6, 40)), RNG.standard_normal((3, 40)), RNG.random(40) < 0.7
+
+
+@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("hides", ["mask", "own masks", "weights"])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_results_are_those_of_the_problem_without_what_is_hidden(form, hides, fill):
+    dictionary = form(np.where(KNOWN, ATOMS, fill))
+    weights = np.where(KNOWN, RNG.uniform(0.5, 2.0, 40) if hides == "weights" else 1.0, 0.0)
+    options = {"feature_weights": weights}
+    if hides != "weights":
+        options = {"mask": np.tile(KNOWN, (3, 1)) if hides == "own masks" else KNOWN}
+    signals = np.where(KNOWN, SIGNALS, fill)
+    roots = np.sqrt(weights[KNOWN])
+    problem = LassoProblem(dictionary, signals, 0.5, **options)
+    cut = LassoProblem(form(ATOMS[:, KNOWN] * roots), SIGNALS[:, KNOWN] * roots, 0.5)
+    for solver in (solve_active_set, solve_fista):
+        ours, theirs = solver(problem, tol=1e-8), solver(cut, tol=1e-8)
+        assert ours.converged
+        atol = 1e-4 if solver is solve_fista else 1e-12
+        np.testing.assert_allclose(ours.codes, theirs.codes, rtol=0, atol=atol)
+    found, expected = measure(problem, theirs.codes), measure(cut, theirs.codes)
+    for name in FIGURES:
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-12)
+    # What was passed is given back, and what is unknown stays so.
+    np.testing.assert_array_equal(problem.reconstruct(np.eye(3, 6)), np.where(KNOWN, ATOMS, fill)[:3])
+
+
+def test_a_signal_does_not_notice_what_others_know():
+    """One feature of the dictionary is of 1e30, and one signal knows it."""
+    mask = np.tile(KNOWN, (3, 1))
+    mask[:, 5], mask[2, 5] = False, True
+    dictionary = ATOMS * np.where(np.arange(40) == 5, 1e30, 1.0)
+    problem = LassoProblem(dictionary, SIGNALS, 0.5, mask=mask)
+    for k in range(2):
+        cut = LassoProblem(ATOMS[:, mask[k]], SIGNALS[k : k + 1, mask[k]], 0.5)
+        for solver in (solve_active_set, solve_fista):
+            ours, theirs = solver(problem.subset([0, 1]), tol=1e-8), solver(cut, tol=1e-8)
+            assert ours.converged
+            np.testing.assert_allclose(ours.codes[k], theirs.codes[0], rtol=0, atol=1e-4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            together = solve_active_set(problem, tol=1e-8)
+        np.testing.assert_array_equal(together.codes[k], solve_active_set(problem.subset([k])).codes[0])
+        assert together.reached[k]
+
+
+def test_a_model_knows_what_its_mask_leaves_and_another_mask_says_otherwise():
+    filled = np.where(KNOWN, ATOMS, np.nan)
+    model = LassoModel(filled, 0.5, mask=KNOWN)
+    expected = solve_active_set(LassoProblem(ATOMS, SIGNALS, 0.5, mask=KNOWN)).codes
+    np.testing.assert_array_equal(solve_active_set(model.with_signals(SIGNALS)).codes, expected)
+    less = KNOWN & (np.arange(40) > 9)
+    other = model.with_signals(SIGNALS, mask=less)
+    expected = solve_active_set(LassoProblem(ATOMS, SIGNALS, 0.5, mask=less)).codes
+    np.testing.assert_array_equal(solve_active_set(other).codes, expected)
+    whole = LassoModel(np.where(KNOWN, ATOMS, 1e200 * KNOWN.argmin()), 0.5, mask=KNOWN)
+    np.testing.assert_array_equal(whole.with_signals(SIGNALS, mask=less).atoms.matrix, other.atoms.matrix)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_what_a_signal_knows_of_atoms_has_to_be_finite(form):
+    """Also where others do not know it; the message says what to do."""
+    own = np.tile(KNOWN, (3, 1))
+    own[1, KNOWN.argmin()] = True
+    filled = form(np.where(KNOWN, ATOMS, np.nan))
+    for mask in (None, own, ~KNOWN):
+        with pytest.raises(ValueError, match=r"dictionary must be finite; got nan.*pass a mask"):
+            LassoProblem(filled, SIGNALS, 0.5, mask=mask)
+    with pytest.raises(ValueError, match="dictionary must be finite"):
+        LassoModel(filled, 0.5, mask=KNOWN).with_signals(SIGNALS, mask=np.ones(40, dtype=bool))

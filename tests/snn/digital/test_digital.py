@@ -296,6 +296,14 @@ def test_numbers_far_beyond_the_range_saturate(rounding):
     assert not result.values.flags.writeable
 
 
+def test_weights_far_below_the_thresholds_are_refused_with_their_size():
+    real = SpikingNetwork([[0.0, -1e-30], [-1e-30, 0.0]], [0.5, 0.5])
+    with pytest.raises(
+        ValueError, match=r"exponent of at most 50 in size; got -\d+, of sums of \d.*e-2\d units"
+    ):
+        DigitalNetwork.of(real, DigitalFormat(), time_step=0.1)
+
+
 def test_numbers_that_saturate_are_said():
     real = SpikingNetwork([[0.0, -0.5], [2.0, 0.0]], [1.0, 0.7])
     form = DigitalFormat(bias=FixedPoint(bits=4, exponent=0), weights=FixedPoint(bits=3, exponent=0))

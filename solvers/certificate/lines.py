@@ -1,0 +1,88 @@
+"""Lines in the cone of atoms without a penalty: a dual point is orthogonal to them, without rounding.
+
+Where a combination with positive coefficients is zero, none of its atoms may have a positive correlation with
+a dual point, so that all of these are zero (`docs/theory.md`, section 8, *Atoms that cancel each other*).
+"""
+
+from contextlib import suppress
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from solvers.problem.lasso import LassoModel
+
+# Parts of an atom at norm one that are rounding, and distances of a cone's hull from zero.
+ROUNDING = 1e-10
+# Denominators of coefficients: those of small integers are found without rounding.
+LARGEST_DENOMINATOR = 10**6
+# Products of rational numbers, one to three microseconds each; lines that need more are not looked for.
+MOST_PRODUCTS = 2**18
+
+
+class Lines(NamedTuple):
+    """Atoms whose correlations with a dual point are zero."""
+
+    # Linearly independent ones, which span the lines.
+    basis: np.ndarray
+    # The others, and what is left of them without a combination of the first, a row each: zero, or rounding.
+    others: np.ndarray
+    rests: np.ndarray
+
+
+def nearest_of_hull(units: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return a multiple of the weights of the point of a hull that is nearest to zero; about its distance."""
+    from scipy.optimize import nnls
+
+    if not len(units):
+        return np.empty(0), np.inf
+    target = np.append(np.zeros(units.shape[1]), 1.0)
+    with suppress(RuntimeError):  # too many iterations
+        weights, distance = nnls(np.vstack([units.T, np.ones(len(units))]), target)
+        return weights, float(distance)
+    return np.empty(0), np.inf
+
+
+def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
+    """Return the lines in the cone of some atoms, with both signs of those that may have either."""
+    # Modified Gram-Schmidt, the largest atom of the lines first.  Then a point of the hull of the others that
+    # is zero, if there is one, has further atoms of lines.
+    seen = model.seen_atoms.take(atoms)
+    exponents = np.frexp(model.seen_atoms.norms[atoms])[1]
+    left = units = np.ldexp(seen, -exponents[:, np.newaxis])
+    is_on = ~model.positive[atoms]
+    basis: list[int] = []
+    while True:
+        lengths = np.linalg.norm(left, axis=1)
+        first = int(np.argmax(np.where(is_on, lengths, 0.0)))
+        if is_on[first] and lengths[first] > ROUNDING:
+            basis.append(first)
+            unit = left[first] / lengths[first]
+            left = left - np.outer(left @ unit, unit)
+            continue
+        is_on |= lengths <= ROUNDING
+        outside = np.flatnonzero(~is_on)
+        weights, distance = nearest_of_hull(left[outside] / lengths[outside, np.newaxis])
+        if distance > ROUNDING:
+            break
+        is_on[outside[weights > ROUNDING]] = True
+    is_on[basis] = False
+    others = np.flatnonzero(is_on)
+    coefficients = np.linalg.lstsq(units[basis].T, units[others].T, rcond=None)[0].T
+    coefficients[np.abs(coefficients) < 0.5 / LARGEST_DENOMINATOR] = 0.0
+    rests = np.zeros((len(others), model.n_features))
+    if np.count_nonzero(coefficients) * model.n_features > MOST_PRODUCTS:
+        rests[:] = np.nan
+        return Lines(atoms[basis], atoms[others], rests)
+    which = [*basis, *others]
+    rows = model.atoms.take(atoms[which]).tolist()
+    exact = {i: np.array([Fraction(x) for x in row]) for i, row in zip(which, rows, strict=True)}
+    for rest, i, row in zip(rests, others, coefficients, strict=True):
+        difference = exact[i]
+        for k in np.flatnonzero(row):
+            part = Fraction(row[k]).limit_denominator(LARGEST_DENOMINATOR)
+            part *= Fraction(2) ** int(exponents[i] - exponents[basis[k]])
+            difference = difference - part * exact[basis[k]]
+        rest[:] = [float(x) for x in difference]
+        rest[(rest == 0.0) & (difference != 0)] = np.nan
+    return Lines(atoms[basis], atoms[others], rests)
