@@ -156,7 +156,7 @@ class MatrixAtoms(Atoms):
     def weighted_squared_norms(self, weights: np.ndarray) -> np.ndarray:
         # The square of an entry may underflow where its product with a large weight does not.
         roots = np.sqrt(np.atleast_2d(weights).astype(np.float64))
-        with np.errstate(under="ignore"):
+        with float_errors(under="ignore"):
             return np.array([squared_norms_of(self._times(row)) for row in roots])
 
     def _times(self, factors: np.ndarray) -> Any:
