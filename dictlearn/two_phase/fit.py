@@ -324,7 +324,7 @@ def _starting_dictionary(samples: Samples, n_atoms: int, settings: LearningSetti
     some = signals[rng.permutation(len(signals))[: max(n_atoms, SIGNALS_TO_START)]]
     # A neuron fires if its current takes it from the initial potential to the threshold within a phase.
     least = (1.0 - settings.initial_potential) / settings.duration / samples.scale(settings.amplitude)
-    if np.median(_drives(some, start, settings).max(axis=1)) > least:
+    if np.mean(_drives(some, start, settings).max(axis=1) > least) > 0.5:
         return start
     return unit_norm(start + unit_norm(np.resize(some, start.shape)))
 

@@ -346,7 +346,7 @@ class TwoPhaseLearner(Resumable):
 
     def _remembered(self) -> dict[str, np.ndarray]:
         """Return what the rule of now remembers."""
-        return self.settings.rule.memory(self.memory, self.n_atoms, self.n_inputs)
+        return self.settings.rule._memory(self.memory, self.n_atoms, self.n_inputs)
 
     def _penalties(self) -> np.ndarray:
         """Return lambda1 of each atom as the network gets it."""
@@ -382,7 +382,7 @@ class TwoPhaseLearner(Resumable):
         found = patterns(missing, positive_code=signs.positive_code, least=signs.least_weight)
         for atom, pattern in zip(replaced, found, strict=False):
             if atom in on_trial:
-                rows = rule.of_atoms(self.memory)
+                rows = rule._of_atoms(self.memory)
                 trials.begin(atom, now, int(self.n_fired[atom]), self.synapses, rows)
             else:
                 self.n_replaced += 1
@@ -483,7 +483,7 @@ class TwoPhaseLearner(Resumable):
         remembered = {REMEMBERED + name: entry for name, entry in settings.rule.remembers.items()}
         rows = {
             OLD + name: entry._replace(shape=("trials", *entry.shape[1:]), optional=True)
-            for name, entry in settings.rule.of_atoms(settings.rule.remembers).items()
+            for name, entry in settings.rule._of_atoms(settings.rule.remembers).items()
         }
         entries = conforming(entries, {**cls._schema, **remembered, **rows})
         counters = dict(zip(COUNTERS, entries["counters"].tolist(), strict=True))

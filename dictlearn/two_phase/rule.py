@@ -99,10 +99,10 @@ class Rule:
 
     def forget(self, atom: int, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
         """Forget what an atom did: it was just replaced by another pattern, or is stalled."""
-        for array in self.of_atoms(memory).values():
+        for array in self._of_atoms(memory).values():
             array[atom] = 0.0
 
-    def memory(self, known: Mapping[str, np.ndarray], n_atoms: int, n_inputs: int) -> dict[str, np.ndarray]:
+    def _memory(self, known: Mapping[str, np.ndarray], n_atoms: int, n_inputs: int) -> dict[str, np.ndarray]:
         """Return the arrays that `remembers` names: those that are known, and zeros."""
         lengths, memory = {"atoms": n_atoms, "inputs": n_inputs}, {}
         for name, entry in self.remembers.items():
@@ -113,7 +113,7 @@ class Rule:
                 memory[name] = np.zeros(shape, dtype=KINDS_OF_NUMBERS[entry.kinds[0]])
         return memory
 
-    def of_atoms(self, memory: Mapping[str, Any]) -> dict[str, Any]:
+    def _of_atoms(self, memory: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of the arrays that have a row for each atom."""
         shapes = {name: entry.shape or ("",) for name, entry in self.remembers.items() if name in memory}
         return {name: memory[name] for name, shape in shapes.items() if shape[0] == "atoms"}

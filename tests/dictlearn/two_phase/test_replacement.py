@@ -46,7 +46,7 @@ def begin_trial(learner, atom, pattern, *, activity=1.0):
     rule, trials = learner.settings.rule, learner.replacement
     trials.activity[:], trials.credit = activity, 1.0
     trials.begin(
-        atom, learner.n_samples, int(learner.n_fired[atom]), learner.synapses, rule.of_atoms(learner.memory)
+        atom, learner.n_samples, int(learner.n_fired[atom]), learner.synapses, rule._of_atoms(learner.memory)
     )
     learner.synapses.replace(atom, pattern, pattern)
     rule.forget(atom, learner.synapses, learner.memory)
@@ -59,7 +59,7 @@ def test_a_pattern_that_is_worth_nothing_is_never_shown_and_the_old_atom_comes_b
     atoms, signals, _ = planted(1024, positive=settings.positive_atoms)
     learner = learn_dictionary(signals[:64], settings=settings, start=atoms, n_samples=64, rng=0)
     shown, network = learner.dictionary[5], learner.network
-    memory = {name: rows[5].copy() for name, rows in settings.rule.of_atoms(learner.memory).items()}
+    memory = {name: rows[5].copy() for name, rows in settings.rule._of_atoms(learner.memory).items()}
     begin_trial(learner, 5, np.eye(30)[0])
     np.testing.assert_array_equal(learner.dictionary[5], shown)
     np.testing.assert_array_equal(learner.network.feedforward, network.feedforward)

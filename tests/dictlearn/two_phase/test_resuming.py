@@ -28,6 +28,7 @@ from dictlearn import (
     new_learner,
 )
 from dictlearn.two_phase import phases
+from dictlearn.two_phase.rule import KINDS
 from snn.base.archive import Entry, save_archive
 from tests.dictlearn.two_phase.learners import assert_same
 from tests.dictlearn.two_phase.test_learning import USAGE, WAYS, data_of, settings_of
@@ -278,7 +279,7 @@ def test_a_rule_of_one_s_own_learns_and_goes_on_from_a_file(signals, tmp_path):
         start = mean_objective(begun(signals).dictionary, signals, penalty=0.05).objective
         assert mean_objective(loaded.dictionary, signals, penalty=0.05).objective < 0.85 * start
     with pytest.MonkeyPatch.context() as patch:
-        patch.delitem(rule.KINDS, f"{__name__}.Momentum")
+        patch.delitem(KINDS, f"{__name__}.Momentum")
         with pytest.raises(ValueError, match="Momentum, a class that this program has to define"):
             TwoPhaseLearner.load(path)
 
