@@ -129,6 +129,7 @@ def sweep(
     for value in values:
         with warnings.catch_warnings():  # a gap is what is asked for, not an accident
             warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", "synaptic currents were beyond")
             how = Clock(value if axis == "time_step" else time_step, varied(form, axis, value))
             method = Stages if refine else DigitalOneWindow
             result = solve(problem, method(duration, how), tol=1e-9)
@@ -236,6 +237,7 @@ def rules_table(problem: LassoProblem, duration: float) -> list[tuple[str, ...]]
         for kind in (DigitalOneWindow, Stages):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
+                warnings.filterwarnings("ignore", "synaptic currents were beyond")
                 result = solve(problem, kind(duration, Clock(STEP, form)), tol=1e-4)
             cells += [
                 f"{np.median(result.duality_gap / problem.energies):.1e}",

@@ -326,7 +326,8 @@ def _starting_dictionary(samples: Samples, n_atoms: int, settings: LearningSetti
     least = (1.0 - settings.initial_potential) / settings.duration / samples.scale(settings.amplitude)
     if np.mean(_drives(some, start, settings).max(axis=1) > least) > 0.5:
         return start
-    return unit_norm(start + unit_norm(np.resize(some, start.shape)))
+    least_weight = settings.signs.least_weight  # atoms may have to be positive, and signals negative
+    return unit_norm(start + unit_norm(np.maximum(np.resize(some, start.shape), least_weight)))
 
 
 def _drives(signals: np.ndarray, atoms: np.ndarray, settings: LearningSettings) -> np.ndarray:

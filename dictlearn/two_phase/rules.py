@@ -47,7 +47,8 @@ FOLLOWING = 1000.0
 FIRST_MOVEMENT = 0.01
 # An average lets half of its memory go if its squared distance to the weights is LETS_GO times the usual one.
 # A larger distance raises the usual one by the share RISE, so that a slow drift does not become usual.
-LETS_GO, RISE = 4.0, 0.03
+# A squared distance below LEAST_DISTANCE, of atoms of unit norm, is as good as none.
+LETS_GO, RISE, LEAST_DISTANCE = 4.0, 0.03, 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +191,7 @@ class UsageSteps(Value, Rule):
         differences = synapses.feedback_rows - average
         distances = np.einsum("ij,ij->i", differences, differences)
         averaged += used
-        averaged[active & (spread > 0.0) & (distances > LETS_GO * spread)] *= 0.5
+        averaged[active & (spread > 0.0) & (distances > np.maximum(LETS_GO * spread, LEAST_DISTANCE))] *= 0.5
         shares = np.zeros(len(used))
         np.divide(self.averaging * used, averaged, out=shares, where=active)
         np.minimum(shares, 1.0, out=shares)

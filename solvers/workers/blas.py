@@ -116,7 +116,7 @@ def _libraries(with_scipy: bool) -> tuple[Library, ...]:
 def _library_of(controller: LibController) -> Library:
     by_thread = controller.internal_api == "mkl" or getattr(controller, "threading_layer", "") == "openmp"
     n_threads, set_n_threads = controller.get_num_threads, controller.set_num_threads
-    if controller.internal_api == "openblas" and not by_thread:
+    if controller.internal_api == "openblas":
         # From release 3.8 on, threadpoolctl lets one thread change the number of a process, and silently does
         # nothing for all others; and it takes ten times as long as the function of the library.  No other
         # thread runs Python meanwhile (`PyDLL`): none forks while the lock within BLAS is taken, or finds the

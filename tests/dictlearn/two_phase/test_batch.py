@@ -150,7 +150,7 @@ class ByHand:
         if follows:
             self.average = b.T * 0.0 + new_b.T if self.average is None else self.average
             distance = np.square(new_b.T - self.average).sum(axis=1)
-            lets_go = (used > 0.0) & (spread > 0.0) & (distance > 4.0 * spread)
+            lets_go = (used > 0.0) & (spread > 0.0) & (distance > np.maximum(4.0 * spread, 1e-5))
             averaged = np.where(lets_go, 0.5, 1.0) * (averaged + used)
             share = np.minimum(steps.averaging * used / np.where(used > 0.0, averaged, 1.0), 1.0)
             self.average = self.average + share[:, None] * (new_b.T - self.average)
