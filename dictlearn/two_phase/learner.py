@@ -339,7 +339,7 @@ class TwoPhaseLearner(Resumable):
         self.last_fired[n_fired > 0] = self.n_samples
         self.last_compared[observed.fired.any(axis=0)] = self.n_samples
         self.last_compared[batch.probed] = self.n_samples
-        if settings.replacement:
+        if settings.replacement or self.replacement.running:
             self._replace(batch, observed)
         self.n_saturated += self._round(synapses)
         return self._record(batch, observed)
@@ -368,6 +368,8 @@ class TwoPhaseLearner(Resumable):
             trial.undo(self.synapses, self.memory)
             self.last_fired[trial.atom], self.n_fired[trial.atom] = now, trial.n_fired
         self.n_replaced += trials.n_won - n_won
+        if not self.settings.replacement:  # switched off: trials that run come to their end
+            return
         tried: list[int] = []
         if now // SEARCH_EVERY > max((now - n) // SEARCH_EVERY, NO_SEARCHES):
             for atom in rule.stalled(self.n_fired, self.memory):

@@ -164,7 +164,8 @@ class Replacement:
         if self.running:
             *columns, memories = zip(*self.running, strict=True)
             found.update(zip(TRIALS, map(np.array, columns), strict=True))
-            found.update({OLD + name: np.array([each[name] for each in memories]) for name in memories[0]})
+            names = set(memories[0]).intersection(*memories)  # the rule may have changed meanwhile
+            found.update({OLD + name: np.array([each[name] for each in memories]) for name in sorted(names)})
         return found
 
     @classmethod

@@ -10,6 +10,7 @@ from sklearn.datasets import load_sample_images
 
 from dictlearn import (
     LearningSettings,
+    PaperSteps,
     TwoPhaseLearner,
     UsageSteps,
     learn_dictionary,
@@ -112,6 +113,23 @@ def test_an_interrupted_batch_leaves_trials_as_they_were():
         learner.learn(signals[:32])
     assert_same(learner, before)
     assert len(learner.replacement.running) == 1
+
+
+def test_trials_end_though_replacement_is_switched_off_and_the_rule_changed(tmp_path):
+    atoms, signals, _ = planted(512)
+    learner = new_learner(signals, settings=SETTINGS, start=atoms, rng=0)
+    learner.learn(signals[:32])
+    begin_trial(learner, 5, np.eye(30)[0])
+    learner.settings = replace(SETTINGS, rule=PaperSteps(step=1e-9))
+    learner.memory = learner._remembered()
+    begin_trial(learner, 6, np.eye(30)[1])
+    learner.save(tmp_path / "learner.npz")
+    assert len(TwoPhaseLearner.load(tmp_path / "learner.npz").replacement.running) == 2
+    learner.settings = replace(SETTINGS, replacement=False)
+    for n in range(LEAST_TRIAL // 32 + 1):
+        learner.learn(signals[32 * (n % 16) :][:32])
+    assert learner.replacement.running == ()
+    np.testing.assert_array_equal(learner.network.feedforward, learner.synapses.feedforward)
 
 
 def test_files_of_other_versions_are_named(tmp_path):
