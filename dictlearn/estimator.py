@@ -394,9 +394,9 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
         """Take what a fit to `array` has learned so far."""
-        self.learner_: TwoPhaseLearner = learner
         self.n_iter_ = math.ceil(learner.n_samples / len(array))
         self._n_features_learned, self._dtype = array.shape[1], array.dtype
+        self.learner_: TwoPhaseLearner = learner  # the last: `fit` takes what belongs to a new learner
 
     # -- the problem of coding -------------------------------------------------------------------
 

@@ -188,6 +188,8 @@ class UsageSteps(Value, Rule):
         """Let the averages of the atoms follow their weights, faster where these have left them."""
         average = memory.setdefault("average", synapses.feedback_rows.copy())
         averaged, spread, active = memory["averaged"], memory["spread"], used > 0.0
+        begins = averaged == 0.0
+        average[begins] = synapses.feedback_rows[begins]
         differences = synapses.feedback_rows - average
         distances = np.einsum("ij,ij->i", differences, differences)
         averaged += used

@@ -148,7 +148,8 @@ class ByHand:
         n_bounded = np.count_nonzero(np.diagonal(h) < 0.05)
         np.fill_diagonal(h, np.maximum(np.diagonal(h), 0.05))
         if follows:
-            self.average = b.T * 0.0 + new_b.T if self.average is None else self.average
+            self.average = new_b.T if self.average is None else self.average
+            self.average = np.where((averaged == 0.0)[:, None], new_b.T, self.average)
             distance = np.square(new_b.T - self.average).sum(axis=1)
             lets_go = (used > 0.0) & (spread > 0.0) & (distance > np.maximum(4.0 * spread, 1e-5))
             averaged = np.where(lets_go, 0.5, 1.0) * (averaged + used)
@@ -175,8 +176,6 @@ class ByHand:
                 h[:, atom], h[atom] = new_f @ new_b[:, atom], new_f[atom] @ new_b
                 usage[atom] = movement[atom] = n_fired[atom] = 0
                 averaged[atom] = spread[atom] = 0.0
-                if self.average is not None:
-                    self.average[atom] = new_f[atom]
                 last_fired[atom], n_replaced = n_samples, n_replaced + 1
         rows = new_b.T if self.average is None else self.average
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
