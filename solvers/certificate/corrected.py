@@ -218,9 +218,9 @@ class _Point:
             return norm, np.where(self.is_limited, 0.0, self.up * norm * self.norms)
         if not np.isfinite(self.pulls).all():
             return NONE
-        found = self._of_independent_atoms()
-        if found is not NONE:
-            return found
+        first = self._of_independent_atoms()
+        if first[0] <= ROUNDING * self.residual_norm:
+            return first
         # Of faint atoms no combination is computed.
         is_free = self.is_limited & (self.l1 <= LINE * self.norms * np.sqrt(2.0 * energy))
         is_free &= self.problem.seen_atoms.norms > 0.0
@@ -229,15 +229,15 @@ class _Point:
             kept[key] = lines_of(self.problem, np.flatnonzero(is_free)) if is_free.any() else None
         lines = kept[key]
         if lines is None or not len(lines.basis):
-            return self._along_one_direction()
+            return first if first is not NONE else self._along_one_direction()
         self.basis[lines.basis] = True
         self.is_limited[lines.others] = False
         self.excess[lines.others] = 0.0
         self.excess[self.basis] = self.pulls[self.basis]
         found = self._of_independent_atoms()
         norm, changes = found if found is not NONE else self._along_one_direction()
-        if norm == np.inf:
-            return NONE
+        if norm >= first[0]:
+            return first
         # What is left of the others has to be a dual point, too.
         at = lines.rests @ residual
         weights = self.problem.feature_weights
@@ -248,7 +248,7 @@ class _Point:
         at, errors = np.where(some, at, 0.0), np.where(some, errors, 0.0)
         others = lines.others
         if not (np.where(self.problem.positive[others], at, np.abs(at)) + errors <= self.l1[others]).all():
-            return NONE
+            return first
         changes = np.array(changes)
         changes[self.basis] = self.pulls[self.basis]
         changes[others] = self.up * (self.pulls[others] + np.abs(at) + errors)

@@ -45,17 +45,18 @@ def nearest_of_hull(units: np.ndarray) -> tuple[np.ndarray, float]:
 
 def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
     """Return the lines in the cone of some atoms, with both signs of those that may have either."""
-    # Modified Gram-Schmidt, the largest atom of the lines first.  Then a point of the hull of the others that
-    # is zero, if there is one, has further atoms of lines.
+    # Modified Gram-Schmidt, the largest atom of the lines first among those with the smallest penalty, which
+    # binds most.  Then a point of the hull of the others that is zero, if there is one, has further atoms.
     seen = model.seen_atoms.take(atoms)
     exponents = np.frexp(model.seen_atoms.norms[atoms])[1]
     left = units = np.ldexp(seen, -exponents[:, np.newaxis])
-    is_on = ~model.positive[atoms]
+    is_on, penalties = ~model.positive[atoms], model.l1_weights[atoms]
     basis: list[int] = []
     while True:
         lengths = np.linalg.norm(left, axis=1)
-        first = int(np.argmax(np.where(is_on, lengths, 0.0)))
-        if is_on[first] and lengths[first] > ROUNDING:
+        left_on = np.where(is_on & (lengths > ROUNDING), penalties, np.inf)
+        if left_on.min() < np.inf:
+            first = int(np.argmax(np.where(left_on == left_on.min(), lengths, 0.0)))
             basis.append(first)
             unit = left[first] / lengths[first]
             left = left - np.outer(left @ unit, unit)
