@@ -6,6 +6,8 @@ the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Pen
 the norm of c and on its correlations are enough.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -130,35 +132,31 @@ def _no_lines(model: LassoModel) -> dict[bytes, Lines | None]:
 
 def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
-    penalty = problem.penalty
-    signals, weights = problem.dense_signals(), problem.feature_weights
-    residuals = residuals_of(problem.atoms, signals, codes, weights)
+    residuals = residuals_of(problem.atoms, problem.dense_signals(), codes, problem.feature_weights)
     correlations = problem.atoms.correlate(residuals.weighted)
     # Nothing is rounded of atoms that are not seen.
-    norms = seen_norms(problem)
+    norms = seen_norms(problem)[0]
     errors = residuals.correlation_errors[:, np.newaxis] * norms
-
-    n_signals, n_atoms = codes.shape
-    lost = (problem.n_features + n_atoms) * QUANTUM
+    reach, pulls = problem.penalty.reach(correlations) + errors, np.abs(correlations) + errors
+    lost = (problem.n_features + problem.n_atoms) * QUANTUM
     residual_norms = np.sqrt(residuals.squared_norms + lost) + residuals.errors
-    correction_norms = np.empty(n_signals)
-    changes = np.empty((n_signals, n_atoms))
-    reach = penalty.reach(correlations) + errors
-    for k in range(n_signals):
-        point = _Point(problem, norms[0], reach[k], np.abs(correlations[k]) + errors[k], residual_norms[k])
-        correction_norms[k], changes[k] = point.correction(
-            residuals.weighted[k], residuals.correlation_errors[k], problem.energies[k]
-        )
+    zeros = np.zeros(problem.n_signals)
+    at_zero = gaps_at(problem, codes, correlations, errors, reach, zeros, residual_norms)
+
+    shared = problem.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
+    if shared > 0.0:
+        correction_norms, changes = _Point(problem, norms, reach, pulls, residual_norms).of_all_atoms(shared)
+    else:
+        correction_norms, changes = zeros.copy(), np.empty(codes.shape)
+        for k in range(problem.n_signals):
+            point = _Point(problem, norms, reach[k], pulls[k], residual_norms[k])
+            correction_norms[k], changes[k] = point.correction(
+                residuals.weighted[k], residuals.correlation_errors[k], problem.energies[k]
+            )
     errors += changes
     reach += changes
-    is_finite = np.isfinite(reach).all(axis=1)
-    multiples = np.ones(n_signals)
-    at_corrected = gaps_at(problem, codes, correlations, errors, reach, multiples, correction_norms)
-    signal = np.arange(n_signals).repeat(np.diff(codes.indptr))
-    costs = np.bincount(signal, penalty.at(codes.indices).value(codes.data), n_signals)
-    up = 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
-    at_zero = up * (0.5 * residual_norms**2 + costs + lost)
-    return np.fmin(np.where(is_finite, at_corrected, np.inf), at_zero)
+    at_corrected = gaps_at(problem, codes, correlations, errors, reach, zeros + 1.0, correction_norms)
+    return np.fmin(np.where(np.isfinite(reach).all(axis=1), at_corrected, np.inf), at_zero)
 
 
 def gaps_at(
@@ -190,7 +188,7 @@ def gaps_at(
 
 
 class _Point:
-    """A residual of one signal that is corrected so that it is a dual point."""
+    """A residual that is corrected so that it is a dual point, or some, a row each."""
 
     def __init__(
         self,
@@ -198,7 +196,7 @@ class _Point:
         norms: np.ndarray,
         reach: np.ndarray,
         pulls: np.ndarray,
-        residual_norm: float,
+        residual_norm: Any,
     ) -> None:
         # norms : as the signal sees atoms.
         # reach : as of the penalty; pulls : of both signs.  Bounds on rounding are part of them.
@@ -210,12 +208,13 @@ class _Point:
         self.basis = np.zeros(problem.n_atoms, dtype=np.bool_)
         self.up = 1.0 + gamma(problem.n_atoms + operations_of_sum(problem.n_features))
 
+    def of_all_atoms(self, eigenvalue: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the corrections of some residuals in the span of all atoms, which are independent."""
+        norm = self._norm(self.excess, eigenvalue)
+        return norm, np.where(self.is_limited, 0.0, self.up * norm[:, np.newaxis] * self.norms)
+
     def correction(self, residual: np.ndarray, error: float, energy: float) -> Correction:
         """Return the correction, or none."""
-        shared = self.problem.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
-        if shared > 0.0:
-            norm = self._norm(self.excess, shared)
-            return norm, np.where(self.is_limited, 0.0, self.up * norm * self.norms)
         if not np.isfinite(self.pulls).all():
             return NONE
         first = self._of_independent_atoms()
@@ -254,10 +253,10 @@ class _Point:
         changes[others] = self.up * (self.pulls[others] + np.abs(at) + errors)
         return norm, changes
 
-    def _norm(self, excess: np.ndarray, eigenvalue: float) -> float:
+    def _norm(self, excess: np.ndarray, eigenvalue: float) -> Any:
         """Return a bound on the norm of what changes correlations of independent atoms."""
         relative = np.divide(excess, self.norms, out=np.zeros_like(excess), where=excess > 0.0)
-        return self.up * float(np.sqrt(relative @ relative / eigenvalue))
+        return self.up * np.sqrt(np.einsum("...i,...i->...", relative, relative) / eigenvalue)
 
     def _of_independent_atoms(self) -> Correction:
         """Return a correction in the span of independent atoms, or none."""
