@@ -35,30 +35,30 @@ MOST_ROUNDS = 8
 
 # For a correction c: a bound on ||c||, and on |d_i.c| of each atom beside the part that takes a correlation
 # back to its penalty.
-Correction = tuple[float, np.ndarray | float]
-NONE: Correction = (np.inf, 0.0)
+Correction = tuple[float, np.ndarray]
+NONE: Correction = (np.inf, np.zeros(1))
+# The same, and how far correlations may reach then, between the two.
+Change = tuple[float, np.ndarray, np.ndarray]
 
 
 def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray) -> np.ndarray:
     """Return the gaps of codes, or smaller ones that corrections of the dual points prove."""
     # Those that are passed are at multiples of the residuals; where an l1 weight is zero, they are no proof,
     # and are replaced.  All gaps come through here, and none leaves that is not a number.
-    penalty, energies = problem.penalty, problem.energies
+    has_zeros, energies = problem.penalty.has_zeros, problem.energies
     # The lines below take a tenth of the time of a small problem.
-    if len(gaps) == 1 and gaps[0] <= CERTAIN * energies[0] and not penalty.has_zeros:
+    if len(gaps) == 1 and gaps[0] <= CERTAIN * energies[0] and not has_zeros:
         return gaps
     gaps = np.fmin(gaps, np.inf)
-    if not problem.atoms.is_matrix:
-        return gaps
-    if penalty.has_zeros:
-        signals = np.arange(problem.n_signals)
-    else:
-        is_small = problem.once(_least_weight) <= SMALL * np.sqrt(2.0 * energies)
-        signals = np.flatnonzero(is_small & ~(gaps <= CERTAIN * energies))
+    is_open = np.full(problem.n_signals, problem.atoms.is_matrix)
+    if has_zeros:
+        gaps[is_open] = np.inf
+    elif problem.atoms.is_matrix:
+        is_open = problem.once(_least_weight) <= SMALL * np.sqrt(2.0 * energies)
+        is_open &= gaps > CERTAIN * energies
+    signals = np.flatnonzero(is_open)
     if not len(signals):
         return gaps
-    if penalty.has_zeros:
-        gaps[:] = np.inf
     small = problem if len(signals) == problem.n_signals else problem.subset(signals)
     with one_blas_thread(), float_errors(over="ignore", invalid="ignore"):
         for group, same in in_groups(small):
@@ -105,18 +105,12 @@ def signal_of_dependent_atoms(problem: LassoProblem) -> int | None:
 
 
 def _least_eigenvalue_of_free_atoms(model: LassoModel) -> float:
-    return _least_eigenvalue_of(model, model.penalty.is_free)
+    return least_eigenvalue(model.seen_atoms.take(model.penalty.is_free & (model.atoms.norms > 0.0)))
 
 
 def _least_eigenvalue_of_all_atoms(model: LassoModel) -> float:
-    if model.n_atoms > MOST_SHARED:
-        return 0.0
-    return _least_eigenvalue_of(model, np.ones(model.n_atoms, dtype=np.bool_))
-
-
-def _least_eigenvalue_of(model: LassoModel, which: np.ndarray) -> float:
-    """Return `least_eigenvalue` of some atoms as signals see them, without those that are not seen."""
-    return least_eigenvalue(model.seen_atoms.take(which & (model.atoms.norms > 0.0)))
+    is_few = model.n_atoms <= MOST_SHARED
+    return least_eigenvalue(model.seen_atoms.take(model.atoms.norms > 0.0)) if is_few else 0.0
 
 
 def _least_weight(model: LassoModel) -> float:
@@ -125,7 +119,7 @@ def _least_weight(model: LassoModel) -> float:
         return float((model.penalty.limits / model.atoms.norms).min())
 
 
-def _no_lines(model: LassoModel) -> dict[bytes, Lines | None]:
+def _no_lines(model: LassoModel) -> dict[bytes, Lines]:
     """Return where lines are kept, by the atoms of the cone."""
     return {}
 
@@ -217,7 +211,7 @@ class _Point:
         """Return the correction, or none."""
         if not np.isfinite(self.pulls).all():
             return NONE
-        first = self._of_independent_atoms()
+        first = self._corrected()
         if first[0] <= ROUNDING * self.residual_norm:
             return first
         # Of faint atoms no combination is computed.
@@ -225,98 +219,87 @@ class _Point:
         is_free &= self.problem.seen_atoms.norms > 0.0
         kept, key = self.problem.once(_no_lines), is_free.tobytes()
         if key not in kept:
-            kept[key] = lines_of(self.problem, np.flatnonzero(is_free)) if is_free.any() else None
-        lines = kept[key]
-        if lines is None or not len(lines.basis):
-            return first if first is not NONE else self._along_one_direction()
-        self.basis[lines.basis] = True
-        self.is_limited[lines.others] = False
-        self.excess[lines.others] = 0.0
-        self.excess[self.basis] = self.pulls[self.basis]
-        found = self._of_independent_atoms()
-        norm, changes = found if found is not NONE else self._along_one_direction()
-        if norm >= first[0]:
-            return first
+            kept[key] = lines_of(self.problem, np.flatnonzero(is_free))
+        basis, others, rests = kept[key]
+        self.basis[basis] = True
+        self.is_limited[others] = False
+        self.excess[others] = 0.0
+        self.excess[basis] = self.pulls[basis]
+        norm, changes = self._corrected() if len(basis) else NONE
         # What is left of the others has to be a dual point, too.
-        at = lines.rests @ residual
-        weights = self.problem.feature_weights
-        seen = lines.rests if weights is None else lines.rests * np.sqrt(weights)
-        some = lines.rests.any(axis=1)
-        lengths = np.maximum(np.linalg.norm(seen, axis=1), SMALLEST_NORM)
-        errors = self.up * ((len(lines.basis) + 1) * error + norm) * lengths
-        at, errors = np.where(some, at, 0.0), np.where(some, errors, 0.0)
-        others = lines.others
-        if not (np.where(self.problem.positive[others], at, np.abs(at)) + errors <= self.l1[others]).all():
+        at, weights = rests @ residual, self.problem.feature_weights
+        lengths = np.linalg.norm(rests if weights is None else rests * np.sqrt(weights), axis=1)
+        lengths = np.where(rests.any(axis=1), np.maximum(lengths, SMALLEST_NORM), 0.0)
+        errors = self.up * ((len(basis) + 1) * error + norm) * lengths
+        reach = np.where(self.problem.positive[others], at, np.abs(at)) + errors
+        if norm >= first[0] or not (reach <= self.l1[others]).all():
             return first
-        changes = np.array(changes)
-        changes[self.basis] = self.pulls[self.basis]
+        changes[basis] = self.pulls[basis]
         changes[others] = self.up * (self.pulls[others] + np.abs(at) + errors)
         return norm, changes
 
     def _norm(self, excess: np.ndarray, eigenvalue: float) -> Any:
         """Return a bound on the norm of what changes correlations of independent atoms."""
         relative = np.divide(excess, self.norms, out=np.zeros_like(excess), where=excess > 0.0)
+        np.maximum(relative, SMALLEST_NORM, out=relative, where=excess > 0.0)  # squares do not underflow
         return self.up * np.sqrt(np.einsum("...i,...i->...", relative, relative) / eigenvalue)
 
-    def _of_independent_atoms(self) -> Correction:
-        """Return a correction in the span of independent atoms, or none."""
-        up, norms, reach, l1 = self.up, self.norms, self.reach, self.l1
+    def _corrected(self) -> Correction:
+        """Return a correction in the span of independent atoms, one along a direction, or none."""
+        up, l1 = self.up, self.l1
         # Excesses that are rounding alone may be scaled back, with all the rest, and so may be dependent.
-        for most in (0.0, MOST_SCALED):
+        for change_of, most in ((self._in_span, 0.0), (self._in_span, MOST_SCALED), (self._along, 0.0)):
             members = (self.excess > most * l1) | self.basis
             for _ in range(MOST_ROUNDS):
-                eigenvalue = 0.0
-                if np.count_nonzero(members) <= self.problem.n_features:
-                    eigenvalue = least_eigenvalue(self.problem.seen_atoms.take(members))
-                if eigenvalue == 0.0:
+                change = change_of(members)
+                if change is None:
                     break
-                norm = self._norm(np.where(members, self.excess, 0.0), eigenvalue)
-                changes = np.where(members, 0.0, up * norm * norms)
-                beyond = np.where(self.is_limited & ~members, reach + changes - l1, 0.0)
-                violated = beyond > most * l1
+                norm, after, changes = change
+                beyond = np.where(self.is_limited & ~members, after - l1, 0.0)
+                violated = ~(beyond <= most * l1)
                 if not violated.any():
-                    beyond = np.divide(beyond, l1, out=np.zeros_like(l1), where=beyond > 0.0)
-                    share = up * float(beyond.max())
-                    return up * (norm + share * self.residual_norm), up * (changes + share * reach)
+                    share = up * np.divide(beyond, l1, out=np.zeros_like(l1), where=beyond > 0.0).max()
+                    return up * (norm + share * self.residual_norm), up * (changes + share * self.reach)
                 members |= violated
         return NONE
 
-    def _along_one_direction(self) -> Correction:
-        """Return a correction along one direction from which all violated constraints turn away, or none."""
+    def _in_span(self, members: np.ndarray) -> Change | None:
+        """Return a correction in the span of atoms, or None where they depend on each other."""
+        is_few = np.count_nonzero(members) <= self.problem.n_features
+        eigenvalue = least_eigenvalue(self.problem.seen_atoms.take(members)) if is_few else 0.0
+        if eigenvalue == 0.0:
+            return None
+        norm = self._norm(np.where(members, self.excess, 0.0), eigenvalue)
+        changes = np.where(members, 0.0, self.up * norm * self.norms)
+        return norm, self.reach + changes, changes
+
+    def _along(self, members: np.ndarray) -> Change | None:
+        """Return a correction along a direction from which constraints of atoms turn away, or None."""
         # It serves dependent atoms, such as equal ones, where codes must not be negative.  The direction is
         # orthogonal to lines.
-        if not self.problem.positive.any():
-            return NONE
-        norms, basis, is_limited, up = self.norms, self.basis, self.is_limited, self.up
-        atoms = self.problem.seen_atoms.toarray()
-        across, eigenvalue = np.linalg.qr(atoms[basis].T)[0], least_eigenvalue(atoms[basis])
-        if eigenvalue == 0.0:
-            return NONE
-        eta = self._norm(np.where(basis, self.excess, 0.0), eigenvalue)
-        violated = (self.excess > 0.0) & ~basis
+        norms, basis, up, model = self.norms, self.basis, self.up, self.problem
+        atoms, violated = model.seen_atoms.toarray(), members & ~basis
+        eigenvalue = least_eigenvalue(atoms[basis])
+        if eigenvalue == 0.0 or not model.positive.any():
+            return None
+        across = np.linalg.qr(atoms[basis].T)[0]
+        units = atoms[violated] / norms[violated, np.newaxis]
+        units -= units @ across @ across.T
+        weights, distance = nearest_of_hull(units)
+        if not ROUNDING < distance < np.inf:
+            return None
+        direction = weights @ units
+        length = float(np.linalg.norm(direction))
+        products = atoms @ direction
         # Of faint atoms nothing is computed.
-        relative = np.where(self.problem.seen_atoms.norms > 0.0, gamma(self.problem.n_features + 8), 1.0)
-        for _ in range(MOST_ROUNDS):
-            units = atoms[violated] / norms[violated, np.newaxis]
-            units -= units @ across @ across.T
-            weights, distance = nearest_of_hull(units)
-            if not ROUNDING < distance < np.inf:
-                return NONE
-            direction = weights @ units
-            length = float(np.linalg.norm(direction))
-            products = atoms @ direction
-            errors = relative * length * norms
-            tilt = self._norm(np.where(basis, np.abs(products) + errors, 0.0), eigenvalue)
-            errors += up * tilt * norms
-            # Codes that may have either sign are bound from both sides.
-            low = np.where(self.problem.positive, products, -np.abs(products)) - errors
-            if not (low[violated] > 0.0).all():
-                return NONE
-            size = up * float(((self.excess + eta * norms)[violated] / low[violated]).max())
-            turned = size * low - (up - 1.0) * np.abs(size * low)
-            after = self.reach + up * eta * norms - turned - self.l1
-            after = is_limited & ~violated & ~basis & ~(after <= 0.0)
-            if not after.any():
-                return up * (eta + size * length), up * (eta * norms + size * (np.abs(products) + errors))
-            violated |= after
-        return NONE
+        errors = np.where(model.seen_atoms.norms > 0.0, gamma(model.n_features + 8), 1.0) * length * norms
+        errors += up * norms * self._norm(np.where(basis, np.abs(products) + errors, 0.0), eigenvalue)
+        # Codes that may have either sign are bound from both sides.
+        low = np.where(model.positive, products, -np.abs(products)) - errors
+        if not (low[violated] > 0.0).all():
+            return None
+        eta = self._norm(np.where(basis, self.excess, 0.0), eigenvalue)
+        size = up * float(((self.excess + eta * norms)[violated] / low[violated]).max())
+        turned = size * low - (up - 1.0) * np.abs(size * low)
+        changes = eta * norms + size * (np.abs(products) + errors)
+        return eta + size * length, self.reach + up * eta * norms - turned, changes

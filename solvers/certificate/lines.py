@@ -34,12 +34,10 @@ def nearest_of_hull(units: np.ndarray) -> tuple[np.ndarray, float]:
     """Return a multiple of the weights of the point of a hull that is nearest to zero; about its distance."""
     from scipy.optimize import nnls
 
-    if not len(units):
-        return np.empty(0), np.inf
     target = np.append(np.zeros(units.shape[1]), 1.0)
     with suppress(RuntimeError):  # too many iterations
-        weights, distance = nnls(np.vstack([units.T, np.ones(len(units))]), target)
-        return weights, float(distance)
+        if len(units):
+            return nnls(np.vstack([units.T, np.ones(len(units))]), target)
     return np.empty(0), np.inf
 
 
@@ -55,7 +53,7 @@ def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
     while True:
         lengths = np.linalg.norm(left, axis=1)
         left_on = np.where(is_on & (lengths > ROUNDING), penalties, np.inf)
-        if left_on.min() < np.inf:
+        if left_on.min(initial=np.inf) < np.inf:
             first = int(np.argmax(np.where(left_on == left_on.min(), lengths, 0.0)))
             basis.append(first)
             unit = left[first] / lengths[first]
@@ -71,19 +69,15 @@ def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
     others = np.flatnonzero(is_on)
     coefficients = np.linalg.lstsq(units[basis].T, units[others].T, rcond=None)[0].T
     coefficients[np.abs(coefficients) < 0.5 / LARGEST_DENOMINATOR] = 0.0
-    rests = np.zeros((len(others), model.n_features))
-    if np.count_nonzero(coefficients) * model.n_features > MOST_PRODUCTS:
-        rests[:] = np.nan
-        return Lines(atoms[basis], atoms[others], rests)
-    which = [*basis, *others]
-    rows = model.atoms.take(atoms[which]).tolist()
-    exact = {i: np.array([Fraction(x) for x in row]) for i, row in zip(which, rows, strict=True)}
-    for rest, i, row in zip(rests, others, coefficients, strict=True):
-        difference = exact[i]
-        for k in np.flatnonzero(row):
-            part = Fraction(row[k]).limit_denominator(LARGEST_DENOMINATOR)
-            part *= Fraction(2) ** int(exponents[i] - exponents[basis[k]])
-            difference = difference - part * exact[basis[k]]
-        rest[:] = [float(x) for x in difference]
-        rest[(rest == 0.0) & (difference != 0)] = np.nan
+    rests = np.full((len(others), model.n_features), np.nan)
+    if np.count_nonzero(coefficients) * model.n_features <= MOST_PRODUCTS:
+        rows = model.atoms.take(atoms)
+        for rest, j, row in zip(rests, others, coefficients, strict=True):
+            difference = np.array([Fraction(x) for x in rows[j]])
+            for k in np.flatnonzero(row):
+                part = Fraction(row[k]).limit_denominator(LARGEST_DENOMINATOR)
+                part *= Fraction(2) ** int(exponents[j] - exponents[basis[k]])
+                difference -= part * np.array([Fraction(x) for x in rows[basis[k]]])
+            rest[:] = difference.astype(float)
+            rest[(rest == 0.0) & (difference != 0)] = np.nan
     return Lines(atoms[basis], atoms[others], rests)

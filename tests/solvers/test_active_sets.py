@@ -53,7 +53,8 @@ def test_any_start_ends_at_the_optimum_and_counts_its_corrections(this, density)
         result = solve_active_set(this.problem(), start=start if density else None)
     room = 2e-11 * np.abs(result.problem.correlations).max(axis=1)
     assert (result.kkt_violation <= room).all()
-    begun = start * this.atoms.any(axis=1)
+    # An atom that no signal sees has no start.
+    begun = start * this.atoms[:, this.weights.any(axis=0)].any(axis=1)
     expected = [corrections(*pair) for pair in zip(result.codes, begun, strict=True)]
     np.testing.assert_array_equal(
         result.info["n_corrections"][this.energies > 0.0], np.array(expected)[this.energies > 0.0]
