@@ -64,6 +64,14 @@ def test_any_start_ends_at_the_optimum_and_counts_its_corrections(this, density)
     assert (again.info["n_corrections"] == 0).all()
 
 
+def test_excesses_in_units_of_tiny_norms_may_overflow():
+    """That is no violation, and NumPy has nothing to say."""
+    rng = np.random.default_rng(0)
+    with memory_limit(1):
+        problem = LassoProblem(1e-140 * rng.standard_normal((4, 3)), rng.standard_normal((1, 3)), 1e200)
+        assert solve_active_set(problem).converged
+
+
 def random_problem(n_atoms, n_features, *, share, positive=False, n_signals=1, correlation=0.0, seed=0):
     rng = np.random.default_rng(seed)
     dictionary = rng.standard_normal((n_atoms, n_features))
