@@ -6,6 +6,7 @@ the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Pen
 the norm of c and on its correlations are enough.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -194,13 +195,17 @@ class _Point:
     ) -> None:
         # norms : as the signal sees atoms.
         # reach : as of the penalty; pulls : of both signs.  Bounds on rounding are part of them.
-        self.problem, self.reach, self.pulls, self.residual_norm = problem, reach, pulls, residual_norm
-        self.norms, self.l1 = norms, problem.l1_weights
-        # Atoms that correlations limit, and by how much those have to change.
-        self.is_limited = (problem.curvatures == 0.0) & (self.norms > 0.0)
-        self.excess = np.where(self.is_limited, np.maximum(reach - self.l1, 0.0), 0.0)
-        self.basis = np.zeros(problem.n_atoms, dtype=np.bool_)
+        self.problem, self.pulls, self.residual_norm = problem, pulls, residual_norm
+        self.l1, self.basis = problem.l1_weights, np.zeros(problem.n_atoms, dtype=np.bool_)
         self.up = 1.0 + gamma(problem.n_atoms + operations_of_sum(problem.n_features))
+        self._limit(problem.seen_atoms.take, norms, reach)
+
+    def _limit(self, take: Callable[[np.ndarray], np.ndarray], norms: np.ndarray, reach: np.ndarray) -> None:
+        """Note which correlations are limited, and by how much those have to change."""
+        self.take, self.norms, self.reach = take, norms, reach
+        self.is_limited = (self.problem.curvatures == 0.0) & (norms > 0.0)
+        self.excess = np.where(self.is_limited, np.maximum(reach - self.l1, 0.0), 0.0)
+        self.excess[..., self.basis] = (self.pulls + self.l1)[..., self.basis]
 
     def of_all_atoms(self, eigenvalue: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the corrections of some residuals in the span of all atoms, which are independent."""
@@ -215,28 +220,30 @@ class _Point:
         if first[0] <= ROUNDING * self.residual_norm:
             return first
         # Of faint atoms no combination is computed.
-        is_free = self.is_limited & (self.l1 <= LINE * self.norms * np.sqrt(2.0 * energy))
-        is_free &= self.problem.seen_atoms.norms > 0.0
-        kept, key = self.problem.once(_no_lines), is_free.tobytes()
+        model, norms, reach = self.problem, self.norms.copy(), self.reach.copy()
+        is_free = self.is_limited & (self.l1 <= LINE * norms * np.sqrt(2.0 * energy))
+        is_free &= norms > SMALLEST_NORM
+        kept, key = model.once(_no_lines), is_free.tobytes()
         if key not in kept:
-            kept[key] = lines_of(self.problem, np.flatnonzero(is_free))
-        basis, others, rests = kept[key]
-        self.basis[basis] = True
-        self.is_limited[others] = False
-        self.excess[others] = 0.0
-        self.excess[basis] = self.pulls[basis]
-        norm, changes = self._corrected() if len(basis) else NONE
-        # What is left of the others has to be a dual point, too.
-        at, weights = rests @ residual, self.problem.feature_weights
-        lengths = np.linalg.norm(rests if weights is None else rests * np.sqrt(weights), axis=1)
-        lengths = np.where(rests.any(axis=1), np.maximum(lengths, SMALLEST_NORM), 0.0)
-        errors = self.up * ((len(basis) + 1) * error + norm) * lengths
-        reach = np.where(self.problem.positive[others], at, np.abs(at)) + errors
-        if norm >= first[0] or not (reach <= self.l1[others]).all():
+            kept[key] = lines_of(model, np.flatnonzero(is_free))
+        basis, others, rests, rooms = kept[key]
+        if not len(basis):
             return first
-        changes[basis] = self.pulls[basis]
-        changes[others] = self.up * (self.pulls[others] + np.abs(at) + errors)
-        return norm, changes
+        # In place of the other atoms of lines comes what is left of them.
+        atoms, weights = model.seen_atoms.toarray().copy(), model.feature_weights
+        atoms[others] = rests if weights is None else (rests * np.sqrt(weights))[:, weights != 0]
+        lengths = np.maximum(np.linalg.norm(atoms[others], axis=1), SMALLEST_NORM)
+        norms[others] = np.where(rests.any(axis=1), lengths, 0.0)
+        at, errors = rests @ residual + rooms, self.up * (len(basis) + 1) * error * norms[others]
+        reach[others] = np.where(model.positive[others], at, np.abs(at)) + errors
+        self.basis[basis] = True
+        self._limit(atoms.__getitem__, norms, reach)
+        norm, changes = self._corrected()
+        if norm >= first[0]:
+            return first
+        changes[basis] = self.excess[basis]
+        changes[others] += self.pulls[others] + np.abs(at) + errors - rooms
+        return norm, self.up * changes
 
     def _norm(self, excess: np.ndarray, eigenvalue: float) -> Any:
         """Return a bound on the norm of what changes correlations of independent atoms."""
@@ -259,14 +266,14 @@ class _Point:
                 violated = ~(beyond <= most * l1)
                 if not violated.any():
                     share = up * np.divide(beyond, l1, out=np.zeros_like(l1), where=beyond > 0.0).max()
-                    return up * (norm + share * self.residual_norm), up * (changes + share * self.reach)
+                    return up * (norm + share * self.residual_norm), up * (changes + share * self.pulls)
                 members |= violated
         return NONE
 
     def _in_span(self, members: np.ndarray) -> Change | None:
         """Return a correction in the span of atoms, or None where they depend on each other."""
         is_few = np.count_nonzero(members) <= self.problem.n_features
-        eigenvalue = least_eigenvalue(self.problem.seen_atoms.take(members)) if is_few else 0.0
+        eigenvalue = least_eigenvalue(self.take(members)) if is_few else 0.0
         if eigenvalue == 0.0:
             return None
         norm = self._norm(np.where(members, self.excess, 0.0), eigenvalue)
@@ -278,7 +285,7 @@ class _Point:
         # It serves dependent atoms, such as equal ones, where codes must not be negative.  The direction is
         # orthogonal to lines.
         norms, basis, up, model = self.norms, self.basis, self.up, self.problem
-        atoms, violated = model.seen_atoms.toarray(), members & ~basis
+        atoms, violated = self.take(np.arange(model.n_atoms)), members & ~basis
         eigenvalue = least_eigenvalue(atoms[basis])
         if eigenvalue == 0.0 or not model.positive.any():
             return None
@@ -292,7 +299,7 @@ class _Point:
         length = float(np.linalg.norm(direction))
         products = atoms @ direction
         # Of faint atoms nothing is computed.
-        errors = np.where(model.seen_atoms.norms > 0.0, gamma(model.n_features + 8), 1.0) * length * norms
+        errors = np.where(norms > SMALLEST_NORM, gamma(model.n_features + 8), 1.0) * length * norms
         errors += up * norms * self._norm(np.where(basis, np.abs(products) + errors, 0.0), eigenvalue)
         # Codes that may have either sign are bound from both sides.
         low = np.where(model.positive, products, -np.abs(products)) - errors

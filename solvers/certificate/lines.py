@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers._kernels.precision import QUANTUM, WITHIN
 from solvers.problem.lasso import LassoModel
 
 # Parts of an atom at norm one that are rounding, and distances of a cone's hull from zero.
@@ -21,13 +22,15 @@ MOST_PRODUCTS = 2**18
 
 
 class Lines(NamedTuple):
-    """Atoms whose correlations with a dual point are zero."""
+    """Atoms whose correlations with a dual point are zero, or as small as their penalties."""
 
     # Linearly independent ones, which span the lines.
     basis: np.ndarray
     # The others, and what is left of them without a combination of the first, a row each: zero, or rounding.
     others: np.ndarray
     rests: np.ndarray
+    # Correlations of that combination, not above zero: those of the first may be as large as their penalties.
+    rooms: np.ndarray
 
 
 def nearest_of_hull(units: np.ndarray) -> tuple[np.ndarray, float]:
@@ -69,15 +72,21 @@ def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
     others = np.flatnonzero(is_on)
     coefficients = np.linalg.lstsq(units[basis].T, units[others].T, rcond=None)[0].T
     coefficients[np.abs(coefficients) < 0.5 / LARGEST_DENOMINATOR] = 0.0
-    rests = np.full((len(others), model.n_features), np.nan)
-    if np.count_nonzero(coefficients) * model.n_features <= MOST_PRODUCTS:
-        rows = model.atoms.take(atoms)
-        for rest, j, row in zip(rests, others, coefficients, strict=True):
-            difference = np.array([Fraction(x) for x in rows[j]])
-            for k in np.flatnonzero(row):
-                part = Fraction(row[k]).limit_denominator(LARGEST_DENOMINATOR)
-                part *= Fraction(2) ** int(exponents[j] - exponents[basis[k]])
-                difference -= part * np.array([Fraction(x) for x in rows[basis[k]]])
-            rest[:] = difference.astype(float)
-            rest[(rest == 0.0) & (difference != 0)] = np.nan
-    return Lines(atoms[basis], atoms[others], rests)
+    if np.count_nonzero(coefficients) * model.n_features > MOST_PRODUCTS:
+        return Lines(atoms[:0], atoms[:0], units[:0], penalties[:0])
+    rests, rooms = np.empty((len(others), model.n_features)), np.zeros(len(others))
+    # Atoms that no other one of a line turns against.
+    turned = np.where(model.positive[atoms[others], np.newaxis], coefficients, np.abs(coefficients))
+    limits = np.where((turned <= 0.0).all(axis=0), penalties[basis], 0.0)
+    rows = model.atoms.take(atoms)
+    for i, (j, row) in enumerate(zip(others, coefficients, strict=True)):
+        rest, room = np.array([Fraction(x) for x in rows[j]]), Fraction(0)
+        for k in np.flatnonzero(row):
+            part = Fraction(row[k]).limit_denominator(LARGEST_DENOMINATOR)
+            part *= Fraction(2) ** int(exponents[j] - exponents[basis[k]])
+            rest -= part * np.array([Fraction(x) for x in rows[basis[k]]])
+            room += part * Fraction(limits[k])
+        rests[i], rooms[i] = rest.astype(float), min(float(room) * WITHIN + QUANTUM, 0.0)
+        if ((rests[i] == 0.0) & (rest != 0)).any():
+            return Lines(atoms[:0], atoms[:0], units[:0], penalties[:0])
+    return Lines(atoms[basis], atoms[others], rests, rooms)
