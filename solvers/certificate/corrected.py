@@ -7,6 +7,7 @@ the norm of c and on its correlations are enough.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -182,23 +183,22 @@ def gaps_at(
     return gaps
 
 
+@dataclass(eq=False)
 class _Point:
     """A residual that is corrected so that it is a dual point, or some, a row each."""
 
-    def __init__(
-        self,
-        problem: LassoProblem,
-        norms: np.ndarray,
-        reach: np.ndarray,
-        pulls: np.ndarray,
-        residual_norm: Any,
-    ) -> None:
-        # norms : as the signal sees atoms.
-        # reach : as of the penalty; pulls : of both signs.  Bounds on rounding are part of them.
-        self.problem, self.pulls, self.residual_norm = problem, pulls, residual_norm
-        self.l1, self.basis = problem.l1_weights, np.zeros(problem.n_atoms, dtype=np.bool_)
-        self.up = 1.0 + gamma(problem.n_atoms + operations_of_sum(problem.n_features))
-        self._limit(problem.seen_atoms.take, norms, reach)
+    problem: LassoProblem
+    # Of atoms, as the signal sees them.
+    norms: np.ndarray
+    # As of the penalty, and of both signs; bounds on rounding are part of them.
+    reach: np.ndarray
+    pulls: np.ndarray
+    residual_norm: Any
+
+    def __post_init__(self) -> None:
+        self.l1, self.basis = self.problem.l1_weights, np.zeros(self.problem.n_atoms, dtype=np.bool_)
+        self.up = 1.0 + gamma(self.problem.n_atoms + operations_of_sum(self.problem.n_features))
+        self._limit(self.problem.seen_atoms.take, self.norms, self.reach)
 
     def _limit(self, take: Callable[[np.ndarray], np.ndarray], norms: np.ndarray, reach: np.ndarray) -> None:
         """Note which correlations are limited, and by how much those have to change."""

@@ -362,6 +362,7 @@ def test_eigenvalues_are_bounded_from_below_exactly(share):
 @given(seed=st.integers(0, 2**32 - 1))
 @example(seed=777294)  # all that is seen of an atom is 1e-210
 @example(seed=1015379)  # penalties of 1e257, norms of 1e-118
+@example(seed=3000544)  # atoms on a line, with penalties of the size of rounding
 def test_exact_arithmetic_finds_no_false_gap_at_the_ends_of_the_range(seed):
     """Nor NaN, nor a warning of NumPy's; and codes that are optimal beside lines are said to be."""
     kind, wrong = judged(seed)
@@ -456,12 +457,15 @@ def test_lines_of_atoms_with_and_without_signs_and_penalties(positive):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_of_the_atoms_of_a_line_those_with_a_penalty_have_room_for_rounding(seed):
-    """Opposite atoms, but for rounding: the combination of both costs more than it leads to."""
+def test_penalties_of_the_atoms_of_a_line_have_room_for_rounding(seed):
+    """Atoms that cancel each other but for rounding: their combination costs more than it leads to."""
     rng = np.random.default_rng(seed)
-    atom, signals = rng.standard_normal(5), rng.standard_normal((1, 5))
-    problem = LassoProblem([atom, -0.7 * atom], signals, [1e-13, 0.0], positive=True)
-    assert solve_active_set(problem, tol=1e-12).converged
+    atoms, signals = rng.standard_normal((3, 5)), rng.standard_normal((1, 5))
+    opposite = np.vstack([atoms[:1], -0.7 * atoms[:1]])
+    sums = np.vstack([atoms, -rng.uniform(0.5, 2.0, 3) @ atoms])
+    for dictionary, penalty in ((opposite, [1e-13, 0.0]), (opposite, [0.0, 1e-13]), (sums, 1.5e-16)):
+        problem = LassoProblem(dictionary, signals, penalty, positive=True)
+        assert solve_active_set(problem, tol=1e-12).converged
 
 
 @pytest.mark.parametrize("curved", [False, True])
