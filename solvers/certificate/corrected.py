@@ -143,8 +143,8 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     if shared > 0.0:
         correction_norms, changes = _Point(problem, norms, reach, pulls, residual_norms).of_all_atoms(shared)
     else:
-        correction_norms, changes = zeros.copy(), np.empty(codes.shape)
-        for k in range(problem.n_signals):
+        correction_norms, changes = zeros + np.inf, np.zeros(codes.shape)
+        for k in np.flatnonzero(~(at_zero <= CERTAIN * problem.energies)):
             point = _Point(problem, norms, reach[k], pulls[k], residual_norms[k])
             correction_norms[k], changes[k] = point.correction(
                 residuals.weighted[k], residuals.correlation_errors[k], problem.energies[k]
@@ -216,7 +216,7 @@ class _Point:
         """Return the correction, or none."""
         if not np.isfinite(self.pulls).all():
             return NONE
-        first = self._corrected()
+        first = self._corrected(self._in_span)
         if first[0] <= ROUNDING * self.residual_norm:
             return first
         # Of faint atoms no combination is computed.
@@ -228,7 +228,7 @@ class _Point:
             kept[key] = lines_of(model, np.flatnonzero(is_free))
         basis, others, rests, rooms = kept[key]
         if not len(basis):
-            return first
+            return first if first is not NONE else self._corrected(self._along)
         # In place of the other atoms of lines comes what is left of them.
         atoms, weights = model.seen_atoms.toarray().copy(), model.feature_weights
         atoms[others] = rests if weights is None else (rests * np.sqrt(weights))[:, weights != 0]
@@ -238,7 +238,8 @@ class _Point:
         reach[others] = np.where(model.positive[others], at, np.abs(at)) + errors
         self.basis[basis] = True
         self._limit(atoms.__getitem__, norms, reach)
-        norm, changes = self._corrected()
+        second = self._corrected(self._in_span)
+        norm, changes = second if second is not NONE else self._corrected(self._along)
         if norm >= first[0]:
             return first
         changes[basis] = self.excess[basis]
@@ -251,11 +252,11 @@ class _Point:
         np.maximum(relative, SMALLEST_NORM, out=relative, where=excess > 0.0)  # squares do not underflow
         return self.up * np.sqrt(np.einsum("...i,...i->...", relative, relative) / eigenvalue)
 
-    def _corrected(self) -> Correction:
-        """Return a correction in the span of independent atoms, one along a direction, or none."""
+    def _corrected(self, change_of: Callable[[np.ndarray], Change | None]) -> Correction:
+        """Return a correction that violates no constraint, or none."""
         up, l1 = self.up, self.l1
         # Excesses that are rounding alone may be scaled back, with all the rest, and so may be dependent.
-        for change_of, most in ((self._in_span, 0.0), (self._in_span, MOST_SCALED), (self._along, 0.0)):
+        for most in (0.0, MOST_SCALED):
             members = (self.excess > most * l1) | self.basis
             for _ in range(MOST_ROUNDS):
                 change = change_of(members)
