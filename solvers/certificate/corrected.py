@@ -7,7 +7,7 @@ the norm of c and on its correlations are enough.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ MOST_SCALED = 1e-3
 LINE = 1e-12
 # Times that a correction may violate further constraints before it is given up.
 MOST_ROUNDS = 8
-
 
 # For a correction c: a bound on ||c||, and on |d_i.c| of each atom beside the part that takes a correlation
 # back to its penalty.
@@ -139,13 +138,15 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     zeros = np.zeros(problem.n_signals)
     at_zero = gaps_at(problem, codes, correlations, errors, reach, zeros, residual_norms)
 
+    none = np.zeros(problem.n_atoms, dtype=np.bool_)
+    points = _Point(problem, problem.seen_atoms.take, norms, reach, pulls, residual_norms, none)
     shared = problem.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
     if shared > 0.0:
-        correction_norms, changes = _Point(problem, norms, reach, pulls, residual_norms).of_all_atoms(shared)
+        correction_norms, changes = points.of_all_atoms(shared)
     else:
         correction_norms, changes = zeros + np.inf, np.zeros(codes.shape)
         for k in np.flatnonzero(~(at_zero <= CERTAIN * problem.energies)):
-            point = _Point(problem, norms, reach[k], pulls[k], residual_norms[k])
+            point = replace(points, reach=reach[k], pulls=pulls[k], residual_norm=residual_norms[k])
             correction_norms[k], changes[k] = point.correction(
                 residuals.weighted[k], residuals.correlation_errors[k], problem.energies[k]
             )
@@ -188,23 +189,24 @@ class _Point:
     """A residual that is corrected so that it is a dual point, or some, a row each."""
 
     problem: LassoProblem
-    # Of atoms, as the signal sees them.
+    # Atoms as the signal sees them, by their numbers, and their norms.
+    take: Callable[[np.ndarray], np.ndarray]
     norms: np.ndarray
-    # As of the penalty, and of both signs; bounds on rounding are part of them.
+    # Correlations: as of the penalty, and of both signs; bounds on rounding are part of them.
     reach: np.ndarray
     pulls: np.ndarray
     residual_norm: Any
+    # True for the atoms that span lines.
+    basis: np.ndarray
 
     def __post_init__(self) -> None:
-        self.l1, self.basis = self.problem.l1_weights, np.zeros(self.problem.n_atoms, dtype=np.bool_)
         self.up = 1.0 + gamma(self.problem.n_atoms + operations_of_sum(self.problem.n_features))
-        self._limit(self.problem.seen_atoms.take, self.norms, self.reach)
-
-    def _limit(self, take: Callable[[np.ndarray], np.ndarray], norms: np.ndarray, reach: np.ndarray) -> None:
-        """Note which correlations are limited, and by how much those have to change."""
-        self.take, self.norms, self.reach = take, norms, reach
-        self.is_limited = (self.problem.curvatures == 0.0) & (norms > 0.0)
-        self.excess = np.where(self.is_limited, np.maximum(reach - self.l1, 0.0), 0.0)
+        # Atoms that correlations limit, and by how much those have to change.
+        self.l1, self.is_limited = (
+            self.problem.l1_weights,
+            (self.problem.curvatures == 0.0) & (self.norms > 0.0),
+        )
+        self.excess = np.where(self.is_limited, np.maximum(self.reach - self.l1, 0.0), 0.0)
         self.excess[..., self.basis] = (self.pulls + self.l1)[..., self.basis]
 
     def of_all_atoms(self, eigenvalue: float) -> tuple[np.ndarray, np.ndarray]:
@@ -236,13 +238,13 @@ class _Point:
         norms[others] = np.where(rests.any(axis=1), lengths, 0.0)
         at, errors = rests @ residual + rooms, self.up * (len(basis) + 1) * error * norms[others]
         reach[others] = np.where(model.positive[others], at, np.abs(at)) + errors
-        self.basis[basis] = True
-        self._limit(atoms.__getitem__, norms, reach)
-        second = self._corrected(self._in_span)
-        norm, changes = second if second is not NONE else self._corrected(self._along)
+        is_basis = np.isin(np.arange(model.n_atoms), basis)
+        point = replace(self, take=atoms.__getitem__, norms=norms, reach=reach, basis=is_basis)
+        second = point._corrected(point._in_span)
+        norm, changes = second if second is not NONE else point._corrected(point._along)
         if norm >= first[0]:
             return first
-        changes[basis] = self.excess[basis]
+        changes[basis] = point.excess[basis]
         changes[others] += self.pulls[others] + np.abs(at) + errors - rooms
         return norm, self.up * changes
 

@@ -48,9 +48,8 @@ def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
     """Return the lines in the cone of some atoms, with both signs of those that may have either."""
     # Modified Gram-Schmidt, the largest atom of the lines first among those with the smallest penalty, which
     # binds most.  Then a point of the hull of the others that is zero, if there is one, has further atoms.
-    seen = model.seen_atoms.take(atoms)
     exponents = np.frexp(model.seen_atoms.norms[atoms])[1]
-    left = units = np.ldexp(seen, -exponents[:, np.newaxis])
+    left = units = np.ldexp(model.seen_atoms.take(atoms), -exponents[:, np.newaxis])
     is_on, penalties = ~model.positive[atoms], model.l1_weights[atoms]
     basis: list[int] = []
     while True:
@@ -86,7 +85,7 @@ def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
             part *= Fraction(2) ** int(exponents[j] - exponents[basis[k]])
             rest -= part * np.array([Fraction(x) for x in rows[basis[k]]])
             room += part * Fraction(limits[k])
-        rests[i], rooms[i] = rest.astype(float), min(float(room) * WITHIN + QUANTUM, 0.0)
-        if ((rests[i] == 0.0) & (rest != 0)).any():
-            return Lines(atoms[:0], atoms[:0], units[:0], penalties[:0])
+        # What is not zero stays so.
+        rests[i] = [x and (float(x) or QUANTUM) for x in rest]
+        rooms[i] = min(float(room) * WITHIN + QUANTUM, 0.0)
     return Lines(atoms[basis], atoms[others], rests, rooms)

@@ -488,7 +488,8 @@ def test_signals_of_independent_atoms_are_corrected_together(positive, curved, m
 def test_squares_of_tiny_corrections_do_not_underflow():
     problem = LassoProblem(np.eye(2), [[1.0, 1.0]], 0.0)
     ones = np.ones(2)
-    assert _Point(problem, ones, ones, ones, 1.0)._norm(np.array([1e-200, 0.0]), 1.0) >= 1e-200
+    point = _Point(problem, np.eye(2).__getitem__, ones, ones, ones, 1.0, ones == 0.0)
+    assert point._norm(np.array([1e-200, 0.0]), 1.0) >= 1e-200
 
 
 # -- what a mask hides ------------------------------------------------------------------------------
