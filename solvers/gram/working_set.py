@@ -25,6 +25,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
+from snn._interrupts import float_errors
 from solvers._kernels.active_set import (
     ENDED,
     N_MULTIPLY_ADDS,
@@ -231,7 +232,8 @@ class Search:
         problem = self.members.problem
         excess = np.where(problem.positive[atoms], correlations, np.abs(correlations))
         excess -= problem.l1_weights[atoms]
-        excess *= self.members.inverse_norms[atoms]
+        with float_errors(over="ignore"):  # in units of tiny norms
+            excess *= self.members.inverse_norms[atoms]
         places = np.flatnonzero(excess > self._tolerance)
         # As many as S has atoms, or `LEAST_JOINING`.
         n_joining = max(LEAST_JOINING, len(self.atoms))

@@ -120,8 +120,10 @@ class Penalty(ElasticNet):
 
     def rescaled(self, units: np.ndarray | float, objective_unit: float) -> Penalty:
         """Return the penalty of the code ``units * a``, divided by `objective_unit`."""
-        l2 = self.l2 / units / (units * objective_unit)
-        return Penalty(self.l1 / (units * objective_unit), l2, self.positive)
+        with float_errors(over="ignore"):
+            weights = self.l1 / (units * objective_unit), self.l2 / units / (units * objective_unit)
+        l1, l2 = np.minimum(weights, np.finfo(np.float64).max)
+        return Penalty(l1, l2, self.positive)
 
     def value(self, codes: np.ndarray) -> np.ndarray:
         """Return h_i(a_i)."""
