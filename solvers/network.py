@@ -44,6 +44,7 @@ from solvers.results.codes import (
     BestCodes,
     Codes,
     Found,
+    Status,
     as_sparse,
     code_of_kernel,
     one_row,
@@ -365,6 +366,7 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
         GRAM: np.array([refined.network.gram.n_multiply_adds]),
     }
     spikes = one_row(len(counts), fired.astype(np.int32), counts[fired])
+    found.status = np.where(refined.run.is_lost, Status.RAN_AWAY, Status.AT_LIMIT).astype(np.int8)
     found.info = figures_of(refined.run, refined.network, spikes, **refined.figures())
     is_final = found.reach(problem, tol) or not refined.can_improve(np.array([0])).any()
     idle.append(refined)
@@ -374,6 +376,7 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
 def finish(best: BestCodes, run: Run, network: LassoNetwork, **figures: Any) -> None:
     """Write the activity of the networks of a batch to its best codes."""
     best.steps = run.spike_counts.sum(axis=1)
+    best.status[run.is_lost] = Status.RAN_AWAY
     best.info |= figures_of(run, network, **figures)
     if run.integers is None:
         best.work[GRAM] += network.gram.n_multiply_adds
@@ -385,13 +388,13 @@ def figures_of(
     """Return the figures of the networks of a batch, as the `info` of codes; counts if they are at hand."""
     if spike_counts is None:
         spike_counts = as_sparse(run.spike_counts[:, network.in_result_order])
-    figures |= {"spike_counts": spike_counts, "stopped": run.is_lost.copy()}
+    figures["spike_counts"] = spike_counts
     if isinstance(run, SteppedRun):
         figures["n_clock_steps"] = run.total_steps
         if run.integers is not None:
             figures["duration"] = run.total_steps * run.time_step
             figures["saturations"] = run.neurons.overflows.sum(axis=1)
-            figures["ran_away"] = figures["stopped"]
+            figures["ran_away"] = run.is_lost.copy()
             figures["network"] = run.integers
     return figures
 

@@ -23,7 +23,16 @@ from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import Method, documented, solve
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import METHOD, BestCodes, Codes, Found, as_sparse, code_of_kernel, rows_of
+from solvers.results.codes import (
+    METHOD,
+    BestCodes,
+    Codes,
+    Found,
+    Status,
+    as_sparse,
+    code_of_kernel,
+    rows_of,
+)
 from solvers.results.result import SparseCodingResult, Start
 from solvers.workers.blas import one_blas_thread
 
@@ -84,9 +93,9 @@ class ActiveSet(Method):
         if self.max_rounds is not None:
             checks.positive_integer("max_rounds", self.max_rounds)
 
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the rounds, or the precision of the method where it came to its end."""
-        return "its rounds" if stopped is None or not stopped.all() else "the precision of the method"
+    def reason(self, status: Status) -> str:
+        """Return in words why signals missed `tol`."""
+        return "within its rounds" if status == Status.AT_LIMIT else super().reason(status)
 
     def prepare(self, problem: LassoProblem) -> Gram:
         """Return the Gram matrix, or the products in its place."""

@@ -26,7 +26,7 @@ from solvers.certificate.corrected import signal_of_dependent_atoms
 from solvers.gram.gram import uses_full_gram
 from solvers.problem.lasso import LassoProblem, groups_of, knows_atoms_alike, with_shared_mask
 from solvers.problem.messages import warn_if_all_zero, warn_if_ill_posed, warn_if_intercept_is_cut
-from solvers.results.codes import CERTIFICATE, BestCodes, Codes, Found, certificate_work, joined
+from solvers.results.codes import CERTIFICATE, BestCodes, Codes, Found, Status, certificate_work, joined
 from solvers.results.result import EXACT, SparseCodingResult, Start, convergence_warning, start_codes
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.spread import spread
@@ -120,10 +120,13 @@ class Method(Closed, ABC):
         `best`; `prepared` is from `prepare`.
         """
 
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the limit of signals that missed `tol`, for the warning; `stopped` are some before it."""
+    def reason(self, status: Status) -> str:
+        """Return in words why signals missed `tol`, for the warning."""
+        if status == Status.AT_PRECISION:
+            return "within the precision of the method"
         limits = {name: value for name, value in vars(self).items() if name.startswith("max_")}
-        return next((f"{name}={value}" for name, value in limits.items() if value is not None), "its limit")
+        named = (f"within {name}={value}" for name, value in limits.items() if value is not None)
+        return next(named, "within its limit")
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
         """Return the signals that are solved together; by default as many as fit into the cache."""
@@ -224,7 +227,6 @@ def solve(
         # A process that forks while BLAS uses several threads may hang in BLAS.
         with one_blas_thread():
             solved = _solved(problem, method, codes, tol, n_jobs, progress)
-    stopped = solved.info.pop("stopped", None)
     result = method.result(problem, solved, method.name, tol, method.steps, method.bound)
     warn_if_all_zero(problem, result.sparse_codes)
     warn_if_intercept_is_cut(problem, result.sparse_codes)
@@ -234,11 +236,20 @@ def solve(
     if np.count_nonzero(missed):
         checks.warn_caller(
             f"{method.name}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
-            f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {method.limit(stopped)}; the worst has "
-            f"{np.max(result.relative_gap[missed]):.2g}",
+            f"duality_gap <= {tol:g} * 1/2 ||signal||^2{_reasons(method, result.status[missed])}; the worst "
+            f"has {np.max(result.relative_gap[missed]):.2g}",
             convergence_warning(),
         )
     return result
+
+
+def _reasons(method: Method, status: np.ndarray) -> str:
+    """Return in words why signals missed `tol`, with their numbers if there are several reasons."""
+    found, counts = np.unique(status, return_counts=True)
+    reasons = [method.reason(Status(one)) for one in found]
+    if len(reasons) == 1:
+        return f" {reasons[0]}"
+    return ": " + "; ".join(f"{count} {reason}" for count, reason in zip(counts, reasons, strict=True))
 
 
 def documented(method: type[Method]) -> Callable[[F], F]:
