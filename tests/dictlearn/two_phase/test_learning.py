@@ -30,6 +30,7 @@ from dictlearn.signals import checked_signals
 from dictlearn.two_phase import phases, samples
 from dictlearn.two_phase.replacement import similar_atoms
 from snn.digital import FixedPoint
+from solvers import IllPosedWarning
 from tests.dictlearn.two_phase.learners import SIGNS, assert_same, network_of, planted, state
 
 PENALTY = 0.05
@@ -386,6 +387,14 @@ def test_one_warning_where_all_atoms_die(data, recwarn):
     (warning,) = recwarn
     assert "all 8 atoms are silent" in str(warning.message)
     assert warning.filename == __file__
+
+
+def test_codes_of_most_atoms_cause_a_warning():
+    """Bytes with the penalty for signals of norm one: the atoms are noise, and a good one has a tenth."""
+    signals = np.random.default_rng(0).integers(-128, 128, (200, 20)).astype(np.float64)
+    settings = LearningSettings(penalty=0.1, positive_atoms=False, positive_code=False)
+    with pytest.warns(IllPosedWarning, match="1[5-9] of 20 atoms.*a tenth of the signals' norm, 3[0-9]"):
+        learn_dictionary(signals, 20, settings=settings, n_samples=1600, rng=0)
 
 
 # On the paper's clock a neuron fires once a step at most: it cannot run away.
