@@ -441,6 +441,7 @@ def test_atoms_that_overlap_by_nature_are_not_replaced_for_ever():
 
 
 @pytest.mark.filterwarnings("ignore:signals has an offset")
+@pytest.mark.filterwarnings("ignore:a signal uses")
 def test_steps_are_halved_where_signals_have_an_offset(tmp_path):
     rng = np.random.default_rng(0)
     codes = rng.standard_normal((4000, 16)) * (rng.random((4000, 16)) < 0.2)
