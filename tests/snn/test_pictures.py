@@ -31,9 +31,8 @@ def test_a_raster_shows_every_spike(ax, spikes):
 
 
 def test_a_raster_says_how_many_neurons_it_leaves_out(ax):
-    one = SpikeTrain(
-        times=np.array([1.0, 2.0]), neurons=np.array([3, 5]), n_neurons=1400, start=0.0, stop=3.0
-    )
+    pair = {"times": np.array([1.0, 2.0]), "neurons": np.array([3, 5])}
+    one = SpikeTrain(**pair, n_neurons=1400, start=0.0, stop=3.0)
     assert one.plot(ax=ax).get_title() == "2 spikes of 2 neurons among 1,400"
 
 

@@ -327,10 +327,12 @@ def test_methods_that_a_refusal_names_take_the_problem(penalty, positive, start)
     """All that it needs, and not one part alone."""
     this = problem(np.eye(2) + 0.1, penalty=penalty, positive=positive)
     for method in METHODS.values():
+        refusal = ""
         try:
             solve(this, method, start=start, tol=0.5)
-        except (TypeError, ValueError) as refusal:
-            _, _, named = str(refusal).partition(f" for {method.name}: ")
-            assert named, refusal
-            for name in named.removesuffix(" it").removesuffix(" take").removesuffix(" takes").split(", "):
-                solve(this, METHODS[name.strip("'")], start=start, tol=0.5)
+        except (TypeError, ValueError) as error:
+            refusal = str(error)
+        *_, named = refusal.removesuffix(" it").removesuffix(" take").removesuffix(" takes").split(": ")
+        assert bool(refusal) == bool(named)
+        for name in filter(None, named.split(", ")):
+            solve(this, METHODS[name.strip("'")], start=start, tol=0.5)
