@@ -349,12 +349,13 @@ def _require_taken(problem: LassoProblem, method: Method, start: Codes | None) -
         "signed_zero_penalties": has_zeros and not problem.penalty.is_positive,
         "own_weights": problem.has_own_weights,
     }
-    for feature, is_needed in needed.items():
-        if is_needed and feature not in method.takes:
+    wanted = {feature for feature, is_needed in needed.items() if is_needed}
+    for feature in needed:
+        if feature in wanted and feature not in method.takes:
             error, rule = REFUSALS[feature]
-            takers = [repr(name) for name, other in METHODS.items() if feature in other.takes]
-            take = "take" if len(takers) > 1 else "takes"
-            raise error(f"{rule} for {method.name}: {', '.join(takers)} {take} it")
+            takers = [repr(name) for name, other in METHODS.items() if wanted.issubset(other.takes)]
+            hint = f": {', '.join(takers)} {'take' if len(takers) > 1 else 'takes'} it" if takers else ""
+            raise error(f"{rule} for {method.name}{hint}")
     signal = signal_of_dependent_atoms(problem) if has_zeros else None
     if signal is not None:
         n_free = int(np.count_nonzero(problem.penalty.is_free))

@@ -260,7 +260,7 @@ def penalty_of(
 
 
 def _checked_signs(value: Any, n_atoms: int) -> np.ndarray:
-    if not isinstance(value, (np.ndarray, list, tuple)) or not np.ndim(value):
+    if not np.ndim(value):
         return checks.read_only(np.full(n_atoms, checks.flag("positive", value)))
     signs = np.array(value)
     if signs.dtype != np.bool_:
