@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels import delivery
 from snn._kernels.candidates import ARRIVING, Windows, add_to_range, find_candidates
-from snn._kernels.compiling import implements, inner
+from snn._kernels.compiling import implements, inner, record
+from snn._kernels.delivery import Delivery, ScreenedForm
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.neuron import Group
 from snn._kernels.rows import TOGETHER
@@ -152,42 +152,44 @@ def cut_up_for_screening(memory, n):
     )
 
 
-class Gathered(NamedTuple):
-    """The weights within an active set: a form of its own, of rows gathered from another form."""
-
-    form: tuple
+class _Gathered(NamedTuple):
+    form: ScreenedForm
     active: Active
 
 
-@implements(delivery.row_is_there, Gathered)
-def row_is_there(form, source):
-    return delivery.row_is_there(form.form, form.active.members[source])
+@record
+class Gathered(_Gathered, Delivery):
+    """The weights within an active set: rows that are gathered from a form when a source first fires."""
 
+    __slots__ = ()
 
-@implements(delivery.deliver, Gathered)
-def deliver(form, source, moment, length, group, windows, n_candidates):
-    active = form.active
-    n_members = group.bias.shape[0]
-    if active.slots[source] < 0:
-        slot = active.n_slots[0]
-        active.slots[source] = slot
-        active.n_slots[0] = slot + 1
-        first = slot * n_members
-        delivery.gather(form.form, active.members[source], active.members, n_members, active.rows, first)
-    offset = active.slots[source] * n_members
-    for k in range(n_candidates):
-        windows.candidates[ARRIVING, k] += active.rows[np.uint64(offset + windows.neurons[k])]
-    if add_to_range(
-        windows, group.current, 0, n_members, active.rows, offset, moment.to_end, moment.growth
-    ):  # fmt: skip
-        n_candidates = find_candidates(0, n_members, length, n_candidates, group, windows)
-    return n_candidates
+    def row_is_there(self, source):
+        return self.form.row_is_there(self.active.members[source])
+
+    def deliver(self, source, moment, length, group, windows, n_candidates):
+        active = self.active
+        n_members = group.bias.shape[0]
+        if active.slots[source] < 0:
+            slot = active.n_slots[0]
+            active.slots[source] = slot
+            active.n_slots[0] = slot + 1
+            first = slot * n_members
+            self.form.gather(active.members[source], active.members, n_members, active.rows, first)
+        offset = active.slots[source] * n_members
+        for k in range(n_candidates):
+            windows.candidates[ARRIVING, k] += active.rows[np.uint64(offset + windows.neurons[k])]
+        if add_to_range(
+            windows, group.current, 0, n_members, active.rows, offset, moment.to_end, moment.growth
+        ):  # fmt: skip
+            n_candidates = find_candidates(0, n_members, length, n_candidates, group, windows)
+        return n_candidates
 
 
 @inner
 def choose(group, drift, interval, margin, n_sums, is_active):
     """Mark neurons that may come near their thresholds within the interval; return how many."""
-    # Those of a sign pair together: what `delivery.add_sources` adds to a source's partner is not its weight.
+    # Both of a sign pair are marked: what `ScreenedForm.add_sources` adds to a source's partner is not its
+    # weight.
     n_neurons = group.threshold.shape[0]
     rise = -math.expm1(-interval)
     bulge = bulge_of(rise, interval)
@@ -285,7 +287,7 @@ def integrate_active(form, group, drift, state, interval, settings, work):
             return -1.0, 0, 0
         n_slots = active.n_slots[0]
         summarise(log, n_new, elapsed, active.slots, n_slots, sources)
-        n_sources = delivery.prepare_sources(form, active, sources, n_slots)
+        n_sources = form.prepare_sources(active, sources, n_slots)
         n_violators, margin = screen(
             form, group, work.is_active, elapsed, sources, n_sources, settings, screened
         )

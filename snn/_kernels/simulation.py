@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numba import config
 
-from snn._kernels import rows, sparse_rows, workspace  # noqa: F401 - what forms do
+from snn._kernels import workspace
 from snn._kernels.active_set import (
     EVENTS_PER_NEURON,
     FEWEST_SCREENED,
@@ -19,10 +19,10 @@ from snn._kernels.active_set import (
 from snn._kernels.compiling import uncounted
 from snn._kernels.convolution.grid import new_grid
 from snn._kernels.convolution.loop import LEAST_EVENTS_PER_EPOCH
+from snn._kernels.convolution.stencil import Stencil
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW
-from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil, targets_per_source
 from snn._kernels.neuron import Group
-from snn._kernels.rows import SUMS_IN_CACHE
+from snn._kernels.rows import SUMS_IN_CACHE, Rows
 from snn._kernels.run_state import (
     BURST,
     MISSING_ROW,
@@ -33,6 +33,7 @@ from snn._kernels.run_state import (
     drop_negligible,
     note_spike,
 )
+from snn._kernels.sparse_rows import CompressedRows, Segments
 from snn._kernels.stops import go_on, stop_of
 from snn._kernels.workspace import Settings, integrate, work_of
 
@@ -54,7 +55,7 @@ COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
 def settings_of(form, n_neurons, *, screening):
     """Return the settings for a network of this form."""
     n_sums = form.row_of.shape[0] if isinstance(form, Rows) else n_neurons
-    return _settings_of(type(form), n_neurons, n_sums, targets_per_source(form, n_neurons), screening)
+    return _settings_of(type(form), n_neurons, n_sums, form.targets_per_source(n_neurons), screening)
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import implements, inner, resolved_by_record, uncounted
-from snn._kernels.delivery import add_weights
 from snn._kernels.neuron import add_to_moments
 from snn._kernels.stops import go_on, stop_of
 
@@ -89,7 +88,7 @@ def n_that_reach(faults, k, neuron, step, count):
 @resolved_by_record
 def send(synapses, neurons, copies, k, neuron, step, message):
     """Deliver a message at once, by a form of weights."""
-    add_weights(synapses, neurons.workspace[CURRENT], neuron, message)
+    synapses.add_weights(neurons.workspace[CURRENT], neuron, message)
 
 
 @implements(send, DelayedRows)

@@ -9,7 +9,6 @@ import numpy as np
 
 from snn._kernels import clock_neurons as kinds
 from snn._kernels import run_state, stepped
-from snn._kernels.forms import targets_per_source
 from snn._kernels.stepped import THRESHOLD
 from snn.base import checks
 from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers, integer_drive
@@ -92,7 +91,7 @@ class SteppedRun(Run):
         if state is not None and isinstance(self.neurons, kinds.RealNeurons):
             self.neurons.trace[:] = getattr(state, "filtered_spikes", 0.0)
         self._steps_per_call = max(1, self._updates_per_call // n_neurons)
-        n_targets = targets_per_source(network.weights.kernel_form, n_neurons)
+        n_targets = network.weights.kernel_form.targets_per_source(n_neurons)
         per_call = int(self._updates_per_call / max(n_targets, 1.0))
         self._spikes_per_call = min(max(1, per_call), MOST_SPIKES_PER_CALL)
 

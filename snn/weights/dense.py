@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn._kernels.forms import Rows
+from snn._kernels.rows import Rows
 from snn.base import checks
 from snn.base.value import ForkSafeLock
 from snn.weights.protocol import Weights, require_square, same_type

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import implements, inlined, inner, uncounted
-from snn._kernels.delivery import add_weights, row_is_there
 from snn._kernels.run_state import restart_copy
 from snn._kernels.stops import go_on, is_lost, stop_of
 from solvers._kernels.dots import copy, minimised
@@ -141,9 +140,9 @@ def _caused_currents(form, code, currents):
         currents[i] = 0.0
     for i in range(code.shape[0]):
         if code[i] != 0.0:
-            if not row_is_there(form, i):
+            if not form.row_is_there(i):
                 return False, n_multiply_adds
-            n_multiply_adds += add_weights(form, currents, i, code[i])
+            n_multiply_adds += form.add_weights(currents, i, code[i])
     return True, n_multiply_adds
 
 

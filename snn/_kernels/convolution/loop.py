@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from snn._kernels import delivery
 from snn._kernels.compiling import implements, inlined, inner
 from snn._kernels.convolution.grid import (
     CHANNEL,
@@ -32,8 +31,6 @@ from snn._kernels.convolution.windows import (
     open_window,
     touch_candidates,
 )
-from snn._kernels.delivery import add_scaled
-from snn._kernels.forms import Stencil
 from snn._kernels.neuron import (
     LONGEST_TIE,
     coast,
@@ -287,25 +284,3 @@ def integrate_epoch(grid, form, group, drift, state, remaining, settings):
     end = min(LONGEST_EPOCH, remaining)
     elapsed, n_new, n_windows = _run_epoch(end, settings.events_in_place, group, grid)
     return elapsed, n_new, n_passed + n_windows // n_reached
-
-
-@implements(delivery.add_weights, Stencil)
-def add_weights(form, current, neuron, count):
-    # Positions in a row of the grid, and their channels, are neighbours in both arrays.
-    position, channel = neuron // form.n_channels, neuron % form.n_channels
-    row, column = position // form.n_columns, position % form.n_columns
-    n_row_offsets, n_column_offsets = 2 * form.reach_rows + 1, 2 * form.reach_columns + 1
-    first_column = max(column - form.reach_columns, 0)
-    n_columns = min(column + form.reach_columns + 1, form.n_columns) - first_column
-    column_offset = first_column - (column - form.reach_columns)
-    n_weights = 0
-    for i in range(n_row_offsets):
-        target_row = row + i - form.reach_rows
-        if target_row < 0 or target_row >= form.n_rows:
-            continue
-        first = (target_row * form.n_columns + first_column) * form.n_channels
-        line = (channel * n_row_offsets + i) * n_column_offsets + column_offset
-        length, offset = n_columns * form.n_channels, line * form.n_channels
-        add_scaled(current[first : first + length], form.values[offset : offset + length], count)
-        n_weights += length
-    return n_weights
