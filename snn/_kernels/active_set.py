@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.candidates import ARRIVING, Windows, add_to_range, find_candidates
-from snn._kernels.compiling import implements, inner, record
+from snn._kernels.compiling import inner, record
 from snn._kernels.delivery import Delivery, ScreenedForm
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.neuron import Group
@@ -34,7 +34,7 @@ from snn._kernels.screening import (
     screen,
     summarise,
 )
-from snn._kernels.workspace import Memory, integrate, new_floats, overshoot, work_of
+from snn._kernels.workspace import Memory, new_floats, overshoot
 
 MOST_MEMBERS = 4096  # neurons of the largest active set: their weights take 128 MB at most
 FEWEST_SCREENED = 64  # all neurons of smaller networks are integrated
@@ -75,6 +75,52 @@ OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE = 0, 1, 2, 3, 4
 OWN_ROWS = 5
 
 
+@record
+class ScreeningWork(NamedTuple):
+    """Work arrays of one call with an active set."""
+
+    bias: np.ndarray
+    threshold: np.ndarray
+    windows: Windows
+    log: SpikeLog
+    active: Active
+    is_active: np.ndarray
+    sources: Sources
+    screened: Screened
+
+    def integrate(self, form, group, drift, state, remaining, settings):
+        interval = plan(group, drift, state, remaining, settings, self)
+        if interval > 0.0:
+            elapsed, n_new, n_windows = integrate_active(form, group, drift, state, interval, settings, self)
+            if elapsed >= 0.0:
+                return elapsed, n_new, n_windows
+        # Note what the choice of an active set needs: mean soma currents, and how many neurons fired.
+        before, log, marks = self.screened.potential, self.log, self.windows.exact_at
+        n_neurons = group.threshold.shape[0]
+        for i in range(n_neurons):
+            before[i] = group.potential[i]
+        elapsed, state.window, n_new, n_windows, state.missing = run(
+            form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, self.windows,
+            log,
+        )  # fmt: skip
+        if elapsed == 0.0:
+            return elapsed, n_new, n_windows
+        for i in range(n_neurons):
+            drift[i] = (group.potential[i] - before[i]) / elapsed
+        n_sources = 0
+        for event in range(n_new):
+            marks[log.neurons[event]] = -1
+        for event in range(n_new):
+            neuron = log.neurons[event]
+            drift[neuron] += group.threshold[neuron] / elapsed
+            n_sources -= marks[neuron]
+            marks[neuron] = 0
+        state.interval = elapsed
+        state.n_sources = n_sources
+        return elapsed, n_new, n_windows
+
+
+@record
 class ScreeningMemory(NamedTuple):
     """Memory of a run with an active set.  Little of `rows` may be touched."""
 
@@ -87,18 +133,38 @@ class ScreeningMemory(NamedTuple):
     source_sums: np.ndarray
     target_sums: np.ndarray
 
-
-class ScreeningWork(NamedTuple):
-    """Work arrays of one call with an active set."""
-
-    bias: np.ndarray
-    threshold: np.ndarray
-    windows: Windows
-    log: SpikeLog
-    active: Active
-    is_active: np.ndarray
-    sources: Sources
-    screened: Screened
+    def work_of(self, n):
+        in_place = self.in_place.work_of(n)
+        floats, integers, flags = self.floats, self.integers, self.flags
+        m, n_sources = self.own.shape[1], self.source_sums.shape[1]
+        n_log = in_place.log.times.shape[0]
+        return ScreeningWork(
+            bias=in_place.bias,
+            threshold=in_place.threshold,
+            windows=in_place.windows,
+            log=in_place.log,
+            active=Active(
+                members=integers[:m],
+                own=self.own,
+                slots=integers[m : 2 * m],
+                rows=self.rows,
+                n_slots=integers[2 * m : 2 * m + 1],
+            ),
+            is_active=flags[:n],
+            sources=Sources(
+                members=integers[2 * m + 1 : 2 * m + 1 + n_sources],
+                rows=integers[2 * m + 1 + n_sources :],
+                sums=self.source_sums,
+                totals=floats[2 * n : 2 * n + n_log],
+                traces=floats[2 * n + n_log :],
+            ),
+            screened=Screened(
+                potential=floats[:n],
+                current=floats[n : 2 * n],
+                is_violator=flags[n:],
+                sums=self.target_sums,
+            ),
+        )
 
 
 def new_screening_memory(in_place, n_neurons, settings):
@@ -114,41 +180,6 @@ def new_screening_memory(in_place, n_neurons, settings):
         rows=new_floats(m * m),
         source_sums=np.empty((4, n_sources)),
         target_sums=np.empty((3, settings.sums_at_once)),
-    )
-
-
-@implements(work_of, ScreeningMemory)
-def cut_up_for_screening(memory, n):
-    in_place = work_of(memory.in_place, n)
-    floats, integers, flags = memory.floats, memory.integers, memory.flags
-    m, n_sources = memory.own.shape[1], memory.source_sums.shape[1]
-    n_log = in_place.log.times.shape[0]
-    return ScreeningWork(
-        bias=in_place.bias,
-        threshold=in_place.threshold,
-        windows=in_place.windows,
-        log=in_place.log,
-        active=Active(
-            members=integers[:m],
-            own=memory.own,
-            slots=integers[m : 2 * m],
-            rows=memory.rows,
-            n_slots=integers[2 * m : 2 * m + 1],
-        ),
-        is_active=flags[:n],
-        sources=Sources(
-            members=integers[2 * m + 1 : 2 * m + 1 + n_sources],
-            rows=integers[2 * m + 1 + n_sources :],
-            sums=memory.source_sums,
-            totals=floats[2 * n : 2 * n + n_log],
-            traces=floats[2 * n + n_log :],
-        ),
-        screened=Screened(
-            potential=floats[:n],
-            current=floats[n : 2 * n],
-            is_violator=flags[n:],
-            sums=memory.target_sums,
-        ),
     )
 
 
@@ -320,36 +351,4 @@ def integrate_active(form, group, drift, state, interval, settings, work):
         neuron = active.members[log.neurons[event]]
         log.neurons[event] = neuron
         drift[neuron] += group.threshold[neuron] / elapsed
-    return elapsed, n_new, n_windows
-
-
-@implements(integrate, ScreeningWork)
-def integrate_some(work, form, group, drift, state, remaining, settings):
-    interval = plan(group, drift, state, remaining, settings, work)
-    if interval > 0.0:
-        elapsed, n_new, n_windows = integrate_active(form, group, drift, state, interval, settings, work)
-        if elapsed >= 0.0:
-            return elapsed, n_new, n_windows
-    # Note what the choice of an active set needs: mean soma currents, and how many neurons fired.
-    before, log, marks = work.screened.potential, work.log, work.windows.exact_at
-    n_neurons = group.threshold.shape[0]
-    for i in range(n_neurons):
-        before[i] = group.potential[i]
-    elapsed, state.window, n_new, n_windows, state.missing = run(
-        form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, work.windows, log
-    )
-    if elapsed == 0.0:
-        return elapsed, n_new, n_windows
-    for i in range(n_neurons):
-        drift[i] = (group.potential[i] - before[i]) / elapsed
-    n_sources = 0
-    for event in range(n_new):
-        marks[log.neurons[event]] = -1
-    for event in range(n_new):
-        neuron = log.neurons[event]
-        drift[neuron] += group.threshold[neuron] / elapsed
-        n_sources -= marks[neuron]
-        marks[neuron] = 0
-    state.interval = elapsed
-    state.n_sources = n_sources
     return elapsed, n_new, n_windows

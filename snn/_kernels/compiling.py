@@ -146,8 +146,8 @@ def record(kind: type[T]) -> type[T]:
     unknown = [file for file in files if not _folders_of_kernels(file)]
     if unknown:
         raise TypeError(
-            f"{kind.__name__} must have bases and methods in a folder {HERE.name}, whose sources the cache of "
-            f"machine code knows; got {unknown[0] or 'a class without a file'}"
+            f"{kind.__name__} must have bases and methods in a folder {HERE.name}, whose sources the cache "
+            f"of machine code knows; got {unknown[0] or 'a class without a file'}"
         )
     for name, method in methods:
         signature = inspect.signature(method)
@@ -175,6 +175,7 @@ def _let_kernels_call(name: str) -> None:
         return _method_of(record, name)
 
     method_for.__signature__ = _SIGNATURES[name]  # type: ignore[attr-defined]
+    method_for.__qualname__ = name  # as errors call it
     overload_method(BaseNamedTuple, name, jit_options={**_INNER, "forceinline": True}, strict=False)(
         method_for
     )

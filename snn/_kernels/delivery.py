@@ -39,6 +39,10 @@ class Form:
         """Return whether the row of a source has been computed."""
         return True
 
+    def send(self, neurons, copies, k, neuron, step, message):
+        """Deliver a message of copy k on a clock, at once."""
+        neurons.receive(self, neuron, message)
+
 
 class Delivery:
     """Weights as the event loop (`event_loop`) takes them: those of a network, or within an active set."""

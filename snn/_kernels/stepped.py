@@ -1,21 +1,19 @@
 """Steps of a clock: copies of a network, one after the other, to a stop or until the budget is spent.
 
-The loop is one for all kinds of neurons (`neurons`) and all ways to deliver, which are resolved when it is
-compiled.  In each step all neurons integrate, those at or above their thresholds fire, and what arrives at
-the end of the step is added to the synaptic currents.
+One loop serves all kinds of neurons, which are `ClockNeurons`, and all synapses, which have `send`: forms of
+weights, `DelayedRows`, `Synapses`.  In each step all neurons integrate, those at or above their thresholds
+fire, and what arrives at the end of the step is added to the synaptic currents.
 """
 
 import math
+from abc import abstractmethod
 from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import implements, inner, resolved_by_record, uncounted
+from snn._kernels.compiling import inner, record, uncounted
 from snn._kernels.neuron import add_to_moments
-from snn._kernels.stops import go_on, stop_of
-
-# Rows of the workspace of `neurons.RealNeurons`; RISE is what the bias adds to a potential in a step.
-POTENTIAL, CURRENT, RISE, THRESHOLD = 0, 1, 2, 3
+from snn._kernels.stops import StoppedNeurons
 
 
 class Copies(NamedTuple):
@@ -32,6 +30,7 @@ class Copies(NamedTuple):
     fired: np.ndarray  # memory: the neurons that fire in a step
 
 
+@record
 class DelayedRows(NamedTuple):
     """Weights by source, of one delay each: those of source j are the entries starts[j] to starts[j + 1]."""
 
@@ -40,9 +39,26 @@ class DelayedRows(NamedTuple):
     weights: np.ndarray
     delays: np.ndarray  # whole steps, shape (n_neurons,)
 
+    def send(self, neurons, copies, k, neuron, step, message):
+        slot = (step + self.delays[neuron]) % copies.pending.shape[1]
+        copies.is_due[k, slot] = True
+        arriving = copies.pending[k, slot]
+        for entry in range(self.starts[neuron], self.starts[neuron + 1]):
+            arriving[self.targets[entry]] += self.weights[entry] * message
 
+
+@record
 class Synapses(DelayedRows):
     """As `DelayedRows`, with a delay for each entry."""
+
+    __slots__ = ()
+
+    def send(self, neurons, copies, k, neuron, step, message):
+        n_slots = copies.pending.shape[1]
+        for entry in range(self.starts[neuron], self.starts[neuron + 1]):
+            slot = (step + self.delays[entry]) % n_slots
+            copies.is_due[k, slot] = True
+            copies.pending[k, slot, self.targets[entry]] += self.weights[entry] * message
 
 
 class MessageLog(NamedTuple):
@@ -53,60 +69,30 @@ class MessageLog(NamedTuple):
     messages: np.ndarray
 
 
-@resolved_by_record
-def enter(neurons, k):
-    """Put a copy where its steps are done."""
+class ClockNeurons(StoppedNeurons):
+    """The neurons of all copies of a run on a clock, of any kind: rows of arrays are copies."""
 
+    __slots__ = ()
 
-@resolved_by_record
-def leave(neurons, k):
-    """Put a copy back where it is read between calls."""
+    @abstractmethod
+    def enter(self, k):
+        """Put copy k where its steps are done, perhaps a workspace."""
 
+    @abstractmethod
+    def leave(self, k):
+        """Put copy k back where it is read between calls."""
 
-@resolved_by_record
-def integrate_step(neurons, copies, k, step):
-    """Do a step of copy k up to its spikes; list the neurons that fire, return how many."""
-    # The number of the step counts those before a restart.
+    @abstractmethod
+    def integrate_step(self, copies, k, step):
+        """Do a step of copy k up to its spikes; list the neurons that fire, return how many do."""
 
+    @abstractmethod
+    def fire(self, k, neuron):
+        """Reset a neuron that fires; return its spikes, the message of each, their weight in the moments."""
 
-@resolved_by_record
-def fire(neurons, k, neuron):
-    """Reset a neuron that fires; return its spikes, the message of each, and their weight in the moments."""
-
-
-@resolved_by_record
-def arrive(neurons, copies, k, slot):
-    """Add what is due in a slot to the currents."""
-
-
-@resolved_by_record
-def n_that_reach(faults, k, neuron, step, count):
-    """Return how many of the spikes of a neuron reach its targets."""
-    return count
-
-
-@resolved_by_record
-def send(synapses, neurons, copies, k, neuron, step, message):
-    """Deliver a message at once, by a form of weights."""
-    synapses.add_weights(neurons.workspace[CURRENT], neuron, message)
-
-
-@implements(send, DelayedRows)
-def send_by_source(synapses, neurons, copies, k, neuron, step, message):
-    slot = (step + synapses.delays[neuron]) % copies.pending.shape[1]
-    copies.is_due[k, slot] = True
-    arriving = copies.pending[k, slot]
-    for entry in range(synapses.starts[neuron], synapses.starts[neuron + 1]):
-        arriving[synapses.targets[entry]] += synapses.weights[entry] * message
-
-
-@implements(send, Synapses)
-def send_by_synapse(synapses, neurons, copies, k, neuron, step, message):
-    n_slots = copies.pending.shape[1]
-    for entry in range(synapses.starts[neuron], synapses.starts[neuron + 1]):
-        slot = (step + synapses.delays[entry]) % n_slots
-        copies.is_due[k, slot] = True
-        copies.pending[k, slot, synapses.targets[entry]] += synapses.weights[entry] * message
+    @abstractmethod
+    def arrive(self, copies, k, slot):
+        """Add what is due in a slot to the currents."""
 
 
 @inner
@@ -127,8 +113,8 @@ def restart_steps(copies, k):
 def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spikes, spikes):
     """Advance copies active[first:] until they stay; return (where to go on, spikes, entries recorded)."""
     # It returns early after `max_steps` steps or `max_spikes` spikes.  `spikes` is empty, or has room for as
-    # many more as there are neurons, since a step is not split.  Neurons are a record of `clock_neurons`,
-    # synapses one of `forms`, `DelayedRows` or `Synapses`, and stops one that has `stop_of` and `go_on`.
+    # many more as there are neurons, since a step is not split.  Stops are `stops.Stops`, or
+    # another record with `stop_of` and `go_on`.
     n_slots = copies.is_due.shape[1]
     n_steps = n_spikes = n_recorded = 0
     for position in range(first, active.shape[0]):
@@ -136,19 +122,19 @@ def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spik
         is_going = True
         while is_going:
             # The last step that ends by then: (n * time_step) / time_step may be a little below n.
-            stop_time = stop_of(stops, k)
+            stop_time = stops.stop_of(k)
             steps = math.floor(stop_time / copies.time_step)
             stop = int(steps) + ((steps + 1.0) * copies.time_step <= stop_time)
             step, before = copies.steps[k], copies.steps_before[k]
             if step < stop:
-                enter(neurons, k)
+                neurons.enter(k)
                 while step < stop and n_steps < max_steps and n_spikes < max_spikes:
                     n_steps += 1
                     step += 1
-                    n_fired = integrate_step(neurons, copies, k, before + step)
+                    n_fired = neurons.integrate_step(copies, k, before + step)
                     for f in range(n_fired):
                         neuron = copies.fired[f]
-                        count, message, weight = fire(neurons, k, neuron)
+                        count, message, weight = neurons.fire(k, neuron)
                         copies.spike_counts[k, neuron] += count
                         n_spikes += count
                         if spikes.steps.shape[0] > 0:
@@ -158,18 +144,18 @@ def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spik
                             n_recorded += 1
                         if copies.moments.shape[0] > 0:
                             add_to_moments(copies.moments, k, neuron, step * copies.time_step, weight)
-                        n_sent = n_that_reach(neurons.faults, k, neuron, before + step, count)
+                        n_sent = neurons.faults.n_that_reach(k, neuron, before + step, count)
                         if n_sent > 0:
-                            send(synapses, neurons, copies, k, neuron, step, n_sent * message)
+                            synapses.send(neurons, copies, k, neuron, step, n_sent * message)
                     if n_slots > 0:
                         slot = step % n_slots
                         if copies.is_due[k, slot]:
-                            arrive(neurons, copies, k, slot)
+                            neurons.arrive(copies, k, slot)
                             copies.is_due[k, slot] = False
-                leave(neurons, k)
+                neurons.leave(k)
                 copies.steps[k] = step
                 if step < stop:
                     return position, n_spikes, n_recorded
-            is_going, n_done = go_on(stops, neurons, copies, k)
+            is_going, n_done = stops.go_on(neurons, copies, k)
             n_steps += n_done
     return active.shape[0], n_spikes, n_recorded

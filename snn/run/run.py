@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn._kernels import run_state
-from snn._kernels.clock_neurons import MOST_AT_ONCE
+from snn._kernels.real_neurons import MOST_AT_ONCE
 from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, SET_DRIVE, STOP, Stops
 from snn.base import checks
 from snn.digital.network import DigitalNetwork, Registers, integer_drive, integer_inputs

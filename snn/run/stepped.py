@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snn._kernels import clock_neurons as kinds
-from snn._kernels import run_state, stepped
-from snn._kernels.stepped import THRESHOLD
+from snn._kernels import digital_neurons, run_state, stepped
+from snn._kernels.faults import Faults, NoFaults
+from snn._kernels.real_neurons import GROUP, THRESHOLD, RealNeurons
 from snn.base import checks
 from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers, integer_drive
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
@@ -66,7 +66,7 @@ class SteppedRun(Run):
             moments=self.window_moments,
             pending=np.zeros((n_copies, n_slots, n_neurons), dtype=number),
             is_due=np.zeros((n_copies, n_slots), dtype=np.bool_),
-            fired=np.empty(n_neurons + kinds.GROUP, dtype=np.int64),
+            fired=np.empty(n_neurons + GROUP, dtype=np.int64),
         )
         # Charge of a soma in a step, for one unit of synaptic current at its beginning.  With exact
         # integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
@@ -88,7 +88,7 @@ class SteppedRun(Run):
             self._copies.steps_before[:] = round(state.time / self.time_step)
             if state.pending is not None:
                 self._take_pending(state.pending)
-        if state is not None and isinstance(self.neurons, kinds.RealNeurons):
+        if state is not None and isinstance(self.neurons, RealNeurons):
             self.neurons.trace[:] = getattr(state, "filtered_spikes", 0.0)
         self._steps_per_call = max(1, self._updates_per_call // n_neurons)
         n_targets = network.weights.kernel_form.targets_per_source(n_neurons)
@@ -99,12 +99,12 @@ class SteppedRun(Run):
         """Return the record of imperfections that real numbers and integers have alike."""
         given, step, shape = self._clock.imperfections, self.time_step, self.soma_bias.shape
         if given is None:
-            return kinds.NoFaults(0)
+            return NoFaults(0)
         # The variance of unit white noise over a step; in real numbers it leaks meanwhile.
         leak = given.leak if self.integers is None else 0.0
         variance = step * _mean_exponential(-2.0 * leak * step)
         leaked, refused, kicks = np.zeros((3, *shape) if self.integers is None else (3, shape[0], 0))
-        return kinds.Faults(
+        return Faults(
             refractory_steps=int(whole_steps(given.refractory_time, step)),
             noise=given.potential_noise * math.sqrt(variance),
             lost=given.lost_spikes,
@@ -119,7 +119,7 @@ class SteppedRun(Run):
             kicks=kicks,
         )
 
-    def _real_neurons(self) -> kinds.RealNeurons:
+    def _real_neurons(self) -> RealNeurons:
         """Return the record of neurons in real numbers."""
         neuron: Any = self._clock.neuron
         step, shape = self.time_step, self.soma_bias.shape
@@ -129,7 +129,7 @@ class SteppedRun(Run):
             rise = step * _mean_exponential(-leak * step)
             # The integral of e^(-l (step - t)) e^-t over a step.
             arrival = step * math.exp(-step) * _mean_exponential((1.0 - leak) * step)
-        return kinds.RealNeurons(
+        return RealNeurons(
             faults=self._faults(),
             rise=rise,
             arrival=arrival,
@@ -145,11 +145,11 @@ class SteppedRun(Run):
             workspace=_workspace(self.network.firing_threshold),
         )
 
-    def _integer_neurons(self, integers: DigitalNetwork) -> kinds.DigitalNeurons:
+    def _integer_neurons(self, integers: DigitalNetwork) -> digital_neurons.DigitalNeurons:
         """Return the record of neurons in integers."""
         given, shape = self._clock.imperfections, self.soma_bias.shape
         drive, potential, current, messages, removed = np.zeros((5, *shape), dtype=np.int64)
-        return kinds.DigitalNeurons(
+        return digital_neurons.DigitalNeurons(
             faults=self._faults(),
             rules=integers.rules if given is None else _with_leak(integers, given),
             threshold=checks.read_only(integers.firing_threshold),
@@ -200,7 +200,7 @@ class SteppedRun(Run):
         # A neuron has to fire too often in a step, or potentials came to the upper end of their registers, on
         # average one in every step.
         if self.integers is not None:
-            return self.neurons.overflows[:, :, kinds.HIGH_POTENTIAL].sum(axis=1) > self.total_steps
+            return self.neurons.overflows[:, :, digital_neurons.HIGH_POTENTIAL].sum(axis=1) > self.total_steps
         # Refractory neurons cannot keep up sooner; their copies are not lost.
         if self.neurons.faults.refractory_steps > 0:
             return super().is_lost
@@ -270,7 +270,7 @@ class SteppedRun(Run):
         if self.integers is not None:
             # Charge in messages; a reset to zero takes more, and registers that are too narrow lose charge.
             return neurons.removed * self.integers.unit
-        if isinstance(neurons.faults, kinds.NoFaults):
+        if isinstance(neurons.faults, NoFaults):
             return neurons.removed
         # Charge = rise of the potential + thresholds of the spikes + leaked + refused - noise
         # (docs/theory.md, section 7.5).
@@ -325,7 +325,7 @@ def _mean_exponential(exponent: float) -> float:
 
 def _workspace(firing_threshold: np.ndarray) -> np.ndarray:
     """Return the workspace of a kernel, its rows aligned to cache lines."""
-    padded = -(-len(firing_threshold) // kinds.GROUP) * kinds.GROUP
+    padded = -(-len(firing_threshold) // GROUP) * GROUP
     memory = np.zeros(4 * padded + 8)
     first = -memory.__array_interface__["data"][0] % 64 // 8
     rows = memory[first : first + 4 * padded].reshape(4, padded)
@@ -334,7 +334,7 @@ def _workspace(firing_threshold: np.ndarray) -> np.ndarray:
     return rows
 
 
-def _with_leak(network: DigitalNetwork, given: Imperfections) -> kinds.Rules:
+def _with_leak(network: DigitalNetwork, given: Imperfections) -> digital_neurons.Rules:
     """Return the rules of a network whose potentials leak; leak and noise must fit integers."""
     form, step = network.format, network.time_step
     if given.leak > 0.0 and form.potential_bits + form.decay_bits > MOST_PRODUCT_BITS:
