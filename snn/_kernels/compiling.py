@@ -22,7 +22,7 @@ from numba.core.serialize import dumps
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.core.types.misc import unliteral
 from numba.core.typing.templates import builtin_registry
-from numba.extending import intrinsic, overload, overload_method, register_jitable
+from numba.extending import intrinsic, overload_method, register_jitable
 
 from snn._kernels.compile_notice import NOTICE, PLAINLY
 
@@ -99,39 +99,10 @@ def callable_in_kernels(function: Callable) -> Callable:
     return register_jitable(**{**_INNER, "_nrt": True})(function)
 
 
-def resolved_by_record(operation: Callable) -> Callable:
-    """Let kernels call one of several implementations, chosen by the type of a record at compile time."""
-    # The first argument of `operation` is the record, a NamedTuple.  Its body serves records that have no
-    # implementation of their own.
-
-    @functools.wraps(operation)
-    def resolved(record: tuple, *arguments: Any) -> Any:
-        return _IMPLEMENTATIONS.get((operation.__name__, type(record)), operation)(record, *arguments)
-
-    def implementation_for(record: numba.types.NamedTuple, *_: numba.types.Type) -> Callable:
-        return _IMPLEMENTATIONS.get((operation.__name__, record.instance_class), operation)
-
-    overload(resolved, jit_options={**_INNER, "forceinline": True}, strict=False)(implementation_for)
-    return resolved
-
-
-def implements(operation: Callable, record: type) -> Callable[[Callable], Callable]:
-    """Make the decorated function that of an operation for one type of record, compiled as `inlined`."""
-
-    def register(function: Callable) -> Callable:
-        _IMPLEMENTATIONS[operation.__name__, record] = function
-        return function
-
-    return register
-
-
-_IMPLEMENTATIONS: dict[tuple[str, type], Callable] = {}
-
-
 def record(kind: type[T]) -> type[T]:
-    """Let kernels call the methods of a NamedTuple, its own and those it inherits, compiled as `inlined`."""
-    # The type of the record selects the method when a kernel is compiled.  An abstract method is none: a call
-    # of it does not compile.  Callers are `compiled`: plain `numba.njit` does not link, and crashes.
+    """Let kernels call the public methods of a NamedTuple, also inherited ones, compiled as `inlined`."""
+    # The type of the record selects the method when a kernel is compiled.  A call of an abstract method does
+    # not compile.  Whatever calls methods is `compiled`: plain `numba.njit` does not link them, and crashes.
     if kind.__dictoffset__ != 0:
         raise TypeError(f"{kind.__name__} and its bases must have __slots__ = (), as tuples have")
     bases = [base for base in kind.__mro__ if base not in (tuple, object)]

@@ -149,7 +149,7 @@ def test_methods_are_those_of_the_type_and_inherited_ones_are_defaults(folder):
 @pytest.mark.parametrize("kind", ["Unfinished", "Unmarked"])
 def test_a_method_that_is_abstract_or_of_no_record_does_not_compile(folder, kind):
     module = as_a_new_process()
-    with pytest.raises(numba.TypingError, match="doubled|area"):
+    with pytest.raises(numba.TypingError, match=r"doubled|area"):
         module.measure(getattr(module, kind)(np.ones(2)), 1.0)
 
 
@@ -203,7 +203,9 @@ def test_what_could_be_run_with_old_code_is_refused(folder):
             return scale
 
     # As if it stood in the folder: its method does not.
-    Within = type("Within", (module._Square,), {"__slots__": (), "__module__": MODULES[1], "area": Mixin.area})
+    Within = type(
+        "Within", (module._Square,), {"__slots__": (), "__module__": MODULES[1], "area": Mixin.area}
+    )
     Based = type("Based", (module._Square, Mixin), {"__slots__": (), "__module__": MODULES[1]})
     Nowhere = type("Nowhere", (module.Square,), {"__slots__": (), "__module__": "nowhere"})
     for kind in (Outside, Within, Based, Nowhere):
