@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import inlined, inner, record, uncounted
+from snn._kernels.delivery import Form
 from solvers._kernels.dots import copy, minimised
 
 # Time of the first look at a stage, in synaptic time constants.
@@ -110,7 +111,7 @@ class Problem(NamedTuple):
 class Looking(NamedTuple):
     """Signals, their codes, and how they are looked at: also the stops of a run (`snn._kernels.stops`)."""
 
-    form: tuple  # the weights of the positive neurons alone, one for each atom
+    form: Form  # the weights of the positive neurons only, one for each atom
     problem: Problem
     rate: float  # this and the next one: as `FEW_SPIKES`
     enough: float
