@@ -60,7 +60,7 @@ class Delivery:
 
 
 class ScreenedForm(Form, Delivery):
-    """Weights of a network that may have an active set (`active_set`, `screening`)."""
+    """Weights of a network that may have an active set (`active_neurons`, `screening`)."""
 
     __slots__ = ()
 

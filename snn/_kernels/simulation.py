@@ -7,7 +7,7 @@ import numpy as np
 from numba import config
 
 from snn._kernels import workspace
-from snn._kernels.active_set import (
+from snn._kernels.active_neurons import (
     EVENTS_PER_NEURON,
     FEWEST_SCREENED,
     LARGEST_PART,
