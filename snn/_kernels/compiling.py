@@ -106,19 +106,14 @@ def record(kind: type[T]) -> type[T]:
     if kind.__dictoffset__ != 0:
         raise TypeError(f"{kind.__name__} and its bases must have __slots__ = (), as tuples have")
     bases = [base for base in kind.__mro__ if base not in (tuple, object)]
-    files = set(map(_file_of, bases))
-    methods = [
-        (name, method)
-        for base in bases
-        for name, method in vars(base).items()
-        if inspect.isfunction(method) and not name.startswith("_")
-    ]
-    files |= {method.__code__.co_filename for _, method in methods}
-    unknown = [file for file in files if not _folders_of_kernels(file)]
+    attributes = [item for base in bases for item in vars(base).items() if not item[0].startswith("_")]
+    methods = [(name, method) for name, method in attributes if inspect.isfunction(method)]
+    files = {*map(_file_of, bases), *(method.__code__.co_filename for _, method in methods)}
+    unknown = [file or "a class without a file" for file in files if not _folders_of_kernels(file)]
     if unknown:
         raise TypeError(
             f"{kind.__name__} must have bases and methods in a folder {HERE.name}, whose sources the cache "
-            f"of machine code knows; got {unknown[0] or 'a class without a file'}"
+            f"of machine code knows; got {unknown[0]}"
         )
     for name, method in methods:
         signature = inspect.signature(method)

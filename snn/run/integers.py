@@ -1,9 +1,7 @@
 """Runs on a clock in the integers of a chip."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +9,11 @@ from snn._kernels.digital_neurons import HIGH_POTENTIAL, DigitalNeurons, Rules
 from snn._kernels.stepped import MessageLog
 from snn.base import checks
 from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers, integer_drive, integer_inputs
-from snn.network import NetworkState
+from snn.network import NetworkState, RunnableNetwork
 from snn.record.stimulus import CURRENT, Stimulus
 from snn.run.imperfect import Imperfections
 from snn.run.run import Run, Spikes
 from snn.run.stepped import SteppedRun
-
-if TYPE_CHECKING:
-    from snn.run.time import Clock
 
 # Limit for a potential times a leak.
 MOST_PRODUCT_BITS = 62
@@ -29,21 +24,8 @@ LARGEST_NOISE, LARGEST_NORMAL = 2.0**60, 9.0
 class IntegersOnClock(SteppedRun):
     """Copies of one `DigitalNetwork`, the neuron of a clock; parameters as of `Run`."""
 
+    integers: DigitalNetwork
     _number = np.int64
-
-    def __init__(
-        self,
-        clock: Clock,
-        network: Any,
-        soma_bias: np.ndarray,
-        state: NetworkState | Run | None = None,
-        **options: Any,
-    ) -> None:
-        # The network that was rounded runs, with its mismatch, if it has one.
-        assert isinstance(clock.neuron, DigitalNetwork)
-        self.integers = clock.neuron
-        self.current_per_rate = clock.time_step * self.integers.current_unit / self.integers.unit
-        super().__init__(clock, self.integers.network, soma_bias, state, **options)
 
     @property
     def is_lost(self) -> np.ndarray:
@@ -71,6 +53,12 @@ class IntegersOnClock(SteppedRun):
     def _departures(self) -> list[str]:
         return [*super()._departures(), "registers of few bits"]
 
+    def _running(self, network: RunnableNetwork) -> RunnableNetwork:
+        # The neuron of the clock is the network, rounded, with its mismatch if it has one.
+        assert isinstance(self._clock.neuron, DigitalNetwork)
+        self.integers = self._clock.neuron
+        return self.integers.network
+
     def _make_synapses(self) -> tuple[Any, int]:
         return self._with_delays(self.integers.synapses)
 
@@ -96,6 +84,7 @@ class IntegersOnClock(SteppedRun):
             unit=integers.unit,
             current_unit=integers.current_unit,
         )
+        self.current_per_rate = self.time_step * integers.current_unit / integers.unit
         self._restart(np.arange(shape[0]))
         self._first_potential[:] = self.membrane_potential
 

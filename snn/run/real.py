@@ -1,9 +1,7 @@
 """Runs on a clock in real numbers."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,31 +12,9 @@ from snn.network import NetworkState, RunnableNetwork
 from snn.run.run import Run, Spikes
 from snn.run.stepped import SteppedRun, mean_exponential
 
-if TYPE_CHECKING:
-    from snn.run.time import Clock
-
 
 class RealOnClock(SteppedRun):
     """Copies of one network of neurons in real numbers on a clock; parameters as of `Run`."""
-
-    def __init__(
-        self,
-        clock: Clock,
-        network: RunnableNetwork,
-        soma_bias: np.ndarray,
-        state: NetworkState | Run | None = None,
-        **options: Any,
-    ) -> None:
-        given, step, neuron = clock.imperfections, clock.time_step, clock.neuron
-        # Charge of a soma in a step, for one unit of synaptic current at its beginning.  With exact
-        # integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
-        self._is_euler = getattr(neuron, "integration", "exact") == "euler"
-        self._arrival = step if self._is_euler else 1.0 - math.exp(-step)
-        self.gain = self._arrival / -math.expm1(-step)
-        self.current_per_rate = step / -math.expm1(-step)
-        super().__init__(
-            clock, network if given is None else given.mismatched(network), soma_bias, state, **options
-        )
 
     @property
     def is_lost(self) -> np.ndarray:
@@ -69,6 +45,10 @@ class RealOnClock(SteppedRun):
             *["resets to zero"] * (neuron.reset == "zero"),
         ]
 
+    def _running(self, network: RunnableNetwork) -> RunnableNetwork:
+        given = self._clock.imperfections
+        return network if given is None else given.mismatched(network)
+
     def _make_synapses(self) -> tuple[Any, int]:
         weights, n_neurons = self.network.weights, self.network.n_neurons
         if self._clock.imperfections is None:
@@ -82,16 +62,20 @@ class RealOnClock(SteppedRun):
 
     def _start(self, state: NetworkState | Run | None) -> None:
         neuron: Any = self._clock.neuron
-        step, shape = self.time_step, self.soma_bias.shape
-        decay, rise, arrival = math.exp(-step), step, self._arrival
+        step, shape, is_euler = self.time_step, self.soma_bias.shape, neuron.integration == "euler"
+        decay, rise = math.exp(-step), step
+        # Charge of a soma in a step, for one unit of synaptic current at its beginning.  With exact
+        # integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
+        charge = arrival = step if is_euler else 1.0 - decay
+        self.gain, self.current_per_rate = charge / -math.expm1(-step), step / -math.expm1(-step)
         leak = 0.0 if self._clock.imperfections is None else self._clock.imperfections.leak
-        keep = 1.0 - leak * step if self._is_euler else math.exp(-leak * step)
-        if leak > 0.0 and not self._is_euler:
+        keep = 1.0 - leak * step if is_euler else math.exp(-leak * step)
+        if leak > 0.0 and not is_euler:
             rise = step * mean_exponential(-leak * step)
             # The integral of e^(-l (step - t)) e^-t over a step.
-            arrival = step * math.exp(-step) * mean_exponential((1.0 - leak) * step)
+            arrival = step * decay * mean_exponential((1.0 - leak) * step)
         self.neurons = RealNeurons(
-            faults=self._faults(leak=leak, keep=keep, charge=self._arrival, n_leaking=shape[1]),
+            faults=self._faults(leak=leak, keep=keep, charge=charge, n_leaking=shape[1]),
             rise=rise,
             arrival=arrival,
             decay=decay,

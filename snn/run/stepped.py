@@ -45,6 +45,7 @@ class SteppedRun(Run):
             raise ValueError(
                 "state must be None with a refractory_time: it does not say which neurons are refractory"
             )
+        network = self._running(network)
         super().__init__(network, soma_bias, state, **options)
         n_copies, n_neurons = soma_bias.shape
         self._synapses, n_slots = self._make_synapses()
@@ -108,6 +109,10 @@ class SteppedRun(Run):
     # A kind of neuron supplies these, besides what `Run` asks for.
 
     _number: type = np.float64  # of what is on its way
+
+    @abstractmethod
+    def _running(self, network: RunnableNetwork) -> RunnableNetwork:
+        """Return the network that the clock makes of the given one."""
 
     @abstractmethod
     def _make_synapses(self) -> tuple[Any, int]:
