@@ -44,13 +44,13 @@ class _DigitalNeurons(NamedTuple):
     #     v <- end(v + b + u)                   end: saturate or wrap at the width of the register
     #     v >= theta:  it sends m, and v is reset
     #     u <- end(round(u (2^k - delta) / 2^k) + round(2^e sum_j w_j x_j))
-    # Imperfect ones first lose round(v leak / 2^k) and gain a rounded normal number; v of refractory ones
-    # stays.  Nothing here overflows: who makes the arrays has proved that sums stay below 2^62.
+    # Imperfect neurons first lose round(v leak / 2^k) and gain a rounded normal number; v of refractory ones
+    # stays.  Nothing here overflows: `DigitalNetwork.of` proves that sums stay below 2^62.
 
     faults: tuple
     rules: Rules
     threshold: np.ndarray
-    values: np.ndarray  # spikes that one unit of a message stands for: for the moments alone
+    values: np.ndarray  # spikes that one unit of a message stands for; only the moments need it
     drive: np.ndarray
     potential: np.ndarray
     current: np.ndarray
@@ -61,7 +61,7 @@ class _DigitalNeurons(NamedTuple):
     bias: np.ndarray
     real_potential: np.ndarray
     real_current: np.ndarray
-    drive_unit: float  # in a step a drive adds so many units to a potential
+    drive_unit: float  # units that a drive of 1 adds to a potential in a step
     unit: float
     current_unit: float
 

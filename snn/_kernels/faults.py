@@ -1,4 +1,4 @@
-"""Imperfections of neurons on a clock, in real numbers and in integers."""
+"""Imperfections of neurons on a clock: what `real_neurons` and `digital_neurons` ask of them."""
 
 from typing import NamedTuple
 
@@ -46,16 +46,16 @@ class Faults(NamedTuple):
     #     otherwise:   v <- keep v + rise beta + arrival h + noise theta x
     # The charge of a step is dt beta + charge h; the part that the potential does not get is leaked.
 
-    refractory_steps: int
+    refractory_steps: int  # steps after a spike in which a neuron does not integrate
     noise: float  # standard deviation of what noise adds to a potential in a step, in thresholds
     lost: float  # probability that a spike reaches no target
-    key: int
-    keep: float  # of integers the leak is in their rules
-    charge: float
+    key: int  # of random numbers
+    keep: float  # factor of a potential in a step; the leak of integers is in their `Rules`
+    charge: float  # charge of a step for one unit of current at its beginning
     waiting: np.ndarray  # steps until a neuron integrates again
-    n_lost: np.ndarray
+    n_lost: np.ndarray  # spikes that reached no target
     normals: np.ndarray  # memory of a number for each neuron
-    # Charge of real neurons, of none where they are integers.
+    # Charge of neurons in real numbers; of size zero for integers.
     leaked: np.ndarray
     refused: np.ndarray
     kicks: np.ndarray
@@ -107,7 +107,7 @@ class Faults(NamedTuple):
         for i in range(potential.shape[0]):
             v = potential[i]
             if waiting[i] > 0:
-                # Its step leaves it where it was.
+                # The step that follows leaves it where it was.
                 potential[i] = v - neurons.drive[k, i] - neurons.current[k, i]
                 continue
             v -= rounded_quotient(v * rules.leak, rules.decay_bits, rules.decay_rounding)

@@ -17,7 +17,7 @@ MOST_GROWTH = 1e50  # traces are rescaled before e^t goes out of range
 
 
 class _RealNeurons(NamedTuple):
-    # A step of a perfect one with bias beta, potential v and current h:
+    # A step of a perfect neuron with bias beta, potential v and current h:
     #     v <- v + rise beta + arrival h    rise dt; arrival 1 - e^-dt: exact; dt: Euler, v + dt (beta + h)
     #     h <- decay h                      decay e^-dt
     # It reads four numbers of each neuron and writes two, and takes as long as the first-level cache needs
@@ -132,7 +132,7 @@ class RealNeurons(_RealNeurons, ClockNeurons):
 @inner
 def _integrate(rise, threshold, potential, current, arrival, decay):
     """Advance potentials and currents; return the sum of ONE_NEURON + i over all i that fire."""
-    # The sum says whether no neuron fires, one, and which, or several: most steps need no more than that.
+    # The sum says whether none fires, one and which, or several: most steps need no more.
     fired_sum = 0
     for i in range(potential.shape[0]):
         h = current[i]

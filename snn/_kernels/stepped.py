@@ -21,7 +21,7 @@ class Copies(NamedTuple):
 
     time_step: float
     steps: np.ndarray  # shape (n_copies,): steps since the start
-    steps_before: np.ndarray  # shape (n_copies,): those before the start; random numbers depend on the sum
+    steps_before: np.ndarray  # shape (n_copies,): steps before the start; random numbers depend on the sum
     spike_counts: np.ndarray
     moments: np.ndarray  # of the times of each neuron's spikes (`neuron.add_to_moments`), or of size zero
     # Shape (n_copies, n_slots, n_neurons): what arrives at the end of step s is in slot s modulo n_slots.
@@ -97,7 +97,7 @@ class ClockNeurons(StoppedNeurons):
 
 @inner
 def restart_steps(copies, k):
-    """Set all that is kept of a copy, but for its counts of spikes, to what it is at time zero."""
+    """Set all that is kept of a copy, except its counts of spikes, to what it is at time zero."""
     copies.steps_before[k] += copies.steps[k]
     copies.steps[k] = 0
     for i in range(copies.moments.shape[1]):

@@ -240,7 +240,7 @@ class Run(ABC):
 
     @abstractmethod
     def _restart(self, copies: np.ndarray) -> None:
-        """Set all that changes, but for potentials and counts of spikes, to what it is at time zero."""
+        """Set all that changes, except potentials and counts of spikes, to what it is at time zero."""
 
     def _inputs_of(self, stimulus: Stimulus) -> Any:
         """Return the weights of input spikes, sparse, as kernels add them; None without such spikes."""
