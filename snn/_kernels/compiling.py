@@ -21,8 +21,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.core.types.misc import unliteral
-from numba.core.typing.templates import builtin_registry
-from numba.extending import intrinsic, overload_method, register_jitable
+from numba.core.typing.templates import AttributeTemplate, make_overload_method_template
+from numba.extending import infer_getattr, intrinsic, overload, register_jitable
 
 from snn._kernels.compile_notice import NOTICE, PLAINLY
 
@@ -135,22 +135,38 @@ _FOLDERS: dict[type, set[Path]] = {}
 
 
 def _let_kernels_call(name: str) -> None:
-    """Make a name a method of records within kernels."""
+    """Make a name a method of records within kernels, as `numba.extending.overload_method` does."""
 
     def method_for(record: Any, *_: Any, **__: Any) -> Callable | None:
         return _method_of(record, name)
 
     method_for.__signature__ = _SIGNATURES[name]  # type: ignore[attr-defined]
     method_for.__qualname__ = name  # as errors call it
-    overload_method(BaseNamedTuple, name, jit_options={**_INNER, "forceinline": True}, strict=False)(
-        method_for
-    )
-    template = builtin_registry.attributes[-1]
-    resolve = template._resolve
-    # NamedTuples that are no records keep what they have, perhaps a field of this name.
-    template._resolve = lambda self, type_, attribute: (
-        resolve(self, type_, attribute) if attribute == name and _method_of(type_, name) else None
-    )
+    options = {"jit_options": {**_INNER, "forceinline": True}, "strict": False}
+    _TEMPLATES[name] = make_overload_method_template(BaseNamedTuple, name, method_for, "never", **options)
+    overload(method_for, **options)(method_for)
+
+
+_TEMPLATES: dict[str, Any] = {}
+
+
+@infer_getattr
+class _Methods(AttributeTemplate):
+    """The methods of records: one template, since Numba goes through all of them at each field."""
+
+    key, is_method = BaseNamedTuple, True
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self._templates: dict[str, Any] = {}
+
+    def generic_resolve(self, type_: numba.types.Type, name: str) -> Any:
+        """Return the type of a method; None of fields, and of NamedTuples that are no records."""
+        if _method_of(type_, name) is None:
+            return None
+        if name not in self._templates:
+            self._templates[name] = _TEMPLATES[name](self.context)
+        return self._templates[name].resolve(type_, name)
 
 
 def _method_of(type_: Any, name: str) -> Callable | None:

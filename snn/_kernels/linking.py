@@ -109,12 +109,6 @@ class _Typing:
             self._known[call] = self._context.resolve_function_type(function, args, kws)
         return self._known[call]
 
-    def resolve_getattr(self, type_: types.Type, name: str) -> Any:
-        """Return the type of an attribute; fields of a record need none of the templates for methods."""
-        if isinstance(type_, BaseNamedTuple) and name in type_.fields:
-            return type_[type_.fields.index(name)]
-        return self._context.resolve_getattr(type_, name)
-
 
 class _Lower(lowering.Lower):
     """Lowers kernels and inner functions."""
