@@ -18,7 +18,7 @@ from dictlearn import (
     new_learner,
 )
 from dictlearn.images.kernels import KernelLearner, KernelSettings
-from dictlearn.two_phase.learner import on_finer_steps
+from dictlearn.two_phase.fit import on_finer_steps
 from snn import Simulator, SpikingNetwork, Stimulus, _interrupts
 from snn.weights import DenseRows
 from solvers import (

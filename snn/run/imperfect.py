@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.value import Value, checked
 from snn.network import RunnableNetwork, SpikingNetwork
@@ -138,7 +139,7 @@ class Imperfections(Value):
 def rounding_of(times: ArrayLike, time_step: float) -> np.ndarray:
     """Return the rounding of times in steps: two times that differ by less are the same."""
     times = np.asarray(times, dtype=np.float64)
-    with np.errstate(over="ignore"):
+    with float_errors(over="ignore"):
         # Times that come as float32 are float64 here, but no float64 time has so few digits by chance.
         relative = np.where(times.astype(np.float32) == times, SINGLE_ROUNDING, ROUNDING)
     return np.minimum(relative * np.maximum(np.abs(times) / time_step, 1.0), 0.5)

@@ -28,14 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import (
-    callable_in_kernels,
-    compiled,
-    implements,
-    inner,
-    resolved_by_record,
-    uncounted,
-)
+from snn._kernels.compiling import callable_in_kernels, compiled, inner, record, uncounted
 from solvers._kernels.certificate import NO_WEIGHTS, RowEntries, measure_code, new_work, write_entries
 from solvers._kernels.dots import copy, correlate, dot, subtract
 from solvers._kernels.factor import (
@@ -72,12 +65,26 @@ N_REPORTED = 3
 N_FIGURES = 3
 
 
+@record
 class GramMatrix(NamedTuple):
     """All inner products of atoms."""
 
     gram: np.ndarray
 
+    def write_products(self, signal, atom, work, n_members):
+        """Write the inner products of an atom with the members of W, and behind them that with itself."""
+        row, products = self.gram[atom], work.gram[n_members]
+        for k in range(n_members):
+            products[k] = row[work.atoms[k]]
+        products[n_members] = row[atom]
 
+    def write_residuals(self, signal, work, size, correlations, residual):
+        """Write the correlations of all atoms with the residual of x to `residual`."""
+        copy(residual, correlations)
+        _subtract_rows(self.gram, work, size, residual)
+
+
+@record
 class WeightedAtoms(NamedTuple):
     """Atoms whose features have weights of their own for each signal: no product serves two signals."""
 
@@ -85,6 +92,28 @@ class WeightedAtoms(NamedTuple):
     signals: np.ndarray  # shape (n_signals, n_features)
     weights: np.ndarray  # shape (n_signals, n_features)
     row: np.ndarray  # work array, one entry a feature
+
+    def write_products(self, signal, atom, work, n_members):
+        array, row, products = self.array, self.row, work.gram[n_members]
+        work.n_multiply_adds[0] += (n_members + 2) * row.shape[0]
+        for j in range(row.shape[0]):
+            row[j] = self.weights[signal, j] * array[atom, j]
+        for k in range(n_members):
+            products[k] = dot(array[work.atoms[k]], row)
+        products[n_members] = dot(array[atom], row)
+
+    def write_residuals(self, signal, work, size, correlations, residual):
+        array, row = self.array, self.row
+        if size == 0:
+            copy(residual, correlations)
+            return
+        copy(row, self.signals[signal])
+        _subtract_rows(array, work, size, row)
+        weights = self.weights[signal]
+        for j in range(row.shape[0]):
+            row[j] = weights[j] * row[j] if weights[j] > 0.0 else 0.0
+        work.n_multiply_adds[0] += (array.shape[0] + 1) * row.shape[0]
+        correlate(array, row, residual)
 
 
 class Scratch(NamedTuple):
@@ -103,16 +132,6 @@ def new_scratch(n_atoms):
         np.empty(n_atoms), np.zeros(n_atoms, np.bool_), np.empty(n_atoms, np.int64), np.empty(n_atoms),
         np.empty(n_atoms),
     )  # fmt: skip
-
-
-@resolved_by_record
-def write_products(atoms, signal, atom, work, n_members):
-    """Write the inner products of an atom with the members of W, and behind them that with itself."""
-
-
-@resolved_by_record
-def write_residuals(atoms, signal, work, size, correlations, residual):
-    """Write the correlations of all atoms with the residual of x to `residual`."""
 
 
 @partial(inner, fastmath={"contract"})
@@ -143,46 +162,6 @@ def _subtract_rows(rows, work, size, target):
         )
     for k in range(whole, size):
         subtract(target, factors[k], rows[work.atoms[work.active[k]]])
-
-
-@implements(write_products, GramMatrix)
-def products_from_matrix(atoms, signal, atom, work, n_members):
-    row, products = atoms.gram[atom], work.gram[n_members]
-    for k in range(n_members):
-        products[k] = row[work.atoms[k]]
-    products[n_members] = row[atom]
-
-
-@implements(write_residuals, GramMatrix)
-def residuals_from_matrix(atoms, signal, work, size, correlations, residual):
-    copy(residual, correlations)
-    _subtract_rows(atoms.gram, work, size, residual)
-
-
-@implements(write_products, WeightedAtoms)
-def products_of_atoms(atoms, signal, atom, work, n_members):
-    array, row, products = atoms.array, atoms.row, work.gram[n_members]
-    work.n_multiply_adds[0] += (n_members + 2) * row.shape[0]
-    for j in range(row.shape[0]):
-        row[j] = atoms.weights[signal, j] * array[atom, j]
-    for k in range(n_members):
-        products[k] = dot(array[work.atoms[k]], row)
-    products[n_members] = dot(array[atom], row)
-
-
-@implements(write_residuals, WeightedAtoms)
-def residuals_of_atoms(atoms, signal, work, size, correlations, residual):
-    array, row = atoms.array, atoms.row
-    if size == 0:
-        copy(residual, correlations)
-        return
-    copy(row, atoms.signals[signal])
-    _subtract_rows(array, work, size, row)
-    weights = atoms.weights[signal]
-    for j in range(row.shape[0]):
-        row[j] = weights[j] * row[j] if weights[j] > 0.0 else 0.0
-    work.n_multiply_adds[0] += (array.shape[0] + 1) * row.shape[0]
-    correlate(array, row, residual)
 
 
 @partial(inner, fastmath={"nnan", "nsz"})
@@ -344,7 +323,7 @@ def join(work, n_members, atoms, terms, signal, atom):
     work.l1_weight[n_members] = terms.l1_weights[atom]
     work.inverse_norm[n_members] = terms.inverse_norms[atom]
     work.positive[n_members] = terms.positive[atom]
-    write_products(atoms, signal, atom, work, n_members)
+    atoms.write_products(signal, atom, work, n_members)
     products = work.gram[n_members]
     for k in range(n_members):
         work.gram[k, n_members] = products[k]
@@ -403,7 +382,7 @@ def _solve_one(atoms, terms, signal, start, max_rounds, work, scratch):
             if not solved:
                 break
         at_start = False
-        write_residuals(atoms, signal, work, size, correlations, scratch.residual)
+        atoms.write_residuals(signal, work, size, correlations, scratch.residual)
         for k in range(size):
             scratch.residual[work.atoms[work.active[k]]] = 0.0
         most = max(LEAST_JOINING, size)
