@@ -3,13 +3,14 @@
 import contextlib
 import functools
 import hashlib
+import inspect
 import os
 import pickle
 import sys
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -20,7 +21,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.core.types.misc import unliteral
-from numba.extending import intrinsic, overload, register_jitable
+from numba.core.typing.templates import AttributeTemplate, make_overload_method_template
+from numba.extending import infer_getattr, intrinsic, overload, register_jitable
 
 from snn._kernels.compile_notice import NOTICE, PLAINLY
 
@@ -34,6 +36,7 @@ if not IS_LINKED:
     )
     NOTICE.sentence += PLAINLY.format(reason=reason)
 HERE = Path(__file__).parent
+T = TypeVar("T")
 
 event.register("numba:compile", NOTICE)
 
@@ -96,33 +99,82 @@ def callable_in_kernels(function: Callable) -> Callable:
     return register_jitable(**{**_INNER, "_nrt": True})(function)
 
 
-def resolved_by_record(operation: Callable) -> Callable:
-    """Let kernels call one of several implementations, chosen by the type of a record at compile time."""
-    # The first argument of `operation` is the record, a NamedTuple.  Its body serves records that have no
-    # implementation of their own.
+def record(kind: type[T]) -> type[T]:
+    """Let kernels call the public methods of a NamedTuple, also inherited ones, compiled as `inlined`."""
+    # The type of the record selects the method when a kernel is compiled.  A call of an abstract method does
+    # not compile.  Whatever calls methods is `compiled`: plain `numba.njit` does not link them, and crashes.
+    if kind.__dictoffset__ != 0:
+        raise TypeError(f"{kind.__name__} and its bases must have __slots__ = (), as tuples have")
+    bases = [base for base in kind.__mro__ if base not in (tuple, object)]
+    attributes = [item for base in bases for item in vars(base).items() if not item[0].startswith("_")]
+    methods = [(name, method) for name, method in attributes if inspect.isfunction(method)]
+    files = {*map(_file_of, bases), *(method.__code__.co_filename for _, method in methods)}
+    unknown = [file or "a class without a file" for file in files if not _folders_of_kernels(file)]
+    if unknown:
+        raise TypeError(
+            f"{kind.__name__} must have bases and methods in a folder {HERE.name}, whose sources the cache "
+            f"of machine code knows; got {unknown[0]}"
+        )
+    for name, method in methods:
+        signature = inspect.signature(method)
+        if name not in _SIGNATURES:
+            _SIGNATURES[name] = signature
+            _let_kernels_call(name)
+        if _SIGNATURES[name] != signature:
+            raise TypeError(
+                f"{kind.__name__}.{name}{signature} must have the signature of all methods of this name, "
+                f"{_SIGNATURES[name]}"
+            )
+    _FOLDERS[kind] = set().union(*map(_folders_of_kernels, files))
+    return kind
 
-    @functools.wraps(operation)
-    def resolved(record: tuple, *arguments: Any) -> Any:
-        return _IMPLEMENTATIONS.get((operation.__name__, type(record)), operation)(record, *arguments)
 
-    def implementation_for(record: numba.types.NamedTuple, *_: numba.types.Type) -> Callable:
-        return _IMPLEMENTATIONS.get((operation.__name__, record.instance_class), operation)
-
-    overload(resolved, jit_options={**_INNER, "forceinline": True}, strict=False)(implementation_for)
-    return resolved
+_SIGNATURES: dict[str, inspect.Signature] = {}
+# The folders that have the sources of each record's methods.
+_FOLDERS: dict[type, set[Path]] = {}
 
 
-def implements(operation: Callable, record: type) -> Callable[[Callable], Callable]:
-    """Make the decorated function that of an operation for one type of record, compiled as `inlined`."""
+def _let_kernels_call(name: str) -> None:
+    """Make a name a method of records within kernels, as `numba.extending.overload_method` does."""
 
-    def register(function: Callable) -> Callable:
-        _IMPLEMENTATIONS[operation.__name__, record] = function
-        return function
+    def method_for(record: Any, *_: Any, **__: Any) -> Callable | None:
+        return _method_of(record, name)
 
-    return register
+    method_for.__signature__ = _SIGNATURES[name]  # type: ignore[attr-defined]
+    method_for.__qualname__ = name  # as errors call it
+    options = {"jit_options": {**_INNER, "forceinline": True}, "strict": False}
+    _TEMPLATES[name] = make_overload_method_template(BaseNamedTuple, name, method_for, "never", **options)
+    overload(method_for, **options)(method_for)
 
 
-_IMPLEMENTATIONS: dict[tuple[str, type], Callable] = {}
+_TEMPLATES: dict[str, Any] = {}
+
+
+@infer_getattr
+class _Methods(AttributeTemplate):
+    """The methods of records: one template, since Numba goes through all of them at each field."""
+
+    key, is_method = BaseNamedTuple, True
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self._templates: dict[str, Any] = {}
+
+    def generic_resolve(self, type_: numba.types.Type, name: str) -> Any:
+        """Return the type of a method; None of fields, and of NamedTuples that are no records."""
+        if _method_of(type_, name) is None:
+            return None
+        if name not in self._templates:
+            self._templates[name] = _TEMPLATES[name](self.context)
+        return self._templates[name].resolve(type_, name)
+
+
+def _method_of(type_: Any, name: str) -> Callable | None:
+    """Return the method that a type of record has in kernels; None if it has none of this name."""
+    kind = getattr(type_, "instance_class", None)
+    method = getattr(kind, name, None) if kind in _FOLDERS else None
+    is_there = inspect.isfunction(method) and not getattr(method, "__isabstractmethod__", False)
+    return method if is_there else None
 
 
 def _as_integers(values):
@@ -168,8 +220,8 @@ class KernelCache(FunctionCache):
     def __init__(self, function: Callable) -> None:
         super().__init__(function)
         # Numba's stamp is of the kernel's own file, but kernels hold copies of what they call in others.
-        folders = {HERE, *Path(function.__code__.co_filename).parents}
-        sources = [_digest_of_files(folder) for folder in sorted(folders) if folder.name == HERE.name]
+        folders = {HERE, *_folders_of_kernels(function.__code__.co_filename)}
+        sources = [_digest_of_files(folder) for folder in sorted(folders)]
         locator = self._impl.locator
         # Without the number of its first line, so that a kernel that has moved replaces itself.
         base = self._impl.filename_base.replace(f"-{locator.get_disambiguator()}", "", 1)
@@ -211,7 +263,6 @@ class _Files:
         return f"{self._base}.{self._stamp}-{types}.nbc"
 
     def _path(self, key: tuple) -> Path:
-        # The folder that defines a record has its operations (`implements`).
         records = [_digest_of_files(folder) for folder in sorted(_folders_of_records(key[0]))]
         # With NUMBA_BOUNDSCHECK=1, or compiled the plain way, a kernel is another one.
         way = numba.__version__, numba.config.BOUNDSCHECK, IS_LINKED
@@ -221,13 +272,22 @@ class _Files:
 def _folders_of_records(types: Iterable[Any]) -> set[Path]:
     """Return the folders of kernels that records among some types, and records within them, come from."""
     found = set()
-    for kind in types:
-        if isinstance(kind, BaseTuple):
-            found |= _folders_of_records(kind)
-        if isinstance(kind, BaseNamedTuple):
-            file = getattr(sys.modules.get(kind.instance_class.__module__), "__file__", None)
-            found |= {Path(file).parent} if file is not None else set()
-    return {folder for folder in found if folder.name == HERE.name}
+    for type_ in types:
+        if isinstance(type_, BaseTuple):
+            found |= _folders_of_records(type_)
+        if isinstance(type_, BaseNamedTuple):
+            kind = type_.instance_class
+            found |= _FOLDERS.get(kind, _folders_of_kernels(_file_of(kind)))
+    return found
+
+
+def _file_of(kind: type) -> str:
+    return getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+
+
+def _folders_of_kernels(file: str) -> set[Path]:
+    """Return the folders of kernels that a file is in."""
+    return {folder for folder in Path(file).parents if folder.name == HERE.name}
 
 
 def _remove(path: Path) -> None:

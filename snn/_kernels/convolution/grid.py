@@ -20,8 +20,8 @@ GROUP = 7 * LANES
 BOUND, EXACT, NEW, EMPTY = 0.0, 1.0, 2.0, 3.0
 
 
-class Grid(NamedTuple):
-    """The weights and what is stored of positions and candidates, for one network after another."""
+class GridMemory(NamedTuple):
+    """The weights, and the memory of positions and candidates, for one network after another."""
 
     # The weights one after the other: for each source channel and offset, those to all channels.
     values: np.ndarray
@@ -59,7 +59,7 @@ class Grid(NamedTuple):
     log: SpikeLog
 
 
-def new_grid(stencil, n_neurons, settings):
+def new_grid_memory(stencil, n_neurons, settings):
     """Return memory for one network of a run after the other."""
     n_log = overshoot(n_neurons, settings)
     n_channels = stencil.n_channels
@@ -69,7 +69,7 @@ def new_grid(stencil, n_neurons, settings):
     excess = new_floats(n_neurons)
     # Room for each neuron, most of it never touched: the k-th groups of all positions are neighbours.
     candidates = new_floats((n_channels + LANES - 1) // LANES * n_positions * GROUP)
-    return Grid(
+    return GridMemory(
         values=stencil.values,
         largest_value=stencil.largest_value,
         n_rows=stencil.n_rows,
