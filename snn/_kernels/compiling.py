@@ -21,8 +21,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.core.types.misc import unliteral
-from numba.core.typing.templates import AttributeTemplate, make_overload_method_template
-from numba.extending import infer_getattr, intrinsic, overload, register_jitable
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import infer_getattr, intrinsic, register_jitable, register_model
 
 from snn._kernels.compile_notice import NOTICE, PLAINLY
 
@@ -105,76 +105,59 @@ def record(kind: type[T]) -> type[T]:
     # not compile.  Whatever calls methods is `compiled`: plain `numba.njit` does not link them, and crashes.
     if kind.__dictoffset__ != 0:
         raise TypeError(f"{kind.__name__} and its bases must have __slots__ = (), as tuples have")
-    bases = [base for base in kind.__mro__ if base not in (tuple, object)]
-    attributes = [item for base in bases for item in vars(base).items() if not item[0].startswith("_")]
-    methods = [(name, method) for name, method in attributes if inspect.isfunction(method)]
-    files = {*map(_file_of, bases), *(method.__code__.co_filename for _, method in methods)}
-    unknown = [file or "a class without a file" for file in files if not _folders_of_kernels(file)]
-    if unknown:
-        raise TypeError(
-            f"{kind.__name__} must have bases and methods in a folder {HERE.name}, whose sources the cache "
-            f"of machine code knows; got {unknown[0]}"
-        )
-    for name, method in methods:
-        signature = inspect.signature(method)
-        if name not in _SIGNATURES:
-            _SIGNATURES[name] = signature
-            _let_kernels_call(name)
-        if _SIGNATURES[name] != signature:
+    bases = [base for base in reversed(kind.__mro__) if base not in (tuple, object)]
+    attributes = {name: value for base in bases for name, value in vars(base).items() if name[0] != "_"}
+    methods = {name: value for name, value in attributes.items() if inspect.isfunction(value)}
+    files = {*map(_file_of, bases), *(method.__code__.co_filename for method in methods.values())}
+    for file in files:
+        if not _folders_of_kernels(file):
             raise TypeError(
-                f"{kind.__name__}.{name}{signature} must have the signature of all methods of this name, "
-                f"{_SIGNATURES[name]}"
+                f"{kind.__name__} must have bases and methods in a folder {HERE.name}, whose sources the "
+                f"cache of machine code knows; got {file or 'a class without a file'}"
             )
-    _FOLDERS[kind] = set().union(*map(_folders_of_kernels, files))
+    _METHODS[kind], _FOLDERS[kind] = methods, set().union(*map(_folders_of_kernels, files))
     return kind
 
 
-_SIGNATURES: dict[str, inspect.Signature] = {}
-# The folders that have the sources of each record's methods.
+# The methods of each record, and the folders that have their sources.
+_METHODS: dict[type, dict[str, Any]] = {}
 _FOLDERS: dict[type, set[Path]] = {}
-
-
-def _let_kernels_call(name: str) -> None:
-    """Make a name a method of records within kernels, as `numba.extending.overload_method` does."""
-
-    def method_for(record: Any, *_: Any, **__: Any) -> Callable | None:
-        return _method_of(record, name)
-
-    method_for.__signature__ = _SIGNATURES[name]  # type: ignore[attr-defined]
-    method_for.__qualname__ = name  # as errors call it
-    options = {"jit_options": {**_INNER, "forceinline": True}, "strict": False}
-    _TEMPLATES[name] = make_overload_method_template(BaseNamedTuple, name, method_for, "never", **options)
-    overload(method_for, **options)(method_for)
-
-
-_TEMPLATES: dict[str, Any] = {}
 
 
 @infer_getattr
 class _Methods(AttributeTemplate):
-    """The methods of records: one template, since Numba goes through all of them at each field."""
+    """The methods of records within kernels."""
 
-    key, is_method = BaseNamedTuple, True
+    key = BaseNamedTuple
 
-    def __init__(self, context: Any) -> None:
-        super().__init__(context)
-        self._templates: dict[str, Any] = {}
-
-    def generic_resolve(self, type_: numba.types.Type, name: str) -> Any:
+    def generic_resolve(self, type_: Any, name: str) -> Any:
         """Return the type of a method; None of fields, and of NamedTuples that are no records."""
-        if _method_of(type_, name) is None:
-            return None
-        if name not in self._templates:
-            self._templates[name] = _TEMPLATES[name](self.context)
-        return self._templates[name].resolve(type_, name)
+        method = _METHODS.get(type_.instance_class, {}).get(name)
+        is_missing = method is None or getattr(method, "__isabstractmethod__", False)
+        return None if is_missing else _Method(method, type_)
 
 
-def _method_of(type_: Any, name: str) -> Callable | None:
-    """Return the method that a type of record has in kernels; None if it has none of this name."""
-    kind = getattr(type_, "instance_class", None)
-    method = getattr(kind, name, None) if kind in _FOLDERS else None
-    is_there = inspect.isfunction(method) and not getattr(method, "__isabstractmethod__", False)
-    return method if is_there else None
+class _Method(numba.types.BoundFunction):
+    """The type of a method of a record: a call passes the record as the first argument of a function."""
+
+    def __init__(self, method: Any, this: numba.types.Type) -> None:
+        self.this, self.typing_key = this, method
+        self._function = _as_inlined(method)._numba_type_
+        numba.types.Type.__init__(self, f"{method.__qualname__} of {this}")
+
+    key = property(lambda self: (self.typing_key, self.this))
+
+    def get_call_type(self, context: Any, args: tuple, kws: dict) -> Any:
+        """Return the signature of a call."""
+        return self._function.get_call_type(context, (self.this, *args), kws).as_method()
+
+    def get_impl_key(self, signature: Any) -> Any:
+        """Return what the code of a method is found by."""
+        return self._function.get_impl_key(signature)
+
+
+_as_inlined: Any = functools.cache(inlined)
+register_model(_Method)(lambda models, type_: models[type_.this])
 
 
 def _as_integers(values):
