@@ -19,7 +19,7 @@ import numpy as np
 
 from snn._kernels.candidates import ARRIVING, Windows, add_to_range, find_candidates
 from snn._kernels.compiling import inner, record
-from snn._kernels.delivery import Delivery, ScreenedForm
+from snn._kernels.delivery import ScreenedForm
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.neuron import Group
 from snn._kernels.rows import TOGETHER
@@ -139,10 +139,7 @@ class ScreeningMemory(NamedTuple):
         m, n_sources = self.own.shape[1], self.source_sums.shape[1]
         n_log = in_place.log.times.shape[0]
         return ScreeningWork(
-            bias=in_place.bias,
-            threshold=in_place.threshold,
-            windows=in_place.windows,
-            log=in_place.log,
+            *in_place,
             active=Active(
                 members=integers[:m],
                 own=self.own,
@@ -183,16 +180,14 @@ def new_screening_memory(in_place, n_neurons, settings):
     )
 
 
-class _Gathered(NamedTuple):
+@record
+class Gathered(NamedTuple):
+    """The weights within an active set: rows that are gathered from a form when a source first fires."""
+
     form: ScreenedForm
     active: Active
 
-
-@record
-class Gathered(_Gathered, Delivery):
-    """The weights within an active set: rows that are gathered from a form when a source first fires."""
-
-    __slots__ = ()
+    renew = ScreenedForm.renew  # type: ignore[misc]
 
     def row_is_there(self, source):
         return self.form.row_is_there(self.active.members[source])

@@ -44,8 +44,8 @@ class Form:
         neurons.receive(self, neuron, message)
 
 
-class Delivery:
-    """Weights as the event loop (`event_loop`) takes them: those of a network, or within an active set."""
+class ScreenedForm(Form):
+    """Weights of a network in `event_loop`, which may have an active set (`active_neurons`, `screening`)."""
 
     __slots__ = ()
 
@@ -57,12 +57,6 @@ class Delivery:
         """Renew the bounds of candidates that an instant reaches; return the number of the next instant."""
         renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
         return instant + 1
-
-
-class ScreenedForm(Form, Delivery):
-    """Weights of a network that may have an active set (`active_neurons`, `screening`)."""
-
-    __slots__ = ()
 
     @abstractmethod
     def weight_between(self, source, target):

@@ -72,9 +72,6 @@ class DigitalNeurons(_DigitalNeurons, ClockNeurons):
 
     __slots__ = ()
 
-    def enter(self, k):
-        return  # steps are done where copies are read
-
     def leave(self, k):
         for i in range(self.bias.shape[1]):
             self.real_potential[k, i] = self.potential[k, i] * self.unit

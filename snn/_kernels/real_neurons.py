@@ -46,9 +46,8 @@ class RealNeurons(_RealNeurons, ClockNeurons):
     __slots__ = ()
 
     def enter(self, k):
-        bias, potential, current, workspace = (
-            self.bias[k], self.potential[k], self.current[k], self.workspace,
-        )  # fmt: skip
+        bias, potential, current = self.bias[k], self.potential[k], self.current[k]
+        workspace = self.workspace
         for i in range(bias.shape[0]):
             workspace[POTENTIAL, i] = potential[i]
             workspace[CURRENT, i] = current[i]

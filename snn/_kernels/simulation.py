@@ -17,9 +17,8 @@ from snn._kernels.active_neurons import (
     new_screening_memory,
 )
 from snn._kernels.compiling import uncounted
-from snn._kernels.convolution.grid import new_grid_memory
+from snn._kernels.convolution.grid import Stencil, new_grid_memory
 from snn._kernels.convolution.loop import LEAST_EVENTS_PER_EPOCH, Grid
-from snn._kernels.convolution.stencil import Stencil
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW
 from snn._kernels.neuron import Group
 from snn._kernels.rows import SUMS_IN_CACHE, Rows

@@ -84,11 +84,8 @@ class Segments(_Segments, ScreenedForm):
         n_weights = 0
         for segment in range(self.starts[neuron], self.starts[neuron + 1]):
             target, length, offset = self.targets[segment], self.lengths[segment], self.offsets[segment]
-            add_scaled(
-                current[target : target + length],
-                self.values[offset : offset + length],
-                count * self.factors[segment],
-            )
+            values, factor = self.values[offset : offset + length], count * self.factors[segment]
+            add_scaled(current[target : target + length], values, factor)
             n_weights += length
         return n_weights
 

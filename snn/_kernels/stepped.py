@@ -73,9 +73,9 @@ class ClockNeurons(StoppedNeurons):
 
     __slots__ = ()
 
-    @abstractmethod
     def enter(self, k):
-        """Put copy k where its steps are done, perhaps a workspace."""
+        """Put copy k where its steps are done, if that is not where it is read between calls."""
+        return
 
     @abstractmethod
     def leave(self, k):
@@ -112,8 +112,7 @@ def restart_steps(copies, k):
 def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spikes, spikes):
     """Advance copies active[first:] until they stay; return (where to go on, spikes, entries recorded)."""
     # It returns early after `max_steps` steps or `max_spikes` spikes.  `spikes` is empty, or has room for as
-    # many more as there are neurons, since a step is not split.  Stops are `stops.Stops`, or
-    # another record with `stop_of` and `go_on`.
+    # many more as there are neurons, since a step is not split.
     n_slots = copies.is_due.shape[1]
     n_steps = n_spikes = n_recorded = 0
     for position in range(first, active.shape[0]):

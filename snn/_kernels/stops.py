@@ -1,4 +1,4 @@
-"""Where copies stop, and what is done there before they go on: another record makes another kernel."""
+"""Where copies stop, and what is done there: `Stops`, or another record with `stop_of` and `go_on`."""
 
 from abc import abstractmethod
 from typing import NamedTuple
@@ -18,10 +18,7 @@ CHANGE = np.dtype(
 
 
 class StoppedNeurons:
-    """The neurons of all copies of a run, of any kind, as stops take them.
-
-    `states` are those of the copies: `run_state.RUN_STATE` records, or `stepped.Copies`.
-    """
+    """The neurons of a run; `states` are those of its copies: `RUN_STATE` records, or `stepped.Copies`."""
 
     __slots__ = ()
 

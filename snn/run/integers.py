@@ -27,15 +27,12 @@ class IntegersOnClock(SteppedRun):
 
     integers: DigitalNetwork
     _number = np.int64
+    _own_departures = ("registers of few bits",)
 
     @property
     def is_lost(self) -> np.ndarray:
         # Potentials came to the upper end of their registers, on average one in every step.
         return self.neurons.overflows[:, :, HIGH_POTENTIAL].sum(axis=1) > self.total_steps
-
-    @property
-    def filtered_spikes(self) -> np.ndarray:
-        raise AttributeError("neurons in integers keep no filtered spikes")
 
     def registers(self, spike_messages: np.ndarray | None) -> Registers:
         """Return the integers of the first copy."""
@@ -50,9 +47,6 @@ class IntegersOnClock(SteppedRun):
 
     def require_valid(self) -> None:
         return  # registers always hold numbers
-
-    def _departures(self) -> list[str]:
-        return [*super()._departures(), "registers of few bits"]
 
     def _running(self, network: RunnableNetwork) -> RunnableNetwork:
         # The neuron of the clock is the network, rounded, with its mismatch if it has one.

@@ -38,14 +38,6 @@ class RealOnClock(SteppedRun):
                 "docs/theory.md, section 7.2"
             )
 
-    def _departures(self) -> list[str]:
-        neuron: Any = self._clock.neuron
-        return [
-            *super()._departures(),
-            *["Euler's steps"] * (neuron.integration == "euler"),
-            *["resets to zero"] * (neuron.reset == "zero"),
-        ]
-
     def _running(self, network: RunnableNetwork) -> RunnableNetwork:
         given = self._clock.imperfections
         return network if given is None else given.mismatched(network)
@@ -62,6 +54,7 @@ class RealOnClock(SteppedRun):
     def _start(self, state: NetworkState | Run | None) -> None:
         neuron: Any = self._clock.neuron
         step, shape, is_euler = self.time_step, self.soma_bias.shape, neuron.integration == "euler"
+        self._own_departures = ("Euler's steps",) * is_euler + ("resets to zero",) * (neuron.reset == "zero")
         decay, rise = math.exp(-step), step
         # Charge of a soma in a step, for one unit of synaptic current at its beginning.  With exact
         # integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
@@ -88,8 +81,7 @@ class RealOnClock(SteppedRun):
             step_growth=1.0 / decay if decay > 0.0 else math.inf,
             workspace=_workspace(self.network.firing_threshold),
         )
-        if state is not None:
-            self.neurons.trace[:] = getattr(state, "filtered_spikes", 0.0)
+        self.neurons.trace[:] = getattr(state, "filtered_spikes", 0.0)
 
     def _recorded(self, buffer: MessageLog, n_entries: int) -> Spikes:
         steps, neurons, counts = (column[:n_entries] for column in buffer)

@@ -61,6 +61,10 @@ class SteppedRun(Run):
             fired=np.empty(n_neurons + GROUP, dtype=np.int64),
         )
         self._start(state)
+        # Mismatch is no departure: the network of the run has it.
+        names = ("leak", "refractory_time", "delays", "potential_noise", "lost_spikes")
+        found = [name.replace("_", " ") for name in names if np.any(getattr(given, name, 0.0))]
+        self.departures = ", ".join([*found, *self._own_departures])
         if isinstance(state, NetworkState):
             # A run that goes on from another time has the noise of that time.
             self._copies.steps_before[:] = round(state.time / self.time_step)
@@ -70,10 +74,6 @@ class SteppedRun(Run):
         n_targets = network.weights.kernel_form.targets_per_source(n_neurons)
         per_call = int(self._updates_per_call / max(n_targets, 1.0))
         self._spikes_per_call = min(max(1, per_call), MOST_SPIKES_PER_CALL)
-
-    @property
-    def departures(self) -> str:  # type: ignore[override]
-        return ", ".join(self._departures())
 
     @property
     def time(self) -> np.ndarray:
@@ -106,6 +106,7 @@ class SteppedRun(Run):
     # A kind of neuron supplies these, besides what `Run` asks for.
 
     _number: type = np.float64  # of what is on its way
+    _own_departures: tuple[str, ...] = ()
 
     @abstractmethod
     def _running(self, network: RunnableNetwork) -> RunnableNetwork:
@@ -118,12 +119,6 @@ class SteppedRun(Run):
     @abstractmethod
     def _start(self, state: NetworkState | Run | None) -> None:
         """Make the record `neurons`, with the numbers that copies start from."""
-
-    def _departures(self) -> list[str]:
-        # Mismatch is none: the network of the run has it.
-        names = ("leak", "refractory_time", "delays", "potential_noise", "lost_spikes")
-        given = self._clock.imperfections
-        return [name.replace("_", " ") for name in names if np.any(getattr(given, name, 0.0))]
 
     def _with_delays(self, form: Any, delays: np.ndarray) -> tuple[Any, int]:
         """Return a form of weights with its delays and those of imperfections, and their slots."""
