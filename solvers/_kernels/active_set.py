@@ -35,10 +35,11 @@ from solvers._kernels.factor import (
     Terms,
     copy_members,
     enter,
+    join,
     leave,
     new_working_set,
+    refine,
     solve,
-    solve_transposed,
     triangle_work,
 )
 from solvers._kernels.precision import SMALLEST_SQUARED_NORM
@@ -326,33 +327,6 @@ def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch
                 return entered, rounds_left, False
         size = entered
     return size, 0, False
-
-
-@inner
-def join(work, n_members, atoms, terms, signal, atom):
-    """Make an atom the next member of W."""
-    work.atoms[n_members] = atom
-    work.correlation[n_members] = terms.correlations[signal, atom]
-    work.l1_weight[n_members] = terms.l1_weights[atom]
-    work.inverse_norm[n_members] = terms.inverse_norms[atom]
-    work.positive[n_members] = terms.positive[atom]
-    atoms.write_products(signal, atom, work, n_members)
-    products = work.gram[n_members]
-    for k in range(n_members):
-        work.gram[k, n_members] = products[k]
-    products[n_members] += terms.curvatures[atom]
-
-
-@inner
-def refine(work, size):
-    """Do one step of iterative refinement: many changes of the factor have added rounding errors."""
-    work.n_multiply_adds[0] += 2 * triangle_work(size)
-    solve_transposed(work.factor, work.solution, size)
-    solve(work.factor, work.solution, size)
-    for i in range(size):
-        refined = work.value[i] + work.solution[i]
-        if refined > 0.0:
-            work.value[i] = refined
 
 
 @inner
