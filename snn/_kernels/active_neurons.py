@@ -139,7 +139,10 @@ class ScreeningMemory(NamedTuple):
         m, n_sources = self.own.shape[1], self.source_sums.shape[1]
         n_log = in_place.log.times.shape[0]
         return ScreeningWork(
-            *in_place,
+            bias=in_place.bias,
+            threshold=in_place.threshold,
+            windows=in_place.windows,
+            log=in_place.log,
             active=Active(
                 members=integers[:m],
                 own=self.own,

@@ -47,11 +47,10 @@ class RealNeurons(_RealNeurons, ClockNeurons):
 
     def enter(self, k):
         bias, potential, current = self.bias[k], self.potential[k], self.current[k]
-        workspace = self.workspace
         for i in range(bias.shape[0]):
-            workspace[POTENTIAL, i] = potential[i]
-            workspace[CURRENT, i] = current[i]
-            workspace[RISE, i] = bias[i] * self.rise
+            self.workspace[POTENTIAL, i] = potential[i]
+            self.workspace[CURRENT, i] = current[i]
+            self.workspace[RISE, i] = bias[i] * self.rise
 
     def leave(self, k):
         potential, current, workspace = self.potential[k], self.current[k], self.workspace
