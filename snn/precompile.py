@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from tqdm import tqdm
 
-from snn._kernels.active_set import FEWEST_SCREENED
+from snn._kernels.active_neurons import FEWEST_SCREENED
 from snn._kernels.compile_notice import NOTICE
 from snn.base import checks
 from snn.digital import DigitalFormat

@@ -16,6 +16,7 @@ from snn._kernels.run_state import new_records
 from snn.base import checks
 from snn.base.value import cached_property
 from snn.run.exact import ExactRun
+from snn.run.integers import IntegersOnClock
 from snn.run.run import Run
 from snn.run.simulate import EXACT_TIME
 from snn.run.stepped import SteppedRun
@@ -380,7 +381,7 @@ def finish(best: BestCodes, run: Run, network: LassoNetwork, **figures: Any) -> 
     best.steps = run.spike_counts.sum(axis=1)
     best.status[run.is_lost] = Status.RAN_AWAY
     best.info |= figures_of(run, network, **figures)
-    if run.integers is None:
+    if not isinstance(run, IntegersOnClock):
         best.work[GRAM] += network.gram.n_multiply_adds
 
 
@@ -393,7 +394,7 @@ def figures_of(
     figures["spike_counts"] = spike_counts
     if isinstance(run, SteppedRun):
         figures["n_clock_steps"] = run.total_steps
-        if run.integers is not None:
+        if isinstance(run, IntegersOnClock):
             figures["duration"] = run.total_steps * run.time_step
             figures["saturations"] = run.neurons.overflows.sum(axis=1)
             figures["ran_away"] = run.is_lost.copy()

@@ -28,7 +28,10 @@ def test_python_calls_no_compiled_function_that_returns_a_record():
     kernels = list(modules(kernels=True))
     classes = [node for tree in kernels for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     records = {
-        node.name for node in classes if "NamedTuple" in {name for b in node.bases for name in names_in(b)}
+        node.name
+        for node in classes
+        if any("NamedTuple" in names_in(base) for base in node.bases)
+        or any("record" in names_in(decorator) for decorator in node.decorator_list)
     }
     assert len(records) > 20
     returning = {
@@ -45,3 +48,18 @@ def test_python_calls_no_compiled_function_that_returns_a_record():
     assert returning
     called = set().union(*(names_in(tree) for tree in modules(kernels=False)))
     assert not returning & called
+
+
+def test_a_function_without_a_body_is_abstract():
+    """A kernel that lacks an operation does not compile; an empty body would silently do nothing."""
+    empty = [
+        node.name
+        for tree in modules(kernels=True)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and len(node.body) == 1
+        and isinstance(node.body[0], ast.Expr | ast.Pass)
+        and not any("abstractmethod" in names_in(decorator) for decorator in node.decorator_list)
+        and (isinstance(node.body[0], ast.Pass) or isinstance(node.body[0].value, ast.Constant))
+    ]
+    assert not empty

@@ -3,13 +3,14 @@
 import contextlib
 import functools
 import hashlib
+import inspect
 import os
 import pickle
 import sys
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -20,7 +21,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.core.types.misc import unliteral
-from numba.extending import intrinsic, overload, register_jitable
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import infer_getattr, intrinsic, register_jitable, register_model
 
 from snn._kernels.compile_notice import NOTICE, PLAINLY
 
@@ -34,6 +36,7 @@ if not IS_LINKED:
     )
     NOTICE.sentence += PLAINLY.format(reason=reason)
 HERE = Path(__file__).parent
+T = TypeVar("T")
 
 event.register("numba:compile", NOTICE)
 
@@ -96,33 +99,65 @@ def callable_in_kernels(function: Callable) -> Callable:
     return register_jitable(**{**_INNER, "_nrt": True})(function)
 
 
-def resolved_by_record(operation: Callable) -> Callable:
-    """Let kernels call one of several implementations, chosen by the type of a record at compile time."""
-    # The first argument of `operation` is the record, a NamedTuple.  Its body serves records that have no
-    # implementation of their own.
-
-    @functools.wraps(operation)
-    def resolved(record: tuple, *arguments: Any) -> Any:
-        return _IMPLEMENTATIONS.get((operation.__name__, type(record)), operation)(record, *arguments)
-
-    def implementation_for(record: numba.types.NamedTuple, *_: numba.types.Type) -> Callable:
-        return _IMPLEMENTATIONS.get((operation.__name__, record.instance_class), operation)
-
-    overload(resolved, jit_options={**_INNER, "forceinline": True}, strict=False)(implementation_for)
-    return resolved
-
-
-def implements(operation: Callable, record: type) -> Callable[[Callable], Callable]:
-    """Make the decorated function that of an operation for one type of record, compiled as `inlined`."""
-
-    def register(function: Callable) -> Callable:
-        _IMPLEMENTATIONS[operation.__name__, record] = function
-        return function
-
-    return register
+def record(kind: type[T]) -> type[T]:
+    """Let kernels call the public methods of a NamedTuple, also inherited ones, compiled as `inlined`."""
+    # The type of the record selects the method when a kernel is compiled.  A call of an abstract method does
+    # not compile.  Whatever calls methods is `compiled`: plain `numba.njit` does not link them, and crashes.
+    if kind.__dictoffset__ != 0:
+        raise TypeError(f"{kind.__name__} and its bases must have __slots__ = (), as tuples have")
+    bases = [base for base in reversed(kind.__mro__) if base not in (tuple, object)]
+    attributes = {name: value for base in bases for name, value in vars(base).items() if name[0] != "_"}
+    methods = {name: value for name, value in attributes.items() if inspect.isfunction(value)}
+    files = {*map(_file_of, bases), *(method.__code__.co_filename for method in methods.values())}
+    for file in files:
+        if not _folders_of_kernels(file):
+            raise TypeError(
+                f"{kind.__name__} must have bases and methods in a folder {HERE.name}, whose sources the "
+                f"cache of machine code knows; got {file or 'a class without a file'}"
+            )
+    _METHODS[kind], _FOLDERS[kind] = methods, set().union(*map(_folders_of_kernels, files))
+    return kind
 
 
-_IMPLEMENTATIONS: dict[tuple[str, type], Callable] = {}
+# The methods of each record, and the folders that have their sources.
+_METHODS: dict[type, dict[str, Any]] = {}
+_FOLDERS: dict[type, set[Path]] = {}
+
+
+@infer_getattr
+class _Methods(AttributeTemplate):
+    """The methods of records within kernels."""
+
+    key = BaseNamedTuple
+
+    def generic_resolve(self, type_: Any, name: str) -> Any:
+        """Return the type of a method; None of fields, and of NamedTuples that are no records."""
+        method = _METHODS.get(type_.instance_class, {}).get(name)
+        is_missing = method is None or getattr(method, "__isabstractmethod__", False)
+        return None if is_missing else _Method(method, type_)
+
+
+class _Method(numba.types.BoundFunction):
+    """The type of a method of a record: a call passes the record as the first argument of a function."""
+
+    def __init__(self, method: Any, this: numba.types.Type) -> None:
+        self.this, self.typing_key = this, method
+        self._function = _as_inlined(method)._numba_type_
+        numba.types.Type.__init__(self, f"{method.__qualname__} of {this}")
+
+    key = property(lambda self: (self.typing_key, self.this))
+
+    def get_call_type(self, context: Any, args: tuple, kws: dict) -> Any:
+        """Return the signature of a call."""
+        return self._function.get_call_type(context, (self.this, *args), kws).as_method()
+
+    def get_impl_key(self, signature: Any) -> Any:
+        """Return what the code of a method is found by."""
+        return self._function.get_impl_key(signature)
+
+
+_as_inlined: Any = functools.cache(inlined)
+register_model(_Method)(lambda models, type_: models[type_.this])
 
 
 def _as_integers(values):
@@ -168,8 +203,8 @@ class KernelCache(FunctionCache):
     def __init__(self, function: Callable) -> None:
         super().__init__(function)
         # Numba's stamp is of the kernel's own file, but kernels hold copies of what they call in others.
-        folders = {HERE, *Path(function.__code__.co_filename).parents}
-        sources = [_digest_of_files(folder) for folder in sorted(folders) if folder.name == HERE.name]
+        folders = {HERE, *_folders_of_kernels(function.__code__.co_filename)}
+        sources = [_digest_of_files(folder) for folder in sorted(folders)]
         locator = self._impl.locator
         # Without the number of its first line, so that a kernel that has moved replaces itself.
         base = self._impl.filename_base.replace(f"-{locator.get_disambiguator()}", "", 1)
@@ -211,7 +246,6 @@ class _Files:
         return f"{self._base}.{self._stamp}-{types}.nbc"
 
     def _path(self, key: tuple) -> Path:
-        # The folder that defines a record has its operations (`implements`).
         records = [_digest_of_files(folder) for folder in sorted(_folders_of_records(key[0]))]
         # With NUMBA_BOUNDSCHECK=1, or compiled the plain way, a kernel is another one.
         way = numba.__version__, numba.config.BOUNDSCHECK, IS_LINKED
@@ -221,13 +255,22 @@ class _Files:
 def _folders_of_records(types: Iterable[Any]) -> set[Path]:
     """Return the folders of kernels that records among some types, and records within them, come from."""
     found = set()
-    for kind in types:
-        if isinstance(kind, BaseTuple):
-            found |= _folders_of_records(kind)
-        if isinstance(kind, BaseNamedTuple):
-            file = getattr(sys.modules.get(kind.instance_class.__module__), "__file__", None)
-            found |= {Path(file).parent} if file is not None else set()
-    return {folder for folder in found if folder.name == HERE.name}
+    for type_ in types:
+        if isinstance(type_, BaseTuple):
+            found |= _folders_of_records(type_)
+        if isinstance(type_, BaseNamedTuple):
+            kind = type_.instance_class
+            found |= _FOLDERS.get(kind, _folders_of_kernels(_file_of(kind)))
+    return found
+
+
+def _file_of(kind: type) -> str:
+    return getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+
+
+def _folders_of_kernels(file: str) -> set[Path]:
+    """Return the folders of kernels that a file is in."""
+    return {folder for folder in Path(file).parents if folder.name == HERE.name}
 
 
 def _remove(path: Path) -> None:

@@ -1,31 +1,81 @@
-"""The effect of a spike, for each form of weights: the only place in which kernels look at weights.
+"""The effect of a spike: what kernels ask of weights, in any form.  No other code looks at weights.
 
-Which implementation of an operation runs is resolved when a kernel is compiled, by the type of the record
-(`forms`); what an operation says here serves forms that do not differ.  A form of weights needs
+Who delivers a spike, and which numbers it changes:
 
-    add_weights         all weights of a source, added to the currents
-    deliver             one spike, to neurons in a window
-    weight_between      one weight
-    add_sources         the spikes of an interval, summed up source by source, to a range of targets
-
-all of them in one module: `rows`, `sparse_rows`.  `active_set` adds a form of its own, rows
-gathered from any other, which needs `deliver` alone; a grid, which has a loop of its own, `add_weights`.
+    Rows, Segments, Gathered    `deliver` changes `windows.excess` and `group.current` of all targets
+                                (`candidates.add_to_range`); of candidates, for which these two do not count,
+                                it changes `windows.candidates[ARRIVING]`, which `renew_bounds` then applies
+    CompressedRows              `deliver` changes the same numbers; `renew_touched` applies ARRIVING
+    Stencil                     `_deliver` of `convolution.loop` changes `grid.excess`, and candidates
+    on a clock                  `send` changes currents, or with delays `copies.pending` (`stepped`)
+    input spikes                `stops` changes the current, or the drive
 """
 
+from abc import abstractmethod
+
 from snn._kernels.candidates import renew_bounds
-from snn._kernels.compiling import inner, resolved_by_record
+from snn._kernels.compiling import inner
 
 TOTAL, TRACE, DEVIATION, LAST = 0, 1, 2, 3  # rows of the sums of `screening.Sources`
 
-# Who delivers a spike, and which number it changes:
-#   Rows, Segments, Gathered   `deliver` of rows, sparse_rows, active_set: of all targets `windows.excess` and
-#                              `group.current` (`candidates.add_to_range`); of candidates, where these two do
-#                              not count, `windows.candidates[ARRIVING]`, which `renew_bounds` then applies
-#   CompressedRows             `deliver_of_rows` of sparse_rows: of each target those two, or ARRIVING, which
-#                              `renew_touched` applies
-#   Stencil                    `_deliver` of convolution.loop: `grid.excess`, and numbers of its candidates
-#   on a clock                 `send` of stepped: currents by `add_weights`; with delays `copies.pending`
-#   input spikes               `stops`: the current, or the drive
+
+class Form:
+    """Weights of any form, as kernels take them: a record."""
+
+    # A kernel is compiled once for each type of record.  All records of one type have exactly the same types
+    # of fields: 64-bit numbers, and one-dimensional arrays that are contiguous and read-only.
+
+    __slots__ = ()
+
+    @abstractmethod
+    def targets_per_source(self, n_neurons):
+        """Return how many targets a spike touches on average, with stored zeros and those beyond a grid."""
+
+    @abstractmethod
+    def add_weights(self, current, neuron, count):
+        """Add `count` spikes of a source, any real number, to the currents; return the number of weights."""
+
+    def row_is_there(self, source):
+        """Return whether the row of a source has been computed."""
+        return True
+
+    def send(self, neurons, copies, k, neuron, step, message):
+        """Deliver a message of copy k on a clock, at once."""
+        neurons.receive(self, neuron, message)
+
+
+class ScreenedForm(Form):
+    """Weights of a network in `event_loop`, which may have an active set (`active_neurons`, `screening`)."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def deliver(self, source, moment, length, group, windows, n_candidates):
+        """Deliver one spike to the neurons of a group in a window; return the number of candidates."""
+
+    def renew(self, n_candidates, moment, instant, windows):
+        """Renew the bounds of candidates that an instant reaches; return the number of the next instant."""
+        renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
+        return instant + 1
+
+    @abstractmethod
+    def weight_between(self, source, target):
+        """Return the weight from a source to another neuron."""
+
+    @abstractmethod
+    def add_sources(self, start, size, sources, n_sources, sums):
+        """Add the spikes of sources, summed up for each, to the sums of `size` targets from `start` on."""
+
+    def prepare_sources(self, active, sources, n_sources):
+        """Note where the weights of each source are; return the number of sources, padding included."""
+        for s in range(n_sources):
+            sources.rows[s] = active.members[sources.members[s]]
+        return n_sources
+
+    def gather(self, source, members, n_members, rows, offset):
+        """Copy the weights from `source` to the members, its own zero, to `rows` from `offset` on."""
+        for k in range(n_members):
+            rows[offset + k] = self.weight_between(source, members[k])
 
 
 @inner
@@ -33,51 +83,3 @@ def add_scaled(current, weights, factor):
     """Add a multiple of some weights to the currents."""
     for i in range(weights.shape[0]):
         current[i] += factor * weights[i]
-
-
-@resolved_by_record
-def add_weights(form, current, neuron, count):
-    """Add `count` spikes of one source, any real number, to the currents; return the number of weights."""
-
-
-@resolved_by_record
-def row_is_there(form, source):
-    """Whether the row of a source has been computed."""
-    return True
-
-
-@resolved_by_record
-def deliver(form, source, moment, length, group, windows, n_candidates):
-    """Deliver one spike to the neurons of a group in a window; return the number of candidates."""
-
-
-@resolved_by_record
-def renew(form, n_candidates, moment, instant, windows):
-    """Renew the bounds of candidates that the spikes of an instant reach; return the number of the next."""
-    renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
-    return instant + 1
-
-
-@resolved_by_record
-def weight_between(form, source, target):
-    """Return the weight from a source to another neuron."""
-
-
-@resolved_by_record
-def gather(form, source, members, n_members, rows, offset):
-    """Copy the weights from `source` to the members, its own zero, to `rows` from `offset` on."""
-    for k in range(n_members):
-        rows[offset + k] = weight_between(form, source, members[k])
-
-
-@resolved_by_record
-def prepare_sources(form, active, sources, n_sources):
-    """Note where the weights of each source are; return the number of sources, padding included."""
-    for s in range(n_sources):
-        sources.rows[s] = active.members[sources.members[s]]
-    return n_sources
-
-
-@resolved_by_record
-def add_sources(form, start, size, sources, n_sources, sums):
-    """Add sources to the sums of `size` targets from `start` on."""

@@ -16,7 +16,6 @@ from snn._kernels.candidates import (
     reset_tied,
 )
 from snn._kernels.compiling import inner
-from snn._kernels.delivery import deliver, renew, row_is_there
 from snn._kernels.neuron import coast, quiet_time_of
 from snn._kernels.run_state import SHORTEST_WINDOW
 
@@ -66,7 +65,7 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
             n_tied = find_tied(column, n_candidates, moment, then.fade, length, instant, windows)
             for c in range(n_tied):
                 source = windows.neurons[windows.tied[c]]
-                if not row_is_there(form, source):
+                if not form.row_is_there(source):
                     missing = source
             if missing >= 0:
                 break
@@ -77,8 +76,8 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
                 log.times[n_events] = elapsed + moment.now
                 log.neurons[n_events] = source
                 n_events += 1
-                n_candidates = deliver(form, source, moment, length, group, windows, n_candidates)
-            instant = renew(form, n_candidates, moment, instant, windows)
+                n_candidates = form.deliver(source, moment, length, group, windows, n_candidates)
+            instant = form.renew(n_candidates, moment, instant, windows)
         is_crowded = n_events >= most_in_window
         closing = moment.now if is_crowded or missing >= 0 else length
         close_window(n_candidates, closing, length, group, windows)

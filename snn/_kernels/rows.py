@@ -1,12 +1,12 @@
-"""Dense rows of weights, with one neuron a row or, as sign pairs, two: see `forms.Rows` and `delivery`."""
+"""Dense rows of weights, with one neuron a row or, as sign pairs, two."""
+
+from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels import delivery
 from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates
-from snn._kernels.compiling import implements, inlined
-from snn._kernels.delivery import DEVIATION, TOTAL, TRACE, add_scaled
-from snn._kernels.forms import Rows
+from snn._kernels.compiling import inlined, record
+from snn._kernels.delivery import DEVIATION, TOTAL, TRACE, ScreenedForm, add_scaled
 
 # Targets whose sums stay in the first-level cache. No power of two, since a processor takes a read for one of
 # what it has just written, and waits, if they are 4,096 bytes apart.
@@ -15,80 +15,9 @@ TOGETHER = 8  # sources that are added at once
 
 
 @inlined
-def _row_of(form, neuron):
-    n_rows = form.row_of.shape[0]
+def _row_of(rows, neuron):
+    n_rows = rows.row_of.shape[0]
     return neuron if neuron < n_rows else neuron - n_rows
-
-
-@implements(delivery.row_is_there, Rows)
-def row_is_there(form, source):
-    return form.row_of[_row_of(form, source)] >= 0
-
-
-@implements(delivery.weight_between, Rows)
-def weight_between(form, source, target):
-    n_rows = form.row_of.shape[0]
-    row = _row_of(form, source)
-    place = _row_of(form, target)
-    if place == row:
-        return 0.0 if target == source else form.cross[row]
-    weight = form.factor * form.values[form.row_of[row] * n_rows + place]
-    return -weight if (source < n_rows) != (target < n_rows) else weight
-
-
-@implements(delivery.deliver, Rows)
-def deliver(form, source, moment, length, group, windows, n_candidates):
-    n_neurons = group.bias.shape[0]
-    n_rows = form.row_of.shape[0]
-    row = _row_of(form, source)
-    offset = form.row_of[row] * n_rows
-    signed = form.factor if source < n_rows else -form.factor
-    for k in range(n_candidates):
-        i = windows.neurons[k]
-        place = i if i < n_rows else i - n_rows
-        weight = signed * form.values[np.uint64(offset + place)]
-        weight = weight if i < n_rows else -weight
-        if place == row:
-            weight = 0.0 if i == source else form.cross[row]
-        windows.candidates[ARRIVING, k] += weight
-    for first in range(0, n_neurons, n_rows):
-        # The diagonal of the matrix is no weight: put back what it has done.
-        own = first + row
-        own_excess = windows.excess[own]
-        own_current = group.current[own]
-        reached = add_to_range(
-            windows, group.current, first, n_rows, form.values, offset, signed * moment.to_end,
-            signed * moment.growth,
-        )  # fmt: skip
-        windows.excess[own] = own_excess
-        group.current[own] = own_current
-        if own != source and own_excess > -np.inf:
-            windows.excess[own] += moment.to_end * form.cross[row]
-            group.current[own] += moment.growth * form.cross[row]
-            reached |= windows.excess[own] >= 0.0
-        if reached:
-            n_candidates = find_candidates(first, first + n_rows, length, n_candidates, group, windows)
-        signed = -signed
-    return n_candidates
-
-
-@implements(delivery.prepare_sources, Rows)
-def prepare_sources(form, active, sources, n_sources):
-    n_rows = form.row_of.shape[0]
-    for s in range(n_sources):
-        source = active.members[sources.members[s]]
-        sources.rows[s] = form.row_of[_row_of(form, source)] * n_rows
-        sign = form.factor if source < n_rows else -form.factor
-        sources.sums[TRACE, s] *= sign
-        sources.sums[TOTAL, s] *= sign
-        sources.sums[DEVIATION, s] *= abs(form.factor)
-    n_filled = n_sources
-    while n_filled % TOGETHER != 0:
-        sources.rows[n_filled] = 0
-        for row in range(sources.sums.shape[0]):
-            sources.sums[row, n_filled] = 0.0
-        n_filled += 1
-    return n_filled
 
 
 @inlined
@@ -98,44 +27,126 @@ def _sum_of_eight(factors, s, w):
     return first + last
 
 
-@implements(delivery.add_sources, Rows)
-def add_sources(form, start, size, sources, n_sources, sums):
-    values, rows = form.values, sources.rows
-    total, trace, deviation = sources.sums[TOTAL], sources.sums[TRACE], sources.sums[DEVIATION]
-    for s in range(0, n_sources, TOGETHER):
-        first = (
-            start + rows[s], start + rows[s + 1], start + rows[s + 2], start + rows[s + 3],
-            start + rows[s + 4], start + rows[s + 5], start + rows[s + 6], start + rows[s + 7],
-        )  # fmt: skip
-        for k in range(size):
-            w = (
-                values[np.uint64(first[0] + k)], values[np.uint64(first[1] + k)],
-                values[np.uint64(first[2] + k)], values[np.uint64(first[3] + k)],
-                values[np.uint64(first[4] + k)], values[np.uint64(first[5] + k)],
-                values[np.uint64(first[6] + k)], values[np.uint64(first[7] + k)],
-            )  # fmt: skip
-            i = np.uint64(k)
-            sums[TOTAL, i] += _sum_of_eight(total, s, w)
-            sums[TRACE, i] += _sum_of_eight(trace, s, w)
-            sizes = (
-                abs(w[0]), abs(w[1]), abs(w[2]), abs(w[3]), abs(w[4]), abs(w[5]), abs(w[6]), abs(w[7]),
-            )  # fmt: skip
-            sums[DEVIATION, i] += _sum_of_eight(deviation, s, sizes)
+class _Rows(NamedTuple):
+    # The weight from row r to row i is ``factor * values[row_of[r] * n_rows + i]``, for i != r: the diagonal
+    # is ignored.  With sign pairs there are 2 n_rows neurons: neuron r is the positive and n_rows + r the
+    # negative neuron of row r.  Neurons of one sign have the weight above, neurons of opposite signs its
+    # negative, and the two neurons of one row have ``cross[r]``.
+
+    values: np.ndarray  # float64: stored rows, one after the other
+    # int64, shape (n_rows,): where each row is stored; -1 for a row that is not computed yet.
+    row_of: np.ndarray
+    factor: float  # multiplies all values
+    cross: np.ndarray  # float64, shape (n_rows,) with sign pairs, (0,) without
 
 
-@implements(delivery.add_weights, Rows)
-def add_weights(form, current, neuron, count):
-    n_rows = form.row_of.shape[0]
-    n_neurons = n_rows + form.cross.shape[0]
-    row = _row_of(form, neuron)
-    offset = form.row_of[row] * n_rows
-    values = form.values[offset : offset + n_rows]
-    factor = count * (form.factor if neuron < n_rows else -form.factor)
-    for first in range(0, n_neurons, n_rows):
-        # The diagonal of the matrix is no weight.
-        own = first + row
-        own_current = current[own] + (0.0 if own == neuron else count * form.cross[row])
-        add_scaled(current[first : first + n_rows], values, factor)
-        current[own] = own_current
-        factor = -factor
-    return n_neurons
+@record
+class Rows(_Rows, ScreenedForm):
+    """Dense rows, one for each neuron or one for each pair of neurons of opposite sign."""
+
+    __slots__ = ()
+
+    def targets_per_source(self, n_neurons):
+        return float(n_neurons)
+
+    def row_is_there(self, source):
+        return self.row_of[_row_of(self, source)] >= 0
+
+    def weight_between(self, source, target):
+        n_rows = self.row_of.shape[0]
+        row = _row_of(self, source)
+        place = _row_of(self, target)
+        if place == row:
+            return 0.0 if target == source else self.cross[row]
+        weight = self.factor * self.values[self.row_of[row] * n_rows + place]
+        return -weight if (source < n_rows) != (target < n_rows) else weight
+
+    def deliver(self, source, moment, length, group, windows, n_candidates):
+        n_neurons = group.bias.shape[0]
+        n_rows = self.row_of.shape[0]
+        row = _row_of(self, source)
+        offset = self.row_of[row] * n_rows
+        signed = self.factor if source < n_rows else -self.factor
+        for k in range(n_candidates):
+            i = windows.neurons[k]
+            place = i if i < n_rows else i - n_rows
+            weight = signed * self.values[np.uint64(offset + place)]
+            weight = weight if i < n_rows else -weight
+            if place == row:
+                weight = 0.0 if i == source else self.cross[row]
+            windows.candidates[ARRIVING, k] += weight
+        for first in range(0, n_neurons, n_rows):
+            # The diagonal of the matrix is no weight: put back what it has done.
+            own = first + row
+            own_excess = windows.excess[own]
+            own_current = group.current[own]
+            reached = add_to_range(
+                windows, group.current, first, n_rows, self.values, offset, signed * moment.to_end,
+                signed * moment.growth,
+            )  # fmt: skip
+            windows.excess[own] = own_excess
+            group.current[own] = own_current
+            if own != source and own_excess > -np.inf:
+                windows.excess[own] += moment.to_end * self.cross[row]
+                group.current[own] += moment.growth * self.cross[row]
+                reached |= windows.excess[own] >= 0.0
+            if reached:
+                n_candidates = find_candidates(first, first + n_rows, length, n_candidates, group, windows)
+            signed = -signed
+        return n_candidates
+
+    def prepare_sources(self, active, sources, n_sources):
+        n_rows = self.row_of.shape[0]
+        for s in range(n_sources):
+            source = active.members[sources.members[s]]
+            sources.rows[s] = self.row_of[_row_of(self, source)] * n_rows
+            sign = self.factor if source < n_rows else -self.factor
+            sources.sums[TRACE, s] *= sign
+            sources.sums[TOTAL, s] *= sign
+            sources.sums[DEVIATION, s] *= abs(self.factor)
+        n_filled = n_sources
+        while n_filled % TOGETHER != 0:
+            sources.rows[n_filled] = 0
+            for row in range(sources.sums.shape[0]):
+                sources.sums[row, n_filled] = 0.0
+            n_filled += 1
+        return n_filled
+
+    def add_sources(self, start, size, sources, n_sources, sums):
+        values, rows = self.values, sources.rows
+        total, trace, deviation = sources.sums[TOTAL], sources.sums[TRACE], sources.sums[DEVIATION]
+        for s in range(0, n_sources, TOGETHER):
+            first = (
+                start + rows[s], start + rows[s + 1], start + rows[s + 2], start + rows[s + 3],
+                start + rows[s + 4], start + rows[s + 5], start + rows[s + 6], start + rows[s + 7],
+            )  # fmt: skip
+            for k in range(size):
+                w = (
+                    values[np.uint64(first[0] + k)], values[np.uint64(first[1] + k)],
+                    values[np.uint64(first[2] + k)], values[np.uint64(first[3] + k)],
+                    values[np.uint64(first[4] + k)], values[np.uint64(first[5] + k)],
+                    values[np.uint64(first[6] + k)], values[np.uint64(first[7] + k)],
+                )  # fmt: skip
+                i = np.uint64(k)
+                sums[TOTAL, i] += _sum_of_eight(total, s, w)
+                sums[TRACE, i] += _sum_of_eight(trace, s, w)
+                sizes = (
+                    abs(w[0]), abs(w[1]), abs(w[2]), abs(w[3]), abs(w[4]), abs(w[5]), abs(w[6]), abs(w[7]),
+                )  # fmt: skip
+                sums[DEVIATION, i] += _sum_of_eight(deviation, s, sizes)
+
+    def add_weights(self, current, neuron, count):
+        n_rows = self.row_of.shape[0]
+        n_neurons = n_rows + self.cross.shape[0]
+        row = _row_of(self, neuron)
+        offset = self.row_of[row] * n_rows
+        values = self.values[offset : offset + n_rows]
+        factor = count * (self.factor if neuron < n_rows else -self.factor)
+        for first in range(0, n_neurons, n_rows):
+            # The diagonal of the matrix is no weight.
+            own = first + row
+            own_current = current[own] + (0.0 if own == neuron else count * self.cross[row])
+            add_scaled(current[first : first + n_rows], values, factor)
+            current[own] = own_current
+            factor = -factor
+        return n_neurons

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import config
 
-from snn._kernels.compiling import compiled, inlined, inner, resolved_by_record
+from snn._kernels.compiling import compiled, inlined, inner, record
 from snn._kernels.neuron import SLACK, add_to_moments
+from snn._kernels.stops import StoppedNeurons
 
 PAUSED = 0  # the budget of work is spent; call again with the same arrays
 REACHED = 1  # every network asked for is at the stop time
@@ -56,9 +57,7 @@ def new_records(n_records: int, columns: np.dtype) -> np.ndarray:
     return records.view(np.recarray) if config.DISABLE_JIT else records
 
 
-class Neurons(NamedTuple):
-    """The neurons of all networks of a run: a row a network, but for the thresholds, which they share."""
-
+class _Neurons(NamedTuple):
     bias: np.ndarray
     threshold: np.ndarray
     potential: np.ndarray
@@ -71,6 +70,25 @@ class Neurons(NamedTuple):
     # Sums of t^2, t^3 and t^4 over the times of each neuron's spikes (`neuron.add_to_moments`), shape
     # (n_copies, n_neurons, 3); or of size zero.
     moments: np.ndarray
+
+
+@record
+class Neurons(_Neurons, StoppedNeurons):
+    """The neurons of all networks of an exact run: a row for each network; they share the thresholds."""
+
+    __slots__ = ()
+
+    def restart(self, states, k):
+        # Plans of the run so far remain as guesses of its active set and intervals.
+        state = states[k]
+        state.time = state.time_error = state.window = 0.0
+        for i in range(self.threshold.shape[0]):
+            self.drift[k, i] = self.bias[k, i] + self.current[k, i]
+        for i in range(self.moments.shape[1]):
+            for p in range(self.moments.shape[2]):
+                self.moments[k, i, p] = 0.0
+        for i in range(self.traces.shape[1]):
+            self.traces[k, i, 0] = self.traces[k, i, 1] = 0.0
 
 
 class SpikeLog(NamedTuple):
@@ -105,26 +123,11 @@ def advance_time(state, interval):
     state.time = total
 
 
-@resolved_by_record
-def restart_copy(neurons, states, k):
-    """Start copy k again at time zero, from its potentials and currents; spikes go on being counted."""
-    # Plans of the run so far remain as guesses of its active set and intervals.
-    state = states[k]
-    state.time = state.time_error = state.window = 0.0
-    for i in range(neurons.threshold.shape[0]):
-        neurons.drift[k, i] = neurons.bias[k, i] + neurons.current[k, i]
-    for i in range(neurons.moments.shape[1]):
-        for p in range(neurons.moments.shape[2]):
-            neurons.moments[k, i, p] = 0.0
-    for i in range(neurons.traces.shape[1]):
-        neurons.traces[k, i, 0] = neurons.traces[k, i, 1] = 0.0
-
-
 @compiled
 def restart(neurons, states, copies):
     """Start some copies again."""
     for position in range(copies.shape[0]):
-        restart_copy(neurons, states, copies[position])
+        neurons.restart(states, copies[position])
 
 
 @inner

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels import delivery
 from snn._kernels.compiling import as_integers, inner
 from snn._kernels.delivery import DEVIATION, LAST, TOTAL, TRACE
 from snn._kernels.neuron import crossing_time, largest_rise, slack
@@ -34,7 +33,7 @@ class Sources(NamedTuple):
     """Those of the active set that fired in the interval, a slot each."""
 
     members: np.ndarray  # their places in the active set
-    rows: np.ndarray  # where their weights are, as `delivery.prepare_sources` notes it
+    rows: np.ndarray  # where their weights are, as `ScreenedForm.prepare_sources` notes it
     sums: np.ndarray  # rows TOTAL, TRACE, DEVIATION, and LAST, which serves as scratch
     totals: np.ndarray  # F of the source before each spike of the interval
     traces: np.ndarray  # trace of the source after each spike
@@ -107,7 +106,7 @@ def screen(form, group, is_active, interval, sources, n_sources, settings, scree
         size = min(settings.sums_at_once, n_sums - start)
         for k in range(size):
             sums[TOTAL, k] = sums[TRACE, k] = sums[DEVIATION, k] = 0.0
-        delivery.add_sources(form, start, size, sources, n_sources, sums)
+        form.add_sources(start, size, sources, n_sources, sums)
         # Neurons that share their sums are sign pairs: the negative ones receive the opposite.
         sign = 1.0
         for first in range(start, n_neurons, n_sums):
@@ -144,7 +143,7 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
     """Follow a screened neuron through the spikes of the interval; return whether it fires."""
     from_slot = sources.sums[LAST]
     for slot in range(n_slots):
-        from_slot[slot] = delivery.weight_between(form, active.members[sources.members[slot]], i)
+        from_slot[slot] = form.weight_between(active.members[sources.members[slot]], i)
     rises = sources.totals
     bias, threshold = group.bias[i], group.threshold[i]
     v, h = group.potential[i], group.current[i]

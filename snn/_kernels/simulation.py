@@ -6,8 +6,8 @@ from functools import lru_cache
 import numpy as np
 from numba import config
 
-from snn._kernels import rows, sparse_rows, workspace  # noqa: F401 - what forms do
-from snn._kernels.active_set import (
+from snn._kernels import workspace
+from snn._kernels.active_neurons import (
     EVENTS_PER_NEURON,
     FEWEST_SCREENED,
     LARGEST_PART,
@@ -17,12 +17,11 @@ from snn._kernels.active_set import (
     new_screening_memory,
 )
 from snn._kernels.compiling import uncounted
-from snn._kernels.convolution.grid import new_grid
-from snn._kernels.convolution.loop import LEAST_EVENTS_PER_EPOCH
+from snn._kernels.convolution.grid import Stencil, new_grid_memory
+from snn._kernels.convolution.loop import LEAST_EVENTS_PER_EPOCH, Grid
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW
-from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil, targets_per_source
 from snn._kernels.neuron import Group
-from snn._kernels.rows import SUMS_IN_CACHE
+from snn._kernels.rows import SUMS_IN_CACHE, Rows
 from snn._kernels.run_state import (
     BURST,
     MISSING_ROW,
@@ -33,8 +32,8 @@ from snn._kernels.run_state import (
     drop_negligible,
     note_spike,
 )
-from snn._kernels.stops import go_on, stop_of
-from snn._kernels.workspace import Settings, integrate, work_of
+from snn._kernels.sparse_rows import CompressedRows, Segments
+from snn._kernels.workspace import Settings
 
 # Spikes of an interval in which all neurons are integrated: few, where many neurons drop out soon; more,
 # where weights are sparse, one for so many neurons, since planning costs as much as some spikes.
@@ -54,7 +53,7 @@ COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
 def settings_of(form, n_neurons, *, screening):
     """Return the settings for a network of this form."""
     n_sums = form.row_of.shape[0] if isinstance(form, Rows) else n_neurons
-    return _settings_of(type(form), n_neurons, n_sums, targets_per_source(form, n_neurons), screening)
+    return _settings_of(type(form), n_neurons, n_sums, form.targets_per_source(n_neurons), screening)
 
 
 @lru_cache(maxsize=64)
@@ -89,7 +88,7 @@ def single_step(settings):
 def new_memory(form, n_neurons, settings):
     """Return memory for one network of a run after the other."""
     if isinstance(form, Stencil):
-        return new_grid(form, n_neurons, settings)
+        return Grid(*new_grid_memory(form, n_neurons, settings))
     memory = workspace.new_memory(n_neurons, settings)
     return new_screening_memory(memory, n_neurons, settings) if settings.room > 0 else memory
 
@@ -100,7 +99,7 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
     # The run pauses, between two intervals, when spikes, windows and the work at stops exceed the budget: a
     # window costs as much as a spike.  `spikes` is of size zero, or has room for `workspace.overshoot` more.
     n_neurons = neurons.threshold.shape[0]
-    work = work_of(memory, n_neurons)
+    work = memory.work_of(n_neurons)
     # Copies that may be written, as those of an active set may: functions are compiled for one of both.
     for i in range(n_neurons):
         work.threshold[i] = neurons.threshold[i]
@@ -123,14 +122,14 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
                 state.missing = -1
                 drop_negligible(neurons.current[k])
             group = Group(work.bias, work.threshold, neurons.potential[k], neurons.current[k])
-            stop_time = stop_of(stops, k)
+            stop_time = stops.stop_of(k)
             while True:
                 if budget <= 0:
                     return PAUSED, position, n_events
                 remaining = (stop_time - state.time) - state.time_error
                 if remaining <= 0.0:
                     break
-                elapsed, n_new, n_windows = integrate(work, form, group, drift, state, remaining, settings)
+                elapsed, n_new, n_windows = work.integrate(form, group, drift, state, remaining, settings)
                 if not elapsed < np.inf:
                     # Numbers have left their range, and there is no going on.
                     elapsed = remaining
@@ -152,7 +151,7 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
                 if state.missing >= 0:
                     return MISSING_ROW, position, n_events
             drop_negligible(neurons.current[k])
-            is_going, n_done = go_on(stops, neurons, states, k)
+            is_going, n_done = stops.go_on(neurons, states, k)
             budget -= n_done
     return REACHED, active.shape[0], n_events
 

@@ -1,23 +1,21 @@
 """Steps of a clock: copies of a network, one after the other, to a stop or until the budget is spent.
 
-The loop is one for all kinds of neurons (`neurons`) and all ways to deliver, which are resolved when it is
-compiled.  In each step all neurons integrate, those at or above their thresholds fire, and what arrives at
-the end of the step is added to the synaptic currents.
+One loop serves all kinds of neurons, which are `ClockNeurons`, and all synapses, which have `send`: forms of
+weights, `DelayedSources`, `DelayedSynapses`.  In each step all neurons integrate, those at or above their
+thresholds fire, and what arrives at the end of the step is added to the synaptic currents.
 """
 
 import math
+from abc import abstractmethod
 from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import implements, inner, resolved_by_record, uncounted
-from snn._kernels.delivery import add_weights
-from snn._kernels.forms import CompressedRows
+from snn._kernels.compiling import inner, record, uncounted
+from snn._kernels.delivery import Form
 from snn._kernels.neuron import add_to_moments
-from snn._kernels.stops import go_on, stop_of
-
-# Rows of the workspace of `neurons.RealNeurons`; RISE is what the bias adds to a potential in a step.
-POTENTIAL, CURRENT, RISE, THRESHOLD = 0, 1, 2, 3
+from snn._kernels.sparse_rows import CompressedRows
+from snn._kernels.stops import StoppedNeurons
 
 
 class Copies(NamedTuple):
@@ -25,7 +23,7 @@ class Copies(NamedTuple):
 
     time_step: float
     steps: np.ndarray  # shape (n_copies,): steps since the start
-    steps_before: np.ndarray  # shape (n_copies,): those before the start; random numbers depend on the sum
+    steps_before: np.ndarray  # shape (n_copies,): steps before the start; random numbers depend on the sum
     spike_counts: np.ndarray
     moments: np.ndarray  # of the times of each neuron's spikes (`neuron.add_to_moments`), or of size zero
     # Shape (n_copies, n_slots, n_neurons): what arrives at the end of step s is in slot s modulo n_slots.
@@ -34,18 +32,32 @@ class Copies(NamedTuple):
     fired: np.ndarray  # memory: the neurons that fire in a step
 
 
+@record
 class DelayedSources(NamedTuple):
     """A form of weights, with a delay for all spikes of a source."""
 
-    form: NamedTuple
+    form: Form
     delays: np.ndarray  # whole steps, shape (n_neurons,)
 
+    def send(self, neurons, copies, k, neuron, step, message):
+        slot = (step + self.delays[neuron]) % copies.pending.shape[1]
+        copies.is_due[k, slot] = True
+        self.form.add_weights(copies.pending[k, slot], neuron, message)
 
+
+@record
 class DelayedSynapses(NamedTuple):
     """Compressed rows, with a delay for each weight."""
 
     form: CompressedRows
     delays: np.ndarray  # whole steps, shape (n_weights,)
+
+    def send(self, neurons, copies, k, neuron, step, message):
+        form, n_slots = self.form, copies.pending.shape[1]
+        for entry in range(form.starts[neuron], form.starts[neuron + 1]):
+            slot = (step + self.delays[entry]) % n_slots
+            copies.is_due[k, slot] = True
+            copies.pending[k, slot, form.targets[entry]] += form.weights[entry] * message
 
 
 class MessageLog(NamedTuple):
@@ -56,63 +68,35 @@ class MessageLog(NamedTuple):
     messages: np.ndarray
 
 
-@resolved_by_record
-def enter(neurons, k):
-    """Put a copy where its steps are done."""
+class ClockNeurons(StoppedNeurons):
+    """The neurons of all copies of a run on a clock, of any kind: rows of arrays are copies."""
 
+    __slots__ = ()
 
-@resolved_by_record
-def leave(neurons, k):
-    """Put a copy back where it is read between calls."""
+    def enter(self, k):
+        """Put copy k where its steps are done, if that is not where it is read between calls."""
+        return
 
+    @abstractmethod
+    def leave(self, k):
+        """Put copy k back where it is read between calls."""
 
-@resolved_by_record
-def integrate_step(neurons, copies, k, step):
-    """Do a step of copy k up to its spikes; list the neurons that fire, return how many."""
-    # The number of the step counts those before a restart.
+    @abstractmethod
+    def integrate_step(self, copies, k, step):
+        """Do a step of copy k up to its spikes; list the neurons that fire, return how many do."""
 
+    @abstractmethod
+    def fire(self, k, neuron):
+        """Reset a neuron that fires; return its spikes, the message of each, their weight in the moments."""
 
-@resolved_by_record
-def fire(neurons, k, neuron):
-    """Reset a neuron that fires; return its spikes, the message of each, and their weight in the moments."""
-
-
-@resolved_by_record
-def arrive(neurons, copies, k, slot):
-    """Add what is due in a slot to the currents."""
-
-
-@resolved_by_record
-def n_that_reach(faults, k, neuron, step, count):
-    """Return how many of the spikes of a neuron reach its targets."""
-    return count
-
-
-@resolved_by_record
-def send(synapses, neurons, copies, k, neuron, step, message):
-    """Deliver a message at once, by a form of weights."""
-    add_weights(synapses, neurons.workspace[CURRENT], neuron, message)
-
-
-@implements(send, DelayedSources)
-def send_by_source(synapses, neurons, copies, k, neuron, step, message):
-    slot = (step + synapses.delays[neuron]) % copies.pending.shape[1]
-    copies.is_due[k, slot] = True
-    add_weights(synapses.form, copies.pending[k, slot], neuron, message)
-
-
-@implements(send, DelayedSynapses)
-def send_by_synapse(synapses, neurons, copies, k, neuron, step, message):
-    form, n_slots = synapses.form, copies.pending.shape[1]
-    for entry in range(form.starts[neuron], form.starts[neuron + 1]):
-        slot = (step + synapses.delays[entry]) % n_slots
-        copies.is_due[k, slot] = True
-        copies.pending[k, slot, form.targets[entry]] += form.weights[entry] * message
+    @abstractmethod
+    def arrive(self, copies, k, slot):
+        """Add what is due in a slot to the currents."""
 
 
 @inner
 def restart_steps(copies, k):
-    """Set all that is kept of a copy, but for its counts of spikes, to what it is at time zero."""
+    """Set all that is kept of a copy, except its counts of spikes, to what it is at time zero."""
     copies.steps_before[k] += copies.steps[k]
     copies.steps[k] = 0
     for i in range(copies.moments.shape[1]):
@@ -128,8 +112,7 @@ def restart_steps(copies, k):
 def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spikes, spikes):
     """Advance copies active[first:] until they stay; return (where to go on, spikes, entries recorded)."""
     # It returns early after `max_steps` steps or `max_spikes` spikes.  `spikes` is empty, or has room for as
-    # many more as there are neurons, since a step is not split.  Neurons are a record of `clock_neurons`,
-    # synapses one of `forms`, `DelayedRows` or `Synapses`, and stops one that has `stop_of` and `go_on`.
+    # many more as there are neurons, since a step is not split.
     n_slots = copies.is_due.shape[1]
     n_steps = n_spikes = n_recorded = 0
     for position in range(first, active.shape[0]):
@@ -137,19 +120,19 @@ def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spik
         is_going = True
         while is_going:
             # The last step that ends by then: (n * time_step) / time_step may be a little below n.
-            stop_time = stop_of(stops, k)
+            stop_time = stops.stop_of(k)
             steps = math.floor(stop_time / copies.time_step)
             stop = int(steps) + ((steps + 1.0) * copies.time_step <= stop_time)
             step, before = copies.steps[k], copies.steps_before[k]
             if step < stop:
-                enter(neurons, k)
+                neurons.enter(k)
                 while step < stop and n_steps < max_steps and n_spikes < max_spikes:
                     n_steps += 1
                     step += 1
-                    n_fired = integrate_step(neurons, copies, k, before + step)
+                    n_fired = neurons.integrate_step(copies, k, before + step)
                     for f in range(n_fired):
                         neuron = copies.fired[f]
-                        count, message, weight = fire(neurons, k, neuron)
+                        count, message, weight = neurons.fire(k, neuron)
                         copies.spike_counts[k, neuron] += count
                         n_spikes += count
                         if spikes.steps.shape[0] > 0:
@@ -159,18 +142,18 @@ def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spik
                             n_recorded += 1
                         if copies.moments.shape[0] > 0:
                             add_to_moments(copies.moments, k, neuron, step * copies.time_step, weight)
-                        n_sent = n_that_reach(neurons.faults, k, neuron, before + step, count)
+                        n_sent = neurons.faults.n_that_reach(k, neuron, before + step, count)
                         if n_sent > 0:
-                            send(synapses, neurons, copies, k, neuron, step, n_sent * message)
+                            synapses.send(neurons, copies, k, neuron, step, n_sent * message)
                     if n_slots > 0:
                         slot = step % n_slots
                         if copies.is_due[k, slot]:
-                            arrive(neurons, copies, k, slot)
+                            neurons.arrive(copies, k, slot)
                             copies.is_due[k, slot] = False
-                leave(neurons, k)
+                neurons.leave(k)
                 copies.steps[k] = step
                 if step < stop:
                     return position, n_spikes, n_recorded
-            is_going, n_done = go_on(stops, neurons, copies, k)
+            is_going, n_done = stops.go_on(neurons, copies, k)
             n_steps += n_done
     return active.shape[0], n_spikes, n_recorded

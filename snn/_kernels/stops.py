@@ -1,22 +1,45 @@
-"""Where copies stop, and what is done there before they go on: another record makes another kernel."""
+"""Where copies stop, and what is done there: `Stops`, or another record with `stop_of` and `go_on`."""
 
+from abc import abstractmethod
 from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inner, resolved_by_record
+from snn._kernels.compiling import record
 
 SET_DRIVE, ADD_TO_DRIVE, ADD_TO_CURRENT = 0, 1, 2  # kinds of changes
 
-STOP = np.dtype(
-    [("end", np.float64), ("position", np.int64)], align=True
-)  # of a copy: its end, and its next change
+# Of a copy: its end, and its next change.
+STOP = np.dtype([("end", np.float64), ("position", np.int64)], align=True)
 # A change from outside: when and of which kind it is; its amounts are those from `first` to before `last`.
 CHANGE = np.dtype(
     [("instant", np.float64), ("kind", np.int64), ("first", np.int64), ("last", np.int64)], align=True
 )
 
 
+class StoppedNeurons:
+    """The neurons of a run; `states` are those of its copies: `RUN_STATE` records, or `stepped.Copies`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def restart(self, states, k):
+        """Start copy k again at time zero, from its potentials and currents; spikes go on being counted."""
+
+    def is_lost(self, states, k):
+        """Return whether copy k runs away; copies in exact time are given up before they stop."""
+        return False
+
+    def take_input(self, states, stops, change, k):
+        """Take an input spike of copy k."""
+        stops.add_amounts(change, self.current[k])
+
+    def take_changes(self, states, k):
+        """Take changed currents and drives of copy k, if its neurons work with other numbers."""
+        return
+
+
+@record
 class Stops(NamedTuple):
     """When copies stop, and stay; and changes from outside on the way, which all copies make."""
 
@@ -25,56 +48,33 @@ class Stops(NamedTuple):
     targets: np.ndarray  # the neuron of each amount
     amounts: np.ndarray
 
+    def add_amounts(self, change, numbers):
+        """Add the amounts of a change to the numbers of its targets."""
+        for entry in range(change.first, change.last):
+            numbers[self.targets[entry]] += self.amounts[entry]
 
-@inner
-def add_amounts(stops, change, numbers):
-    """Add the amounts of a change to the numbers of its targets."""
-    for entry in range(change.first, change.last):
-        numbers[stops.targets[entry]] += stops.amounts[entry]
+    def stop_of(self, k):
+        """Return when copy k stops next."""
+        copy = self.copies[k]
+        return min(self.changes[copy.position].instant, copy.end)
 
-
-@resolved_by_record
-def take_input(neurons, states, stops, change, k):
-    """Take an input spike of copy k."""
-    add_amounts(stops, change, neurons.current[k])
-
-
-@resolved_by_record
-def take_changes(neurons, states, k):
-    """Take inputs and the drive of copy k, where neurons hold other numbers."""
-
-
-@resolved_by_record
-def is_lost(neurons, states, k):
-    """Whether copy k runs away; copies in exact time are given up before they stop."""
-    return False
-
-
-@resolved_by_record
-def stop_of(stops, k):
-    """Return when copy k stops next."""
-    copy = stops.copies[k]
-    return min(stops.changes[copy.position].instant, copy.end)
-
-
-@resolved_by_record
-def go_on(stops, neurons, states, k):
-    """Do what is due where copy k has stopped; return whether it goes on, and the work done, in spikes."""
-    copy = stops.copies[k]
-    now = stops.changes[copy.position].instant
-    if now > copy.end:
-        return False, 0
-    n_changes = 0
-    while stops.changes[copy.position].instant == now:
-        change = stops.changes[copy.position]
-        copy.position += 1
-        n_changes += 1
-        if change.kind == ADD_TO_CURRENT:
-            take_input(neurons, states, stops, change, k)
-            continue
-        if change.kind == SET_DRIVE:
-            for i in range(neurons.bias.shape[1]):
-                neurons.bias[k, i] = 0.0
-        add_amounts(stops, change, neurons.bias[k])
-    take_changes(neurons, states, k)
-    return True, n_changes
+    def go_on(self, neurons, states, k):
+        """Do what is due at a stop of copy k; return whether it goes on, and the work done, in spikes."""
+        copy = self.copies[k]
+        now = self.changes[copy.position].instant
+        if now > copy.end:
+            return False, 0
+        n_changes = 0
+        while self.changes[copy.position].instant == now:
+            change = self.changes[copy.position]
+            copy.position += 1
+            n_changes += 1
+            if change.kind == ADD_TO_CURRENT:
+                neurons.take_input(states, self, change, k)
+                continue
+            if change.kind == SET_DRIVE:
+                for i in range(neurons.bias.shape[1]):
+                    neurons.bias[k, i] = 0.0
+            self.add_amounts(change, neurons.bias[k])
+        neurons.take_changes(states, k)
+        return True, n_changes

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.candidates import CANDIDATE_ROWS, Windows
-from snn._kernels.compiling import resolved_by_record
+from snn._kernels.compiling import record
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.run_state import SpikeLog
 
@@ -32,6 +32,25 @@ def overshoot(n_neurons, settings):
     return longest + MOST_EVENTS_PER_WINDOW + n_neurons
 
 
+@record
+class Work(NamedTuple):
+    """Work arrays of one call, which integrates all neurons."""
+
+    bias: np.ndarray
+    threshold: np.ndarray
+    windows: Windows
+    log: SpikeLog
+
+    def integrate(self, form, group, drift, state, remaining, settings):
+        """Integrate neurons for the time that remains or less; return (time that passed, spikes, windows)."""
+        elapsed, state.window, n_new, n_windows, state.missing = run(
+            form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, self.windows,
+            self.log,
+        )  # fmt: skip
+        return elapsed, n_new, n_windows
+
+
+@record
 class Memory(NamedTuple):
     """Memory of a run in which all neurons are integrated."""
 
@@ -40,14 +59,26 @@ class Memory(NamedTuple):
     flags: np.ndarray
     candidates: np.ndarray
 
-
-class Work(NamedTuple):
-    """Work arrays of one call."""
-
-    bias: np.ndarray
-    threshold: np.ndarray
-    windows: Windows
-    log: SpikeLog
+    def work_of(self, n):
+        """Return the work arrays of a call for n neurons: their `integrate` says how these are integrated."""
+        floats, integers = self.floats, self.integers
+        return Work(
+            bias=floats[:n],
+            threshold=floats[n : 2 * n],
+            windows=Windows(
+                excess=floats[2 * n : 3 * n],
+                may_fire=self.flags,
+                neurons=integers[:n],
+                column_of=integers[n : 2 * n],
+                candidates=self.candidates,
+                crossing=floats[3 * n : 4 * n],
+                exact_at=integers[2 * n : 3 * n],
+                tied=integers[3 * n : 4 * n],
+                touched=integers[4 * n : 5 * n],
+                n_touched=integers[5 * n : 5 * n + 1],
+            ),
+            log=SpikeLog(times=floats[4 * n :], neurons=integers[5 * n + 1 :]),
+        )
 
 
 def new_memory(n_neurons, settings):
@@ -67,36 +98,3 @@ def new_floats(size):
         return np.empty(size)
     # Not by NumPy, which asks for pages of 2 MB where an array is large: touching one clears it all.
     return np.frombuffer(mmap.mmap(-1, 8 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
-
-
-@resolved_by_record
-def work_of(memory, n):
-    """Return the work arrays of a call for n neurons, which say how they are integrated: here all of them."""
-    floats, integers = memory.floats, memory.integers
-    return Work(
-        bias=floats[:n],
-        threshold=floats[n : 2 * n],
-        windows=Windows(
-            excess=floats[2 * n : 3 * n],
-            may_fire=memory.flags,
-            neurons=integers[:n],
-            column_of=integers[n : 2 * n],
-            candidates=memory.candidates,
-            crossing=floats[3 * n : 4 * n],
-            exact_at=integers[2 * n : 3 * n],
-            tied=integers[3 * n : 4 * n],
-            touched=integers[4 * n : 5 * n],
-            n_touched=integers[5 * n : 5 * n + 1],
-        ),
-        log=SpikeLog(times=floats[4 * n :], neurons=integers[5 * n + 1 :]),
-    )
-
-
-@resolved_by_record
-def integrate(work, form, group, drift, state, remaining, settings):
-    """Integrate neurons for the time that remains or less; return (time that passed, spikes, windows)."""
-    elapsed, state.window, n_new, n_windows, state.missing = run(
-        form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, work.windows,
-        work.log,
-    )  # fmt: skip
-    return elapsed, n_new, n_windows

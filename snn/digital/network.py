@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn._kernels.clock_neurons import FLOOR, NARROW_CURRENT, NEAREST, TRUNCATE, Rules
+from snn._kernels.digital_neurons import FLOOR, NARROW_CURRENT, NEAREST, TRUNCATE, Rules
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, cached_property

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snn._kernels import run_state, simulation
-from snn._kernels.forms import targets_per_source
 from snn._kernels.run_state import Neurons
 from snn._kernels.workspace import overshoot
 from snn.base import checks
@@ -85,7 +84,7 @@ class ExactRun(Run):
         # Copies at the end of the active ones that wait for a row of weights.
         self._n_waiting = 0
         self._memory = simulation.new_memory(self._form, n_neurons, self._usual)
-        work = int(self._updates_per_call / max(targets_per_source(self._form, n_neurons), 1.0))
+        work = int(self._updates_per_call / max(self._form.targets_per_source(n_neurons), 1.0))
         self._work_per_call = min(max(work, LEAST_WORK_PER_CALL), MOST_WORK_PER_CALL)
         self._most_per_call = self._work_per_call + overshoot(n_neurons, self._usual)
 

@@ -12,10 +12,8 @@ import numpy as np
 from tqdm import tqdm
 
 from snn._kernels import run_state
-from snn._kernels.clock_neurons import MOST_AT_ONCE
 from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, SET_DRIVE, STOP, Stops
 from snn.base import checks
-from snn.digital.network import DigitalNetwork, Registers, integer_drive, integer_inputs
 from snn.network import NetworkState, RunnableNetwork, state_of
 from snn.record.stimulus import CURRENT, Stimulus
 
@@ -54,8 +52,6 @@ class Run(ABC):
     gain = 1.0
     # Synaptic current at the beginning of a step, for one unit of the currents of constant rates, W^T r.
     current_per_rate = 1.0
-    # The network in integers, if it is one.
-    integers: DigitalNetwork | None = None
 
     def __init__(
         self,
@@ -110,9 +106,9 @@ class Run(ABC):
         return (self.membrane_potential - self._first_potential) + self._removed()
 
     @property
-    @abstractmethod
     def filtered_spikes(self) -> np.ndarray:
         """Synaptic trace of each neuron's own spikes, falling as e^-t, shape (n_copies, n_neurons)."""
+        raise AttributeError("neurons in integers keep no filtered spikes")
 
     def advance(
         self,
@@ -160,18 +156,13 @@ class Run(ABC):
             return Stops(copies, NEVER, NO_TARGETS, NO_AMOUNTS)
         # Each change has a row of amounts: those of drives come first.
         drives = NO_AMOUNTS if stimulus.drive is None else stimulus.drive.reshape(-1)
+        weights = self._inputs_of(stimulus)
         n_drives, kind = len(drives) // n_neurons, ADD_TO_DRIVE
         times: Any = stimulus.drive_times
         targets = np.tile(np.arange(n_neurons), n_drives)
         starts, rows, amounts = n_neurons * np.arange(n_drives + 1), np.arange(n_drives), drives
-        if self.integers is not None and stimulus.drive is not None:
-            integer_drive(self.integers, stimulus.drive)  # warns, or refuses
         if stimulus.spikes is not None:
-            weights = stimulus.weights
-            if stimulus.onto == CURRENT:
-                kind = ADD_TO_CURRENT
-                if self.integers is not None:
-                    weights = integer_inputs(self.integers, weights, stimulus.spikes.counts())
+            kind = ADD_TO_CURRENT if stimulus.onto == CURRENT else ADD_TO_DRIVE
             targets = np.concatenate([targets, weights.indices])
             amounts = np.concatenate([drives, weights.data])
             starts = np.concatenate([starts[:-1], len(drives) + weights.indptr])
@@ -198,10 +189,6 @@ class Run(ABC):
         while position < len(active):
             position, _, _ = self._call(active, position, stops(), sys.maxsize, buffer)
 
-    def registers(self, spike_messages: np.ndarray | None) -> Registers | None:
-        """Return the integers of the first copy, None of real numbers."""
-        return None
-
     def restart(self, copies: np.ndarray) -> None:
         """Start some copies again at time zero, from potentials, currents and drives as they are now."""
         # Spikes go on being counted; charge, filtered spikes and moments start anew.
@@ -213,15 +200,12 @@ class Run(ABC):
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
         """Return the state of one copy, whose numbers are in range."""
-        # A neuron that is far above its threshold, refractory or in a run-away, keeps its charge.
-        potential, current = self.membrane_potential[copy].copy(), self.synaptic_current[copy].copy()
-        run_state.settle(potential, checks.read_only(self.network.firing_threshold))
-        return state_of(potential, current, float(self.time[copy]) if time is None else time)
+        current = self.synaptic_current[copy].copy()
+        return state_of(self._potential_of(copy), current, float(self.time[copy]) if time is None else time)
 
     def require_valid(self) -> None:
         """Raise an error if potentials or currents are no longer reliable."""
-        # Registers, and copies of a run that gives up, are valid.
-        if self._gives_up or self.integers is not None:
+        if self._gives_up:  # its copies are valid
             return
         threshold = checks.read_only(self.network.firing_threshold)
         is_finite, is_moderate = run_state.in_range(
@@ -235,13 +219,6 @@ class Run(ABC):
             raise OverflowError(
                 f"currents of the network have grown beyond {LARGEST_GROWN_RATIO:.1g} firing thresholds, "
                 "where rounding decides which neurons fire"
-            )
-        if self.time_step > 0.0 and self.is_lost.any():
-            is_late = (self.membrane_potential > threshold).any(axis=0)
-            raise ValueError(
-                f"time_step must be so short that no neuron has to fire more than {MOST_AT_ONCE:,.0f} times "
-                f"in a step; got {self.time_step}, too long for neuron {int(np.argmax(is_late))}: "
-                "docs/theory.md, section 7.2"
             )
 
     # A kind of run supplies these, besides `time` and `filtered_spikes`.
@@ -263,7 +240,18 @@ class Run(ABC):
 
     @abstractmethod
     def _restart(self, copies: np.ndarray) -> None:
-        """Set all that changes, but for potentials and counts of spikes, to what it is at time zero."""
+        """Set all that changes, except potentials and counts of spikes, to what it is at time zero."""
+
+    def _inputs_of(self, stimulus: Stimulus) -> Any:
+        """Return the weights of input spikes, sparse, as kernels add them; None without such spikes."""
+        return stimulus.weights
+
+    def _potential_of(self, copy: int) -> np.ndarray:
+        """Return the potentials of one copy, as its state has them."""
+        # A neuron that is far above its threshold, refractory or in a run-away, keeps its charge.
+        potential = self.membrane_potential[copy].copy()
+        run_state.settle(potential, checks.read_only(self.network.firing_threshold))
+        return potential
 
     def _removed(self) -> np.ndarray:
         """Return the charge that resets took since the start: a threshold a spike."""

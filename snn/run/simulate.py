@@ -13,6 +13,7 @@ from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus, excitation, require_fitting
 from snn.run.imperfect import ROUNDING
+from snn.run.integers import IntegersOnClock
 from snn.run.time import Exact, Time, end_of, require_time, start_run
 
 EXACT_TIME = Exact()
@@ -170,7 +171,7 @@ def result_of(
         spikes=train,
         n_steps=None if run.n_steps is None else int(run.n_steps[0]),
         stimulus=stimulus,
-        registers=run.registers(spikes.messages if record_spikes else None),
+        registers=run.registers(spikes.messages) if isinstance(run, IntegersOnClock) else None,
     )
     if run.n_emitted > max_spikes:
         raise RunawayError(result, max_spikes, by_drive)

@@ -12,8 +12,9 @@ from snn.digital.network import DigitalNetwork
 from snn.network import RunnableNetwork, SpikingNetwork
 from snn.run.exact import ExactRun
 from snn.run.imperfect import MOST_STEPS, Imperfections, require_fit, rounding_of
+from snn.run.integers import IntegersOnClock
+from snn.run.real import RealOnClock
 from snn.run.run import Run
-from snn.run.stepped import SteppedRun
 
 LARGEST_SUM_OF_MESSAGES = 2**62
 
@@ -150,7 +151,8 @@ def start_run(
     how = prepared(how, network)
     if isinstance(how, Exact):
         return ExactRun(how, network, soma_bias, state, **options)
-    return SteppedRun(how, network, soma_bias, state, **options)
+    kind = RealOnClock if isinstance(how.neuron, RealNeuron) else IntegersOnClock
+    return kind(how, network, soma_bias, state, **options)
 
 
 def end_of(how: Time, duration: float) -> float:

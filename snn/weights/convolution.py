@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from snn._kernels.forms import Stencil
+from snn._kernels.convolution.grid import Stencil
 from snn.base import checks
 from snn.base.value import cached_property, checked
 from snn.weights.protocol import Weights, same_type

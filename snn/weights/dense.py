@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn._interrupts import fork_safe_lock
-from snn._kernels.forms import Rows
+from snn._kernels.rows import Rows
 from snn.base import checks
 from snn.weights.protocol import Weights, require_square, same_type
 

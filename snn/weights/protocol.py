@@ -2,16 +2,14 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
-from snn._kernels.forms import CompressedRows, Rows, Segments, Stencil
+from snn._kernels.delivery import Form
 from snn.base.describe import Described
 from snn.base.value import Value
-
-KernelForm: TypeAlias = Rows | Segments | CompressedRows | Stencil
 
 
 class Weights(Value, Described, ABC):
@@ -31,7 +29,7 @@ class Weights(Value, Described, ABC):
 
     @property
     @abstractmethod
-    def kernel_form(self) -> KernelForm:
+    def kernel_form(self) -> Form:
         """Return the record that kernels take; it may be shared by threads."""
 
     def toarray(self) -> np.ndarray:

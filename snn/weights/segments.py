@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from snn._kernels import forms
+from snn._kernels import sparse_rows
 from snn.base import checks
 from snn.base.value import cached_property, checked
 from snn.weights.protocol import Weights, same_type
@@ -56,7 +56,7 @@ class Segments(Weights):
         return self.n_neurons, self.n_neurons
 
     @cached_property
-    def kernel_form(self) -> forms.Segments:
+    def kernel_form(self) -> sparse_rows.Segments:
         n_neurons, values = self.n_neurons, self.values
         none = np.empty(0, dtype=np.int64)
         pieces: list[tuple[np.ndarray, ...]] = [(none, none, none, none, np.empty(0))]
@@ -87,7 +87,7 @@ class Segments(Weights):
         order = np.argsort(sources, kind="stable")
         order = order[(lengths > 0)[order] & (factors != 0.0)[order]]
         starts = np.searchsorted(sources[order], np.arange(n_neurons + 1))
-        return forms.Segments(
+        return sparse_rows.Segments(
             same_type(starts, np.int64),
             same_type(targets[order], np.int64),
             same_type(lengths[order], np.int64),

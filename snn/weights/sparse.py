@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from snn._kernels.forms import CompressedRows
+from snn._kernels.sparse_rows import CompressedRows
 from snn.base import checks
 from snn.base.value import cached_property, checked
 from snn.weights.protocol import Weights, require_zero_diagonal, same_type

@@ -28,24 +28,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import (
-    callable_in_kernels,
-    compiled,
-    implements,
-    inner,
-    resolved_by_record,
-    uncounted,
-)
+from snn._kernels.compiling import callable_in_kernels, compiled, inner, record, uncounted
 from solvers._kernels.certificate import NO_WEIGHTS, RowEntries, measure_code, new_work, write_entries
 from solvers._kernels.dots import copy, correlate, dot, subtract, write_weighted_squares
 from solvers._kernels.factor import (
     Terms,
     copy_members,
     enter,
+    join,
     leave,
     new_working_set,
+    refine,
     solve,
-    solve_transposed,
     triangle_work,
 )
 from solvers._kernels.precision import SMALLEST_SQUARED_NORM
@@ -73,12 +67,30 @@ N_REPORTED = 3
 N_FIGURES = 3
 
 
+@record
 class GramMatrix(NamedTuple):
     """All inner products of atoms."""
 
     gram: np.ndarray
 
+    def write_products(self, signal, atom, work, n_members):
+        """Write the inner products of an atom with the members of W, and behind them that with itself."""
+        row, products = self.gram[atom], work.gram[n_members]
+        for k in range(n_members):
+            products[k] = row[work.atoms[k]]
+        products[n_members] = row[atom]
 
+    def write_residuals(self, signal, work, size, correlations, residual):
+        """Write the correlations of all atoms with the residual of x to `residual`."""
+        copy(residual, correlations)
+        _subtract_rows(self.gram, work, size, residual)
+
+    def write_inverse_norms(self, signal, inverse_norms):
+        """Write 1 / ||d_i|| of atoms as a signal sees them, if signals differ; return the multiply-adds."""
+        return 0
+
+
+@record
 class WeightedAtoms(NamedTuple):
     """Atoms whose features have weights of their own for each signal: no product serves two signals."""
 
@@ -86,6 +98,36 @@ class WeightedAtoms(NamedTuple):
     signals: np.ndarray  # shape (n_signals, n_features)
     weights: np.ndarray  # shape (n_signals, n_features)
     row: np.ndarray  # work array, one entry a feature
+
+    def write_products(self, signal, atom, work, n_members):
+        array, row, products = self.array, self.row, work.gram[n_members]
+        work.n_multiply_adds[0] += (n_members + 2) * row.shape[0]
+        for j in range(row.shape[0]):
+            row[j] = self.weights[signal, j] * array[atom, j]
+        for k in range(n_members):
+            products[k] = dot(array[work.atoms[k]], row)
+        products[n_members] = dot(array[atom], row)
+
+    def write_residuals(self, signal, work, size, correlations, residual):
+        array, row = self.array, self.row
+        if size == 0:
+            copy(residual, correlations)
+            return
+        copy(row, self.signals[signal])
+        _subtract_rows(array, work, size, row)
+        weights = self.weights[signal]
+        for j in range(row.shape[0]):
+            row[j] = weights[j] * row[j] if weights[j] > 0.0 else 0.0
+        work.n_multiply_adds[0] += (array.shape[0] + 1) * row.shape[0]
+        correlate(array, row, residual)
+
+    def write_inverse_norms(self, signal, inverse_norms):
+        write_weighted_squares(self.array, self.weights[signal], inverse_norms)
+        for i in range(inverse_norms.shape[0]):
+            # Next to nothing of an atom is nothing.
+            squared_norm = inverse_norms[i] if inverse_norms[i] >= SMALLEST_SQUARED_NORM else math.inf
+            inverse_norms[i] = 1.0 / math.sqrt(squared_norm)
+        return 2 * self.array.size
 
 
 class Scratch(NamedTuple):
@@ -104,22 +146,6 @@ def new_scratch(n_atoms):
         np.empty(n_atoms), np.zeros(n_atoms, np.bool_), np.empty(n_atoms, np.int64), np.empty(n_atoms),
         np.empty(n_atoms),
     )  # fmt: skip
-
-
-@resolved_by_record
-def write_products(atoms, signal, atom, work, n_members):
-    """Write the inner products of an atom with the members of W, and behind them that with itself."""
-
-
-@resolved_by_record
-def write_inverse_norms(atoms, signal, inverse_norms):
-    """Write 1 / ||d_i|| of atoms as a signal sees them, if signals differ; return the multiply-adds."""
-    return 0
-
-
-@resolved_by_record
-def write_residuals(atoms, signal, work, size, correlations, residual):
-    """Write the correlations of all atoms with the residual of x to `residual`."""
 
 
 @partial(inner, fastmath={"contract"})
@@ -150,56 +176,6 @@ def _subtract_rows(rows, work, size, target):
         )
     for k in range(whole, size):
         subtract(target, factors[k], rows[work.atoms[work.active[k]]])
-
-
-@implements(write_products, GramMatrix)
-def products_from_matrix(atoms, signal, atom, work, n_members):
-    row, products = atoms.gram[atom], work.gram[n_members]
-    for k in range(n_members):
-        products[k] = row[work.atoms[k]]
-    products[n_members] = row[atom]
-
-
-@implements(write_residuals, GramMatrix)
-def residuals_from_matrix(atoms, signal, work, size, correlations, residual):
-    copy(residual, correlations)
-    _subtract_rows(atoms.gram, work, size, residual)
-
-
-@implements(write_products, WeightedAtoms)
-def products_of_atoms(atoms, signal, atom, work, n_members):
-    array, row, products = atoms.array, atoms.row, work.gram[n_members]
-    work.n_multiply_adds[0] += (n_members + 2) * row.shape[0]
-    for j in range(row.shape[0]):
-        row[j] = atoms.weights[signal, j] * array[atom, j]
-    for k in range(n_members):
-        products[k] = dot(array[work.atoms[k]], row)
-    products[n_members] = dot(array[atom], row)
-
-
-@implements(write_inverse_norms, WeightedAtoms)
-def inverse_norms_of_atoms(atoms, signal, inverse_norms):
-    write_weighted_squares(atoms.array, atoms.weights[signal], inverse_norms)
-    for i in range(inverse_norms.shape[0]):
-        # Next to nothing of an atom is nothing.
-        squared_norm = inverse_norms[i] if inverse_norms[i] >= SMALLEST_SQUARED_NORM else math.inf
-        inverse_norms[i] = 1.0 / math.sqrt(squared_norm)
-    return 2 * atoms.array.size
-
-
-@implements(write_residuals, WeightedAtoms)
-def residuals_of_atoms(atoms, signal, work, size, correlations, residual):
-    array, row = atoms.array, atoms.row
-    if size == 0:
-        copy(residual, correlations)
-        return
-    copy(row, atoms.signals[signal])
-    _subtract_rows(array, work, size, row)
-    weights = atoms.weights[signal]
-    for j in range(row.shape[0]):
-        row[j] = weights[j] * row[j] if weights[j] > 0.0 else 0.0
-    work.n_multiply_adds[0] += (array.shape[0] + 1) * row.shape[0]
-    correlate(array, row, residual)
 
 
 @partial(inner, fastmath={"nnan", "nsz"})
@@ -354,33 +330,6 @@ def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch
 
 
 @inner
-def join(work, n_members, atoms, terms, signal, atom):
-    """Make an atom the next member of W."""
-    work.atoms[n_members] = atom
-    work.correlation[n_members] = terms.correlations[signal, atom]
-    work.l1_weight[n_members] = terms.l1_weights[atom]
-    work.inverse_norm[n_members] = terms.inverse_norms[atom]
-    work.positive[n_members] = terms.positive[atom]
-    write_products(atoms, signal, atom, work, n_members)
-    products = work.gram[n_members]
-    for k in range(n_members):
-        work.gram[k, n_members] = products[k]
-    products[n_members] += terms.curvatures[atom]
-
-
-@inner
-def refine(work, size):
-    """Do one step of iterative refinement: many changes of the factor have added rounding errors."""
-    work.n_multiply_adds[0] += 2 * triangle_work(size)
-    solve_transposed(work.factor, work.solution, size)
-    solve(work.factor, work.solution, size)
-    for i in range(size):
-        refined = work.value[i] + work.solution[i]
-        if refined > 0.0:
-            work.value[i] = refined
-
-
-@inner
 def _begin(atoms, terms, signal, start, work, scratch):
     """Make the atoms that a signal starts from the members of W; return the sizes of W and S."""
     # The largest currents in units of the norms enter first; atoms that depend on others stay outside S, and
@@ -412,7 +361,7 @@ def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratc
         correlations = terms.correlations[signal]
         at_start = n_joining == 0
         if at_start:
-            work.n_multiply_adds[0] = write_inverse_norms(atoms, signal, terms.inverse_norms)
+            work.n_multiply_adds[0] = atoms.write_inverse_norms(signal, terms.inverse_norms)
         tolerance = 0.0
         for i in range(n_atoms):
             tolerance = max(tolerance, abs(correlations[i]) * terms.inverse_norms[i])
@@ -437,7 +386,7 @@ def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratc
             at_start = False
             n_joining = 0
             if solved and n_members < n_atoms:
-                write_residuals(atoms, signal, work, size, correlations, residual)
+                atoms.write_residuals(signal, work, size, correlations, residual)
                 for i in range(size):
                     residual[work.atoms[work.active[i]]] = 0.0
                 n_joining = _violators(

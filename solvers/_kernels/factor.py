@@ -91,6 +91,21 @@ def copy_members(new, work, n_members, size):
     new.n_multiply_adds[0] = work.n_multiply_adds[0]
 
 
+@inner
+def join(work, n_members, atoms, terms, signal, atom):
+    """Make an atom the next member of W."""
+    work.atoms[n_members] = atom
+    work.correlation[n_members] = terms.correlations[signal, atom]
+    work.l1_weight[n_members] = terms.l1_weights[atom]
+    work.inverse_norm[n_members] = terms.inverse_norms[atom]
+    work.positive[n_members] = terms.positive[atom]
+    atoms.write_products(signal, atom, work, n_members)
+    products = work.gram[n_members]
+    for k in range(n_members):
+        work.gram[k, n_members] = products[k]
+    products[n_members] += terms.curvatures[atom]
+
+
 @inlined
 def triangle_work(size):
     """Return the multiply-adds of one solution with a triangle, its divisions among them."""
@@ -110,6 +125,18 @@ def solve(factor, vector, size):
     """Solve U y = vector in place."""
     for i in range(size - 1, -1, -1):
         vector[i] = (vector[i] - dot(factor[i, i + 1 : size], vector[i + 1 : size])) / factor[i, i]
+
+
+@inner
+def refine(work, size):
+    """Do one step of iterative refinement: many changes of the factor have added rounding errors."""
+    work.n_multiply_adds[0] += 2 * triangle_work(size)
+    solve_transposed(work.factor, work.solution, size)
+    solve(work.factor, work.solution, size)
+    for i in range(size):
+        refined = work.value[i] + work.solution[i]
+        if refined > 0.0:
+            work.value[i] = refined
 
 
 @inner

@@ -13,10 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import implements, inlined, inner, uncounted
-from snn._kernels.delivery import add_weights, row_is_there
-from snn._kernels.run_state import restart_copy
-from snn._kernels.stops import go_on, is_lost, stop_of
+from snn._kernels.compiling import inlined, inner, record, uncounted
+from snn._kernels.delivery import Form
 from solvers._kernels.dots import copy, minimised
 
 # Time of the first look at a stage, in synaptic time constants.
@@ -109,10 +107,11 @@ class Problem(NamedTuple):
     )  # the positive neuron of each atom, and its negative one, -1 where codes have one sign
 
 
+@record
 class Looking(NamedTuple):
     """Signals, their codes, and how they are looked at: also the stops of a run (`snn._kernels.stops`)."""
 
-    form: tuple  # the weights of the positive neurons alone, one for each atom
+    form: Form  # the weights of the positive neurons only, one for each atom
     problem: Problem
     rate: float  # this and the next one: as `FEW_SPIKES`
     enough: float
@@ -131,6 +130,28 @@ class Looking(NamedTuple):
     )
     memory: np.ndarray  # shape (4, n_atoms)
 
+    def stop_of(self, k):
+        """Return when the network of signal k is looked at next."""
+        return self.looks[k].stop
+
+    def go_on(self, neurons, states, k):
+        """Look at the network of signal k; return whether it goes on, and the work done, in spikes."""
+        look = self.looks[k]
+        n_before = look.n_multiply_adds
+        if look.status == NEW:
+            # The code that a signal starts from may be good enough.
+            look.gap = math.inf
+            _measure(self, k, self.codes[BEST, k], self.memory[CURRENTS])
+            look.status = STAGE_ENDED if look.gap > look.target and _begin_at_best(self, k) else DONE
+        elif neurons.is_lost(states, k):
+            return False, 0
+        else:
+            look_at_one(self, k)
+        if look.status == STAGE_ENDED:
+            neurons.restart(states, k)
+        is_going = look.status != DONE and not self.once
+        return is_going, (look.n_multiply_adds - n_before) // self.memory.shape[1]
+
 
 @inner
 def _caused_currents(form, code, currents):
@@ -141,9 +162,9 @@ def _caused_currents(form, code, currents):
         currents[i] = 0.0
     for i in range(code.shape[0]):
         if code[i] != 0.0:
-            if not row_is_there(form, i):
+            if not form.row_is_there(i):
                 return False, n_multiply_adds
-            n_multiply_adds += add_weights(form, currents, i, code[i])
+            n_multiply_adds += form.add_weights(currents, i, code[i])
     return True, n_multiply_adds
 
 
@@ -377,30 +398,6 @@ def look_at(looking, signals):
     """Look at the networks of some signals, each at its time `stop`, and say how to go on."""
     for position in range(signals.shape[0]):
         look_at_one(looking, signals[position])
-
-
-@implements(stop_of, Looking)
-def next_look(looking, k):
-    return looking.looks[k].stop
-
-
-@implements(go_on, Looking)
-def look_and_go_on(looking, neurons, states, k):
-    look = looking.looks[k]
-    n_before = look.n_multiply_adds
-    if look.status == NEW:
-        # The code that a signal starts from may be good enough.
-        look.gap = math.inf
-        _measure(looking, k, looking.codes[BEST, k], looking.memory[CURRENTS])
-        look.status = STAGE_ENDED if look.gap > look.target and _begin_at_best(looking, k) else DONE
-    elif is_lost(neurons, states, k):
-        return False, 0
-    else:
-        look_at_one(looking, k)
-    if look.status == STAGE_ENDED:
-        restart_copy(neurons, states, k)
-    is_going = look.status != DONE and not looking.once
-    return is_going, (look.n_multiply_adds - n_before) // looking.memory.shape[1]
 
 
 @uncounted

@@ -1,11 +1,12 @@
-"""The memory of a grid, positions and their candidates; and which of them is the first to do something."""
+"""Weights on a grid, the memory of its positions and candidates, and which of them does something first."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inlined
+from snn._kernels.compiling import inlined, record
+from snn._kernels.delivery import Form, add_scaled
 from snn._kernels.run_state import SpikeLog
 from snn._kernels.workspace import new_floats, overshoot
 
@@ -20,18 +21,62 @@ GROUP = 7 * LANES
 BOUND, EXACT, NEW, EMPTY = 0.0, 1.0, 2.0, 3.0
 
 
-class Grid(NamedTuple):
-    """The weights and what is stored of positions and candidates, for one network after another."""
+class _Stencil(NamedTuple):
+    # Channel k at position (p, q) adds to channel l at position (p + i - reach_rows, q + j - reach_columns)
+    # the weight ``values[((k * (2 reach_rows + 1) + i) * (2 reach_columns + 1) + j) * n_channels + l]``,
+    # where that position is on the grid.  Neurons are numbered by (row, column, channel).
 
-    # The weights one after the other: for each source channel and offset, those to all channels.
+    values: np.ndarray  # float64: [source channel, row offset, column offset, target channel], flat
+    largest_value: float  # the largest absolute value
+    n_rows: int
+    n_columns: int
+    n_channels: int
+    reach_rows: int
+    reach_columns: int
+
+
+@record
+class Stencil(_Stencil, Form):
+    """The same weights at every position of a grid."""
+
+    __slots__ = ()
+
+    def targets_per_source(self, n_neurons):
+        return self.values.size / self.n_channels
+
+    def add_weights(self, current, neuron, count):
+        # Positions in a row of the grid, and their channels, are neighbours in both arrays.
+        position, channel = neuron // self.n_channels, neuron % self.n_channels
+        row, column = position // self.n_columns, position % self.n_columns
+        n_row_offsets, n_column_offsets = 2 * self.reach_rows + 1, 2 * self.reach_columns + 1
+        first_column = max(column - self.reach_columns, 0)
+        n_columns = min(column + self.reach_columns + 1, self.n_columns) - first_column
+        column_offset = first_column - (column - self.reach_columns)
+        n_weights = 0
+        for i in range(n_row_offsets):
+            target_row = row + i - self.reach_rows
+            if target_row < 0 or target_row >= self.n_rows:
+                continue
+            first = (target_row * self.n_columns + first_column) * self.n_channels
+            line = (channel * n_row_offsets + i) * n_column_offsets + column_offset
+            length, offset = n_columns * self.n_channels, line * self.n_channels
+            add_scaled(current[first : first + length], self.values[offset : offset + length], count)
+            n_weights += length
+        return n_weights
+
+
+class GridMemory(NamedTuple):
+    """The weights, and the memory of positions and candidates, for one network after another."""
+
+    # The fields of a `Stencil`.
     values: np.ndarray
     largest_value: float
     n_rows: int
     n_columns: int
-    n_positions: int
     n_channels: int
     reach_rows: int
     reach_columns: int
+    n_positions: int
     excess: np.ndarray
     excess_bits: np.ndarray
     length: np.ndarray  # of the window of each position, which ends at `end`; `end_fade` is e^-end
@@ -59,25 +104,18 @@ class Grid(NamedTuple):
     log: SpikeLog
 
 
-def new_grid(stencil, n_neurons, settings):
+def new_grid_memory(stencil, n_neurons, settings):
     """Return memory for one network of a run after the other."""
     n_log = overshoot(n_neurons, settings)
-    n_channels = stencil.n_channels
     n_positions = stencil.n_rows * stencil.n_columns
     block_size = max(8, math.ceil(math.sqrt(n_positions)))
     times, block_times = new_floats(n_positions), new_floats((n_positions + block_size - 1) // block_size)
     excess = new_floats(n_neurons)
     # Room for each neuron, most of it never touched: the k-th groups of all positions are neighbours.
-    candidates = new_floats((n_channels + LANES - 1) // LANES * n_positions * GROUP)
-    return Grid(
-        values=stencil.values,
-        largest_value=stencil.largest_value,
-        n_rows=stencil.n_rows,
-        n_columns=stencil.n_columns,
+    candidates = new_floats((stencil.n_channels + LANES - 1) // LANES * n_positions * GROUP)
+    return GridMemory(
+        *stencil,
         n_positions=n_positions,
-        n_channels=n_channels,
-        reach_rows=stencil.reach_rows,
-        reach_columns=stencil.reach_columns,
         excess=excess,
         excess_bits=excess.view(np.int64),
         length=new_floats(n_positions),

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 
-from snn._kernels import delivery
-from snn._kernels.compiling import implements, inlined, inner
+from snn._kernels.compiling import inlined, inner, record
 from snn._kernels.convolution.grid import (
     CHANNEL,
     CROSSING,
@@ -14,7 +13,7 @@ from snn._kernels.convolution.grid import (
     OWN_P,
     OWN_W,
     STATUS,
-    Grid,
+    GridMemory,
     candidate_at,
     earliest_position,
     is_contested,
@@ -32,8 +31,6 @@ from snn._kernels.convolution.windows import (
     open_window,
     touch_candidates,
 )
-from snn._kernels.delivery import add_scaled
-from snn._kernels.forms import Stencil
 from snn._kernels.neuron import (
     LONGEST_TIE,
     coast,
@@ -42,7 +39,6 @@ from snn._kernels.neuron import (
     quiet_time_of,
     tie_tolerance,
 )
-from snn._kernels.workspace import integrate, work_of
 
 LONGEST_EPOCH = 128.0  # longer ones would lose digits: v is the difference of numbers that grow with tau
 LEAST_EVENTS_PER_EPOCH = 256  # spikes after which one ends, apart from those that tie with the last
@@ -269,43 +265,24 @@ def _run_epoch(end, most_events, neurons, grid):
     return last_spike, n_new, n_windows
 
 
-@implements(work_of, Grid)
-def work_of_grid(grid, n_neurons):
-    return grid
+@record
+class Grid(GridMemory):
+    """A grid whose event loop is this module's: it is its own workspace."""
 
+    __slots__ = ()
 
-@implements(integrate, Grid)
-def integrate_epoch(grid, form, group, drift, state, remaining, settings):
-    # In windows are counted passed positions and opened windows that take as long as a spike.
-    n_reached = (2 * grid.reach_rows + 1) * (2 * grid.reach_columns + 1)
-    n_passed = 1 + grid.n_positions // n_reached
-    quiet = quiet_time_of(group, LONGEST_EPOCH)
-    if quiet > LONGEST_EPOCH:
-        elapsed = min(quiet, remaining)
-        coast(group, elapsed)
-        return elapsed, 0, n_passed
-    end = min(LONGEST_EPOCH, remaining)
-    elapsed, n_new, n_windows = _run_epoch(end, settings.events_in_place, group, grid)
-    return elapsed, n_new, n_passed + n_windows // n_reached
+    def work_of(self, n):
+        return self
 
-
-@implements(delivery.add_weights, Stencil)
-def add_weights(form, current, neuron, count):
-    # Positions in a row of the grid, and their channels, are neighbours in both arrays.
-    position, channel = neuron // form.n_channels, neuron % form.n_channels
-    row, column = position // form.n_columns, position % form.n_columns
-    n_row_offsets, n_column_offsets = 2 * form.reach_rows + 1, 2 * form.reach_columns + 1
-    first_column = max(column - form.reach_columns, 0)
-    n_columns = min(column + form.reach_columns + 1, form.n_columns) - first_column
-    column_offset = first_column - (column - form.reach_columns)
-    n_weights = 0
-    for i in range(n_row_offsets):
-        target_row = row + i - form.reach_rows
-        if target_row < 0 or target_row >= form.n_rows:
-            continue
-        first = (target_row * form.n_columns + first_column) * form.n_channels
-        line = (channel * n_row_offsets + i) * n_column_offsets + column_offset
-        length, offset = n_columns * form.n_channels, line * form.n_channels
-        add_scaled(current[first : first + length], form.values[offset : offset + length], count)
-        n_weights += length
-    return n_weights
+    def integrate(self, form, group, drift, state, remaining, settings):
+        # Passed positions, and opened windows that take as long as a spike, are counted as windows.
+        n_reached = (2 * self.reach_rows + 1) * (2 * self.reach_columns + 1)
+        n_passed = 1 + self.n_positions // n_reached
+        quiet = quiet_time_of(group, LONGEST_EPOCH)
+        if quiet > LONGEST_EPOCH:
+            elapsed = min(quiet, remaining)
+            coast(group, elapsed)
+            return elapsed, 0, n_passed
+        end = min(LONGEST_EPOCH, remaining)
+        elapsed, n_new, n_windows = _run_epoch(end, settings.events_in_place, group, self)
+        return elapsed, n_new, n_passed + n_windows // n_reached

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels import delivery
 from snn._kernels.candidates import ARRIVING, Windows, add_to_range, find_candidates
-from snn._kernels.compiling import implements, inner
+from snn._kernels.compiling import inner, record
+from snn._kernels.delivery import ScreenedForm
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.neuron import Group
 from snn._kernels.rows import TOGETHER
@@ -34,7 +34,7 @@ from snn._kernels.screening import (
     screen,
     summarise,
 )
-from snn._kernels.workspace import Memory, integrate, new_floats, overshoot, work_of
+from snn._kernels.workspace import Memory, new_floats, overshoot
 
 MOST_MEMBERS = 4096  # neurons of the largest active set: their weights take 128 MB at most
 FEWEST_SCREENED = 64  # all neurons of smaller networks are integrated
@@ -75,6 +75,52 @@ OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE = 0, 1, 2, 3, 4
 OWN_ROWS = 5
 
 
+@record
+class ScreeningWork(NamedTuple):
+    """Work arrays of one call with an active set."""
+
+    bias: np.ndarray
+    threshold: np.ndarray
+    windows: Windows
+    log: SpikeLog
+    active: Active
+    is_active: np.ndarray
+    sources: Sources
+    screened: Screened
+
+    def integrate(self, form, group, drift, state, remaining, settings):
+        interval = plan(group, drift, state, remaining, settings, self)
+        if interval > 0.0:
+            elapsed, n_new, n_windows = integrate_active(form, group, drift, state, interval, settings, self)
+            if elapsed >= 0.0:
+                return elapsed, n_new, n_windows
+        # Note what the choice of an active set needs: mean soma currents, and how many neurons fired.
+        before, log, marks = self.screened.potential, self.log, self.windows.exact_at
+        n_neurons = group.threshold.shape[0]
+        for i in range(n_neurons):
+            before[i] = group.potential[i]
+        elapsed, state.window, n_new, n_windows, state.missing = run(
+            form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, self.windows,
+            log,
+        )  # fmt: skip
+        if elapsed == 0.0:
+            return elapsed, n_new, n_windows
+        for i in range(n_neurons):
+            drift[i] = (group.potential[i] - before[i]) / elapsed
+        n_sources = 0
+        for event in range(n_new):
+            marks[log.neurons[event]] = -1
+        for event in range(n_new):
+            neuron = log.neurons[event]
+            drift[neuron] += group.threshold[neuron] / elapsed
+            n_sources -= marks[neuron]
+            marks[neuron] = 0
+        state.interval = elapsed
+        state.n_sources = n_sources
+        return elapsed, n_new, n_windows
+
+
+@record
 class ScreeningMemory(NamedTuple):
     """Memory of a run with an active set.  Little of `rows` may be touched."""
 
@@ -87,18 +133,38 @@ class ScreeningMemory(NamedTuple):
     source_sums: np.ndarray
     target_sums: np.ndarray
 
-
-class ScreeningWork(NamedTuple):
-    """Work arrays of one call with an active set."""
-
-    bias: np.ndarray
-    threshold: np.ndarray
-    windows: Windows
-    log: SpikeLog
-    active: Active
-    is_active: np.ndarray
-    sources: Sources
-    screened: Screened
+    def work_of(self, n):
+        in_place = self.in_place.work_of(n)
+        floats, integers, flags = self.floats, self.integers, self.flags
+        m, n_sources = self.own.shape[1], self.source_sums.shape[1]
+        n_log = in_place.log.times.shape[0]
+        return ScreeningWork(
+            bias=in_place.bias,
+            threshold=in_place.threshold,
+            windows=in_place.windows,
+            log=in_place.log,
+            active=Active(
+                members=integers[:m],
+                own=self.own,
+                slots=integers[m : 2 * m],
+                rows=self.rows,
+                n_slots=integers[2 * m : 2 * m + 1],
+            ),
+            is_active=flags[:n],
+            sources=Sources(
+                members=integers[2 * m + 1 : 2 * m + 1 + n_sources],
+                rows=integers[2 * m + 1 + n_sources :],
+                sums=self.source_sums,
+                totals=floats[2 * n : 2 * n + n_log],
+                traces=floats[2 * n + n_log :],
+            ),
+            screened=Screened(
+                potential=floats[:n],
+                current=floats[n : 2 * n],
+                is_violator=flags[n:],
+                sums=self.target_sums,
+            ),
+        )
 
 
 def new_screening_memory(in_place, n_neurons, settings):
@@ -117,77 +183,42 @@ def new_screening_memory(in_place, n_neurons, settings):
     )
 
 
-@implements(work_of, ScreeningMemory)
-def cut_up_for_screening(memory, n):
-    in_place = work_of(memory.in_place, n)
-    floats, integers, flags = memory.floats, memory.integers, memory.flags
-    m, n_sources = memory.own.shape[1], memory.source_sums.shape[1]
-    n_log = in_place.log.times.shape[0]
-    return ScreeningWork(
-        bias=in_place.bias,
-        threshold=in_place.threshold,
-        windows=in_place.windows,
-        log=in_place.log,
-        active=Active(
-            members=integers[:m],
-            own=memory.own,
-            slots=integers[m : 2 * m],
-            rows=memory.rows,
-            n_slots=integers[2 * m : 2 * m + 1],
-        ),
-        is_active=flags[:n],
-        sources=Sources(
-            members=integers[2 * m + 1 : 2 * m + 1 + n_sources],
-            rows=integers[2 * m + 1 + n_sources :],
-            sums=memory.source_sums,
-            totals=floats[2 * n : 2 * n + n_log],
-            traces=floats[2 * n + n_log :],
-        ),
-        screened=Screened(
-            potential=floats[:n],
-            current=floats[n : 2 * n],
-            is_violator=flags[n:],
-            sums=memory.target_sums,
-        ),
-    )
-
-
+@record
 class Gathered(NamedTuple):
-    """The weights within an active set: a form of its own, of rows gathered from another form."""
+    """The weights within an active set: rows that are gathered from a form when a source first fires."""
 
-    form: tuple
+    form: ScreenedForm
     active: Active
 
+    renew = ScreenedForm.renew  # type: ignore[misc]
 
-@implements(delivery.row_is_there, Gathered)
-def row_is_there(form, source):
-    return delivery.row_is_there(form.form, form.active.members[source])
+    def row_is_there(self, source):
+        return self.form.row_is_there(self.active.members[source])
 
-
-@implements(delivery.deliver, Gathered)
-def deliver(form, source, moment, length, group, windows, n_candidates):
-    active = form.active
-    n_members = group.bias.shape[0]
-    if active.slots[source] < 0:
-        slot = active.n_slots[0]
-        active.slots[source] = slot
-        active.n_slots[0] = slot + 1
-        first = slot * n_members
-        delivery.gather(form.form, active.members[source], active.members, n_members, active.rows, first)
-    offset = active.slots[source] * n_members
-    for k in range(n_candidates):
-        windows.candidates[ARRIVING, k] += active.rows[np.uint64(offset + windows.neurons[k])]
-    if add_to_range(
-        windows, group.current, 0, n_members, active.rows, offset, moment.to_end, moment.growth
-    ):  # fmt: skip
-        n_candidates = find_candidates(0, n_members, length, n_candidates, group, windows)
-    return n_candidates
+    def deliver(self, source, moment, length, group, windows, n_candidates):
+        active = self.active
+        n_members = group.bias.shape[0]
+        if active.slots[source] < 0:
+            slot = active.n_slots[0]
+            active.slots[source] = slot
+            active.n_slots[0] = slot + 1
+            first = slot * n_members
+            self.form.gather(active.members[source], active.members, n_members, active.rows, first)
+        offset = active.slots[source] * n_members
+        for k in range(n_candidates):
+            windows.candidates[ARRIVING, k] += active.rows[np.uint64(offset + windows.neurons[k])]
+        if add_to_range(
+            windows, group.current, 0, n_members, active.rows, offset, moment.to_end, moment.growth
+        ):  # fmt: skip
+            n_candidates = find_candidates(0, n_members, length, n_candidates, group, windows)
+        return n_candidates
 
 
 @inner
 def choose(group, drift, interval, margin, n_sums, is_active):
     """Mark neurons that may come near their thresholds within the interval; return how many."""
-    # Those of a sign pair together: what `delivery.add_sources` adds to a source's partner is not its weight.
+    # Both of a sign pair are marked: what `ScreenedForm.add_sources` adds to a source's partner is not its
+    # weight.
     n_neurons = group.threshold.shape[0]
     rise = -math.expm1(-interval)
     bulge = bulge_of(rise, interval)
@@ -285,7 +316,7 @@ def integrate_active(form, group, drift, state, interval, settings, work):
             return -1.0, 0, 0
         n_slots = active.n_slots[0]
         summarise(log, n_new, elapsed, active.slots, n_slots, sources)
-        n_sources = delivery.prepare_sources(form, active, sources, n_slots)
+        n_sources = form.prepare_sources(active, sources, n_slots)
         n_violators, margin = screen(
             form, group, work.is_active, elapsed, sources, n_sources, settings, screened
         )
@@ -318,36 +349,4 @@ def integrate_active(form, group, drift, state, interval, settings, work):
         neuron = active.members[log.neurons[event]]
         log.neurons[event] = neuron
         drift[neuron] += group.threshold[neuron] / elapsed
-    return elapsed, n_new, n_windows
-
-
-@implements(integrate, ScreeningWork)
-def integrate_some(work, form, group, drift, state, remaining, settings):
-    interval = plan(group, drift, state, remaining, settings, work)
-    if interval > 0.0:
-        elapsed, n_new, n_windows = integrate_active(form, group, drift, state, interval, settings, work)
-        if elapsed >= 0.0:
-            return elapsed, n_new, n_windows
-    # Note what the choice of an active set needs: mean soma currents, and how many neurons fired.
-    before, log, marks = work.screened.potential, work.log, work.windows.exact_at
-    n_neurons = group.threshold.shape[0]
-    for i in range(n_neurons):
-        before[i] = group.potential[i]
-    elapsed, state.window, n_new, n_windows, state.missing = run(
-        form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, work.windows, log
-    )
-    if elapsed == 0.0:
-        return elapsed, n_new, n_windows
-    for i in range(n_neurons):
-        drift[i] = (group.potential[i] - before[i]) / elapsed
-    n_sources = 0
-    for event in range(n_new):
-        marks[log.neurons[event]] = -1
-    for event in range(n_new):
-        neuron = log.neurons[event]
-        drift[neuron] += group.threshold[neuron] / elapsed
-        n_sources -= marks[neuron]
-        marks[neuron] = 0
-    state.interval = elapsed
-    state.n_sources = n_sources
     return elapsed, n_new, n_windows

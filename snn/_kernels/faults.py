@@ -1,0 +1,127 @@
+"""Imperfections of neurons on a clock: what `real_neurons` and `digital_neurons` ask of them."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels.compiling import record
+from snn._kernels.digital_neurons import rounded_quotient
+from snn._kernels.random_numbers import fill_normals, n_that_arrive
+from snn._kernels.real_neurons import CURRENT, POTENTIAL, RISE, THRESHOLD
+
+
+@record
+class NoFaults(NamedTuple):
+    """Neurons are perfect."""
+
+    refractory_steps: int
+
+    def clear(self, k):
+        """Let no neuron of copy k be refractory, and count from zero."""
+        return
+
+    def n_that_reach(self, k, neuron, step, count):
+        """Return how many of the spikes of a neuron reach its targets."""
+        return count
+
+    def advance_real(self, neurons, copies, k, step):
+        """Advance neurons in real numbers by a step; list those that fire, return how many do."""
+        return neurons.advance_perfect(copies)
+
+    def disturb(self, neurons, k, step):
+        """Change potentials that are integers before their drive and current come."""
+        return
+
+    def n_free(self, k, fired, n_fired):
+        """Keep neurons that fire and are not refractory, and count down; return how many these are."""
+        return n_fired
+
+
+@record
+class Faults(NamedTuple):
+    """Imperfections of neurons."""
+
+    # A step of a real one, with x a standard normal number:
+    #     refractory:  v stays, and the charge that arrives is refused
+    #     otherwise:   v <- keep v + rise beta + arrival h + noise theta x
+    # The charge of a step is dt beta + charge h; the part that the potential does not get is leaked.
+
+    refractory_steps: int  # steps after a spike in which a neuron does not integrate
+    noise: float  # standard deviation of what noise adds to a potential in a step, in thresholds
+    lost: float  # probability that a spike reaches no target
+    key: int  # of random numbers
+    keep: float  # factor of a potential in a step; the leak of integers is in their `Rules`
+    charge: float  # charge of a step for one unit of current at its beginning
+    waiting: np.ndarray  # steps until a neuron integrates again
+    n_lost: np.ndarray  # spikes that reached no target
+    normals: np.ndarray  # memory of a number for each neuron
+    # Charge of neurons in real numbers; of size zero for integers.
+    leaked: np.ndarray
+    refused: np.ndarray
+    kicks: np.ndarray
+
+    def clear(self, k):
+        for i in range(self.waiting.shape[1]):
+            self.waiting[k, i] = self.n_lost[k, i] = 0
+        for i in range(self.leaked.shape[1]):
+            self.leaked[k, i] = self.refused[k, i] = self.kicks[k, i] = 0.0
+
+    def n_that_reach(self, k, neuron, step, count):
+        self.waiting[k, neuron] = self.refractory_steps
+        n_arrived = n_that_arrive(self.key, step, neuron, count, self.lost)
+        self.n_lost[k, neuron] += count - n_arrived
+        return n_arrived
+
+    def advance_real(self, neurons, copies, k, step):
+        workspace, bias, waiting = neurons.workspace, neurons.bias[k], self.waiting[k]
+        leaked, refused, kicks = self.leaked[k], self.refused[k], self.kicks[k]
+        if self.noise > 0.0:
+            fill_normals(self.key, step, self.normals)
+        n_fired = 0
+        for i in range(bias.shape[0]):
+            h, threshold = workspace[CURRENT, i], workspace[THRESHOLD, i]
+            workspace[CURRENT, i] = h * neurons.decay
+            charge = bias[i] * copies.time_step + h * self.charge
+            if waiting[i] > 0:
+                waiting[i] -= 1
+                refused[i] += charge
+                continue
+            before = workspace[POTENTIAL, i]
+            v = self.keep * before + (workspace[RISE, i] + h * neurons.arrival)
+            if self.keep != 1.0:
+                leaked[i] += charge - (v - before)
+            if self.noise > 0.0:
+                kick = self.noise * threshold * self.normals[i]
+                kicks[i] += kick
+                v += kick
+            workspace[POTENTIAL, i] = v
+            if v >= threshold:
+                copies.fired[n_fired] = i
+                n_fired += 1
+        return n_fired
+
+    def disturb(self, neurons, k, step):
+        rules, potential, waiting = neurons.rules, neurons.potential[k], self.waiting[k]
+        if self.noise > 0.0:
+            fill_normals(self.key, step, self.normals)
+        for i in range(potential.shape[0]):
+            v = potential[i]
+            if waiting[i] > 0:
+                # The step that follows leaves it where it was.
+                potential[i] = v - neurons.drive[k, i] - neurons.current[k, i]
+                continue
+            v -= rounded_quotient(v * rules.leak, rules.decay_bits, rules.decay_rounding)
+            if self.noise > 0.0:
+                v += int(np.rint(self.noise * neurons.threshold[i] * self.normals[i]))
+            potential[i] = v
+
+    def n_free(self, k, fired, n_fired):
+        waiting, n_going = self.waiting[k], 0
+        for f in range(n_fired):
+            if waiting[fired[f]] == 0:
+                fired[n_going] = fired[f]
+                n_going += 1
+        for i in range(waiting.shape[0]):
+            if waiting[i] > 0:
+                waiting[i] -= 1
+        return n_going

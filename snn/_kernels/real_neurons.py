@@ -1,0 +1,149 @@
+"""Neurons of a clock in real numbers."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._kernels.compiling import inner, record
+from snn._kernels.stepped import ClockNeurons, restart_steps
+
+# Rows of the workspace; RISE is what the bias adds to a potential in a step.
+POTENTIAL, CURRENT, RISE, THRESHOLD = 0, 1, 2, 3
+GROUP = 32  # the workspace is filled up to a multiple of this number with neurons that never fire
+ONE_NEURON = 2**32  # what a neuron that fires adds to a sum, besides its index
+MOST_AT_ONCE = 1024.0  # spikes of one neuron in one step; charge beyond that is left for the next step
+MOST_GROWTH = 1e50  # traces are rescaled before e^t goes out of range
+
+
+class _RealNeurons(NamedTuple):
+    # A step of a perfect neuron with bias beta, potential v and current h:
+    #     v <- v + rise beta + arrival h    rise dt; arrival 1 - e^-dt: exact; dt: Euler, v + dt (beta + h)
+    #     h <- decay h                      decay e^-dt
+    # It reads four numbers of each neuron and writes two, and takes as long as the first-level cache needs
+    # for that, 0.2 ns a neuron.  So charge and filtered spikes are updated at spikes only, no flags are
+    # stored, and the copy that runs is held in a workspace aligned to cache lines.
+
+    faults: tuple
+    rise: float
+    arrival: float
+    decay: float
+    subtract: bool  # whether a spike takes the threshold from the potential, or all of it
+    bias: np.ndarray
+    potential: np.ndarray
+    current: np.ndarray
+    removed: np.ndarray  # what resets took from the potential
+    trace: np.ndarray  # filtered spikes times `growth`: a spike changes one entry
+    growth: np.ndarray  # shape (n_copies,): a step multiplies it by e^dt
+    step_growth: float
+    workspace: np.ndarray  # shape (4, n_neurons filled up)
+
+
+@record
+class RealNeurons(_RealNeurons, ClockNeurons):
+    """Neurons in real numbers."""
+
+    __slots__ = ()
+
+    def enter(self, k):
+        bias, potential, current = self.bias[k], self.potential[k], self.current[k]
+        for i in range(bias.shape[0]):
+            self.workspace[POTENTIAL, i] = potential[i]
+            self.workspace[CURRENT, i] = current[i]
+            self.workspace[RISE, i] = bias[i] * self.rise
+
+    def leave(self, k):
+        potential, current, workspace = self.potential[k], self.current[k], self.workspace
+        for i in range(potential.shape[0]):
+            potential[i] = workspace[POTENTIAL, i]
+            current[i] = workspace[CURRENT, i]
+
+    def integrate_step(self, copies, k, step):
+        growth, trace = self.growth[k] * self.step_growth, self.trace
+        if growth > MOST_GROWTH:
+            for i in range(trace.shape[1]):
+                trace[k, i] /= growth
+            growth = 1.0
+        self.growth[k] = growth
+        return self.faults.advance_real(self, copies, k, step)
+
+    def advance_perfect(self, copies):
+        """Advance perfect neurons in the workspace by a step; list those that fire, return how many do."""
+        workspace, fired = self.workspace, copies.fired
+        threshold, potential = workspace[THRESHOLD], workspace[POTENTIAL]
+        fired_sum = _integrate(
+            workspace[RISE], threshold, potential, workspace[CURRENT], self.arrival, self.decay
+        )
+        if fired_sum < 2 * ONE_NEURON:
+            fired[0] = fired_sum - ONE_NEURON
+            return int(fired_sum > 0)
+        n_fired = 0
+        for first in range(0, potential.shape[0], GROUP):
+            fired_sum = _sum_of_fired(threshold[first : first + GROUP], potential[first : first + GROUP])
+            if fired_sum < 2 * ONE_NEURON:
+                fired[n_fired] = first + fired_sum - ONE_NEURON
+                n_fired += fired_sum > 0
+                continue
+            for i in range(first, first + GROUP):
+                if potential[i] >= threshold[i]:
+                    fired[n_fired] = i
+                    n_fired += 1
+        return n_fired
+
+    def fire(self, k, neuron):
+        potential, threshold = self.workspace[POTENTIAL, neuron], self.workspace[THRESHOLD, neuron]
+        times = 1.0
+        # A refractory neuron has to wait for its next spike.
+        if self.subtract and potential >= 2.0 * threshold and self.faults.refractory_steps == 0:
+            times = min(math.floor(potential / threshold), MOST_AT_ONCE)
+        taken = times * threshold if self.subtract else potential
+        self.workspace[POTENTIAL, neuron] = potential - taken
+        self.removed[k, neuron] += taken
+        self.trace[k, neuron] += times * self.growth[k]
+        return int(times), 1.0, times
+
+    def arrive(self, copies, k, slot):
+        current, arriving = self.workspace[CURRENT], copies.pending[k, slot]
+        for i in range(arriving.shape[0]):
+            current[i] += arriving[i]
+            arriving[i] = 0.0
+
+    def is_lost(self, states, k):
+        potential, threshold, n_above = self.potential[k], self.workspace[THRESHOLD], 0
+        for i in range(potential.shape[0]):
+            n_above += potential[i] > threshold[i]
+        # Refractory neurons cannot keep up sooner; their states are not lost.
+        return n_above > 0 and self.faults.refractory_steps == 0
+
+    def restart(self, states, k):
+        restart_steps(states, k)
+        self.faults.clear(k)
+        for i in range(self.bias.shape[1]):
+            self.removed[k, i] = self.trace[k, i] = 0.0
+        self.growth[k] = 1.0
+
+    def receive(self, form, source, count):
+        """Add the weights of a source to the currents in the workspace."""
+        form.add_weights(self.workspace[CURRENT], source, count)
+
+
+@inner
+def _integrate(rise, threshold, potential, current, arrival, decay):
+    """Advance potentials and currents; return the sum of ONE_NEURON + i over all i that fire."""
+    # The sum says whether none fires, one and which, or several: most steps need no more.
+    fired_sum = 0
+    for i in range(potential.shape[0]):
+        h = current[i]
+        v = potential[i] + (rise[i] + h * arrival)
+        potential[i] = v
+        current[i] = h * decay
+        fired_sum += ONE_NEURON + i if v >= threshold[i] else 0
+    return fired_sum
+
+
+@inner
+def _sum_of_fired(threshold, potential):
+    fired_sum = 0
+    for i in range(potential.shape[0]):
+        fired_sum += ONE_NEURON + i if potential[i] >= threshold[i] else 0
+    return fired_sum

@@ -1,0 +1,107 @@
+"""Runs on a clock in real numbers."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from snn._kernels.faults import Faults
+from snn._kernels.real_neurons import GROUP, MOST_AT_ONCE, THRESHOLD, RealNeurons
+from snn._kernels.stepped import MessageLog
+from snn.network import NetworkState, RunnableNetwork
+from snn.run.run import Run, Spikes
+from snn.run.stepped import SteppedRun, mean_exponential
+from snn.weights import SparseWeights
+
+
+class RealOnClock(SteppedRun):
+    """Copies of one network of neurons in real numbers on a clock; parameters as of `Run`."""
+
+    @property
+    def is_lost(self) -> np.ndarray:
+        # A neuron has to fire too often in a step.  Refractory ones cannot keep up sooner: they are not lost.
+        if self.neurons.faults.refractory_steps > 0:
+            return super().is_lost
+        return ~(self.membrane_potential <= self.network.firing_threshold).all(axis=1)
+
+    @property
+    def filtered_spikes(self) -> np.ndarray:
+        return self.neurons.trace / self.neurons.growth[:, np.newaxis]
+
+    def require_valid(self) -> None:
+        super().require_valid()
+        if not self._gives_up and self.is_lost.any():
+            is_late = (self.membrane_potential > self.network.firing_threshold).any(axis=0)
+            raise ValueError(
+                f"time_step must be so short that no neuron has to fire more than {MOST_AT_ONCE:,.0f} times "
+                f"in a step; got {self.time_step}, too long for neuron {int(np.argmax(is_late))}: "
+                "docs/theory.md, section 7.2"
+            )
+
+    def _running(self, network: RunnableNetwork) -> RunnableNetwork:
+        given = self._clock.imperfections
+        return network if given is None else given.mismatched(network)
+
+    def _make_synapses(self) -> tuple[Any, int]:
+        weights, n_neurons, given = self.network.weights, self.network.n_neurons, self._clock.imperfections
+        weights.prepare(np.arange(n_neurons))
+        if given is None:
+            return weights.kernel_form, 0
+        if np.ndim(given.delays) == 2:
+            weights = SparseWeights(weights.tocsr())
+        return self._with_delays(weights.kernel_form, np.zeros(n_neurons, dtype=np.int64))
+
+    def _start(self, state: NetworkState | Run | None) -> None:
+        neuron: Any = self._clock.neuron
+        step, shape, is_euler = self.time_step, self.soma_bias.shape, neuron.integration == "euler"
+        self._own_departures = ("Euler's steps",) * is_euler + ("resets to zero",) * (neuron.reset == "zero")
+        decay, rise = math.exp(-step), step
+        # Charge of a soma in a step, for one unit of synaptic current at its beginning.  With exact
+        # integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
+        charge = arrival = step if is_euler else 1.0 - decay
+        self.gain, self.current_per_rate = charge / -math.expm1(-step), step / -math.expm1(-step)
+        leak = 0.0 if self._clock.imperfections is None else self._clock.imperfections.leak
+        keep = 1.0 - leak * step if is_euler else math.exp(-leak * step)
+        if leak > 0.0 and not is_euler:
+            rise = step * mean_exponential(-leak * step)
+            # The integral of e^(-l (step - t)) e^-t over a step.
+            arrival = step * decay * mean_exponential((1.0 - leak) * step)
+        self.neurons = RealNeurons(
+            faults=self._faults(leak=leak, keep=keep, charge=charge, n_leaking=shape[1]),
+            rise=rise,
+            arrival=arrival,
+            decay=decay,
+            subtract=neuron.reset == "subtract",
+            bias=self.soma_bias,
+            potential=self.membrane_potential,
+            current=self.synaptic_current,
+            removed=np.zeros(shape),
+            trace=np.zeros(shape),
+            growth=np.ones(shape[0]),
+            step_growth=1.0 / decay if decay > 0.0 else math.inf,
+            workspace=_workspace(self.network.firing_threshold),
+        )
+        self.neurons.trace[:] = getattr(state, "filtered_spikes", 0.0)
+
+    def _recorded(self, buffer: MessageLog, n_entries: int) -> Spikes:
+        steps, neurons, counts = (column[:n_entries] for column in buffer)
+        return Spikes(np.repeat(steps, counts) * self.time_step, np.repeat(neurons, counts))
+
+    def _removed(self) -> np.ndarray:
+        removed, faults = self.neurons.removed, self.neurons.faults
+        if not isinstance(faults, Faults):
+            return removed
+        # Charge = rise of the potential + thresholds of the spikes + leaked + refused - noise
+        # (docs/theory.md, section 7.5).
+        return removed + faults.leaked + faults.refused - faults.kicks
+
+
+def _workspace(firing_threshold: np.ndarray) -> np.ndarray:
+    """Return the workspace of a kernel, its rows aligned to cache lines."""
+    padded = -(-len(firing_threshold) // GROUP) * GROUP
+    memory = np.zeros(4 * padded + 8)
+    first = -memory.__array_interface__["data"][0] % 64 // 8
+    rows = memory[first : first + 4 * padded].reshape(4, padded)
+    rows[THRESHOLD] = np.inf
+    rows[THRESHOLD, : len(firing_threshold)] = firing_threshold
+    return rows
