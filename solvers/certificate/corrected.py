@@ -54,9 +54,10 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
     is_open = np.full(problem.n_signals, problem.atoms.is_matrix)
     if has_zeros:
         gaps[is_open] = np.inf
-    elif problem.atoms.is_matrix:
-        is_open = problem.once(_least_weight) <= SMALL * np.sqrt(2.0 * energies)
-        is_open &= gaps > CERTAIN * energies
+    else:
+        largest = 1.0 if problem.feature_weights is None else np.sqrt(problem.feature_weights.max(axis=-1))
+        is_small = problem.once(_least_weight) <= SMALL * largest * np.sqrt(2.0 * energies)
+        is_open &= is_small & (gaps > CERTAIN * energies)
     signals = np.flatnonzero(is_open)
     if not len(signals):
         return gaps
@@ -148,7 +149,7 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
         for k in np.flatnonzero(~(at_zero <= CERTAIN * problem.energies)):
             point = replace(points, reach=reach[k], pulls=pulls[k], residual_norm=residual_norms[k])
             correction_norms[k], changes[k] = point.correction(
-                residuals.weighted[k], residuals.correlation_errors[k], problem.energies[k]
+                residuals.weighted[k], residuals.correlation_errors[k], np.sqrt(2.0 * problem.energies[k])
             )
     errors += changes
     reach += changes
@@ -214,7 +215,7 @@ class _Point:
         norm = self._norm(self.excess, eigenvalue)
         return norm, np.where(self.is_limited, 0.0, self.up * norm[:, np.newaxis] * self.norms)
 
-    def correction(self, residual: np.ndarray, error: float, energy: float) -> Correction:
+    def correction(self, residual: np.ndarray, error: float, signal_norm: float) -> Correction:
         """Return the correction, or none."""
         if not np.isfinite(self.pulls).all():
             return NONE
@@ -223,8 +224,7 @@ class _Point:
             return first
         # Of faint atoms no combination is computed.
         model, norms, reach = self.problem, self.norms.copy(), self.reach.copy()
-        is_free = self.is_limited & (self.l1 <= LINE * norms * np.sqrt(2.0 * energy))
-        is_free &= norms > SMALLEST_NORM
+        is_free = self.is_limited & (norms > SMALLEST_NORM) & (self.l1 <= LINE * norms * signal_norm)
         kept, key = model.once(_no_lines), is_free.tobytes()
         if key not in kept:
             kept[key] = lines_of(model, np.flatnonzero(is_free))

@@ -223,6 +223,18 @@ def test_optima_with_tiny_penalties_are_certified_and_others_truly(figures, seed
         assert Fraction(figures(problem, changed(codes)).duality_gap[0]) >= exact_distance(single, codes)
 
 
+@BOTH
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("unit", [1e-30, 1e-9, 1.0, 1e9, 1e30])
+def test_the_unit_of_weights_does_not_matter_to_what_is_certified(figures, unit, own):
+    rng = np.random.default_rng(0)
+    dictionary, signals = rng.random((8, 20)), rng.standard_normal((5, 20))
+    weights = unit * rng.uniform(0.5, 2.0, signals.shape if own else 20)
+    problem = LassoProblem(dictionary, signals, 1e-13 * unit, feature_weights=weights)
+    codes = solve_active_set(problem, tol=1e-9).codes
+    assert (figures(problem, codes).duality_gap <= 1e-12 * problem.energies).all()
+
+
 # -- penalties by their definitions ----------------------------------------------------------------
 
 
