@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from solvers._kernels.precision import QUANTUM, gamma, operations_of_sum
-from solvers.certificate.residuals import residuals_of
+from solvers.certificate.residuals import correlations_of, residuals_of
 from solvers.problem.lasso import LassoModel, LassoProblem, groups_of, seen_norms
 from solvers.workers.blas import one_blas_thread
 
@@ -106,18 +106,18 @@ def _least_eigenvalue_of_all_atoms(model: LassoModel) -> float:
     return least_eigenvalue(model.seen_atoms.toarray()) if model.n_atoms <= MOST_SHARED else 0.0
 
 
-def _least_weight(model: LassoModel) -> float:
-    """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty."""
+def _least_weight(model: LassoModel) -> np.ndarray:
+    """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty, of each penalty."""
     with np.errstate(divide="ignore"):
-        return float((model.penalty.limits / model.atoms.norms).min())
+        return (model.penalty.limits / model.atoms.norms).min(axis=-1)
 
 
 def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
     penalty = problem.penalty
     signals, weights = problem.dense_signals(), problem.feature_weights
-    residuals = residuals_of(problem.atoms, signals, codes, weights)
-    correlations = problem.atoms.correlate(residuals.weighted)
+    residuals = residuals_of(problem.atoms, signals, codes, weights, together=penalty.is_stack)
+    correlations = correlations_of(problem.atoms, residuals.weighted, together=penalty.is_stack)
     norms = seen_norms(problem)
     # Nothing is rounded of atoms that no feature sees.
     errors = residuals.correlation_errors[:, np.newaxis] * np.where(norms > 0.0, problem.atoms.norms, 0.0)
@@ -132,13 +132,15 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     changes = np.empty((n_signals, n_atoms))
     reach = penalty.reach(correlations) + errors
     for k, seen in enumerate(np.broadcast_to(norms, codes.shape)):
-        correction_norms[k], changes[k] = _correction(problem, k, reach[k], seen, shared, residual_norms[k])
+        correction_norms[k], changes[k] = _correction(
+            problem.at_penalty_of(k), k, reach[k], seen, shared, residual_norms[k]
+        )
     errors += changes
     reach += changes
     multiples = np.ones(n_signals)
     at_corrected = gaps_at(problem, codes, correlations, errors, reach, multiples, correction_norms)
     signal = np.arange(n_signals).repeat(np.diff(codes.indptr))
-    costs = np.bincount(signal, penalty.at(codes.indices).value(codes.data), n_signals)
+    costs = np.bincount(signal, penalty.of_entries(codes).value(codes.data), n_signals)
     up = 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
     return np.minimum(at_corrected, up * (0.5 * residual_norms**2 + costs + lost))
 
@@ -159,7 +161,7 @@ def gaps_at(
     n_entries = np.diff(codes.indptr)
     signal = np.arange(n_signals).repeat(n_entries)
     place = signal * n_atoms + codes.indices
-    slacks = problem.penalty.at(codes.indices).slack(
+    slacks = problem.penalty.of_entries(codes).slack(
         codes.data, correlations.take(place), multiples.take(signal), errors=errors.take(place)
     )
     conjugates = problem.penalty.conjugate(reach, multiples, without=place)

@@ -60,9 +60,10 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int
     return problem.once(FullGram)
 
 
-def uses_full_gram(problem: LassoProblem, most_signals: int = 1) -> bool:
+def uses_full_gram(problem: LassoProblem, most_signals: int = 1, n_codes: int = 0) -> bool:
     """Return True if all of the Gram matrix of an array is used where parts of it might do."""
-    return problem.n_signals > most_signals or problem.n_atoms < FEWEST_ON_DEMAND or problem.has_gram
+    n_codes = n_codes or problem.n_signals
+    return n_codes > most_signals or problem.n_atoms < FEWEST_ON_DEMAND or problem.has_gram
 
 
 def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:

@@ -1,14 +1,22 @@
 """The LASSO solved by an active-set method."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
 from snn.base import checks
-from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
+from solvers._kernels.active_set import (
+    N_FIGURES,
+    N_MULTIPLY_ADDS,
+    N_REPORTED,
+    N_ROUNDS,
+    solve_and_certify,
+)
 from solvers._kernels.certificate import RowEntries
+from solvers._kernels.factor import Terms
+from solvers._kernels.path import solve_path
 from solvers.gram.gram import (
     ATOMS_PER_SIGNAL,
     Gram,
@@ -18,11 +26,14 @@ from solvers.gram.gram import (
     count_corrections,
     gram_of,
     shares_products,
+    uses_full_gram,
 )
 from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import Method, documented, solve
+from solvers.problem.atoms import inverse_norms
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.penalty import Penalty
 from solvers.results.codes import METHOD, BestCodes, Codes, Found, as_sparse, code_of_kernel, rows_of
 from solvers.results.result import SparseCodingResult, Start
 from solvers.workers.blas import one_blas_thread
@@ -101,6 +112,29 @@ class ActiveSet(Method):
         if isinstance(prepared, SharedProducts):
             return prepared.batches(problem, n_workers)
         return super().batches(problem, prepared, n_workers)
+
+    def along(self, problem: LassoProblem, penalties: Sequence[Penalty]) -> Codes | None:
+        """Return codes at each penalty from one call of a kernel a signal, where the Gram matrix pays."""
+        n_atoms, n_signals, n_codes = problem.n_atoms, problem.n_signals, len(penalties) * problem.n_signals
+        if problem.has_own_weights or not problem.atoms.is_matrix or not problem.gram_fits:
+            return None
+        pays = uses_full_gram(problem, max(n_atoms // ATOMS_PER_SIGNAL, 1), n_codes)
+        if not pays or 16 * n_codes * n_atoms > problem.memory_limit:
+            return None
+        stack = Penalty.stack(penalties, 1)
+        codes = np.zeros((n_signals, len(penalties), n_atoms))
+        report = np.zeros((n_signals, len(penalties), N_REPORTED), dtype=np.int64)
+        norms = inverse_norms(problem.seen_atoms.squared_norms)
+        for k in range(n_signals):
+            terms = Terms(problem.correlations[k : k + 1], stack.l1[0], stack.l2[0], norms, problem.positive)
+            max_rounds = self.max_rounds or ROUNDS_PER_ATOM * n_atoms
+            solve_path(problem.gram, terms, stack.l1, stack.l2, max_rounds, codes[k], report[k])
+        signs = np.sign(codes)
+        n_corrections = np.abs(np.diff(signs, axis=1, prepend=0.0)).sum(axis=2).astype(np.int64)
+        n_rounds, n_multiply_adds = (report[..., each].T.ravel() for each in (N_ROUNDS, N_MULTIPLY_ADDS))
+        values = as_sparse(codes.swapaxes(0, 1).reshape(-1, n_atoms))
+        info = {"n_corrections": n_corrections.T.ravel()}
+        return Codes(values, n_rounds, None, {METHOD: n_multiply_adds}, info)
 
     def search(self, best: BestCodes, prepared: Gram) -> Iterator[Found]:
         """Yield optimal codes; where rounding leads astray, also those from other starts."""

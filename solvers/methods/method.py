@@ -26,6 +26,7 @@ from solvers.certificate.corrected import signal_of_dependent_atoms
 from solvers.gram.gram import uses_full_gram
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
 from solvers.problem.messages import warn_if_all_zero, warn_if_ill_posed, warn_if_intercept_is_cut
+from solvers.problem.penalty import Penalty
 from solvers.results.codes import CERTIFICATE, BestCodes, Codes, Found, certificate_work, joined
 from solvers.results.result import EXACT, SparseCodingResult, Start, convergence_warning, start_codes
 from solvers.workers.blas import one_blas_thread
@@ -118,6 +119,10 @@ class Method(Closed, ABC):
         done.  Steps, multiply-adds and further figures are part of `Codes`, or the method writes them to
         `best`; `prepared` is from `prepare`.
         """
+
+    def along(self, problem: LassoProblem, penalties: Sequence[Penalty]) -> Codes | None:
+        """Return codes of all signals at each of falling penalties, without certificates, or None."""
+        return None
 
     def limit(self, stopped: np.ndarray | None) -> str:
         """Return the limit of signals that missed `tol`, for the warning; `stopped` are some before it."""
@@ -215,7 +220,7 @@ def solve(
     tol = method.usual_tol if tol is None else checks.positive_number("tol", tol)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
-    _require_taken(problem, method, codes)
+    require_taken(problem, method, codes)
     warn_if_ill_posed(problem)
     solved = None if progress else _solved_alone(problem, method, codes, tol)
     if solved is None:
@@ -323,7 +328,7 @@ def _solve_group(best: BestCodes, method: Method) -> Codes:
     return joined([_solve_batch(part, method, prepared) for part in best.parts(batches)])
 
 
-def _require_taken(problem: LassoProblem, method: Method, start: Codes | None) -> None:
+def require_taken(problem: LassoProblem, method: Method, start: Codes | None) -> None:
     """Raise an error where a method does not take a problem or a start, or no certificate would be finite."""
     has_zeros, is_array = problem.penalty.has_zeros, problem.atoms.is_matrix
     needed = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -290,6 +290,10 @@ class LassoModel(Value, Described):
         """
         return self._with(penalty=_checked_penalty(penalty, self.atoms, self.positive), _made={})
 
+    def _at(self, penalty: Penalty) -> Self:
+        """Return the same with another penalty, which was checked; both know what either computes later."""
+        return self._with(penalty=penalty, _made={}, _made_of_atoms=self._made_of_atoms)
+
     def prepared(self) -> Self:
         """Return the same as one of several that are solved one after the other."""
         return self._with(is_prepared=True)
@@ -462,8 +466,28 @@ class LassoProblem(LassoModel):
         if "correlations" in vars(self):
             arrays["correlations"] = self.correlations
         rows = {name: _rows(array, which) for name, array in arrays.items()}
+        if self.penalty.is_stack:
+            rows.update(penalty=self.penalty.rows(which), _made={})
         # Results that one of them computes later are not for the other, so that both can be timed.
         return self._with(energies=_rows(energies, slice(None)), **rows)
+
+    def at_penalty_of(self, signal: int) -> LassoProblem:
+        """Return the problem with the penalty of one of its signals."""
+        return self._at(self.penalty.rows(signal)) if self.penalty.is_stack else self
+
+    def stacked(self, penalties: Sequence[Penalty]) -> LassoProblem:
+        """Return the problem whose signals are these ones at each of some penalties, for certificates."""
+
+        def repeated(rows: np.ndarray) -> np.ndarray:
+            return np.broadcast_to(rows, (len(penalties), *rows.shape)).reshape(-1, *rows.shape[1:])
+
+        entries = {"signals": repeated(self.dense_signals()), "energies": repeated(self.energies)}
+        if self.feature_weights is not None and self.has_own_weights:
+            entries["feature_weights"] = repeated(self.feature_weights)
+        stack = self._at(Penalty.stack(penalties, self.n_signals))
+        vars(stack).update(entries)
+        vars(stack).pop("correlations", None)
+        return stack
 
 
 def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoProblem]]:
