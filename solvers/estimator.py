@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,9 +18,12 @@ from sklearn.utils.validation import check_array, validate_data
 
 from snn import __version__
 from snn.base import checks
+from solvers._kernels.dots import have_equal_bits
+from solvers.gram.gram import ATOMS_PER_SIGNAL
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.method import Method, named_method, solve
-from solvers.problem.lasso import LassoProblem
+from solvers.problem.atoms import Atoms
+from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
 from solvers.problem.matrix import atoms_of
 from solvers.problem.penalty import ElasticNet, penalty_of
 from solvers.results.result import SparseCodingResult
@@ -27,6 +31,10 @@ from solvers.studies.held_out import held_out_score
 
 # Other kinds of numbers become the first of them.
 FLOATS = (np.float64, np.float32)
+# The arrays of compressed rows.
+PARTS_OF_ROWS = ("data", "indices", "indptr")
+# The model of the last call of each estimator and the number of its signals; no part of pickles and clones.
+_kept: WeakKeyDictionary[BaseEstimator, tuple[LassoModel, int, tuple[Any, ...]]] = WeakKeyDictionary()
 # Attributes that `checked_input` takes from an input.
 OF_INPUT = ("n_features_in_", "feature_names_in_")
 
@@ -84,8 +92,9 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
 
     Notes
     -----
-    `X` is an array or compressed rows, shape (n_signals, n_features).  All is computed in float64; codes of
-    float32 signals are rounded to float32, and the result of `encode` stays as it is.
+    `X` is an array or compressed rows, shape (n_signals, n_features).  What a call computes of the dictionary
+    is kept for later calls with the same numbers: signals may come one by one.  All is computed in float64;
+    codes of float32 signals are rounded to float32, and the result of `encode` stays as it is.
 
     References
     ----------
@@ -158,16 +167,8 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
             return solve(problem, named_method(self.method), tol=self.tol, n_jobs=self.n_jobs)
 
     def _problem(self, signals: np.ndarray) -> LassoProblem:
-        atoms = atoms_of(self.dictionary)
-        if atoms.shape[1] != signals.shape[1]:
-            # The words of scikit-learn's own coder.
-            raise ValueError(
-                "Dictionary and X have different numbers of features: "
-                f"dictionary.shape is {atoms.shape}, X.shape is {signals.shape}"
-            )
-        penalty = penalty_of(self.alpha, atoms.squared_norms, name="alpha")
         mask = known_entries(signals, self.missing_values)
-        return LassoProblem(self.dictionary, signals, penalty, mask=mask, positive=self.positive)
+        return coding_problem(self, self.dictionary, signals, mask, penalty="alpha", positive=self.positive)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -179,6 +180,70 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
         tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def coding_problem(
+    estimator: BaseEstimator,
+    dictionary: Any,
+    signals: np.ndarray,
+    mask: np.ndarray | None,
+    *,
+    penalty: str,
+    positive: Any,
+) -> LassoProblem:
+    """Return the problem of coding signals, with the model of the last call if it has the same numbers."""
+    model, n_coded, before = _kept.get(estimator, (None, 0, ()))
+    atoms = _atoms_of(dictionary, model)
+    if atoms.shape[1] != signals.shape[1]:
+        # The words of scikit-learn's own coder.
+        raise ValueError(
+            "Dictionary and X have different numbers of features: "
+            f"dictionary.shape is {atoms.shape}, X.shape is {signals.shape}"
+        )
+    # Numbers that cannot change are not checked again.
+    alpha = getattr(estimator, penalty)
+    given = (alpha, positive) if type(alpha) is float and type(positive) is bool else ()
+    if model is not None and model.atoms is atoms and given and given == before:
+        checked = model.penalty
+    else:
+        checked = penalty_of(alpha, atoms.squared_norms, positive, name=penalty)
+    if model is None or model.atoms is not atoms or model.memory_limit != memory_limit._in_force._n_bytes:
+        # The caller may change an array later.
+        own = atoms.matrix.copy() if atoms.is_matrix else dictionary
+        problem, n_coded = LassoProblem(own, signals, checked, positive=positive, mask=mask), 0
+        model = problem.model
+    else:
+        if checked is not model.penalty and not checked.equals(model.penalty):
+            model = model._at(checked)
+        if atoms.is_matrix and model.gram_fits and n_coded > model.n_atoms // ATOMS_PER_SIGNAL:
+            _ = model.gram  # signals that came one by one have paid for it
+        problem = model.with_signals(signals, mask=mask)
+    _kept[estimator] = model, n_coded + problem.n_signals, given
+    return problem
+
+
+def _atoms_of(dictionary: Any, model: LassoModel | None) -> Atoms:
+    """Return the atoms of a dictionary: those of the model if they are the same numbers."""
+    if model is None:
+        return atoms_of(dictionary)
+    known = model.atoms
+    is_plain = type(dictionary) is np.ndarray and dictionary.dtype == np.float64
+    if (
+        is_plain
+        and dictionary.shape == known.shape
+        and dictionary.flags.c_contiguous
+        and known.rows is not None
+    ):
+        numbers = (checks.read_only(rows).reshape(-1).view(np.int64) for rows in (dictionary, known.rows))
+        if have_equal_bits(*numbers):
+            return known
+    atoms = atoms_of(dictionary)
+    if not (atoms.is_matrix and known.is_matrix) or atoms.shape != known.shape:
+        return atoms
+    if atoms.rows is not None or known.rows is not None:
+        return known if np.array_equal(atoms.matrix, known.matrix) else atoms
+    pairs = ((getattr(atoms.matrix, name), getattr(known.matrix, name)) for name in PARTS_OF_ROWS)
+    return known if all(np.array_equal(one, other) for one, other in pairs) else atoms
 
 
 def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_sparse: bool = False) -> Any:
@@ -193,6 +258,11 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_spars
             "dictionary with SpikingSparseCoder, which takes sparse X"
         )
     finite = "allow-nan" if nan_is_missing(estimator.missing_values) else True
+    # The checks of scikit-learn take as long as to code one row.
+    if not reset and type(X) is np.ndarray and X.dtype in FLOATS and X.ndim == 2 and 0 not in X.shape:
+        is_known = vars(estimator).get("n_features_in_") == X.shape[1]
+        if is_known and "feature_names_in_" not in vars(estimator) and np.isfinite(X).all():
+            return X
     try:
         return validate_data(
             estimator,

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from snn._kernels.compiling import inlined, inner
+from snn._kernels.compiling import inlined, inner, uncounted
 from solvers._kernels.precision import LONGEST_SUM
 
 
@@ -68,6 +68,15 @@ def copy(target, source):
     """Copy the first entries of a vector."""
     for i in range(target.shape[0]):
         target[i] = source[i]
+
+
+@uncounted
+def have_equal_bits(one, other):
+    """Return whether two vectors of 64-bit integers are equal, which takes half the time of `array_equal`."""
+    difference = 0
+    for i in range(one.shape[0]):
+        difference |= one[i] ^ other[i]
+    return difference == 0
 
 
 @inlined

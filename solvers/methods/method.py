@@ -160,6 +160,8 @@ Not in it is the method of integers without refinement, `DigitalOneWindow`.
 
 def named_method(method: str | Method, *, name: str = "method", with_start: bool = False) -> Method:
     """Return the method that has a name, or the method that was passed."""
+    if isinstance(method, str) and method in METHODS and not with_start:
+        return METHODS[method]
     known = {name: each for name, each in METHODS.items() if "start" in each.takes or not with_start}
     if not isinstance(method, Method):
         return known[checks.one_of(name, method, tuple(known))]

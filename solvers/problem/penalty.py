@@ -131,6 +131,11 @@ class Penalty(ElasticNet):
         """True if each code has a penalty of its own."""
         return self.l1.ndim == 2
 
+    def equals(self, other: Penalty) -> bool:
+        """Return whether another penalty has the same numbers."""
+        pairs = (self.l1, other.l1), (self.l2, other.l2), (self.positive, other.positive)
+        return all(np.array_equal(mine, its) for mine, its in pairs)
+
     def rows(self, which: Any) -> Penalty:
         """Return the stack of some rows, or the penalty of one."""
         return Penalty(self.l1[which], self.l2[which], self.positive[which])
