@@ -19,9 +19,9 @@ from sklearn.utils.validation import check_array, validate_data
 from snn import __version__
 from snn.base import checks
 from solvers._kernels.dots import have_equal_bits
-from solvers.gram.gram import ATOMS_PER_SIGNAL
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.method import Method, named_method, solve
+from solvers.plan import most_on_demand
 from solvers.problem.atoms import Atoms
 from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
 from solvers.problem.matrix import atoms_of
@@ -216,7 +216,7 @@ def coding_problem(
     else:
         if checked is not model.penalty and not checked.equals(model.penalty):
             model = model._at(checked)
-        if atoms.is_matrix and model.gram_fits and n_coded > model.n_atoms // ATOMS_PER_SIGNAL:
+        if atoms.is_matrix and model.gram_fits and n_coded > most_on_demand(model.n_atoms):
             _ = model.gram  # signals that came one by one have paid for it
         problem = model.with_signals(signals, mask=mask)
     _kept[estimator] = model, n_coded + problem.n_signals, given

@@ -18,19 +18,17 @@ from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms
 from solvers._kernels.path import solve_path
 from solvers.gram.gram import (
-    ATOMS_PER_SIGNAL,
     Gram,
     GramOnDemand,
     OwnWeights,
     SharedProducts,
     count_corrections,
     gram_of,
-    shares_products,
-    uses_full_gram,
 )
 from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import Method, documented, solve
+from solvers.plan import most_on_demand, shares_products, uses_full_gram
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import Penalty
@@ -73,8 +71,9 @@ class ActiveSet(Method):
     where these are poor, the code of the method from a few steps of FISTA.
 
     For few signals in a large dictionary only the entries of the Gram matrix between atoms that may be active
-    are computed, unless the problem has the matrix.  The same holds for any number of signals that have masks
-    of their own; a mask that all share has a Gram matrix.
+    are computed, unless the problem has the matrix; more signals share products with all atoms while that
+    takes less time than the matrix (`solvers.plan`).  The first holds for any number of signals that have
+    masks of their own; a mask that all share has a Gram matrix.
 
     References
     ----------
@@ -105,7 +104,7 @@ class ActiveSet(Method):
             if problem.atoms.rows is None:
                 return GramOnDemand(problem.model)
             return SharedProducts(problem) if shares_products(problem) else OwnWeights(problem.model)
-        return gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
+        return gram_of(problem, on_demand=True, most_signals=most_on_demand(problem.n_atoms))
 
     def batches(self, problem: LassoProblem, prepared: Gram, n_workers: int) -> list[slice]:
         """Return the signals that are solved together: those that share products, if any do."""
@@ -118,7 +117,7 @@ class ActiveSet(Method):
         n_atoms, n_signals, n_codes = problem.n_atoms, problem.n_signals, len(penalties) * problem.n_signals
         if problem.has_own_weights or not problem.atoms.is_matrix or not problem.gram_fits:
             return None
-        pays = uses_full_gram(problem, max(n_atoms // ATOMS_PER_SIGNAL, 1), n_codes)
+        pays = uses_full_gram(problem, most_on_demand(n_atoms), n_codes)
         if not pays or 16 * n_codes * n_atoms > problem.memory_limit:
             return None
         stack = Penalty.stack(penalties, 1)

@@ -23,7 +23,7 @@ from snn.base import checks
 from snn.base.describe import Closed
 from snn.digital.network import warn_of_narrow_currents
 from solvers.certificate.corrected import signal_of_dependent_atoms
-from solvers.gram.gram import uses_full_gram
+from solvers.plan import uses_full_gram
 from solvers.problem.lasso import LassoProblem, groups_of, with_shared_mask
 from solvers.problem.messages import warn_if_all_zero, warn_if_ill_posed, warn_if_intercept_is_cut
 from solvers.problem.penalty import Penalty

@@ -13,9 +13,9 @@ from snn.base.describe import Drawn
 from snn.base.value import Value, cached_property
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
 from solvers.certificate.residuals import residuals_of
-from solvers.gram.gram import FEWEST_SHARING, shares_products
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import Method, named_method, require_taken
+from solvers.plan import COSTS, shares_products
 from solvers.problem.lasso import LassoProblem, zero_code_multiples
 from solvers.problem.matrix import UnitAtoms, atoms_of
 from solvers.problem.messages import warn_if_ill_posed
@@ -133,7 +133,7 @@ def path(
     is_cut = mask is not None and mask.ndim == 1 and mask.dtype == np.bool_ and problem.atoms.is_matrix
     if is_cut:
         problem = problem.ordinary()
-    if (n_multiples if multiples is None else np.size(multiples)) >= FEWEST_SHARING:
+    if (n_multiples if multiples is None else np.size(multiples)) >= COSTS.fewest_sharing:
         problem = problem._with(is_prepared=True, _made_of_atoms=problem._made_of_atoms)
     # Computed once for all penalties: atoms in single precision, or correlations.
     if shares_products(problem):
