@@ -11,7 +11,7 @@ from scipy import sparse
 
 from solvers._kernels.precision import QUANTUM, gamma, operations_of_sum
 from solvers.certificate.residuals import correlations_of, residuals_of
-from solvers.problem.lasso import LassoModel, LassoProblem, groups_of, seen_norms
+from solvers.problem.lasso import LassoModel, LassoProblem, at_penalty_of, groups_of, seen_norms
 from solvers.workers.blas import one_blas_thread
 
 # Gaps above this share of the energy are corrected where a penalty is below SMALL ||d_i|| ||s||.
@@ -133,7 +133,7 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     reach = penalty.reach(correlations) + errors
     for k, seen in enumerate(np.broadcast_to(norms, codes.shape)):
         correction_norms[k], changes[k] = _correction(
-            problem.at_penalty_of(k), k, reach[k], seen, shared, residual_norms[k]
+            at_penalty_of(problem, k), k, reach[k], seen, shared, residual_norms[k]
         )
     errors += changes
     reach += changes

@@ -471,24 +471,6 @@ class LassoProblem(LassoModel):
         # Results that one of them computes later are not for the other, so that both can be timed.
         return self._with(energies=_rows(energies, slice(None)), **rows)
 
-    def at_penalty_of(self, signal: int) -> LassoProblem:
-        """Return the problem with the penalty of one of its signals."""
-        return self._at(self.penalty.rows(signal)) if self.penalty.is_stack else self
-
-    def stacked(self, penalties: Sequence[Penalty]) -> LassoProblem:
-        """Return the problem whose signals are these ones at each of some penalties, for certificates."""
-
-        def repeated(rows: np.ndarray) -> np.ndarray:
-            return np.broadcast_to(rows, (len(penalties), *rows.shape)).reshape(-1, *rows.shape[1:])
-
-        entries = {"signals": repeated(self.dense_signals()), "energies": repeated(self.energies)}
-        if self.feature_weights is not None and self.has_own_weights:
-            entries["feature_weights"] = repeated(self.feature_weights)
-        stack = self._at(Penalty.stack(penalties, self.n_signals))
-        vars(stack).update(entries)
-        vars(stack).pop("correlations", None)
-        return stack
-
 
 def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoProblem]]:
     """Yield the problems of so many signals, one after the other, and which signals these are."""
@@ -496,6 +478,26 @@ def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoPr
     for first in range(0, problem.n_signals, size):
         block = slice(first, first + size)
         yield block, problem if size >= problem.n_signals else problem.subset(block)
+
+
+def at_penalty_of(problem: LassoProblem, signal: int) -> LassoProblem:
+    """Return the problem with the penalty of one of its signals."""
+    return problem._at(problem.penalty.rows(signal)) if problem.penalty.is_stack else problem
+
+
+def stacked(problem: LassoProblem, penalties: Sequence[Penalty]) -> LassoProblem:
+    """Return the problem whose signals are these ones at each of some penalties, for certificates."""
+
+    def repeated(rows: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(rows, (len(penalties), *rows.shape)).reshape(-1, *rows.shape[1:])
+
+    entries = {"signals": repeated(problem.dense_signals()), "energies": repeated(problem.energies)}
+    if problem.feature_weights is not None and problem.has_own_weights:
+        entries["feature_weights"] = repeated(problem.feature_weights)
+    stack = problem._at(Penalty.stack(penalties, problem.n_signals))
+    vars(stack).update(entries)
+    vars(stack).pop("correlations", None)
+    return stack
 
 
 def zero_code_multiples(problem: LassoProblem) -> np.ndarray:

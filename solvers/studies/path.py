@@ -16,7 +16,7 @@ from solvers.certificate.residuals import residuals_of
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import Method, named_method, require_taken
 from solvers.plan import COSTS, shares_products
-from solvers.problem.lasso import LassoProblem, zero_code_multiples
+from solvers.problem.lasso import LassoProblem, stacked, zero_code_multiples
 from solvers.problem.matrix import UnitAtoms, atoms_of
 from solvers.problem.messages import warn_if_ill_posed
 from solvers.problem.penalty import Penalty
@@ -185,7 +185,7 @@ def _along(problem: LassoProblem, method: Method, penalties: Sequence[Penalty]) 
         return []
     step = max(1, BLOCK_ENTRIES // (n_signals * max(problem.n_atoms, problem.n_features)))
     figures = [
-        vars(measure(problem.stacked(some), found.values[first * n_signals : (first + step) * n_signals]))
+        vars(measure(stacked(problem, some), found.values[first * n_signals : (first + step) * n_signals]))
         for first in range(0, len(penalties), step)
         for some in [penalties[first : first + step]]
     ]
