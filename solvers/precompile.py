@@ -20,6 +20,7 @@ from solvers.methods.spiking import (
 )
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
+from solvers.studies.path import path
 
 # The methods that have kernels.
 COMPILED = (Stages(), OneWindow(), AverageCurrents(), Rates(), ActiveSet(), ActiveSetFromSpikes())
@@ -68,6 +69,7 @@ def tasks() -> precompile.Tasks:
     runs["LASSO with masks, by an active set"] = partial(solve_active_set, masked, n_jobs=1)
     with memory_limit(1):
         model = LassoModel(dense[0], 0.5)
+    runs["LASSO along a path"] = partial(path, LassoProblem(*dense, 0.1), [2.0, 1.0])
     runs["LASSO without a Gram matrix"] = partial(_without_gram, model, rng.standard_normal((4, 4)))
     return runs
 

@@ -12,8 +12,15 @@ from scipy import sparse
 from snn._interrupts import float_errors
 from solvers._kernels.precision import QUANTUM, SMALLEST_NORM, gamma, operations_of_sum
 from solvers.certificate.lines import ROUNDING, Lines, lines_of, nearest_of_hull
-from solvers.certificate.residuals import residuals_of
-from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks, in_groups, seen_norms
+from solvers.certificate.residuals import correlations_of, residuals_of
+from solvers.problem.lasso import (
+    LassoModel,
+    LassoProblem,
+    at_penalty_of,
+    in_blocks,
+    in_groups,
+    seen_norms,
+)
 from solvers.workers.blas import one_blas_thread
 
 # Gaps above this share of the energy are corrected where a penalty is below SMALL ||d_i|| ||s||.
@@ -117,10 +124,10 @@ def _least_eigenvalue_of(model: LassoModel, which: np.ndarray) -> float:
     return least_eigenvalue(model.seen_atoms.take(which & (model.atoms.norms > 0.0)))
 
 
-def _least_weight(model: LassoModel) -> float:
-    """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty."""
+def _least_weight(model: LassoModel) -> np.ndarray:
+    """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty, of each penalty."""
     with float_errors(all="ignore"):
-        return float((model.penalty.limits / model.atoms.norms).min())
+        return (model.penalty.limits / model.atoms.norms).min(axis=-1)
 
 
 def _no_lines(model: LassoModel) -> dict[bytes, Lines | None]:
@@ -132,8 +139,8 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
     penalty = problem.penalty
     signals, weights = problem.dense_signals(), problem.feature_weights
-    residuals = residuals_of(problem.atoms, signals, codes, weights)
-    correlations = problem.atoms.correlate(residuals.weighted)
+    residuals = residuals_of(problem.atoms, signals, codes, weights, together=penalty.is_stack)
+    correlations = correlations_of(problem.atoms, residuals.weighted, together=penalty.is_stack)
     # Nothing is rounded of atoms that are not seen.
     norms = seen_norms(problem)
     errors = residuals.correlation_errors[:, np.newaxis] * norms
@@ -145,7 +152,8 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     changes = np.empty((n_signals, n_atoms))
     reach = penalty.reach(correlations) + errors
     for k in range(n_signals):
-        point = _Point(problem, norms[0], reach[k], np.abs(correlations[k]) + errors[k], residual_norms[k])
+        pulls = np.abs(correlations[k]) + errors[k]
+        point = _Point(at_penalty_of(problem, k), norms[0], reach[k], pulls, residual_norms[k])
         correction_norms[k], changes[k] = point.correction(
             residuals.weighted[k], residuals.correlation_errors[k], problem.energies[k]
         )
@@ -155,7 +163,7 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     multiples = np.ones(n_signals)
     at_corrected = gaps_at(problem, codes, correlations, errors, reach, multiples, correction_norms)
     signal = np.arange(n_signals).repeat(np.diff(codes.indptr))
-    costs = np.bincount(signal, penalty.at(codes.indices).value(codes.data), n_signals)
+    costs = np.bincount(signal, penalty.of_entries(codes).value(codes.data), n_signals)
     up = 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
     at_zero = up * (0.5 * residual_norms**2 + costs + lost)
     return np.fmin(np.where(is_finite, at_corrected, np.inf), at_zero)
@@ -177,7 +185,7 @@ def gaps_at(
     n_entries = np.diff(codes.indptr)
     signal = np.arange(n_signals).repeat(n_entries)
     place = signal * n_atoms + codes.indices
-    slacks = problem.penalty.at(codes.indices).slack(
+    slacks = problem.penalty.of_entries(codes).slack(
         codes.data, correlations.take(place), multiples.take(signal), errors=errors.take(place)
     )
     conjugates = problem.penalty.conjugate(reach, multiples, without=place)

@@ -19,7 +19,7 @@ from scipy import sparse
 from snn.base import checks
 from solvers._kernels.precision import QUANTUM
 from solvers.certificate.corrected import corrected_gaps, gaps_at
-from solvers.certificate.residuals import residuals_of
+from solvers.certificate.residuals import correlations_of, residuals_of
 from solvers.problem.lasso import LassoProblem, in_blocks, in_groups, seen_norms, zero_code_multiples
 
 # Codes measured together: a few buffers of 8 MB, however many signals there are.
@@ -151,15 +151,15 @@ def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> 
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the figures of codes that were checked, of signals with equal weights, shape (3, n_signals)."""
     penalty, weights, signals = problem.penalty, problem.feature_weights, problem.dense_signals()
-    residuals = residuals_of(problem.atoms, signals, codes, weights)
-    correlations = problem.atoms.correlate(residuals.weighted)
+    residuals = residuals_of(problem.atoms, signals, codes, weights, together=penalty.is_stack)
+    correlations = correlations_of(problem.atoms, residuals.weighted, together=penalty.is_stack)
     reach = penalty.reach(correlations)
 
     # Sums over the entries of a code, in the order of its atoms.
     n_signals, n_atoms = codes.shape
     signal, atom = np.arange(n_signals).repeat(np.diff(codes.indptr)), codes.indices
     place = signal * n_atoms + atom
-    penalty_of_entry = penalty.at(atom)
+    penalty_of_entry = penalty.of_entries(codes)
     if weights is None:
         squared_norms = problem.atoms.squared_norms.take(atom)
     else:

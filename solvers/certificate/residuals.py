@@ -8,6 +8,7 @@ from scipy import sparse
 from solvers._kernels.precision import (
     EXACT_BITS,
     KEPT_BITS,
+    LONGEST_SUM,
     QUANTUM,
     SLACK,
     SMALLEST_NORM,
@@ -17,6 +18,9 @@ from solvers._kernels.precision import (
     operations_of_sum,
 )
 from solvers.problem.atoms import Atoms, in_full
+
+# Share of entries that are not zero from which on a product of full matrices is faster than a sparse one.
+LEAST_DENSITY = 0.04
 
 
 class Residuals(NamedTuple):
@@ -35,9 +39,16 @@ class Residuals(NamedTuple):
 
 
 def residuals_of(
-    atoms: Atoms, signals: np.ndarray, codes: sparse.csr_array, weights: np.ndarray | None = None
+    atoms: Atoms,
+    signals: np.ndarray,
+    codes: sparse.csr_array,
+    weights: np.ndarray | None = None,
+    *,
+    together: bool = False,
 ) -> Residuals:
     """Return the residuals of codes, with weights w of features, right to about their own rounding."""
+    # `together`: products of matrices, which are faster but round a code differently beside others, so that
+    # only codes that are always measured together may share them.
     # A residual may be much smaller than the signal and the terms of its code, and would inherit the rounding
     # of these.  So codes and atoms are split into high and low parts.  The high parts are multiples of powers
     # of two, small enough that all sums of their products are exact.  The low parts are smaller by about
@@ -67,6 +78,9 @@ def residuals_of(
     of_high, of_low = (
         sparse.csr_array((part, which, codes.indptr), (n_signals, len(used))) for part in (high, low)
     )
+    together = together and atoms.rows is not None
+    if together and LEAST_DENSITY * of_high.shape[0] * of_high.shape[1] < len(codes.data):
+        of_high, of_low = of_high.toarray(), of_low.toarray()
     exact = in_full(of_high @ high_rows)
     rest = in_full(of_low @ rows) + in_full(of_high @ (rows - high_rows))
     values = np.subtract(signals, exact, out=exact)
@@ -98,3 +112,14 @@ def residuals_of(
         + n_products * QUANTUM / SMALLEST_NORM,
         squared_norms,
     )
+
+
+def correlations_of(atoms: Atoms, features: np.ndarray, *, together: bool = False) -> np.ndarray:
+    """Return the products of features with the atoms; `together` as in `residuals_of`."""
+    if not together or atoms.rows is None:
+        return atoms.correlate(features)
+    parts = [slice(first, first + LONGEST_SUM) for first in range(0, features.shape[1], LONGEST_SUM)]
+    products = features[:, parts[0]] @ atoms.rows[:, parts[0]].T
+    for part in parts[1:]:
+        products += features[:, part] @ atoms.rows[:, part].T
+    return products

@@ -1,28 +1,37 @@
 """The LASSO solved by an active-set method."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
 from snn.base import checks
-from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
+from solvers._kernels.active_set import (
+    N_FIGURES,
+    N_MULTIPLY_ADDS,
+    N_REPORTED,
+    N_ROUNDS,
+    solve_and_certify,
+)
 from solvers._kernels.certificate import RowEntries
+from solvers._kernels.factor import Terms
+from solvers._kernels.path import solve_path
 from solvers.gram.gram import (
-    ATOMS_PER_SIGNAL,
     Gram,
     GramOnDemand,
     OwnWeights,
     SharedProducts,
     count_corrections,
     gram_of,
-    shares_products,
 )
 from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import Method, documented, solve
+from solvers.plan import most_on_demand, shares_products, uses_full_gram
+from solvers.problem.atoms import inverse_norms
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.penalty import Penalty
 from solvers.results.codes import METHOD, BestCodes, Codes, Found, as_sparse, code_of_kernel, rows_of
 from solvers.results.result import SparseCodingResult, Start
 from solvers.workers.blas import one_blas_thread
@@ -62,8 +71,9 @@ class ActiveSet(Method):
     where these are poor, the code of the method from a few steps of FISTA.
 
     For few signals in a large dictionary only the entries of the Gram matrix between atoms that may be active
-    are computed, unless the problem has the matrix.  The same holds for any number of signals that have masks
-    of their own; a mask that all share has a Gram matrix.
+    are computed, unless the problem has the matrix; more signals share products with all atoms while that
+    takes less time than the matrix (`solvers.plan`).  The first holds for any number of signals that have
+    masks of their own; a mask that all share has a Gram matrix.
 
     References
     ----------
@@ -94,13 +104,36 @@ class ActiveSet(Method):
             if problem.atoms.rows is None:
                 return GramOnDemand(problem.model)
             return SharedProducts(problem) if shares_products(problem) else OwnWeights(problem.model)
-        return gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
+        return gram_of(problem, on_demand=True, most_signals=most_on_demand(problem.n_atoms))
 
     def batches(self, problem: LassoProblem, prepared: Gram, n_workers: int) -> list[slice]:
         """Return the signals that are solved together: those that share products, if any do."""
         if isinstance(prepared, SharedProducts):
             return prepared.batches(problem, n_workers)
         return super().batches(problem, prepared, n_workers)
+
+    def along(self, problem: LassoProblem, penalties: Sequence[Penalty]) -> Codes | None:
+        """Return codes at each penalty from one call of a kernel a signal, where the Gram matrix pays."""
+        n_atoms, n_signals, n_codes = problem.n_atoms, problem.n_signals, len(penalties) * problem.n_signals
+        if problem.has_own_weights or not problem.atoms.is_matrix or not problem.gram_fits:
+            return None
+        pays = uses_full_gram(problem, most_on_demand(n_atoms), n_codes)
+        if not pays or 16 * n_codes * n_atoms > problem.memory_limit:
+            return None
+        stack = Penalty.stack(penalties, 1)
+        codes = np.zeros((n_signals, len(penalties), n_atoms))
+        report = np.zeros((n_signals, len(penalties), N_REPORTED), dtype=np.int64)
+        norms = inverse_norms(problem.seen_atoms.squared_norms)
+        for k in range(n_signals):
+            terms = Terms(problem.correlations[k : k + 1], stack.l1[0], stack.l2[0], norms, problem.positive)
+            max_rounds = self.max_rounds or ROUNDS_PER_ATOM * n_atoms
+            solve_path(problem.gram, terms, stack.l1, stack.l2, max_rounds, codes[k], report[k])
+        signs = np.sign(codes)
+        n_corrections = np.abs(np.diff(signs, axis=1, prepend=0.0)).sum(axis=2).astype(np.int64)
+        n_rounds, n_multiply_adds = (report[..., each].T.ravel() for each in (N_ROUNDS, N_MULTIPLY_ADDS))
+        values = as_sparse(codes.swapaxes(0, 1).reshape(-1, n_atoms))
+        info = {"n_corrections": n_corrections.T.ravel()}
+        return Codes(values, n_rounds, None, {METHOD: n_multiply_adds}, info)
 
     def search(self, best: BestCodes, prepared: Gram) -> Iterator[Found]:
         """Yield optimal codes; where rounding leads astray, also those from other starts."""

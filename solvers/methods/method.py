@@ -23,9 +23,10 @@ from snn.base import checks
 from snn.base.describe import Closed
 from snn.digital.network import warn_of_narrow_currents
 from solvers.certificate.corrected import signal_of_dependent_atoms
-from solvers.gram.gram import uses_full_gram
+from solvers.plan import uses_full_gram
 from solvers.problem.lasso import LassoProblem, groups_of, knows_atoms_alike, with_shared_mask
 from solvers.problem.messages import warn_if_all_zero, warn_if_ill_posed, warn_if_intercept_is_cut
+from solvers.problem.penalty import Penalty
 from solvers.results.codes import CERTIFICATE, BestCodes, Codes, Found, certificate_work, joined
 from solvers.results.result import EXACT, SparseCodingResult, Start, convergence_warning, start_codes
 from solvers.workers.blas import one_blas_thread
@@ -120,6 +121,10 @@ class Method(Closed, ABC):
         `best`; `prepared` is from `prepare`.
         """
 
+    def along(self, problem: LassoProblem, penalties: Sequence[Penalty]) -> Codes | None:
+        """Return codes of all signals at each of falling penalties, without certificates, or None."""
+        return None
+
     def limit(self, stopped: np.ndarray | None) -> str:
         """Return the limit of signals that missed `tol`, for the warning; `stopped` are some before it."""
         limits = {name: value for name, value in vars(self).items() if name.startswith("max_")}
@@ -156,6 +161,8 @@ Not in it is the method of integers without refinement, `DigitalOneWindow`.
 
 def named_method(method: str | Method, *, name: str = "method", with_start: bool = False) -> Method:
     """Return the method that has a name, or the method that was passed."""
+    if isinstance(method, str) and method in METHODS and not with_start:
+        return METHODS[method]
     known = {name: each for name, each in METHODS.items() if "start" in each.takes or not with_start}
     if not isinstance(method, Method):
         return known[checks.one_of(name, method, tuple(known))]
@@ -217,7 +224,7 @@ def solve(
     tol = method.usual_tol if tol is None else checks.positive_number("tol", tol)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
-    _require_taken(problem, method, codes)
+    require_taken(problem, method, codes)
     warn_if_ill_posed(problem)
     solved = None if progress else _solved_alone(problem, method, codes, tol)
     if solved is None:
@@ -326,7 +333,7 @@ def _solve_group(best: BestCodes, method: Method) -> Codes:
     return joined([_solve_batch(part, method, prepared) for part in best.parts(batches)])
 
 
-def _require_taken(problem: LassoProblem, method: Method, start: Codes | None) -> None:
+def require_taken(problem: LassoProblem, method: Method, start: Codes | None) -> None:
     """Raise an error where a method does not take a problem or a start, or no certificate would be finite."""
     has_zeros, is_array = problem.penalty.has_zeros, problem.atoms.is_matrix
     needed = {

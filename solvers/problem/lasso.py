@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -292,6 +292,10 @@ class LassoModel(Value, Described):
         """
         return self._with(penalty=_checked_penalty(penalty, self.atoms, self.positive), _made={})
 
+    def _at(self, penalty: Penalty) -> Self:
+        """Return the same with another penalty, which was checked; both know what either computes later."""
+        return self._with(penalty=penalty, _made={}, _made_of_atoms=self._made_of_atoms)
+
     def prepared(self) -> Self:
         """Return the same as one of several that are solved one after the other."""
         return self._with(is_prepared=True)
@@ -479,6 +483,8 @@ class LassoProblem(LassoModel):
         if "correlations" in vars(self):
             arrays["correlations"] = self.correlations
         rows = {name: _rows(array, which) for name, array in arrays.items()}
+        if self.penalty.is_stack:
+            rows.update(penalty=self.penalty.rows(which), _made={})
         # Results that one of them computes later are not for the other, so that both can be timed.
         return self._with(energies=_rows(energies, slice(None)), **rows)
 
@@ -489,6 +495,26 @@ def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoPr
     for first in range(0, problem.n_signals, size):
         block = slice(first, first + size)
         yield block, problem if size >= problem.n_signals else problem.subset(block)
+
+
+def at_penalty_of(problem: LassoProblem, signal: int) -> LassoProblem:
+    """Return the problem with the penalty of one of its signals."""
+    return problem._at(problem.penalty.rows(signal)) if problem.penalty.is_stack else problem
+
+
+def stacked(problem: LassoProblem, penalties: Sequence[Penalty]) -> LassoProblem:
+    """Return the problem whose signals are these ones at each of some penalties, for certificates."""
+
+    def repeated(rows: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(rows, (len(penalties), *rows.shape)).reshape(-1, *rows.shape[1:])
+
+    entries = {"signals": repeated(problem.dense_signals()), "energies": repeated(problem.energies)}
+    if problem.feature_weights is not None and problem.has_own_weights:
+        entries["feature_weights"] = repeated(problem.feature_weights)
+    stack = problem._at(Penalty.stack(penalties, problem.n_signals))
+    vars(stack).update(entries)
+    vars(stack).pop("correlations", None)
+    return stack
 
 
 def zero_code_multiples(problem: LassoProblem) -> np.ndarray:
