@@ -21,8 +21,9 @@ from snn.base import checks
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.method import Method, named_method, solve
 from solvers.plan import most_on_demand
-from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
+from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import atoms_of
+from solvers.problem.memory import memory_limit
 from solvers.problem.penalty import ElasticNet, penalty_of
 from solvers.problem.signals import known_features
 from solvers.results.result import SparseCodingResult

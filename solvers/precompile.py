@@ -19,7 +19,8 @@ from solvers.methods.spiking import (
     solve_spiking,
 )
 from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
+from solvers.problem.lasso import LassoModel, LassoProblem
+from solvers.problem.memory import memory_limit
 from solvers.studies.path import path
 
 # The methods that have kernels.

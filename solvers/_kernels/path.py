@@ -2,21 +2,18 @@
 
 import numpy as np
 
-from snn._kernels.compiling import compiled
+from snn._kernels.compiling import compiled, inner
 from solvers._kernels.active_set import (
     ENDED,
     LEAST_CAPACITY,
-    LEAST_JOINING,
     N_MULTIPLY_ADDS,
     N_ROUNDS,
     ROUNDING,
-    GramMatrix,
-    _violators,
-    join,
+    join_listed,
+    list_joining,
     new_scratch,
     refine,
     solve_within,
-    write_residuals,
 )
 from solvers._kernels.factor import (
     Terms,
@@ -26,6 +23,28 @@ from solvers._kernels.factor import (
     solve_transposed,
     triangle_work,
 )
+from solvers._kernels.products import GramMatrix
+
+
+@inner
+def _change_penalty(work, n_members, size, terms, curvatures, scratch):
+    """Let W have the penalty of `terms`; return the size of S, and whether curvatures changed."""
+    # curvatures : those before.
+    is_curved = False
+    for i in range(n_members):
+        atom = work.atoms[i]
+        change = terms.curvatures[atom] - curvatures[atom]
+        is_curved = is_curved or change != 0.0
+        work.gram[i, i] += change
+        work.l1_weight[i] = terms.l1_weights[atom]
+    for i in range(size):
+        place = scratch.places[i] = work.active[i]
+        scratch.signs[i] = work.sign[i]
+        work.image[i] = work.sign[i] * work.correlation[place] - work.l1_weight[place]
+    if is_curved:
+        return enter(work, 0, scratch.places, scratch.signs, size), True
+    solve_transposed(work.factor, work.image, size)
+    return size, False
 
 
 @compiled
@@ -39,50 +58,24 @@ def solve_path(gram, terms, l1_weights, curvatures, max_rounds, codes, report):
     n_members = size = 0
     for k in range(l1_weights.shape[0]):
         at = Terms(terms.correlations, l1_weights[k], curvatures[k], terms.inverse_norms, terms.positive)
-        is_curved = False
         work.n_multiply_adds[0] = triangle_work(size)
-        for i in range(n_members):
-            atom = work.atoms[i]
-            change = curvatures[k, atom] - curvatures[k - 1, atom]
-            is_curved = is_curved or change != 0.0
-            work.gram[i, i] += change
-            work.l1_weight[i] = at.l1_weights[atom]
-        for i in range(size):
-            place = scratch.places[i] = work.active[i]
-            scratch.signs[i] = work.sign[i]
-            work.image[i] = work.sign[i] * work.correlation[place] - work.l1_weight[place]
-        if is_curved:
-            size = enter(work, 0, scratch.places, scratch.signs, size)
-        else:
-            solve_transposed(work.factor, work.image, size)
+        size, at_start = _change_penalty(work, n_members, size, at, curvatures[k - 1], scratch)
         ended, rounds_left = False, max_rounds
         while not ended:
             if n_members > 0:
                 size, rounds_left, solved = solve_within(
-                    work, n_members, size, tolerance, rounds_left, is_curved, scratch
+                    work, n_members, size, tolerance, rounds_left, at_start, scratch
                 )
                 if not solved:
                     break
-            is_curved = False
-            write_residuals(atoms, 0, work, size, correlations, scratch.residual)
-            for i in range(size):
-                scratch.residual[work.atoms[work.active[i]]] = 0.0
-            n_joining = _violators(
-                scratch.residual, at.l1_weights, at.inverse_norms, at.positive, 0.0, tolerance,
-                correlations.shape[0], max(LEAST_JOINING, size), scratch,
-            )  # fmt: skip
+            at_start, n_before = False, n_members
+            n_joining = list_joining(atoms, at, 0, work, size, tolerance, scratch)
             if n_members + n_joining > work.atoms.shape[0]:
                 larger = new_working_set(2 * (n_members + n_joining))
                 copy_members(larger, work, n_members, size)
                 work = larger
-            ended = True
-            for i in range(n_joining):
-                atom = scratch.places[i]
-                if not scratch.is_member[atom]:
-                    join(work, n_members, atoms, at, 0, atom)
-                    scratch.is_member[atom] = True
-                    n_members += 1
-                    ended = False
+            n_members = join_listed(work, n_members, n_joining, atoms, at, 0, scratch)
+            ended = n_members == n_before
         if ended:
             refine(work, size)
         for i in range(size):

@@ -13,14 +13,8 @@ from snn._interrupts import float_errors
 from solvers._kernels.precision import QUANTUM, SMALLEST_NORM, gamma, operations_of_sum
 from solvers.certificate.lines import ROUNDING, Lines, lines_of, nearest_of_hull
 from solvers.certificate.residuals import correlations_of, residuals_of
-from solvers.problem.lasso import (
-    LassoModel,
-    LassoProblem,
-    at_penalty_of,
-    in_blocks,
-    in_groups,
-    seen_norms,
-)
+from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks
+from solvers.problem.parts import in_groups, seen_norms
 from solvers.workers.blas import one_blas_thread
 
 # Gaps above this share of the energy are corrected where a penalty is below SMALL ||d_i|| ||s||.
@@ -152,8 +146,9 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     changes = np.empty((n_signals, n_atoms))
     reach = penalty.reach(correlations) + errors
     for k in range(n_signals):
+        own = problem._at(penalty.rows(k)) if penalty.is_stack else problem
         pulls = np.abs(correlations[k]) + errors[k]
-        point = _Point(at_penalty_of(problem, k), norms[0], reach[k], pulls, residual_norms[k])
+        point = _Point(own, norms[0], reach[k], pulls, residual_norms[k])
         correction_norms[k], changes[k] = point.correction(
             residuals.weighted[k], residuals.correlation_errors[k], problem.energies[k]
         )

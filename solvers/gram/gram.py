@@ -22,12 +22,12 @@ from snn.base import checks
 from snn.base.describe import memory
 from snn.base.value import Value, cached_property
 from snn.weights.protocol import Weights
-from solvers._kernels.active_set import GramMatrix, WeightedAtoms
 from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms
+from solvers._kernels.products import GramMatrix, WeightedAtoms
 from solvers.gram import convolutional
 from solvers.gram.working_set import LISTED, codes_by_kernel, codes_of_few, codes_of_many
-from solvers.plan import shares_products, uses_full_gram
+from solvers.plan import batches_that_share, shares_products, uses_full_gram
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.convolution import ConvolutionalAtoms
 from solvers.problem.largest import largest_ratios
@@ -37,9 +37,6 @@ from solvers.results.codes import Codes, compressed_rows
 
 # Signals that are solved first where the choice of products depends on their supports.
 PILOTS = 4
-# Signals that share products: at least, whatever the limit; as many as products of matrices need to run at
-# full speed; and where the atoms are converted each time, so many that this is not the cost.
-LEAST_SHARING, SHARING, SHARING_CONVERTED = 16, 512, 4096
 # Rows of the Gram matrix that a network has from the beginning, for each signal that shares them.
 ROWS_PER_SIGNAL = 24
 
@@ -50,7 +47,7 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int
         return problem.once(ConvolutionalGram)
     if on_demand and shares_products(problem, most_signals, _mean_support):
         return SharedProducts(problem)
-    if on_demand and not (problem.gram_fits and uses_full_gram(problem, most_signals)):
+    if on_demand and not uses_full_gram(problem, most_signals):
         return GramOnDemand(problem.model)
     return problem.once(FullGram)
 
@@ -206,17 +203,12 @@ class SharedProducts(GramOnDemand):
 
     def batches(self, problem: LassoProblem, n_workers: int) -> list[slice]:
         """Return which signals share products: as many as pay, and memory holds."""
-        most = SHARING if self._unit_atoms.is_kept else SHARING_CONVERTED
-        share = problem.memory_limit // (8 * n_workers)
         # A signal has residuals, products and lists while it is solved.
         bytes_per_signal = (
             8 * (8 * problem.n_features + 8 * LISTED) + 4 * VALUES_PER_BLOCK // problem.n_features
         )
-        size = min(most, share // bytes_per_signal)
-        if n_workers > 1:
-            size = min(size, -(-problem.n_signals // n_workers))
-        size = max(size, LEAST_SHARING)
-        return [slice(first, first + size) for first in range(0, problem.n_signals, size)]
+        converts = not self._unit_atoms.is_kept
+        return batches_that_share(problem, n_workers, bytes_per_signal, converts=converts)
 
 
 class OwnWeights(Gram):

@@ -28,7 +28,7 @@ from solvers.gram.gram import (
 from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import Method, documented, solve
-from solvers.plan import most_on_demand, shares_products, uses_full_gram
+from solvers.plan import most_on_demand, shares_products
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import Penalty
@@ -113,13 +113,8 @@ class ActiveSet(Method):
         return super().batches(problem, prepared, n_workers)
 
     def along(self, problem: LassoProblem, penalties: Sequence[Penalty]) -> Codes | None:
-        """Return codes at each penalty from one call of a kernel a signal, where the Gram matrix pays."""
-        n_atoms, n_signals, n_codes = problem.n_atoms, problem.n_signals, len(penalties) * problem.n_signals
-        if problem.has_own_weights or not problem.atoms.is_matrix or not problem.gram_fits:
-            return None
-        pays = uses_full_gram(problem, most_on_demand(n_atoms), n_codes)
-        if not pays or 16 * n_codes * n_atoms > problem.memory_limit:
-            return None
+        """Return codes at each penalty from one call of a kernel for each signal."""
+        n_atoms, n_signals = problem.n_atoms, problem.n_signals
         stack = Penalty.stack(penalties, 1)
         codes = np.zeros((n_signals, len(penalties), n_atoms))
         report = np.zeros((n_signals, len(penalties), N_REPORTED), dtype=np.int64)

@@ -22,6 +22,7 @@ from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.value import Value, cached_property, checked
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
+from solvers.problem.atoms import Atoms
 
 # Share of ||d_i||^2: a smaller quadratic penalty is lost in the rounding of correlations.
 LEAST_CURVATURE = 1e-15
@@ -131,11 +132,6 @@ class Penalty(ElasticNet):
     def is_stack(self) -> bool:
         """True if each code has a penalty of its own."""
         return self.l1.ndim == 2
-
-    def equals(self, other: Penalty) -> bool:
-        """Return whether another penalty has the same numbers."""
-        pairs = (self.l1, other.l1), (self.l2, other.l2), (self.positive, other.positive)
-        return all(np.array_equal(mine, its) for mine, its in pairs)
 
     def rows(self, which: Any) -> Penalty:
         """Return the stack of some rows, or the penalty of one."""
@@ -288,6 +284,17 @@ def penalty_of(
             "or rescale"
         )
     return Penalty(l1, l2, _checked_signs(positive, n_atoms))
+
+
+def checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:
+    """Return the penalty of a problem with these atoms."""
+    checked = penalty_of(penalty, atoms.squared_norms, positive)
+    if not atoms.is_matrix and checked.has_zeros:
+        raise ValueError(
+            "penalty must be positive for a ConvolutionalDictionary; got 0 for atom "
+            f"{int(np.argmin(checked.l1))}: pass a small one"
+        )
+    return checked
 
 
 def _checked_signs(value: Any, n_atoms: int) -> np.ndarray:

@@ -11,21 +11,19 @@ from tqdm import tqdm
 from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.value import Value, cached_property
+from solvers import plan
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
 from solvers.certificate.residuals import residuals_of
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import Method, named_method, require_taken
-from solvers.plan import COSTS, shares_products
-from solvers.problem.lasso import LassoProblem, stacked, zero_code_multiples
+from solvers.problem.lasso import LassoProblem, zero_code_multiples
 from solvers.problem.matrix import UnitAtoms, atoms_of
 from solvers.problem.messages import warn_if_ill_posed
+from solvers.problem.parts import stacked
 from solvers.problem.penalty import Penalty
 from solvers.results.codes import CERTIFICATE, FIGURES, Codes, certificate_work
 from solvers.results.result import SparseCodingResult, convergence_warning
 from solvers.workers.blas import one_blas_thread
-
-# Signals up to which the codes of all penalties are certified in one product.
-MOST_TOGETHER = 16
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -133,10 +131,10 @@ def path(
     is_cut = mask is not None and mask.ndim == 1 and mask.dtype == np.bool_ and problem.atoms.is_matrix
     if is_cut:
         problem = problem.ordinary()
-    if (n_multiples if multiples is None else np.size(multiples)) >= COSTS.fewest_sharing:
-        problem = problem._with(is_prepared=True, _made_of_atoms=problem._made_of_atoms)
+    if (n_multiples if multiples is None else np.size(multiples)) >= plan.COSTS.fewest_sharing:
+        problem = problem.prepared()
     # Computed once for all penalties: atoms in single precision, or correlations.
-    if shares_products(problem):
+    if plan.shares_products(problem):
         problem.once(UnitAtoms, whatever_penalty=True)
     elif 8 * problem.n_signals * problem.n_atoms <= problem.memory_limit:
         _ = problem.correlations
@@ -180,7 +178,7 @@ def path(
 def _along(problem: LassoProblem, method: Method, penalties: Sequence[Penalty]) -> list[Codes]:
     """Return the codes at each penalty, certified together; none if the method certifies them one by one."""
     n_signals = problem.n_signals
-    found = method.along(problem, penalties) if n_signals <= MOST_TOGETHER else None
+    found = method.along(problem, penalties) if plan.solves_along(problem, len(penalties)) else None
     if found is None:
         return []
     step = max(1, BLOCK_ENTRIES // (n_signals * max(problem.n_atoms, problem.n_features)))

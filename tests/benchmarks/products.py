@@ -7,7 +7,7 @@ import numpy as np
 
 from solvers import LassoProblem, solve_active_set
 from solvers.methods.active_set import ActiveSet
-from solvers.plan import COSTS
+from solvers.plan import most_sharing
 
 
 def seconds(dictionary: np.ndarray, signals: np.ndarray, penalty: float, *, with_gram: bool) -> float:
@@ -40,7 +40,7 @@ def main() -> None:
             print(
                 f"{n_atoms} x {n_features}, {n_signals} signals, support {support:.0f}: "
                 f"{kind} {planned:.0f} ms, "
-                f"Gram matrix {gram:.0f} ms; up to {COSTS.most_sharing(problem, support)} signals share",
+                f"Gram matrix {gram:.0f} ms; up to {most_sharing(problem, support)} signals share",
                 flush=True,
             )
 

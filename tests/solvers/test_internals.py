@@ -8,9 +8,10 @@ import pytest
 from scipy import sparse
 
 from solvers import METHODS, ConvolutionalDictionary, LassoProblem
-from solvers._kernels.active_set import GramMatrix, Terms, join, new_working_set
+from solvers._kernels.active_set import Terms, join, new_working_set
 from solvers._kernels.convolution import GridProblem, sweep
 from solvers._kernels.factor import enter, leave
+from solvers._kernels.products import GramMatrix
 from solvers.gram.convolutional import _kernel_grid, gram_part
 from solvers.gram.gram import FullGram
 from solvers.gram.nested_dissection import Factor

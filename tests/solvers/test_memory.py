@@ -20,6 +20,7 @@ from solvers.problem.lasso import zero_code_multiples
 from solvers.problem.matrix import UnitAtoms
 from solvers.workers.shared import Shared
 from solvers.workers.spread import spread
+from tests.reference.costs import costs
 from tests.reference.solved import METHODS as SHORTENED
 from tests.reference.solved import problems_for, solved
 from tests.tiers import examples
@@ -31,8 +32,9 @@ FIGURES = ("objective", "duality_gap", "kkt_violation")
 @pytest.fixture(autouse=True)
 def screened_certificates(monkeypatch):
     """As if every dictionary were large, and working sets soon outgrow their room."""
-    monkeypatch.setattr(compiled, "LEAST_SCREENED", 0)
     monkeypatch.setattr(working_set, "CAPACITY", 3)
+    with costs(least_screened=0):
+        yield
 
 
 def limited(*arguments, **options):

@@ -1,14 +1,13 @@
 """Which products a problem uses: the choice, and that codes do not depend on it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from solvers import LassoProblem, memory_limit, solve_active_set
 from solvers.gram.gram import FullGram, GramOnDemand, SharedProducts
 from solvers.methods.active_set import ActiveSet
-from solvers.plan import COSTS, shares_products, uses_full_gram
+from solvers.plan import most_sharing, shares_products, uses_full_gram
+from tests.reference.costs import costs
 
 
 def problem_of(n_signals, n_active=3, n_atoms=2048, **options):
@@ -47,17 +46,18 @@ def test_the_support_is_asked_where_the_choice_depends_on_it():
         asked.append(asked_of.n_signals)
         return supports[-1]
 
-    costs = replace(COSTS, ns_of_code=1e5, ns_of_support=1e4, largest_support=100)
-    assert costs.most_sharing(problem, 100) < 40 < costs.most_sharing(problem, 0)
-    for support, shares in ((0.0, True), (100.0, False)):
-        supports.append(support)
-        assert shares_products(problem, 1, support_of, costs) is shares
+    with costs(ns_of_code=1e5, ns_of_support=1e4, largest_support=100):
+        assert most_sharing(problem, 100) < 40 < most_sharing(problem, 0)
+        for support, shares in ((0.0, True), (100.0, False)):
+            supports.append(support)
+            assert shares_products(problem, 1, support_of) is shares
+        free = LassoProblem(problem.dictionary, problem.signals, np.zeros(2048), positive=True)
+        assert not shares_products(free, 1, support_of)
+    with costs(ns_of_code=1.0, ns_of_support=0.0):
+        assert shares_products(problem, 1, support_of)
+    with costs(fewest_shared=4096):
+        assert not shares_products(problem, 1, support_of)
     assert asked == [40, 40]
-    for one in (replace(costs, ns_of_code=1.0, ns_of_support=0.0), replace(costs, fewest_shared=4096)):
-        assert shares_products(problem, 1, support_of, one) is (one.fewest_shared == 2048)
-    assert asked == [40, 40]
-    free = LassoProblem(problem.dictionary, problem.signals, np.zeros(2048), positive=True)
-    assert not shares_products(free, 1, support_of, costs)
 
 
 def test_a_matrix_that_does_not_fit_is_never_used():
@@ -66,8 +66,9 @@ def test_a_matrix_that_does_not_fit_is_never_used():
             assert type(ActiveSet().prepare(problem_of(n_signals))) is kind
 
 
-def test_thresholds_are_arguments():
+def test_thresholds_may_be_others():
     problem = problem_of(1)
     assert not uses_full_gram(problem)
-    assert uses_full_gram(problem, costs=replace(COSTS, fewest_on_demand=4096))
+    with costs(fewest_on_demand=4096):
+        assert uses_full_gram(problem)
     assert uses_full_gram(problem, n_codes=2)
