@@ -12,7 +12,7 @@ from scipy import sparse
 from snn._interrupts import float_errors
 from solvers._kernels.precision import QUANTUM, SMALLEST_NORM, gamma, operations_of_sum
 from solvers.certificate.lines import ROUNDING, Lines, lines_of, nearest_of_hull
-from solvers.certificate.residuals import correlations_of, residuals_of
+from solvers.certificate.residuals import Products, products_of
 from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks
 from solvers.problem.parts import in_groups, seen_norms
 from solvers.workers.blas import one_blas_thread
@@ -38,7 +38,9 @@ Correction = tuple[float, np.ndarray | float]
 NONE: Correction = (np.inf, 0.0)
 
 
-def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray) -> np.ndarray:
+def corrected_gaps(
+    problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray, products: Products | None = None
+) -> np.ndarray:
     """Return the gaps of codes, or smaller ones that corrections of the dual points prove."""
     # Those that are passed are at multiples of the residuals; where an l1 weight is zero, they are no proof,
     # and are replaced.  All gaps come through here, and none leaves that is not a number.
@@ -63,7 +65,7 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
         for group, same in in_groups(small):
             for block, part in in_blocks(same, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features)):
                 which = signals[group[block]]
-                gaps[which] = np.fmin(gaps[which], _gaps(part, codes[which]))
+                gaps[which] = np.fmin(gaps[which], _gaps(part, codes[which], products and products.of(which)))
     return gaps
 
 
@@ -118,10 +120,10 @@ def _least_eigenvalue_of(model: LassoModel, which: np.ndarray) -> float:
     return least_eigenvalue(model.seen_atoms.take(which & (model.atoms.norms > 0.0)))
 
 
-def _least_weight(model: LassoModel) -> np.ndarray:
-    """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty, of each penalty."""
+def _least_weight(model: LassoModel) -> float:
+    """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty."""
     with float_errors(all="ignore"):
-        return (model.penalty.limits / model.atoms.norms).min(axis=-1)
+        return float((model.penalty.limits / model.atoms.norms).min())
 
 
 def _no_lines(model: LassoModel) -> dict[bytes, Lines | None]:
@@ -129,12 +131,11 @@ def _no_lines(model: LassoModel) -> dict[bytes, Lines | None]:
     return {}
 
 
-def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
+def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Products | None) -> np.ndarray:
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
     penalty = problem.penalty
     signals, weights = problem.dense_signals(), problem.feature_weights
-    residuals = residuals_of(problem.atoms, signals, codes, weights, together=penalty.is_stack)
-    correlations = correlations_of(problem.atoms, residuals.weighted, together=penalty.is_stack)
+    residuals, correlations = products or products_of(problem.atoms, signals, codes, weights)
     # Nothing is rounded of atoms that are not seen.
     norms = seen_norms(problem)
     errors = residuals.correlation_errors[:, np.newaxis] * norms
@@ -146,9 +147,7 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     changes = np.empty((n_signals, n_atoms))
     reach = penalty.reach(correlations) + errors
     for k in range(n_signals):
-        own = problem._at(penalty.rows(k)) if penalty.is_stack else problem
-        pulls = np.abs(correlations[k]) + errors[k]
-        point = _Point(own, norms[0], reach[k], pulls, residual_norms[k])
+        point = _Point(problem, norms[0], reach[k], np.abs(correlations[k]) + errors[k], residual_norms[k])
         correction_norms[k], changes[k] = point.correction(
             residuals.weighted[k], residuals.correlation_errors[k], problem.energies[k]
         )
@@ -158,7 +157,7 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     multiples = np.ones(n_signals)
     at_corrected = gaps_at(problem, codes, correlations, errors, reach, multiples, correction_norms)
     signal = np.arange(n_signals).repeat(np.diff(codes.indptr))
-    costs = np.bincount(signal, penalty.of_entries(codes).value(codes.data), n_signals)
+    costs = np.bincount(signal, penalty.at(codes.indices).value(codes.data), n_signals)
     up = 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
     at_zero = up * (0.5 * residual_norms**2 + costs + lost)
     return np.fmin(np.where(is_finite, at_corrected, np.inf), at_zero)
@@ -180,7 +179,7 @@ def gaps_at(
     n_entries = np.diff(codes.indptr)
     signal = np.arange(n_signals).repeat(n_entries)
     place = signal * n_atoms + codes.indices
-    slacks = problem.penalty.of_entries(codes).slack(
+    slacks = problem.penalty.at(codes.indices).slack(
         codes.data, correlations.take(place), multiples.take(signal), errors=errors.take(place)
     )
     conjugates = problem.penalty.conjugate(reach, multiples, without=place)

@@ -1,6 +1,8 @@
 """Residuals r = s - a D of codes, and w r with weights w of features; bounds on their rounding errors."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -47,8 +49,7 @@ def residuals_of(
     together: bool = False,
 ) -> Residuals:
     """Return the residuals of codes, with weights w of features, right to about their own rounding."""
-    # `together`: products of matrices, which are faster but round a code differently beside others, so that
-    # only codes that are always measured together may share them.
+    # `together`: products of matrices, which are faster but round a code differently beside others.
     # A residual may be much smaller than the signal and the terms of its code, and would inherit the rounding
     # of these.  So codes and atoms are split into high and low parts.  The high parts are multiples of powers
     # of two, small enough that all sums of their products are exact.  The low parts are smaller by about
@@ -114,12 +115,29 @@ def residuals_of(
     )
 
 
-def correlations_of(atoms: Atoms, features: np.ndarray, *, together: bool = False) -> np.ndarray:
-    """Return the products of features with the atoms; `together` as in `residuals_of`."""
-    if not together or atoms.rows is None:
-        return atoms.correlate(features)
+class Products(NamedTuple):
+    """Residuals r of codes, and their correlations d_i.(w r) with all atoms, shape (n_signals, n_atoms)."""
+
+    residuals: Residuals
+    correlations: np.ndarray
+
+    def of(self, which: Any) -> Products:
+        """Return those of some codes."""
+        return Products(Residuals(*(rows[which] for rows in self.residuals)), self.correlations[which])
+
+
+def products_of(
+    atoms: Atoms,
+    signals: np.ndarray,
+    codes: sparse.csr_array,
+    weights: np.ndarray | None,
+    *,
+    together: bool = False,
+) -> Products:
+    """Return the products of codes; `together` as in `residuals_of`."""
+    residuals = residuals_of(atoms, signals, codes, weights, together=together)
+    features, rows = residuals.weighted, atoms.rows
+    if not together or rows is None:
+        return Products(residuals, atoms.correlate(features))
     parts = [slice(first, first + LONGEST_SUM) for first in range(0, features.shape[1], LONGEST_SUM)]
-    products = features[:, parts[0]] @ atoms.rows[:, parts[0]].T
-    for part in parts[1:]:
-        products += features[:, part] @ atoms.rows[:, part].T
-    return products
+    return Products(residuals, sum(features[:, part] @ rows[:, part].T for part in parts))

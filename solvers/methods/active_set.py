@@ -7,24 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from snn.base import checks
-from solvers._kernels.active_set import (
-    N_FIGURES,
-    N_MULTIPLY_ADDS,
-    N_REPORTED,
-    N_ROUNDS,
-    solve_and_certify,
-)
+from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
 from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms
 from solvers._kernels.path import solve_path
-from solvers.gram.gram import (
-    Gram,
-    GramOnDemand,
-    OwnWeights,
-    SharedProducts,
-    count_corrections,
-    gram_of,
-)
+from solvers.gram.gram import Gram, GramOnDemand, OwnWeights, SharedProducts, count_corrections, gram_of
 from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import Method, documented, solve
@@ -114,21 +101,18 @@ class ActiveSet(Method):
 
     def along(self, problem: LassoProblem, penalties: Sequence[Penalty]) -> Codes | None:
         """Return codes at each penalty from one call of a kernel for each signal."""
-        n_atoms, n_signals = problem.n_atoms, problem.n_signals
-        stack = Penalty.stack(penalties, 1)
-        codes = np.zeros((n_signals, len(penalties), n_atoms))
-        report = np.zeros((n_signals, len(penalties), N_REPORTED), dtype=np.int64)
-        norms = inverse_norms(problem.seen_atoms.squared_norms)
-        for k in range(n_signals):
-            terms = Terms(problem.correlations[k : k + 1], stack.l1[0], stack.l2[0], norms, problem.positive)
-            max_rounds = self.max_rounds or ROUNDS_PER_ATOM * n_atoms
-            solve_path(problem.gram, terms, stack.l1, stack.l2, max_rounds, codes[k], report[k])
-        signs = np.sign(codes)
-        n_corrections = np.abs(np.diff(signs, axis=1, prepend=0.0)).sum(axis=2).astype(np.int64)
-        n_rounds, n_multiply_adds = (report[..., each].T.ravel() for each in (N_ROUNDS, N_MULTIPLY_ADDS))
+        n_atoms, shape = problem.n_atoms, (problem.n_signals, len(penalties))
+        l1, l2 = (np.stack([getattr(penalty, name) for penalty in penalties]) for name in ("l1", "l2"))
+        codes, report = np.zeros((*shape, n_atoms)), np.zeros((*shape, N_REPORTED), dtype=np.int64)
+        norms, max_rounds = inverse_norms(problem.seen_atoms.squared_norms), self.max_rounds
+        for k in range(problem.n_signals):
+            terms = Terms(problem.correlations[k : k + 1], l1[0], l2[0], norms, problem.positive)
+            most = ROUNDS_PER_ATOM * n_atoms if max_rounds is None else max_rounds
+            solve_path(problem.gram, terms, l1, l2, most, codes[k], report[k])
+        changes = np.abs(np.diff(np.sign(codes), axis=1, prepend=0.0)).sum(axis=2, dtype=np.int64)
+        n_rounds, _, n_multiply_adds = report.transpose(2, 1, 0).reshape(N_REPORTED, -1)
         values = as_sparse(codes.swapaxes(0, 1).reshape(-1, n_atoms))
-        info = {"n_corrections": n_corrections.T.ravel()}
-        return Codes(values, n_rounds, None, {METHOD: n_multiply_adds}, info)
+        return Codes(values, n_rounds, None, {METHOD: n_multiply_adds}, {"n_corrections": changes.T.ravel()})
 
     def search(self, best: BestCodes, prepared: Gram) -> Iterator[Found]:
         """Yield optimal codes; where rounding leads astray, also those from other starts."""
