@@ -120,7 +120,7 @@ def solves_along(problem: LassoProblem, n_penalties: int) -> bool:
         and problem.atoms.is_matrix
         and not problem.has_own_weights
         and uses_full_gram(problem, most_on_demand(problem.n_atoms), n_codes)
-        and 16 * n_codes * problem.n_atoms <= problem.memory_limit
+        and 32 * n_codes * max(problem.atoms.shape) <= problem.memory_limit
     )
 
 

@@ -60,12 +60,15 @@ def corrected_gaps(
         return gaps
     if penalty.has_zeros:
         gaps[:] = np.inf
+    some, own = codes, products
     small = problem if len(signals) == problem.n_signals else problem.subset(signals)
     with one_blas_thread(), float_errors(over="ignore", invalid="ignore"):
         for group, same in in_groups(small):
             for block, part in in_blocks(same, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features)):
                 which = signals[group[block]]
-                gaps[which] = np.fmin(gaps[which], _gaps(part, codes[which], products and products.of(which)))
+                if part is not problem:
+                    some, own = codes[which], products and products.of(which)
+                gaps[which] = np.fmin(gaps[which], _gaps(part, some, own))
     return gaps
 
 
@@ -120,10 +123,10 @@ def _least_eigenvalue_of(model: LassoModel, which: np.ndarray) -> float:
     return least_eigenvalue(model.seen_atoms.take(which & (model.atoms.norms > 0.0)))
 
 
-def _least_weight(model: LassoModel) -> float:
-    """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty."""
+def _least_weight(model: LassoModel) -> np.ndarray:
+    """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty, of each penalty."""
     with float_errors(all="ignore"):
-        return float((model.penalty.limits / model.atoms.norms).min())
+        return (model.penalty.limits / model.atoms.norms).min(axis=-1)
 
 
 def _no_lines(model: LassoModel) -> dict[bytes, Lines | None]:
@@ -134,8 +137,7 @@ def _no_lines(model: LassoModel) -> dict[bytes, Lines | None]:
 def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Products | None) -> np.ndarray:
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
     penalty = problem.penalty
-    signals, weights = problem.dense_signals(), problem.feature_weights
-    residuals, correlations = products or products_of(problem.atoms, signals, codes, weights)
+    residuals, correlations = products or products_of(problem, codes)
     # Nothing is rounded of atoms that are not seen.
     norms = seen_norms(problem)
     errors = residuals.correlation_errors[:, np.newaxis] * norms
@@ -147,7 +149,8 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Products | N
     changes = np.empty((n_signals, n_atoms))
     reach = penalty.reach(correlations) + errors
     for k in range(n_signals):
-        point = _Point(problem, norms[0], reach[k], np.abs(correlations[k]) + errors[k], residual_norms[k])
+        own = problem._at(penalty.rows(k)) if penalty.is_stack else problem
+        point = _Point(own, norms[0], reach[k], np.abs(correlations[k]) + errors[k], residual_norms[k])
         correction_norms[k], changes[k] = point.correction(
             residuals.weighted[k], residuals.correlation_errors[k], problem.energies[k]
         )
@@ -157,7 +160,7 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Products | N
     multiples = np.ones(n_signals)
     at_corrected = gaps_at(problem, codes, correlations, errors, reach, multiples, correction_norms)
     signal = np.arange(n_signals).repeat(np.diff(codes.indptr))
-    costs = np.bincount(signal, penalty.at(codes.indices).value(codes.data), n_signals)
+    costs = np.bincount(signal, penalty.of_entries(codes).value(codes.data), n_signals)
     up = 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
     at_zero = up * (0.5 * residual_norms**2 + costs + lost)
     return np.fmin(np.where(is_finite, at_corrected, np.inf), at_zero)
@@ -179,7 +182,7 @@ def gaps_at(
     n_entries = np.diff(codes.indptr)
     signal = np.arange(n_signals).repeat(n_entries)
     place = signal * n_atoms + codes.indices
-    slacks = problem.penalty.at(codes.indices).slack(
+    slacks = problem.penalty.of_entries(codes).slack(
         codes.data, correlations.take(place), multiples.take(signal), errors=errors.take(place)
     )
     conjugates = problem.penalty.conjugate(reach, multiples, without=place)

@@ -9,7 +9,6 @@ weights w of features, those of a mask among them, correlations are d_i.(w r) an
 sum_j w_j r_j^2 and sum_j w_j d_ij^2; z = kappa sqrt(w) r is the dual point.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +22,6 @@ from solvers.certificate.corrected import corrected_gaps, gaps_at
 from solvers.certificate.residuals import Products, products_of
 from solvers.problem.lasso import LassoProblem, in_blocks, zero_code_multiples
 from solvers.problem.parts import in_groups, seen_norms
-from solvers.problem.penalty import Penalty
 
 # Codes measured together: a few buffers of 8 MB, however many signals there are.
 BLOCK_ENTRIES = 2**20
@@ -101,32 +99,16 @@ def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
 
 def measure(problem: LassoProblem, codes: ArrayLike | sparse.csr_array) -> Optimality:
     """Return objective, duality gap and KKT violation of each code from one pass over the data."""
-    # The figures of a code are the same to the last bit whatever codes are measured with it.
+    # The figures of a code are the same to the last bit whatever codes are measured with it, except of problems
+    # that are `stacked`.
     checks.instance_of("problem", problem, LassoProblem)
     codes = checked_codes(problem, codes)
     figures = np.empty((3, problem.n_signals))
     for group, same in in_groups(problem):
         for block, part in in_blocks(same, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features)):
             some = codes if part is problem else codes[group[block]]
-            products = products_of(part.atoms, part.dense_signals(), some, part.feature_weights)
-            figures[:, group[block]] = _figures(part, some, products)
+            figures[:, group[block]] = _figures(part, some, products_of(part, some))
     return Optimality(*figures)
-
-
-def measure_along(problem: LassoProblem, penalties: Sequence[Penalty], codes: sparse.csr_array) -> Optimality:
-    """Return the figures of codes of all signals at each of some penalties, from products of all of them."""
-    # Products of matrices are faster, and round a code differently beside others.
-    n_signals, atoms, weights = problem.n_signals, problem.atoms, problem.feature_weights
-    n_together = max(1, BLOCK_ENTRIES // (n_signals * max(problem.n_atoms, problem.n_features)))
-    figures = []
-    for first in range(0, len(penalties), n_together):
-        block = codes[first * n_signals : (first + n_together) * n_signals]
-        signals = np.tile(problem.dense_signals(), (block.shape[0] // n_signals, 1))
-        products = products_of(atoms, signals, block, weights, together=True)
-        for k, penalty in enumerate(penalties[first : first + n_together]):
-            rows = slice(k * n_signals, (k + 1) * n_signals)
-            figures.append(_figures(problem._at(penalty), block[rows], products.of(rows)))
-    return Optimality(*np.concatenate(figures, axis=1))
 
 
 def penalty_max(
@@ -179,7 +161,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array, products: Products)
     n_signals, n_atoms = codes.shape
     signal, atom = np.arange(n_signals).repeat(np.diff(codes.indptr)), codes.indices
     place = signal * n_atoms + atom
-    penalty_of_entry = penalty.at(atom)
+    penalty_of_entry = penalty.of_entries(codes)
     if weights is None:
         squared_norms = problem.atoms.squared_norms.take(atom)
     else:

@@ -20,6 +20,7 @@ from solvers._kernels.precision import (
     operations_of_sum,
 )
 from solvers.problem.atoms import Atoms, in_full
+from solvers.problem.lasso import LassoProblem
 
 # Share of entries that are not zero from which on a product of full matrices is faster than a sparse one.
 LEAST_DENSITY = 0.04
@@ -79,7 +80,6 @@ def residuals_of(
     of_high, of_low = (
         sparse.csr_array((part, which, codes.indptr), (n_signals, len(used))) for part in (high, low)
     )
-    together = together and atoms.rows is not None
     if together and LEAST_DENSITY * of_high.shape[0] * of_high.shape[1] < len(codes.data):
         of_high, of_low = of_high.toarray(), of_low.toarray()
     exact = in_full(of_high @ high_rows)
@@ -126,18 +126,12 @@ class Products(NamedTuple):
         return Products(Residuals(*(rows[which] for rows in self.residuals)), self.correlations[which])
 
 
-def products_of(
-    atoms: Atoms,
-    signals: np.ndarray,
-    codes: sparse.csr_array,
-    weights: np.ndarray | None,
-    *,
-    together: bool = False,
-) -> Products:
-    """Return the products of codes; `together` as in `residuals_of`."""
+def products_of(problem: LassoProblem, codes: sparse.csr_array) -> Products:
+    """Return the products of codes; those of a path by products of matrices, see `residuals_of`."""
+    atoms, together = problem.atoms, problem.penalty.is_stack and problem.atoms.rows is not None
+    signals, weights = problem.dense_signals(), problem.feature_weights
     residuals = residuals_of(atoms, signals, codes, weights, together=together)
-    features, rows = residuals.weighted, atoms.rows
-    if not together or rows is None:
-        return Products(residuals, atoms.correlate(features))
-    parts = [slice(first, first + LONGEST_SUM) for first in range(0, features.shape[1], LONGEST_SUM)]
-    return Products(residuals, sum(features[:, part] @ rows[:, part].T for part in parts))
+    if not together:
+        return Products(residuals, atoms.correlate(residuals.weighted))
+    parts = [slice(first, first + LONGEST_SUM) for first in range(0, problem.n_features, LONGEST_SUM)]
+    return Products(residuals, sum(residuals.weighted[:, part] @ atoms.array[:, part].T for part in parts))

@@ -437,6 +437,8 @@ class LassoProblem(LassoModel):
         if "correlations" in vars(self):
             arrays["correlations"] = self.correlations
         rows = {name: _rows(array, which) for name, array in arrays.items()}
+        if self.penalty.is_stack:
+            rows.update(penalty=self.penalty.rows(which), _made={})
         # Results that one of them computes later are not for the other, so that both can be timed.
         return self._with(energies=_rows(energies, slice(None)), **rows)
 

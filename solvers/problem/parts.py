@@ -1,15 +1,23 @@
-"""Problems of signals whose masks are equal, and atoms as signals see them."""
+"""Problems of signals with equal masks, and of signals at many penalties; atoms as signals see them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from snn.base import checks
 from solvers._kernels.precision import SMALLEST_NORM
 from solvers.problem.lasso import LassoProblem, whatever_weights
+from solvers.problem.penalty import Penalty
 
 # Share of ||d_i||^2 that a signal has to know for products that it shares with signals of other masks.
 LEAST_KNOWN = 1e-6
+
+
+def stacked(problem: LassoProblem, penalties: Sequence[Penalty]) -> LassoProblem:
+    """Return the problem whose signals are these ones at each of some penalties, for certificates."""
+    repeated = problem.subset(np.tile(np.arange(problem.n_signals), len(penalties)))
+    stack, made = Penalty.stack(penalties, problem.n_signals), problem._made_of_atoms
+    return repeated._with(penalty=stack, _made={}, _made_of_atoms=made)
 
 
 def groups_of(problem: LassoProblem) -> list[np.ndarray]:

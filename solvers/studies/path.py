@@ -12,13 +12,14 @@ from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.value import Value, cached_property
 from solvers import plan
-from solvers.certificate.optimality import measure_along
+from solvers.certificate.optimality import measure
 from solvers.certificate.residuals import residuals_of
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import Method, named_method, require_taken
 from solvers.problem.lasso import LassoProblem, zero_code_multiples
 from solvers.problem.matrix import UnitAtoms, atoms_of
 from solvers.problem.messages import warn_if_ill_posed
+from solvers.problem.parts import stacked
 from solvers.problem.penalty import Penalty
 from solvers.results.codes import CERTIFICATE, Codes, certificate_work
 from solvers.results.result import SparseCodingResult, convergence_warning
@@ -180,7 +181,7 @@ def _along(problem: LassoProblem, method: Method, penalties: Sequence[Penalty]) 
     found = method.along(problem, penalties) if plan.solves_along(problem, len(penalties)) else None
     if found is None:
         return []
-    found.certificate = measure_along(problem, penalties, found.values)
+    found.certificate = measure(stacked(problem, penalties), found.values)
     found.work[CERTIFICATE] = certificate_work(problem, np.diff(found.values.indptr))
     return [found.at(slice(first, first + n_signals)) for first in range(0, len(found.steps), n_signals)]
 
