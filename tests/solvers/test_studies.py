@@ -188,6 +188,22 @@ def test_figures_of_codes_that_are_certified_together_are_those_of_each(shape, n
             assert (one.duality_gap >= 0.0).all()
 
 
+@pytest.mark.parametrize("positive", [True, False])
+def test_atoms_without_penalty_are_certified_together_as_alone(positive):
+    rng = np.random.default_rng(0)
+    dictionary, signals = rng.standard_normal((20, 12)), rng.standard_normal((3, 12))
+    penalties = np.where(np.arange(20) < 3, 0.0, 1.0)
+    if positive:  # lines, on which dual points are zero
+        dictionary[1], dictionary[2] = -2.0 * dictionary[0], dictionary[0] + dictionary[3]
+    problem = LassoProblem(dictionary, signals, penalties, positive=positive)
+    for one in path(problem, np.geomspace(2.0, 1e-3, 12)).results:
+        figures = measure(one.problem, one.sparse_codes)
+        np.testing.assert_allclose(
+            one.duality_gap / problem.energies, figures.duality_gap / problem.energies, atol=1e-11
+        )
+        assert one.converged
+
+
 def test_codes_that_the_kernel_of_a_path_misses_are_solved_alone():
     problem = random_problem(n_signals=2)
     few = path(problem, n_multiples=5, smallest=0.01, method=ActiveSet(max_rounds=3), tol=1e-2)
