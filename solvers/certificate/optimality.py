@@ -19,7 +19,7 @@ from scipy import sparse
 from snn.base import checks
 from solvers._kernels.precision import QUANTUM
 from solvers.certificate.corrected import corrected_gaps, gaps_at
-from solvers.certificate.residuals import Products, products_of
+from solvers.certificate.residuals import products_of
 from solvers.problem.lasso import LassoProblem, in_blocks, zero_code_multiples
 from solvers.problem.parts import in_groups, seen_norms
 
@@ -106,8 +106,7 @@ def measure(problem: LassoProblem, codes: ArrayLike | sparse.csr_array) -> Optim
     figures = np.empty((3, problem.n_signals))
     for group, same in in_groups(problem):
         for block, part in in_blocks(same, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features)):
-            some = codes if part is problem else codes[group[block]]
-            figures[:, group[block]] = _figures(part, some, products_of(part, some))
+            figures[:, group[block]] = _figures(part, codes if part is problem else codes[group[block]])
     return Optimality(*figures)
 
 
@@ -151,10 +150,10 @@ def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> 
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _figures(problem: LassoProblem, codes: sparse.csr_array, products: Products) -> np.ndarray:
+def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the figures of codes that were checked, of signals with equal weights, shape (3, n_signals)."""
     penalty, weights, signals = problem.penalty, problem.feature_weights, problem.dense_signals()
-    residuals, correlations = products
+    residuals, correlations = products = products_of(problem, codes)
     reach = penalty.reach(correlations)
 
     # Sums over the entries of a code, in the order of its atoms.

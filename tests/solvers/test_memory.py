@@ -244,7 +244,8 @@ def test_large_sparse_signals_are_not_made_dense_at_once(monkeypatch):
     rows = sparse.random(3_000, 50_000, density=2e-4, format="csr", random_state=rng)
     problem = LassoProblem(rng.standard_normal((4, 50_000)), rows, 5.0)
     tracemalloc.start()
-    result = solve_active_set(problem)
+    with costs(least_screened=2**23):
+        result = solve_active_set(problem)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert result.converged
