@@ -66,6 +66,7 @@ def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes
     _label_time(ax, spikes)
     _label_neurons(ax.yaxis, chosen)
     title = f"{counted(int(shown.sum()), 'spike')} of {counted(len(chosen), 'neuron')}"
+    title += f" among {spikes.n_neurons:,}" if len(chosen) < spikes.n_neurons else ""
     ax.set(ylim=(len(chosen) - 0.5, -0.5), ylabel="neuron", title=title)
     return ax
 

@@ -25,6 +25,7 @@ from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.memory import memory_limit
 from solvers.problem.messages import IllPosedWarning, ZeroCodesWarning
 from solvers.problem.penalty import ElasticNet
+from solvers.results.codes import Status
 from solvers.results.result import OperationLedger, SparseCodingResult, certify
 from solvers.studies.compare import Comparison, compare
 from solvers.studies.held_out import held_out_score
@@ -54,6 +55,7 @@ __all__ = [
     "SparseCodingStream",
     "SpikingCodingResult",
     "SpikingSparseCoder",
+    "Status",
     "ZeroCodesWarning",
     "certify",
     "compare",

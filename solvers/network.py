@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -45,6 +46,7 @@ from solvers.results.codes import (
     BestCodes,
     Codes,
     Found,
+    Status,
     as_sparse,
     code_of_kernel,
     one_row,
@@ -337,9 +339,10 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
     """Return the code of a single signal, by a network that is used again; None if looks can improve it."""
     idle = problem.once(IdleCodes)
     options: dict[str, Any] = {"tol": tol, "max_duration": max_duration, "refine": refine}
-    try:
+    refined: RefinedCodes | None = None
+    with suppress(IndexError):  # another thread may have taken the last
         refined = idle.pop()
-    except IndexError:
+    if refined is None:
         refined = RefinedCodes(problem, LassoNetwork(problem), **options)
     else:
         refined.renew(problem, **options)
@@ -366,6 +369,7 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
         GRAM: np.array([refined.network.gram.n_multiply_adds]),
     }
     spikes = one_row(len(counts), fired.astype(np.int32), counts[fired])
+    found.status = np.where(refined.run.is_lost, Status.RAN_AWAY, Status.AT_LIMIT).astype(np.int8)
     found.info = figures_of(refined.run, refined.network, spikes, **refined.figures())
     is_final = found.reach(problem, tol) or not refined.can_improve(np.array([0])).any()
     idle.append(refined)
@@ -375,6 +379,7 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
 def finish(best: BestCodes, run: Run, network: LassoNetwork, **figures: Any) -> None:
     """Write the activity of the networks of a batch to its best codes."""
     best.steps = run.spike_counts.sum(axis=1)
+    best.status[run.is_lost] = Status.RAN_AWAY
     best.info |= figures_of(run, network, **figures)
     if run.integers is None:
         best.work[GRAM] += network.gram.n_multiply_adds
@@ -386,13 +391,13 @@ def figures_of(
     """Return the figures of the networks of a batch, as the `info` of codes; counts if they are at hand."""
     if spike_counts is None:
         spike_counts = as_sparse(run.spike_counts[:, network.in_result_order])
-    figures |= {"spike_counts": spike_counts, "stopped": run.is_lost.copy()}
+    figures["spike_counts"] = spike_counts
     if isinstance(run, SteppedRun):
         figures["n_clock_steps"] = run.total_steps
         if run.integers is not None:
             figures["duration"] = run.total_steps * run.time_step
             figures["saturations"] = run.neurons.overflows.sum(axis=1)
-            figures["ran_away"] = figures["stopped"]
+            figures["ran_away"] = run.is_lost.copy()
             figures["network"] = run.integers
     return figures
 

@@ -48,7 +48,7 @@ def code_path(
     ax: Axes | None = None,
     **line_kwargs: Any,
 ) -> Axes:
-    """Draw the code of one signal against the penalty: a line for each atom that is ever used."""
+    """Draw the code of one signal against the penalty: a line for each atom with a penalty that is used."""
     # With the penalty of the problem the axis shows penalties, not multiples, and a line marks this one.
     signal = checks.integer("signal", signal, 0, result.codes.shape[1] - 1)
     if penalty is not None:
@@ -57,7 +57,8 @@ def code_path(
     name = "multiple of the penalty" if penalty is None else "penalty"
     penalties, codes = result.multiples * (penalty or 1.0), result.codes[:, signal]
     largest = np.abs(codes).max(axis=0)
-    used = np.flatnonzero(largest > 0.0)
+    problem = result.results[0].problem
+    used = np.flatnonzero((largest > 0.0) & (problem.l1_weights + problem.curvatures > 0.0))
     used = used[np.argsort(-largest[used], kind="stable")]
     named_lines(ax, penalties, codes, used, "atom", **line_kwargs)
     if penalty is not None and penalties.min() <= penalty <= penalties.max():

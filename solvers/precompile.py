@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from snn import precompile
+from snn import Clock, precompile
 from solvers.certificate.compiled import certify_screened
 from solvers.methods.active_set import ActiveSet, solve_active_set
 from solvers.methods.spiking import (
@@ -16,12 +16,14 @@ from solvers.methods.spiking import (
     OneWindow,
     Rates,
     Stages,
+    solve_digital,
     solve_spiking,
 )
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.memory import memory_limit
 from solvers.studies.path import path
+from solvers.studies.stream import SparseCodingStream
 
 # The methods that have kernels.
 COMPILED = (Stages(), OneWindow(), AverageCurrents(), Rates(), ActiveSet(), ActiveSetFromSpikes())
@@ -68,9 +70,14 @@ def tasks() -> precompile.Tasks:
         runs[f"{form} by an active set, one signal"] = partial(solve_active_set, one, n_jobs=1)
     masked = LassoProblem(*dense, 0.5, mask=np.ones((3, 4), dtype=np.bool_))
     runs["LASSO with masks, by an active set"] = partial(solve_active_set, masked, n_jobs=1)
+    free = LassoProblem(*dense, [1.0] * 5 + [0.0])
+    runs["LASSO with an intercept, a path"] = partial(path, free, n_multiples=2, n_jobs=1)
+    runs["a stream"] = lambda: SparseCodingStream(dense[0], 0.5).code(dense[1])
+    clocked = LassoProblem(*dense, 0.5)
+    runs["LASSO on a clock"] = partial(solve_spiking, clocked, how=Clock(0.25), tol=0.05, n_jobs=1)
+    runs["LASSO by integers"] = partial(solve_digital, clocked, tol=0.1, n_jobs=1)
     with memory_limit(1):
         model = LassoModel(dense[0], 0.5)
-    runs["LASSO along a path"] = partial(path, LassoProblem(*dense, 0.1), [2.0, 1.0])
     runs["LASSO without a Gram matrix"] = partial(_without_gram, model, rng.standard_normal((4, 4)))
     return runs
 

@@ -136,6 +136,25 @@ problem = solvers.LassoProblem(rng.standard_normal((70, 20)), rng.standard_norma
 for signals in (slice(None), slice(1)):
     solvers.solve_spiking(problem.subset(signals), tol=1e-2)
 """
+WARM_WAYS = """
+import numpy as np, snn, solvers
+solvers.warm_up(progress=False)
+warm = signatures()
+rng = np.random.default_rng(0)
+atoms, signals = rng.standard_normal((11, 20)), rng.standard_normal((2, 20))
+solvers.path(solvers.LassoProblem(atoms, signals[:1], np.append(np.ones(10), 0.0)), n_multiples=5)
+solvers.path(solvers.LassoProblem(atoms, signals, 1.0), n_multiples=5)
+stream = solvers.SparseCodingStream(atoms, 0.5)
+for signal in signals:
+    stream.code(signal)
+problem = solvers.LassoProblem(atoms, signals, 1.0)
+solvers.solve_spiking(problem, how=snn.Clock(0.25), tol=0.05)
+solvers.solve_digital(problem, tol=0.1)
+solvers.SpikingSparseCoder(atoms, alpha=0.5).transform(signals)
+result = solvers.solve_active_set(problem)
+result.vjp(result.codes, undefined="leave out")
+solvers.held_out_score(problem)
+"""
 WARM_DICTLEARN = """
 import dictlearn
 dictlearn.warm_up(progress=False)
@@ -162,6 +181,7 @@ dictlearn.mean_objective(dictlearn.random_dictionary(9, 16, rng=0), signals, pen
         pytest.param(WARM_SNN, id="snn"),
         pytest.param(WARM_SOLVERS, id="solvers"),
         pytest.param(WARM_SPIKING, id="solve_spiking"),
+        pytest.param(WARM_WAYS, id="ways"),
         pytest.param(WARM_DICTLEARN, id="dictlearn"),
     ],
 )

@@ -15,14 +15,18 @@ from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
+from dictlearn.two_phase.replacement import LEAST_ATOMS
 from dictlearn.two_phase.samples import LARGEST_SHARE_OF_MEAN, Samples, samples_of
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
 from snn._interrupts import one_thread
 from snn.base import checks
+from solvers.problem.messages import IllPosedWarning
 
 # Signals that are compared with a random start.
 SIGNALS_TO_START = 1000
+# With codes of more than this share of the atoms, or of the features, atoms are noise.
+DENSE = 0.75
 
 
 class CourseOptions(TypedDict, total=False):
@@ -163,6 +167,8 @@ def continue_learning(
     -----
     sklearn.exceptions.ConvergenceWarning
         If atoms are dead at the end, or all are silent.
+    IllPosedWarning
+        If signals use most of the atoms.
     """
     checks.instance_of("learner", learner, TwoPhaseLearner)
     samples = samples_of(signals, mask, learner.settings, learner.n_inputs)
@@ -225,6 +231,14 @@ def continue_learning(
                 "or try a smaller penalty or, with PaperSteps, a smaller step"
             )
         checks.warn_caller(message, ConvergenceWarning)
+    n_used = learner._history.last("nonzeros")
+    if n_used is not None and n_atoms >= LEAST_ATOMS and n_used > DENSE * min(n_atoms, learner.n_inputs):
+        usual = 0.1 * learner.settings.amplitude / learner.scale
+        checks.warn_caller(
+            f"a signal uses {n_used:.0f} of {n_atoms} atoms, which so learn noise: the penalty is too small; "
+            f"a tenth of the signals' norm, {usual:.3g}, is usual",
+            IllPosedWarning,
+        )
 
 
 @one_thread

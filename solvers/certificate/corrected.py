@@ -6,6 +6,10 @@ the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Pen
 the norm of c and on its correlations are enough.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -31,11 +35,12 @@ LINE = 1e-12
 # Times that a correction may violate further constraints before it is given up.
 MOST_ROUNDS = 8
 
-
 # For a correction c: a bound on ||c||, and on |d_i.c| of each atom beside the part that takes a correlation
 # back to its penalty.
-Correction = tuple[float, np.ndarray | float]
-NONE: Correction = (np.inf, 0.0)
+Correction = tuple[float, np.ndarray]
+NONE: Correction = (np.inf, np.zeros(1))
+# The same, and how far correlations may reach then, between the two.
+Change = tuple[float, np.ndarray, np.ndarray]
 
 
 def corrected_gaps(
@@ -44,22 +49,20 @@ def corrected_gaps(
     """Return the gaps of codes, or smaller ones that corrections of the dual points prove."""
     # Those that are passed are at multiples of the residuals; where an l1 weight is zero, they are no proof,
     # and are replaced.  All gaps come through here, and none leaves that is not a number.
-    penalty, energies = problem.penalty, problem.energies
+    has_zeros, energies = problem.penalty.has_zeros, problem.energies
     # The lines below take a tenth of the time of a small problem.
-    if len(gaps) == 1 and gaps[0] <= CERTAIN * energies[0] and not penalty.has_zeros:
+    if len(gaps) == 1 and gaps[0] <= CERTAIN * energies[0] and not has_zeros:
         return gaps
     gaps = np.fmin(gaps, np.inf)
-    if not problem.atoms.is_matrix:
-        return gaps
-    if penalty.has_zeros:
-        signals = np.arange(problem.n_signals)
-    else:
-        is_small = problem.once(_least_weight) <= SMALL * np.sqrt(2.0 * energies)
-        signals = np.flatnonzero(is_small & ~(gaps <= CERTAIN * energies))
+    is_open = np.full(problem.n_signals, problem.atoms.is_matrix)
+    if has_zeros:
+        gaps[is_open] = np.inf
+    elif problem.atoms.is_matrix:
+        is_open = problem.once(_least_weight) <= SMALL * np.sqrt(2.0 * energies)
+        is_open &= gaps > CERTAIN * energies
+    signals = np.flatnonzero(is_open)
     if not len(signals):
         return gaps
-    if penalty.has_zeros:
-        gaps[:] = np.inf
     some, own = codes, products
     small = problem if len(signals) == problem.n_signals else problem.subset(signals)
     with one_blas_thread(), float_errors(over="ignore", invalid="ignore"):
@@ -109,18 +112,12 @@ def signal_of_dependent_atoms(problem: LassoProblem) -> int | None:
 
 
 def _least_eigenvalue_of_free_atoms(model: LassoModel) -> float:
-    return _least_eigenvalue_of(model, model.penalty.is_free)
+    return least_eigenvalue(model.seen_atoms.take(model.penalty.is_free & (model.atoms.norms > 0.0)))
 
 
 def _least_eigenvalue_of_all_atoms(model: LassoModel) -> float:
-    if model.n_atoms > MOST_SHARED:
-        return 0.0
-    return _least_eigenvalue_of(model, np.ones(model.n_atoms, dtype=np.bool_))
-
-
-def _least_eigenvalue_of(model: LassoModel, which: np.ndarray) -> float:
-    """Return `least_eigenvalue` of some atoms as signals see them, without those that are not seen."""
-    return least_eigenvalue(model.seen_atoms.take(which & (model.atoms.norms > 0.0)))
+    is_few = model.n_atoms <= MOST_SHARED
+    return least_eigenvalue(model.seen_atoms.take(model.atoms.norms > 0.0)) if is_few else 0.0
 
 
 def _least_weight(model: LassoModel) -> np.ndarray:
@@ -129,41 +126,42 @@ def _least_weight(model: LassoModel) -> np.ndarray:
         return (model.penalty.limits / model.atoms.norms).min(axis=-1)
 
 
-def _no_lines(model: LassoModel) -> dict[bytes, Lines | None]:
+def _no_lines(model: LassoModel) -> dict[bytes, Lines]:
     """Return where lines are kept, by the atoms of the cone."""
     return {}
 
 
 def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Products | None) -> np.ndarray:
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
-    penalty = problem.penalty
     residuals, correlations = products or products_of(problem, codes)
     # Nothing is rounded of atoms that are not seen.
-    norms = seen_norms(problem)
+    norms = seen_norms(problem)[0]
     errors = residuals.correlation_errors[:, np.newaxis] * norms
-
-    n_signals, n_atoms = codes.shape
-    lost = (problem.n_features + n_atoms) * QUANTUM
+    reach, pulls = problem.penalty.reach(correlations) + errors, np.abs(correlations) + errors
+    lost = (problem.n_features + problem.n_atoms) * QUANTUM
     residual_norms = np.sqrt(residuals.squared_norms + lost) + residuals.errors
-    correction_norms = np.empty(n_signals)
-    changes = np.empty((n_signals, n_atoms))
-    reach = penalty.reach(correlations) + errors
-    for k in range(n_signals):
-        own = problem._at(penalty.rows(k)) if penalty.is_stack else problem
-        point = _Point(own, norms[0], reach[k], np.abs(correlations[k]) + errors[k], residual_norms[k])
-        correction_norms[k], changes[k] = point.correction(
-            residuals.weighted[k], residuals.correlation_errors[k], problem.energies[k]
-        )
+    zeros = np.zeros(problem.n_signals)
+    at_zero = gaps_at(problem, codes, correlations, errors, reach, zeros, residual_norms)
+
+    none, penalty = np.zeros(problem.n_atoms, dtype=np.bool_), problem.penalty
+    points = _Point(problem, problem.seen_atoms.take, norms, reach, pulls, residual_norms, none)
+    shared = problem.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
+    if shared > 0.0:
+        correction_norms, changes = points.of_all_atoms(shared)
+    else:
+        correction_norms, changes = zeros + np.inf, np.zeros(codes.shape)
+        for k in np.flatnonzero(~(at_zero <= CERTAIN * problem.energies)):
+            own = problem._at(penalty.rows(k)) if penalty.is_stack else problem
+            point = replace(
+                points, problem=own, reach=reach[k], pulls=pulls[k], residual_norm=residual_norms[k]
+            )
+            correction_norms[k], changes[k] = point.correction(
+                residuals.weighted[k], residuals.correlation_errors[k], problem.energies[k]
+            )
     errors += changes
     reach += changes
-    is_finite = np.isfinite(reach).all(axis=1)
-    multiples = np.ones(n_signals)
-    at_corrected = gaps_at(problem, codes, correlations, errors, reach, multiples, correction_norms)
-    signal = np.arange(n_signals).repeat(np.diff(codes.indptr))
-    costs = np.bincount(signal, penalty.of_entries(codes).value(codes.data), n_signals)
-    up = 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
-    at_zero = up * (0.5 * residual_norms**2 + costs + lost)
-    return np.fmin(np.where(is_finite, at_corrected, np.inf), at_zero)
+    at_corrected = gaps_at(problem, codes, correlations, errors, reach, zeros + 1.0, correction_norms)
+    return np.fmin(np.where(np.isfinite(reach).all(axis=1), at_corrected, np.inf), at_zero)
 
 
 def gaps_at(
@@ -194,135 +192,132 @@ def gaps_at(
     return gaps
 
 
+@dataclass(eq=False)
 class _Point:
-    """A residual of one signal that is corrected so that it is a dual point."""
+    """A residual that is corrected so that it is a dual point, or some, a row each."""
 
-    def __init__(
-        self,
-        problem: LassoProblem,
-        norms: np.ndarray,
-        reach: np.ndarray,
-        pulls: np.ndarray,
-        residual_norm: float,
-    ) -> None:
-        # norms : as the signal sees atoms.
-        # reach : as of the penalty; pulls : of both signs.  Bounds on rounding are part of them.
-        self.problem, self.reach, self.pulls, self.residual_norm = problem, reach, pulls, residual_norm
-        self.norms, self.l1 = norms, problem.l1_weights
+    problem: LassoProblem
+    # Atoms as the signal sees them, by their numbers, and their norms.
+    take: Callable[[np.ndarray], np.ndarray]
+    norms: np.ndarray
+    # Correlations: as of the penalty, and of both signs; bounds on rounding are part of them.
+    reach: np.ndarray
+    pulls: np.ndarray
+    residual_norm: Any
+    # True for the atoms that span lines.
+    basis: np.ndarray
+
+    def __post_init__(self) -> None:
+        self.up = 1.0 + gamma(self.problem.n_atoms + operations_of_sum(self.problem.n_features))
         # Atoms that correlations limit, and by how much those have to change.
-        self.is_limited = (problem.curvatures == 0.0) & (self.norms > 0.0)
-        self.excess = np.where(self.is_limited, np.maximum(reach - self.l1, 0.0), 0.0)
-        self.basis = np.zeros(problem.n_atoms, dtype=np.bool_)
-        self.up = 1.0 + gamma(problem.n_atoms + operations_of_sum(problem.n_features))
+        self.l1, self.is_limited = (
+            self.problem.l1_weights,
+            (self.problem.curvatures == 0.0) & (self.norms > 0.0),
+        )
+        self.excess = np.where(self.is_limited, np.maximum(self.reach - self.l1, 0.0), 0.0)
+        self.excess[..., self.basis] = (self.pulls + self.l1)[..., self.basis]
+
+    def of_all_atoms(self, eigenvalue: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the corrections of some residuals in the span of all atoms, which are independent."""
+        norm = self._norm(self.excess, eigenvalue)
+        return norm, np.where(self.is_limited, 0.0, self.up * norm[:, np.newaxis] * self.norms)
 
     def correction(self, residual: np.ndarray, error: float, energy: float) -> Correction:
         """Return the correction, or none."""
-        shared = self.problem.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
-        if shared > 0.0:
-            norm = self._norm(self.excess, shared)
-            return norm, np.where(self.is_limited, 0.0, self.up * norm * self.norms)
         if not np.isfinite(self.pulls).all():
             return NONE
-        found = self._of_independent_atoms()
-        if found is not NONE:
-            return found
+        first = self._corrected(self._in_span)
+        if first[0] <= ROUNDING * self.residual_norm:
+            return first
         # Of faint atoms no combination is computed.
-        is_free = self.is_limited & (self.l1 <= LINE * self.norms * np.sqrt(2.0 * energy))
-        is_free &= self.problem.seen_atoms.norms > 0.0
-        kept, key = self.problem.once(_no_lines), is_free.tobytes()
+        model, norms, reach = self.problem, self.norms.copy(), self.reach.copy()
+        is_free = self.is_limited & (self.l1 <= LINE * norms * np.sqrt(2.0 * energy))
+        is_free &= norms > SMALLEST_NORM
+        kept, key = model.once(_no_lines), is_free.tobytes()
         if key not in kept:
-            kept[key] = lines_of(self.problem, np.flatnonzero(is_free)) if is_free.any() else None
-        lines = kept[key]
-        if lines is None or not len(lines.basis):
-            return self._along_one_direction()
-        self.basis[lines.basis] = True
-        self.is_limited[lines.others] = False
-        self.excess[lines.others] = 0.0
-        self.excess[self.basis] = self.pulls[self.basis]
-        found = self._of_independent_atoms()
-        norm, changes = found if found is not NONE else self._along_one_direction()
-        if norm == np.inf:
-            return NONE
-        # What is left of the others has to be a dual point, too.
-        at = lines.rests @ residual
-        weights = self.problem.feature_weights
-        seen = lines.rests if weights is None else lines.rests * np.sqrt(weights)
-        some = lines.rests.any(axis=1)
-        lengths = np.maximum(np.linalg.norm(seen, axis=1), SMALLEST_NORM)
-        errors = self.up * ((len(lines.basis) + 1) * error + norm) * lengths
-        at, errors = np.where(some, at, 0.0), np.where(some, errors, 0.0)
-        others = lines.others
-        if not (np.where(self.problem.positive[others], at, np.abs(at)) + errors <= self.l1[others]).all():
-            return NONE
-        changes = np.array(changes)
-        changes[self.basis] = self.pulls[self.basis]
-        changes[others] = self.up * (self.pulls[others] + np.abs(at) + errors)
-        return norm, changes
+            kept[key] = lines_of(model, np.flatnonzero(is_free))
+        basis, others, rests, rooms = kept[key]
+        if not len(basis):
+            return first if first is not NONE else self._corrected(self._along)
+        # In place of the other atoms of lines comes what is left of them.
+        atoms, weights = model.seen_atoms.toarray().copy(), model.feature_weights
+        atoms[others] = rests if weights is None else (rests * np.sqrt(weights))[:, weights != 0]
+        lengths = np.maximum(np.linalg.norm(atoms[others], axis=1), SMALLEST_NORM)
+        norms[others] = np.where(rests.any(axis=1), lengths, 0.0)
+        at, errors = rests @ residual + rooms, self.up * (len(basis) + 1) * error * norms[others]
+        reach[others] = np.where(model.positive[others], at, np.abs(at)) + errors
+        is_basis = np.isin(np.arange(model.n_atoms), basis)
+        point = replace(self, take=atoms.__getitem__, norms=norms, reach=reach, basis=is_basis)
+        second = point._corrected(point._in_span)
+        norm, changes = second if second is not NONE else point._corrected(point._along)
+        if norm >= first[0]:
+            return first
+        changes[basis] = point.excess[basis]
+        changes[others] += self.pulls[others] + np.abs(at) + errors - rooms
+        return norm, self.up * changes
 
-    def _norm(self, excess: np.ndarray, eigenvalue: float) -> float:
+    def _norm(self, excess: np.ndarray, eigenvalue: float) -> Any:
         """Return a bound on the norm of what changes correlations of independent atoms."""
         relative = np.divide(excess, self.norms, out=np.zeros_like(excess), where=excess > 0.0)
-        return self.up * float(np.sqrt(relative @ relative / eigenvalue))
+        np.maximum(relative, SMALLEST_NORM, out=relative, where=excess > 0.0)  # squares do not underflow
+        return self.up * np.sqrt(np.einsum("...i,...i->...", relative, relative) / eigenvalue)
 
-    def _of_independent_atoms(self) -> Correction:
-        """Return a correction in the span of independent atoms, or none."""
-        up, norms, reach, l1 = self.up, self.norms, self.reach, self.l1
+    def _corrected(self, change_of: Callable[[np.ndarray], Change | None]) -> Correction:
+        """Return a correction that violates no constraint, or none."""
+        up, l1 = self.up, self.l1
         # Excesses that are rounding alone may be scaled back, with all the rest, and so may be dependent.
         for most in (0.0, MOST_SCALED):
             members = (self.excess > most * l1) | self.basis
             for _ in range(MOST_ROUNDS):
-                eigenvalue = 0.0
-                if np.count_nonzero(members) <= self.problem.n_features:
-                    eigenvalue = least_eigenvalue(self.problem.seen_atoms.take(members))
-                if eigenvalue == 0.0:
+                change = change_of(members)
+                if change is None:
                     break
-                norm = self._norm(np.where(members, self.excess, 0.0), eigenvalue)
-                changes = np.where(members, 0.0, up * norm * norms)
-                beyond = np.where(self.is_limited & ~members, reach + changes - l1, 0.0)
-                violated = beyond > most * l1
+                norm, after, changes = change
+                beyond = np.where(self.is_limited & ~members, after - l1, 0.0)
+                violated = ~(beyond <= most * l1)
                 if not violated.any():
-                    beyond = np.divide(beyond, l1, out=np.zeros_like(l1), where=beyond > 0.0)
-                    share = up * float(beyond.max())
-                    return up * (norm + share * self.residual_norm), up * (changes + share * reach)
+                    share = up * np.divide(beyond, l1, out=np.zeros_like(l1), where=beyond > 0.0).max()
+                    return up * (norm + share * self.residual_norm), up * (changes + share * self.pulls)
                 members |= violated
         return NONE
 
-    def _along_one_direction(self) -> Correction:
-        """Return a correction along one direction from which all violated constraints turn away, or none."""
+    def _in_span(self, members: np.ndarray) -> Change | None:
+        """Return a correction in the span of atoms, or None where they depend on each other."""
+        is_few = np.count_nonzero(members) <= self.problem.n_features
+        eigenvalue = least_eigenvalue(self.take(members)) if is_few else 0.0
+        if eigenvalue == 0.0:
+            return None
+        norm = self._norm(np.where(members, self.excess, 0.0), eigenvalue)
+        changes = np.where(members, 0.0, self.up * norm * self.norms)
+        return norm, self.reach + changes, changes
+
+    def _along(self, members: np.ndarray) -> Change | None:
+        """Return a correction along a direction from which constraints of atoms turn away, or None."""
         # It serves dependent atoms, such as equal ones, where codes must not be negative.  The direction is
         # orthogonal to lines.
-        if not self.problem.positive.any():
-            return NONE
-        norms, basis, is_limited, up = self.norms, self.basis, self.is_limited, self.up
-        atoms = self.problem.seen_atoms.toarray()
-        across, eigenvalue = np.linalg.qr(atoms[basis].T)[0], least_eigenvalue(atoms[basis])
-        if eigenvalue == 0.0:
-            return NONE
-        eta = self._norm(np.where(basis, self.excess, 0.0), eigenvalue)
-        violated = (self.excess > 0.0) & ~basis
+        norms, basis, up, model = self.norms, self.basis, self.up, self.problem
+        atoms, violated = self.take(np.arange(model.n_atoms)), members & ~basis
+        eigenvalue = least_eigenvalue(atoms[basis])
+        if eigenvalue == 0.0 or not model.positive.any():
+            return None
+        across = np.linalg.qr(atoms[basis].T)[0]
+        units = atoms[violated] / norms[violated, np.newaxis]
+        units -= units @ across @ across.T
+        weights, distance = nearest_of_hull(units)
+        if not ROUNDING < distance < np.inf:
+            return None
+        direction = weights @ units
+        length = float(np.linalg.norm(direction))
+        products = atoms @ direction
         # Of faint atoms nothing is computed.
-        relative = np.where(self.problem.seen_atoms.norms > 0.0, gamma(self.problem.n_features + 8), 1.0)
-        for _ in range(MOST_ROUNDS):
-            units = atoms[violated] / norms[violated, np.newaxis]
-            units -= units @ across @ across.T
-            weights, distance = nearest_of_hull(units)
-            if not ROUNDING < distance < np.inf:
-                return NONE
-            direction = weights @ units
-            length = float(np.linalg.norm(direction))
-            products = atoms @ direction
-            errors = relative * length * norms
-            tilt = self._norm(np.where(basis, np.abs(products) + errors, 0.0), eigenvalue)
-            errors += up * tilt * norms
-            # Codes that may have either sign are bound from both sides.
-            low = np.where(self.problem.positive, products, -np.abs(products)) - errors
-            if not (low[violated] > 0.0).all():
-                return NONE
-            size = up * float(((self.excess + eta * norms)[violated] / low[violated]).max())
-            turned = size * low - (up - 1.0) * np.abs(size * low)
-            after = self.reach + up * eta * norms - turned - self.l1
-            after = is_limited & ~violated & ~basis & ~(after <= 0.0)
-            if not after.any():
-                return up * (eta + size * length), up * (eta * norms + size * (np.abs(products) + errors))
-            violated |= after
-        return NONE
+        errors = np.where(norms > SMALLEST_NORM, gamma(model.n_features + 8), 1.0) * length * norms
+        errors += up * norms * self._norm(np.where(basis, np.abs(products) + errors, 0.0), eigenvalue)
+        # Codes that may have either sign are bound from both sides.
+        low = np.where(model.positive, products, -np.abs(products)) - errors
+        if not (low[violated] > 0.0).all():
+            return None
+        eta = self._norm(np.where(basis, self.excess, 0.0), eigenvalue)
+        size = up * float(((self.excess + eta * norms)[violated] / low[violated]).max())
+        turned = size * low - (up - 1.0) * np.abs(size * low)
+        changes = eta * norms + size * (np.abs(products) + errors)
+        return eta + size * length, self.reach + up * eta * norms - turned, changes

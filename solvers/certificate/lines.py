@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers._kernels.precision import QUANTUM, WITHIN
 from solvers.problem.lasso import LassoModel
 
 # Parts of an atom at norm one that are rounding, and distances of a cone's hull from zero.
@@ -21,41 +22,41 @@ MOST_PRODUCTS = 2**18
 
 
 class Lines(NamedTuple):
-    """Atoms whose correlations with a dual point are zero."""
+    """Atoms whose correlations with a dual point are zero, or as small as their penalties."""
 
     # Linearly independent ones, which span the lines.
     basis: np.ndarray
     # The others, and what is left of them without a combination of the first, a row each: zero, or rounding.
     others: np.ndarray
     rests: np.ndarray
+    # Correlations of that combination, not above zero: those of the first may be as large as their penalties.
+    rooms: np.ndarray
 
 
 def nearest_of_hull(units: np.ndarray) -> tuple[np.ndarray, float]:
     """Return a multiple of the weights of the point of a hull that is nearest to zero; about its distance."""
     from scipy.optimize import nnls
 
-    if not len(units):
-        return np.empty(0), np.inf
     target = np.append(np.zeros(units.shape[1]), 1.0)
     with suppress(RuntimeError):  # too many iterations
-        weights, distance = nnls(np.vstack([units.T, np.ones(len(units))]), target)
-        return weights, float(distance)
+        if len(units):
+            return nnls(np.vstack([units.T, np.ones(len(units))]), target)
     return np.empty(0), np.inf
 
 
 def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
     """Return the lines in the cone of some atoms, with both signs of those that may have either."""
-    # Modified Gram-Schmidt, the largest atom of the lines first.  Then a point of the hull of the others that
-    # is zero, if there is one, has further atoms of lines.
-    seen = model.seen_atoms.take(atoms)
+    # Modified Gram-Schmidt, the largest atom of the lines first among those with the smallest penalty, which
+    # binds most.  Then a point of the hull of the others that is zero, if there is one, has further atoms.
     exponents = np.frexp(model.seen_atoms.norms[atoms])[1]
-    left = units = np.ldexp(seen, -exponents[:, np.newaxis])
-    is_on = ~model.positive[atoms]
+    left = units = np.ldexp(model.seen_atoms.take(atoms), -exponents[:, np.newaxis])
+    is_on, penalties = ~model.positive[atoms], model.l1_weights[atoms]
     basis: list[int] = []
     while True:
         lengths = np.linalg.norm(left, axis=1)
-        first = int(np.argmax(np.where(is_on, lengths, 0.0)))
-        if is_on[first] and lengths[first] > ROUNDING:
+        left_on = np.where(is_on & (lengths > ROUNDING), penalties, np.inf)
+        if left_on.min(initial=np.inf) < np.inf:
+            first = int(np.argmax(np.where(left_on == left_on.min(), lengths, 0.0)))
             basis.append(first)
             unit = left[first] / lengths[first]
             left = left - np.outer(left @ unit, unit)
@@ -70,19 +71,21 @@ def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
     others = np.flatnonzero(is_on)
     coefficients = np.linalg.lstsq(units[basis].T, units[others].T, rcond=None)[0].T
     coefficients[np.abs(coefficients) < 0.5 / LARGEST_DENOMINATOR] = 0.0
-    rests = np.zeros((len(others), model.n_features))
     if np.count_nonzero(coefficients) * model.n_features > MOST_PRODUCTS:
-        rests[:] = np.nan
-        return Lines(atoms[basis], atoms[others], rests)
-    which = [*basis, *others]
-    rows = model.atoms.take(atoms[which]).tolist()
-    exact = {i: np.array([Fraction(x) for x in row]) for i, row in zip(which, rows, strict=True)}
-    for rest, i, row in zip(rests, others, coefficients, strict=True):
-        difference = exact[i]
+        return Lines(atoms[:0], atoms[:0], units[:0], penalties[:0])
+    rests, rooms = np.empty((len(others), model.n_features)), np.zeros(len(others))
+    # Atoms that no other one of a line turns against.
+    turned = np.where(model.positive[atoms[others], np.newaxis], coefficients, np.abs(coefficients))
+    limits = np.where((turned <= 0.0).all(axis=0), penalties[basis], 0.0)
+    rows = model.atoms.take(atoms)
+    for i, (j, row) in enumerate(zip(others, coefficients, strict=True)):
+        rest, room = np.array([Fraction(x) for x in rows[j]]), Fraction(0)
         for k in np.flatnonzero(row):
             part = Fraction(row[k]).limit_denominator(LARGEST_DENOMINATOR)
-            part *= Fraction(2) ** int(exponents[i] - exponents[basis[k]])
-            difference = difference - part * exact[basis[k]]
-        rest[:] = [float(x) for x in difference]
-        rest[(rest == 0.0) & (difference != 0)] = np.nan
-    return Lines(atoms[basis], atoms[others], rests)
+            part *= Fraction(2) ** int(exponents[j] - exponents[basis[k]])
+            rest -= part * np.array([Fraction(x) for x in rows[basis[k]]])
+            room += part * Fraction(limits[k])
+        # What is not zero stays so.
+        rests[i] = [x and (float(x) or QUANTUM) for x in rest]
+        rooms[i] = min(float(room) * WITHIN + QUANTUM, 0.0)
+    return Lines(atoms[basis], atoms[others], rests, rooms)

@@ -44,7 +44,7 @@ from solvers._kernels.convolution import GramPart, GridProblem, KernelGrid, fill
 from solvers._kernels.factor import Terms
 from solvers._kernels.products import GramMatrix
 from solvers.gram.nested_dissection import Factor
-from solvers.gram.working_set import codes_by_kernel, entries_at
+from solvers.gram.working_set import codes_by_kernel, entries_at, status_of
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.convolution import ConvolutionalAtoms
 from solvers.problem.lasso import LassoProblem
@@ -95,9 +95,10 @@ def optimal_codes(
     found = []
     for signal in signals:
         search = ActiveSetSearch(problem.subset([signal]), diagonal, *entries_at(start, signal))
-        info = {"stopped": np.array([search.run(max_rounds or MOST_ROUNDS)])}
+        status = status_of(np.array([search.run(max_rounds or MOST_ROUNDS)]))
         values = as_sparse(search.code.reshape(1, -1))
-        found.append(Codes(values, np.array([search.n_rounds]), None, {METHOD: search.n_multiply_adds}, info))
+        work = {METHOD: search.n_multiply_adds}
+        found.append(Codes(values, np.array([search.n_rounds]), None, work, status=status))
     return joined(found)
 
 

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import sparse
 
+from snn._interrupts import float_errors
 from solvers._kernels.active_set import (
     ENDED,
     N_MULTIPLY_ADDS,
@@ -48,7 +49,7 @@ from solvers.problem.largest import Largest, largest_ratios, norms_of
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.matrix import UnitAtoms
 from solvers.problem.parts import with_shared_mask
-from solvers.results.codes import GRAM, METHOD, Codes, as_sparse
+from solvers.results.codes import GRAM, METHOD, Codes, Status, as_sparse
 
 # Signals times atoms in one call of a kernel: some milliseconds, so that Ctrl-C is quick.
 VALUES_PER_CALL = 100_000
@@ -83,8 +84,12 @@ def codes_by_kernel(
         part = slice(first, first + step)
         solve_active_sets(atoms, terms, signals[part], start, max_rounds, codes[part], report[part])
     work = {METHOD: report[:, N_MULTIPLY_ADDS]}
-    info = {"stopped": report[:, ENDED].astype(np.bool_)}
-    return Codes(as_sparse(codes), report[:, N_ROUNDS], None, work, info)
+    return Codes(as_sparse(codes), report[:, N_ROUNDS], None, work, status=status_of(report[:, ENDED]))
+
+
+def status_of(ended: np.ndarray) -> np.ndarray:
+    """Return the status of searches that ended where only rounding was left, or at their limit of rounds."""
+    return np.where(ended, Status.AT_PRECISION, Status.AT_LIMIT).astype(np.int8)
 
 
 def entries_at(start: RowEntries, signal: int) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +236,8 @@ class Search:
         problem = self.members.problem
         excess = np.where(problem.positive[atoms], correlations, np.abs(correlations))
         excess -= problem.l1_weights[atoms]
-        excess *= self.members.inverse_norms[atoms]
+        with float_errors(over="ignore"):  # in units of tiny norms
+            excess *= self.members.inverse_norms[atoms]
         places = np.flatnonzero(excess > self._tolerance)
         # As many as S has atoms, or `LEAST_JOINING`.
         n_joining = max(LEAST_JOINING, len(self.atoms))
@@ -298,7 +304,7 @@ def results_of(searches: Sequence[Search], optimality: Optimality | None = None)
         ]
     ).T
     work = {METHOD: n_multiply_adds, GRAM: n_gram_multiply_adds}
-    return Codes(codes_of(searches), n_rounds, optimality, work, {"stopped": ended.astype(np.bool_)})
+    return Codes(codes_of(searches), n_rounds, optimality, work, status=status_of(ended))
 
 
 def codes_of_few(

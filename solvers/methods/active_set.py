@@ -19,7 +19,16 @@ from solvers.plan import most_on_demand, shares_products
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import Penalty
-from solvers.results.codes import METHOD, BestCodes, Codes, Found, as_sparse, code_of_kernel, rows_of
+from solvers.results.codes import (
+    METHOD,
+    BestCodes,
+    Codes,
+    Found,
+    Status,
+    as_sparse,
+    code_of_kernel,
+    rows_of,
+)
 from solvers.results.result import SparseCodingResult, Start
 from solvers.workers.blas import one_blas_thread
 
@@ -81,9 +90,9 @@ class ActiveSet(Method):
         if self.max_rounds is not None:
             checks.positive_integer("max_rounds", self.max_rounds)
 
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the rounds, or the precision of the method where it came to its end."""
-        return "its rounds" if stopped is None or not stopped.all() else "the precision of the method"
+    def reason(self, status: Status) -> str:
+        """Return in words why signals missed `tol`."""
+        return "within its rounds" if status == Status.AT_LIMIT else super().reason(status)
 
     def prepare(self, problem: LassoProblem) -> Gram:
         """Return the Gram matrix, or the products in its place."""

@@ -152,8 +152,8 @@ def _atoms_of_step(model: LassoModel) -> Atoms:
 
 
 def _largest_eigenvalue(model: LassoModel) -> float:
-    # A mask may leave nothing of any atom: then every step leads to zero.
-    return _atoms_of_step(model).largest_eigenvalue() or 1.0
+    # Below 1, where a mask leaves next to nothing of any atom, steps would be as long as one likes.
+    return max(_atoms_of_step(model).largest_eigenvalue(), 1.0)
 
 
 class Iterates:

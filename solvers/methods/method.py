@@ -27,7 +27,7 @@ from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import warn_if_all_zero, warn_if_ill_posed, warn_if_intercept_is_cut
 from solvers.problem.parts import groups_of, knows_atoms_alike, with_shared_mask
 from solvers.problem.penalty import Penalty
-from solvers.results.codes import CERTIFICATE, BestCodes, Codes, Found, certificate_work, joined
+from solvers.results.codes import CERTIFICATE, BestCodes, Codes, Found, Status, certificate_work, joined
 from solvers.results.result import EXACT, SparseCodingResult, Start, convergence_warning, start_codes
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.spread import spread
@@ -119,10 +119,13 @@ class Method(Closed, ABC):
         """Return codes of all signals at each of falling penalties, without certificates, or None."""
         return None
 
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the limit of signals that missed `tol`, for the warning; `stopped` are some before it."""
+    def reason(self, status: Status) -> str:
+        """Return in words why signals missed `tol`, for the warning."""
+        if status == Status.AT_PRECISION:
+            return "within the precision of the method"
         limits = {name: value for name, value in vars(self).items() if name.startswith("max_")}
-        return next((f"{name}={value}" for name, value in limits.items() if value is not None), "its limit")
+        named = (f"within {name}={value}" for name, value in limits.items() if value is not None)
+        return next(named, "within its limit")
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
         """Return the signals that are solved together; by default as many as fit into the cache."""
@@ -219,7 +222,6 @@ def solve(
         # A process that forks while BLAS uses several threads may hang in BLAS.
         with one_blas_thread():
             solved = _solved(problem, method, codes, tol, n_jobs, progress)
-    stopped = solved.info.pop("stopped", None)
     result = method.result(problem, solved, method.name, tol, method.steps, method.bound)
     warn_if_all_zero(problem, result.sparse_codes)
     warn_if_intercept_is_cut(problem, result.sparse_codes)
@@ -229,11 +231,20 @@ def solve(
     if np.count_nonzero(missed):
         checks.warn_caller(
             f"{method.name}: {int(missed.sum())} of {problem.n_signals} signals did not reach "
-            f"duality_gap <= {tol:g} * 1/2 ||signal||^2 within {method.limit(stopped)}; the worst has "
-            f"{np.max(result.relative_gap[missed]):.2g}",
+            f"duality_gap <= {tol:g} * 1/2 ||signal||^2{_reasons(method, result.status[missed])}; the worst "
+            f"has {np.max(result.relative_gap[missed]):.2g}",
             convergence_warning(),
         )
     return result
+
+
+def _reasons(method: Method, status: np.ndarray) -> str:
+    """Return in words why signals missed `tol`, with their numbers if there are several reasons."""
+    found, counts = np.unique(status, return_counts=True)
+    reasons = [method.reason(Status(one)) for one in found]
+    if len(reasons) == 1:
+        return f" {reasons[0]}"
+    return ": " + "; ".join(f"{count} {reason}" for count, reason in zip(counts, reasons, strict=True))
 
 
 def documented(method: type[Method]) -> Callable[[F], F]:
@@ -325,12 +336,13 @@ def require_taken(problem: LassoProblem, method: Method, start: Codes | None) ->
         "signed_zero_penalties": has_zeros and not problem.penalty.is_positive,
         "own_weights": problem.has_own_weights,
     }
-    for feature, is_needed in needed.items():
-        if is_needed and feature not in method.takes:
+    wanted = {feature for feature, is_needed in needed.items() if is_needed}
+    for feature in needed:
+        if feature in wanted and feature not in method.takes:
             error, rule = REFUSALS[feature]
-            takers = [repr(name) for name, other in METHODS.items() if feature in other.takes]
-            take = "take" if len(takers) > 1 else "takes"
-            raise error(f"{rule} for {method.name}: {', '.join(takers)} {take} it")
+            takers = [repr(name) for name, other in METHODS.items() if wanted.issubset(other.takes)]
+            hint = f": {', '.join(takers)} {'take' if len(takers) > 1 else 'takes'} it" if takers else ""
+            raise error(f"{rule} for {method.name}{hint}")
     signal = signal_of_dependent_atoms(problem) if has_zeros else None
     if signal is not None:
         n_free = int(np.count_nonzero(problem.penalty.is_free))

@@ -18,7 +18,17 @@ from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.methods.method import Method, documented, solve
 from solvers.network import LassoNetwork, RefinedCodes, SpikingCodingResult, code_of_one, finish
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import METHOD, POLISH, READ_OUT, BestCodes, Codes, Found, as_sparse, rows_of
+from solvers.results.codes import (
+    METHOD,
+    POLISH,
+    READ_OUT,
+    BestCodes,
+    Codes,
+    Found,
+    Status,
+    as_sparse,
+    rows_of,
+)
 from solvers.results.result import Start
 from solvers.workers.blas import one_blas_thread
 
@@ -80,15 +90,14 @@ class SpikingMethod(Method):
                 f"max_duration must be at least a step, {self.how.time_step:g}; got {self.max_duration:g}"
             )
 
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the time, and how many networks were stopped before."""
-        limit = super().limit(stopped)
-        if stopped is None or not stopped.any():
-            return limit
-        why = "they ran away: use a shorter time_step, or, in integers, more weight bits"
+    def reason(self, status: Status) -> str:
+        """Return in words why signals missed `tol`, and the remedy of networks that ran away."""
+        if status != Status.RAN_AWAY:
+            return super().reason(status)
+        remedy = "use a shorter time_step, or, in integers, more weight bits"
         if isinstance(self.how, Exact):
-            why = "one spike caused millions: scale the atoms to one norm, and their penalties with them"
-        return f"{limit} (the networks of {int(stopped.sum())} were stopped before, because {why})"
+            remedy = "scale the atoms to one norm, and their penalties with them"
+        return f"before their networks ran away: {remedy}"
 
     def prepare(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network of all signals; weights of integers are rounded once."""
@@ -361,10 +370,6 @@ class ActiveSetFromSpikes(SpikingMethod):
     usual_tol = 1e-6
     finest_tol = 1e-10
 
-    def limit(self, stopped: np.ndarray | None) -> str:
-        """Return the precision."""
-        return "the precision of the active-set method"
-
     def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
         """Run until the support is nearly right, and yield the codes of the active-set method from there."""
         problem, network = best.problem, prepared.of_batch(best.problem)
@@ -375,7 +380,7 @@ class ActiveSetFromSpikes(SpikingMethod):
             batch.run.advance(time, active=signals)
             currents = batch.average_currents()
             solved = network.gram.optimal_codes(problem, signals, rows_of(currents))
-            solved.work[POLISH], has_ended = solved.work.pop(METHOD), solved.info.pop("stopped")
+            solved.work[POLISH] = solved.work.pop(METHOD)
             yield signals, solved
             behind = best.active
             if not len(behind):
@@ -385,9 +390,9 @@ class ActiveSetFromSpikes(SpikingMethod):
             yield behind, batch.codes_of_currents(behind, 1)
             # On a support that is close to singular the equations may lead astray.  Where the method ended,
             # only rounding is left, and no spike can improve on it.
+            has_ended = solved.status == Status.AT_PRECISION
             goes_on = np.isin(signals, best.active) & ~has_ended & ~batch.run.is_lost[signals]
             signals = signals[goes_on] if time < min(self.max_duration, LAST_POLISH_TIME) else signals[:0]
             time = min(POLISH_GROWTH * time, self.max_duration)
         batch.finish(best)
-        best.info.pop("stopped")
         best.info["average_currents"] = currents

@@ -145,9 +145,11 @@ class Penalty(ElasticNet):
 
     def rescaled(self, units: np.ndarray | float, objective_unit: float) -> Penalty:
         """Return the penalty of the code ``units * a``, divided by `objective_unit`."""
+        with float_errors(over="ignore"):
+            weights = self.l1 / (units * objective_unit), self.l2 / units / (units * objective_unit)
         # Read-only, as kernels are compiled for.
-        l1 = checks.read_only(self.l1 / (units * objective_unit))
-        return Penalty(l1, checks.read_only(self.l2 / units / (units * objective_unit)), self.positive)
+        l1, l2 = checks.read_only(np.minimum(weights, np.finfo(np.float64).max))
+        return Penalty(l1, l2, self.positive)
 
     def value(self, codes: np.ndarray) -> np.ndarray:
         """Return h_i(a_i)."""
@@ -297,7 +299,7 @@ def checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:
 
 
 def _checked_signs(value: Any, n_atoms: int) -> np.ndarray:
-    if not isinstance(value, (np.ndarray, list, tuple)) or not np.ndim(value):
+    if not np.ndim(value):
         return checks.read_only(np.full(n_atoms, checks.flag("positive", value)))
     signs = np.array(value)
     if signs.dtype != np.bool_:

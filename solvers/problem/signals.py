@@ -91,7 +91,7 @@ def checked_signals(
         hint = ": for features that are missing, pass a dense array and mask="
         values = compressed_rows("signals", signals, meaning="(n_signals, n_features)", hint=hint)
     else:
-        one = "; for one signal pass signal[np.newaxis]" if np.ndim(signals) == 1 else ""
+        one = "; for one signal pass np.atleast_2d(signal)" if np.ndim(signals) == 1 else ""
         meaning = f"(n_signals, n_features){one}{_transposed(atoms, np.shape(signals))}"
         values = checks.real_array("signals", signals, shape=(None, None), meaning=meaning, finite=False)
     n_signals, n_features = values.shape

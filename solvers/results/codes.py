@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from enum import IntEnum
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
@@ -31,6 +32,27 @@ DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
 FIGURES = tuple(figure.name for figure in fields(Optimality))
 
 
+class Status(IntEnum):
+    """Why the search for a code ended.
+
+    Attributes
+    ----------
+    REACHED
+        Its gap is within `tol`.
+    AT_LIMIT
+        The method used up its time, rounds or iterations; codes that were given count as such.
+    RAN_AWAY
+        Its network was stopped: neurons excited each other without end.
+    AT_PRECISION
+        The method ended where only rounding is left.
+    """
+
+    REACHED = 0
+    AT_LIMIT = 1
+    RAN_AWAY = 2
+    AT_PRECISION = 3
+
+
 @dataclass(eq=False)
 class Codes:
     """Codes of some signals: one row, or entry, for each."""
@@ -42,6 +64,8 @@ class Codes:
     work: dict[str, np.ndarray] = field(default_factory=dict)
     # Further figures, arrays and compressed rows; other objects are the same for all signals.
     info: dict[str, Any] = field(default_factory=dict)
+    # As if no code reached its tolerance; None where all are at the limit.
+    status: np.ndarray | None = None
 
     def reach(self, problem: LassoProblem, tol: float) -> bool:
         """Return whether the certificate of the only code reaches `tol`."""
@@ -89,6 +113,7 @@ class BestCodes:
         self.steps = np.zeros(n_signals, dtype=np.int64)
         self.info: dict[str, Any] = {}
         self.work: dict[str, np.ndarray] = defaultdict(partial(np.zeros, n_signals, dtype=np.int64))
+        self.status = np.full(n_signals, Status.AT_LIMIT, dtype=np.int8)
         self._certificate = Optimality(**{name: np.full(n_signals, np.inf) for name in FIGURES})
         # Codes that were kept, one after the other, and the row of the best of each signal.
         self._kept: list[sparse.csr_array] = []
@@ -108,7 +133,7 @@ class BestCodes:
         for signals, found in search:
             self.put(signals, found)
         self.fall_back()
-        return Codes(self.values, self.steps, self._certificate, dict(self.work), self.info)
+        return Codes(self.values, self.steps, self._certificate, dict(self.work), self.info, self.status)
 
     def fall_back(self) -> None:
         """Try the start and the zero code for signals that are not done."""
@@ -146,6 +171,7 @@ class BestCodes:
             for name in FIGURES:
                 getattr(self._certificate, name)[chosen] = getattr(certificate, name)[kept]
         if isinstance(found, Codes):
+            self.status[chosen] = Status.AT_LIMIT if found.status is None else found.status[kept]
             for name, figures in found.info.items():
                 self.info.setdefault(name, np.zeros(self.problem.n_signals, figures.dtype))
                 self.info[name][chosen] = figures[kept]

@@ -30,6 +30,12 @@ def test_a_raster_shows_every_spike(ax, spikes):
     assert ax.get_xlim() == (0.0, 20.0)
 
 
+def test_a_raster_says_how_many_neurons_it_leaves_out(ax):
+    pair = {"times": np.array([1.0, 2.0]), "neurons": np.array([3, 5])}
+    one = SpikeTrain(**pair, n_neurons=1400, start=0.0, stop=3.0)
+    assert one.plot(ax=ax).get_title() == "2 spikes of 2 neurons among 1,400"
+
+
 def random_train(n_neurons, n_spikes, start=0.0):
     """Spikes of which three quarters are of the first half of the neurons."""
     rng = np.random.default_rng(0)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize_scalar
@@ -22,7 +22,7 @@ from solvers import (
 from solvers._kernels.precision import KEPT_BITS, gamma, high_part, operations_of_sum
 from solvers.certificate import optimality as by_numpy
 from solvers.certificate.compiled import certificates_of as figures_by_kernel
-from solvers.certificate.corrected import least_eigenvalue
+from solvers.certificate.corrected import _Point, least_eigenvalue
 from solvers.certificate.optimality import measure
 from solvers.certificate.residuals import residuals_of
 from solvers.problem.penalty import penalty_of
@@ -360,6 +360,9 @@ def test_eigenvalues_are_bounded_from_below_exactly(share):
 @pytest.mark.property
 @examples(60)
 @given(seed=st.integers(0, 2**32 - 1))
+@example(seed=777294)  # all that is seen of an atom is 1e-210
+@example(seed=1015379)  # penalties of 1e257, norms of 1e-118
+@example(seed=3000544)  # atoms on a line, with penalties of the size of rounding
 def test_exact_arithmetic_finds_no_false_gap_at_the_ends_of_the_range(seed):
     """Nor NaN, nor a warning of NumPy's; and codes that are optimal beside lines are said to be."""
     kind, wrong = judged(seed)
@@ -385,6 +388,18 @@ def test_an_atom_of_which_next_to_nothing_is_seen_is_seen(figures, atom, options
     for dictionary in ([atom], [atom, [0.5, 0.0]]):
         problem = LassoProblem(dictionary, [[0.0, 1.0]], penalty, **options)
         assert figures(problem, np.zeros((1, len(dictionary)))).duality_gap[0] >= 0.99 * distance
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize(("atom", "penalty"), [([1e-88, 1e-210], 1e-250), ([1e-20, 1e-118], 1e257)])
+def test_steps_of_atoms_that_are_hardly_seen_are_finite(atom, penalty, own):
+    weights = np.array([[0.0, 0.05], [0.0, 5e-4]])
+    signals = [[1.0, 1e40], [1.0, 1e-40]]
+    problem = LassoProblem([atom], signals, penalty, feature_weights=weights if own else weights[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        assert not np.isnan(solve_fista(problem, max_iter=100).duality_gap).any()
 
 
 @pytest.mark.parametrize("form", ["array", "sparse", "kernels", "own masks", "zero penalty", "elastic net"])
@@ -439,6 +454,42 @@ def test_lines_of_atoms_with_and_without_signs_and_penalties(positive):
     for penalty in ([0.0, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.5]):
         problem = LassoProblem(dictionary, [[1.0, -2.0, 0.5, 0.3]], penalty, positive=positive)
         assert solve_active_set(problem, tol=1e-12).converged
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_penalties_of_the_atoms_of_a_line_have_room_for_rounding(seed):
+    """Atoms that cancel each other but for rounding: their combination costs more than it leads to."""
+    rng = np.random.default_rng(seed)
+    atoms, signals = rng.standard_normal((3, 5)), rng.standard_normal((1, 5))
+    opposite = np.vstack([atoms[:1], -0.7 * atoms[:1]])
+    sums = np.vstack([atoms, -rng.uniform(0.5, 2.0, 3) @ atoms])
+    for dictionary, penalty in ((opposite, [1e-13, 0.0]), (opposite, [0.0, 1e-13]), (sums, 1.5e-16)):
+        problem = LassoProblem(dictionary, signals, penalty, positive=True)
+        assert solve_active_set(problem, tol=1e-12).converged
+
+
+@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("positive", [True, False])
+def test_signals_of_independent_atoms_are_corrected_together(positive, curved, monkeypatch):
+    """To the same bits as by themselves."""
+    rng = np.random.default_rng(3)
+    penalty = ElasticNet(0.0, rng.uniform(0.1, 1.0, 5) * (rng.random(5) < 0.5) * curved)
+    problem = LassoProblem(rng.random((5, 12)), rng.random((300, 12)), penalty, positive=positive)
+    codes = solve_active_set(problem).codes
+    alone = [measure(problem.subset([k]), codes[[k]]).duality_gap[0] for k in range(300)]
+    made, set_up = [], _Point.__init__
+    monkeypatch.setattr(_Point, "__init__", lambda *given: made.append(given) or set_up(*given))
+    gaps = measure(problem, codes).duality_gap
+    assert len(made) == 1
+    np.testing.assert_array_equal(gaps, alone)
+    assert (gaps <= 1e-12 * problem.energies).all()
+
+
+def test_squares_of_tiny_corrections_do_not_underflow():
+    problem = LassoProblem(np.eye(2), [[1.0, 1.0]], 0.0)
+    ones = np.ones(2)
+    point = _Point(problem, np.eye(2).__getitem__, ones, ones, ones, 1.0, ones == 0.0)
+    assert point._norm(np.array([1e-200, 0.0]), 1.0) >= 1e-200
 
 
 # -- what a mask hides ------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from snn import Clock, simulate
 from snn.digital import DigitalFormat, FixedPoint
-from solvers import LassoProblem, solve, solve_digital
+from solvers import LassoProblem, Status, solve, solve_digital
 from solvers.certificate.optimality import objective
 from solvers.methods import DigitalOneWindow, Stages
 from tests.reference.problems import optimal_codes, random_problem, require_certified
@@ -143,11 +143,10 @@ def test_drives_that_do_not_fit_are_said_before_a_network_runs(call):
 def test_networks_that_run_away_are_stopped_and_say_so(kind):
     """Three bits turn small negative weights into none, and atoms excite each other."""
     problem = random_problem(64, 128, n_signals=2)
-    with pytest.warns(
-        ConvergenceWarning, match=r"^digital.* of 2 were stopped before, because they ran away"
-    ):
+    with pytest.warns(ConvergenceWarning, match=r"^digital.*: 2 of 2 .* before their networks ran away: use"):
         result = solve(problem, kind(how=Clock(0.25, with_weights(3))))
     assert result.info["ran_away"].all()
+    assert (result.status == Status.RAN_AWAY).all()
     assert (result.info["duration"] < 1000.0).all()
     assert (result.info["saturations"][:, 1] > 0).all()
     require_certified(problem, result)

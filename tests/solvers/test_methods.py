@@ -5,15 +5,27 @@ from dataclasses import dataclass, fields, replace
 import joblib
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn import linear_model
 from sklearn.exceptions import ConvergenceWarning
 
 from snn import Clock
 from snn.digital import DigitalFormat
-from solvers import METHODS, LassoProblem, compare, path, solve, solve_active_set
+from solvers import (
+    METHODS,
+    LassoProblem,
+    Status,
+    certify,
+    compare,
+    path,
+    solve,
+    solve_active_set,
+    solve_fista,
+)
 from solvers.methods import CoordinateDescent, Rates, Stages
 from solvers.methods.method import Method
 from solvers.methods.spiking import OneRun
+from solvers.results.codes import Codes
 from tests.processes import run_python
 from tests.reference.problems import random_problem
 
@@ -128,6 +140,36 @@ class Hopeless(Method):
 def test_a_limit_is_named_in_full_where_there_is_one(method, limit):
     with pytest.warns(ConvergenceWarning, match=f"within {limit};"):
         solve(random_problem(n_signals=1, share=0.3), method)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_the_status_says_why_each_signal_missed_its_tolerance(n_jobs):
+    """Batches keep it in order; a gap that rounding alone leaves is no lack of rounds."""
+    problem = random_problem(n_signals=600, share=0.3)
+    result = solve_fista(problem, tol=1e-4, max_iter=20, n_jobs=n_jobs)
+    assert 0 < result.reached.sum() < 600
+    np.testing.assert_array_equal(result.status, np.where(result.reached, Status.REACHED, Status.AT_LIMIT))
+    assert (solve_active_set(problem, tol=1e-300, n_jobs=n_jobs).status == Status.AT_PRECISION).all()
+    given = certify(problem, np.zeros((600, problem.n_atoms)))
+    assert (given.status == np.where(given.reached, Status.REACHED, Status.AT_LIMIT)).all()
+
+
+@dataclass(frozen=True)
+class Mixed(Hopeless):
+    """A toy solver that ends in several ways."""
+
+    def search(self, best, prepared):
+        status = np.where(best.active % 2, Status.AT_PRECISION, Status.AT_LIMIT)
+        codes = sparse.csr_array((len(status), best.problem.n_atoms))
+        yield best.active, Codes(codes, 0 * status, status=status)
+
+
+def test_several_reasons_are_counted():
+    with pytest.warns(
+        ConvergenceWarning, match=r": 4 within its limit; 3 within the precision of the method;"
+    ):
+        solve(random_problem(n_signals=7, share=0.3), Mixed())
 
 
 class LateRates(OneRun):

@@ -39,6 +39,16 @@ def test_lines_are_the_codes_of_one_signal(data, ax):
     assert ax.get_xlabel() == "penalty"
 
 
+def test_the_intercept_of_a_path_is_not_drawn(data, ax):
+    """It is not penalised, and may be so large that the others are flat."""
+    dictionary, signals = data
+    atoms = np.vstack([dictionary, np.ones(8)])
+    result = path(LassoProblem(atoms, 100.0 + signals[:1], np.append(np.ones(15), 0.0)), n_multiples=5)
+    assert result.codes[:, 0, 15].all()
+    result.plot(ax=ax)
+    assert max(np.abs(line.get_ydata()).max() for line in atom_lines(ax)) < 50.0
+
+
 def test_other_penalties_are_drawn_as_multiples_in_the_style_that_is_asked_for(data, ax):
     dictionary, signals = data
     coder = SpikingSparseCoder(dictionary, alpha=ElasticNet(0.5, 0.1), positive=True)

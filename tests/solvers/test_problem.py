@@ -179,3 +179,14 @@ def test_the_largest_penalty_of_one_signal_is_a_number():
     problem = LassoProblem(atoms, signal, 0.1 * penalty_max(atoms, signal))
     np.testing.assert_allclose(zero_code_multiples(problem), 10.0, rtol=1e-14)
     np.testing.assert_array_equal(problem.l1_weights, problem.l1_weights[0])
+
+
+def test_columns_of_a_data_frame_are_arguments():
+    """A series of pandas as the penalty, the signs or, made a row, the signal."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    atoms, signal = rng.standard_normal((3, 8)), pandas.Series(rng.standard_normal(8))
+    signs = pandas.Series([True, False, True])
+    of_series = LassoProblem(atoms, np.atleast_2d(signal), pandas.Series([0.1, 0.2, 0.3]), positive=signs)
+    of_arrays = LassoProblem(atoms, signal.to_numpy()[np.newaxis], [0.1, 0.2, 0.3], positive=list(signs))
+    np.testing.assert_array_equal(solve_active_set(of_series).codes, solve_active_set(of_arrays).codes)

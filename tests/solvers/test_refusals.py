@@ -97,7 +97,7 @@ FORMS = [
     *wrong(ValueError, "signals", sparse.csr_array((0, 2)), sparse.csr_array((1, 3))),
     *wrong(TypeError, "signals", "noise", COMPLEX, sparse.csc_array(ZERO)),
     (lambda: problem(signals=np.ma.masked_invalid([[NAN, 1.0]])), TypeError, "signals .*mask"),
-    (lambda: problem(signals=SIGNALS[0]), ValueError, r"signals .*signal\[np.newaxis\]"),
+    (lambda: problem(signals=SIGNALS[0]), ValueError, r"signals .*np.atleast_2d"),
     (lambda: problem(np.ones((2, 5)), np.ones((5, 1))), ValueError, r"signals .*signals\.T"),
     (lambda: problem(np.ones((5, 2)), np.ones(5)), ValueError, r"signals .*X\.T"),
     (lambda: problem(np.ones((5, 2)), np.ones((1, 5))), ValueError, r"signals .*X\.T"),
@@ -317,3 +317,22 @@ def test_a_wrong_entry_is_refused_whatever_the_norm_of_its_atom(atom, symmetric)
         gram[3, atom] = gram[atom, 3]
     with pytest.raises(ValueError, match="gram"):
         LassoProblem(atoms, np.ones((1, 8)), 0.1, gram=gram)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("penalty", [[0.0, 0.1], 0.1])
+@pytest.mark.parametrize("positive", [[True, False], False, True])
+@pytest.mark.parametrize("start", [None, [[0.0, 1.0], [0.0, 0.0]]])
+def test_methods_that_a_refusal_names_take_the_problem(penalty, positive, start):
+    """All that it needs, and not one part alone."""
+    this = problem(np.eye(2) + 0.1, penalty=penalty, positive=positive)
+    for method in METHODS.values():
+        refusal = ""
+        try:
+            solve(this, method, start=start, tol=0.5)
+        except (TypeError, ValueError) as error:
+            refusal = str(error)
+        *_, named = refusal.removesuffix(" it").removesuffix(" take").removesuffix(" takes").split(": ")
+        assert bool(refusal) == bool(named)
+        for name in filter(None, named.split(", ")):
+            solve(this, METHODS[name.strip("'")], start=start, tol=0.5)

@@ -16,6 +16,7 @@ from solvers import (
     LassoModel,
     LassoProblem,
     SparseCodingStream,
+    Status,
     lasso_network,
     solve,
     solve_active_set,
@@ -403,6 +404,7 @@ def test_a_network_that_runs_away_on_a_coarse_clock_is_stopped_and_says_so():
     with pytest.warns(ConvergenceWarning, match="ran away: use a shorter time_step"):
         result = solve_spiking(problem, how=Clock(0.25), max_duration=1600.0)
     require_certified(problem, result)
+    assert result.status == [Status.RAN_AWAY]
     assert result.info["duration"][0] < 1600.0
 
 
@@ -429,12 +431,12 @@ def small_bursts(monkeypatch):
 @READ_OUTS
 def test_which_networks_are_stopped_does_not_depend_on_others_or_threads(kind, small_bursts):
     problem = bursting_problem(1.5e-5)
-    with pytest.warns(ConvergenceWarning, match="stopped before"):
+    with pytest.warns(ConvergenceWarning, match="ran away: scale the atoms"):
         together = solve(problem, kind())
     assert 0 < (together.relative_gap > 1e-3).sum() < len(BURSTING) or kind in (Rates, AverageCurrents)
     in_threads = quietly(kind(), problem, n_jobs=2)
     alone = {k: quietly(kind(), problem.subset([k])) for k in (0, 4)}
-    for name in ("codes", "n_steps", "duration", "reached", "n_stages", "duality_gap"):
+    for name in ("codes", "n_steps", "duration", "status", "n_stages", "duality_gap"):
         np.testing.assert_array_equal(figure(in_threads, name), figure(together, name))
         for k, one in alone.items():
             np.testing.assert_array_equal(figure(one, name)[0], figure(together, name)[k])
@@ -455,7 +457,7 @@ def test_a_stopped_network_ran_for_the_time_that_it_reports(small_bursts):
 @pytest.mark.parametrize("smallest", [1e-8, 1e-14, 1e-20])
 def test_a_neuron_that_fires_without_end_costs_its_own_signal_only(smallest, kind, small_bursts):
     problem = bursting_problem(smallest, [[0.8, 0.6], [-0.2, -1.0]])
-    with pytest.warns(ConvergenceWarning, match="networks of 1 were stopped before.*scale the atoms"):
+    with pytest.warns(ConvergenceWarning, match="1 .*before their networks ran away: scale the atoms"):
         result = solve(problem, kind())
     assert list(result.reached) == [False, True]
     assert 10_000 < result.n_steps[0] < 1_000_000

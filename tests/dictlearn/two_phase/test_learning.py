@@ -30,6 +30,7 @@ from dictlearn.signals import checked_signals
 from dictlearn.two_phase import phases, samples
 from dictlearn.two_phase.replacement import similar_atoms
 from snn.digital import FixedPoint
+from solvers import IllPosedWarning
 from tests.dictlearn.two_phase.learners import SIGNS, assert_same, network_of, planted, state
 
 PENALTY = 0.05
@@ -388,6 +389,14 @@ def test_one_warning_where_all_atoms_die(data, recwarn):
     assert warning.filename == __file__
 
 
+def test_codes_of_most_atoms_cause_a_warning():
+    """Bytes with the penalty for signals of norm one: the atoms are noise, and a good one has a tenth."""
+    signals = np.random.default_rng(0).integers(-128, 128, (200, 20)).astype(np.float64)
+    settings = LearningSettings(penalty=0.1, positive_atoms=False, positive_code=False)
+    with pytest.warns(IllPosedWarning, match="1[5-9] of 20 atoms.*a tenth of the signals' norm, 3[0-9]"):
+        learn_dictionary(signals, 20, settings=settings, n_samples=1600, rng=0)
+
+
 # On the paper's clock a neuron fires once a step at most: it cannot run away.
 @pytest.mark.parametrize("way", ["usage", "paper", "signed atoms and codes"])
 def test_a_runaway_keeps_the_weights(way):
@@ -432,6 +441,7 @@ def test_atoms_that_overlap_by_nature_are_not_replaced_for_ever():
 
 
 @pytest.mark.filterwarnings("ignore:signals has an offset")
+@pytest.mark.filterwarnings("ignore:a signal uses")
 def test_steps_are_halved_where_signals_have_an_offset(tmp_path):
     rng = np.random.default_rng(0)
     codes = rng.standard_normal((4000, 16)) * (rng.random((4000, 16)) < 0.2)
