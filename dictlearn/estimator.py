@@ -30,6 +30,7 @@ from solvers.estimator import (
     Versioned,
     checked_codes,
     checked_input,
+    coding_problem,
     known_entries,
     nan_is_missing,
     take_fitted,
@@ -428,10 +429,8 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
             dictionary = self.learner_.dictionary
         else:
             (signals, mask), dictionary = self._known(array), self._components
-        name = self._coding_penalty
-        penalty: Any
-        penalty = penalty_of(getattr(self, name), np.square(dictionary).sum(axis=1), name=name)
-        return LassoProblem(dictionary, signals, penalty, mask=mask, positive=self.positive_code)
+        penalty, positive = self._coding_penalty, self.positive_code
+        return coding_problem(self, dictionary, signals, mask, penalty=penalty, positive=positive)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

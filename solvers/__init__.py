@@ -21,7 +21,8 @@ from solvers.methods.spiking import solve_digital, solve_spiking
 from solvers.network import SpikingCodingResult, lasso_network
 from solvers.precompile import warm_up
 from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
+from solvers.problem.lasso import LassoModel, LassoProblem
+from solvers.problem.memory import memory_limit
 from solvers.problem.messages import IllPosedWarning, ZeroCodesWarning
 from solvers.problem.penalty import ElasticNet
 from solvers.results.codes import Status

@@ -22,11 +22,13 @@ from scipy import sparse
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import cached_property
+from solvers import plan
 from solvers._kernels.factor import solve_on_supports
 from solvers.problem.atoms import Atoms
 from solvers.problem.convolution import ConvolutionalAtoms
-from solvers.problem.lasso import LassoProblem, seen_norms
+from solvers.problem.lasso import LassoProblem
 from solvers.problem.matrix import MatrixAtoms
+from solvers.problem.parts import seen_norms
 from solvers.workers.blas import load_scipy_linalg
 
 # In units of ||d_i|| ||s||: how close to its bound a correlation, or an entry of a code times ||d_i||^2, is
@@ -35,8 +37,6 @@ AT_BOUND = 1e-10
 # In the same units: a code is solved for once more where its equation is off by more, and smaller entries are
 # rounding.
 ROUNDING = 1e-13
-# Supports of more atoms are solved by LAPACK, one at a time.
-MOST_ATOMS = 96
 # In units of the norms, a solution so many times its right-hand side is that of dependent atoms.
 LARGEST_GROWTH = 1e11
 # Signals that a message names.
@@ -61,12 +61,7 @@ class _Supports:
         self.atoms = checks.read_only(atoms.astype(np.int64))
         self._sizes = sizes = np.diff(pointers)
         self.signals = np.arange(problem.n_signals).repeat(sizes)
-        # The Gram matrix is used if it is there, or has fewer entries than all K together.
-        self._has_gram = (
-            problem.atoms.is_matrix
-            and not problem.has_own_weights
-            and (problem.has_gram or (problem.gram_fits and int(sizes @ sizes) > problem.n_atoms**2))
-        )
+        self._has_gram = plan.differentiates_with_gram(problem, sizes)
 
     def rows(self, entries: np.ndarray) -> sparse.csr_array:
         """Return numbers of the entries as a matrix, shape (n_signals, n_atoms)."""
@@ -81,7 +76,7 @@ class _Supports:
         """Return ``K^-1 x`` for numbers x of the entries; NaN where the atoms depend on each other."""
         solution = np.zeros(len(entries))
         chosen = chosen & (self._sizes > 0)
-        is_small = chosen & (self._sizes <= (MOST_ATOMS if self._has_gram else 0))
+        is_small = chosen & (self._sizes <= (plan.COSTS.most_in_kernel if self._has_gram else 0))
         if is_small.any():
             solve_on_supports(
                 self._problem.gram, self._problem.curvatures, self._pointers, self.atoms,

@@ -6,6 +6,7 @@ import copy
 import numbers
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +20,10 @@ from snn._interrupts import float_errors
 from snn.base import checks
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.method import Method, named_method, solve
-from solvers.problem.lasso import LassoProblem
+from solvers.plan import most_on_demand
+from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import atoms_of
+from solvers.problem.memory import memory_limit
 from solvers.problem.penalty import ElasticNet, penalty_of
 from solvers.problem.signals import known_features
 from solvers.results.result import SparseCodingResult
@@ -28,6 +31,9 @@ from solvers.studies.held_out import held_out_score
 
 # Other kinds of numbers become the first of them.
 FLOATS = (np.float64, np.float32)
+# For each estimator the model of its last call, the number of signals that had its dictionary, and its
+# penalty and signs if these were numbers; no part of pickles and clones.
+_kept: WeakKeyDictionary[BaseEstimator, tuple[LassoModel, int, Any]] = WeakKeyDictionary()
 
 
 class Versioned:
@@ -65,7 +71,8 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
         Whether codes must not be negative; for all atoms, or for each.
     method : str or Method, default "active_set_from_spikes"
         The name of a method in `solvers.METHODS`, or a method with options of its own.  By default an
-        active-set method corrects what a short run of the network finds; "spiking" is spikes alone.
+        active-set method corrects what a short run of the network finds; "active_set" finds the same codes
+        without spikes, 1.6 to 4 times as fast; "spiking" is spikes alone.
     tol : float, optional
         Largest duality gap, as a share of 1/2 ||signal||^2.  By default the method's own: 1e-6 where it
         ends with an active set, else 1e-3.
@@ -83,8 +90,9 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
 
     Notes
     -----
-    `X` is an array or compressed rows, shape (n_signals, n_features).  All is computed in float64; codes of
-    float32 signals are rounded to float32, and the result of `encode` stays as it is.
+    `X` is an array or compressed rows, shape (n_signals, n_features).  What a call computes of the dictionary
+    is kept for later calls with the same numbers: signals may come one by one.  All is computed in float64;
+    codes of float32 signals are rounded to float32, and the result of `encode` stays as it is.
 
     References
     ----------
@@ -159,15 +167,7 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
 
     def _problem(self, signals: np.ndarray) -> LassoProblem:
         mask = known_entries(signals, self.missing_values)
-        atoms = atoms_of(self.dictionary, known_features(mask, None))
-        if atoms.shape[1] != signals.shape[1]:
-            # The words of scikit-learn's own coder.
-            raise ValueError(
-                "Dictionary and X have different numbers of features: "
-                f"dictionary.shape is {atoms.shape}, X.shape is {signals.shape}"
-            )
-        penalty = penalty_of(self.alpha, atoms.squared_norms, name="alpha")
-        return LassoProblem(self.dictionary, signals, penalty, mask=mask, positive=self.positive)
+        return coding_problem(self, self.dictionary, signals, mask, penalty="alpha", positive=self.positive)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -179,6 +179,56 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
         tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def coding_problem(
+    estimator: BaseEstimator,
+    dictionary: Any,
+    signals: np.ndarray,
+    mask: np.ndarray | None,
+    *,
+    penalty: str,
+    positive: Any,
+) -> LassoProblem:
+    """Return the problem of coding signals, with the model of the last call if its dictionary is the same."""
+    model, n_coded, before = _kept.get(estimator, (None, 0, None))
+    if model is not None and not (
+        model.memory_limit == memory_limit._in_force._n_bytes and _equals(dictionary, model.dictionary)
+    ):
+        model = None
+    atoms = atoms_of(dictionary, known_features(mask, None)) if model is None else model.atoms
+    if atoms.shape[1] != signals.shape[1]:
+        # The words of scikit-learn's own coder.
+        raise ValueError(
+            "Dictionary and X have different numbers of features: "
+            f"dictionary.shape is {atoms.shape}, X.shape is {signals.shape}"
+        )
+    alpha = getattr(estimator, penalty)
+    # Numbers, which cannot change, are not checked again.
+    given = (alpha, positive) if isinstance(alpha, float) and isinstance(positive, bool) else None
+    if model is None or given is None or given != before:
+        checked = penalty_of(alpha, atoms.squared_norms, positive, name=penalty)
+        model = model and model._at(checked)
+    if model is None:
+        # The caller may change an array later.
+        own = atoms.given.copy() if atoms.is_matrix else dictionary
+        problem, n_coded = LassoProblem(own, signals, checked, positive=positive, mask=mask), 0
+        model = problem.model
+    else:
+        if n_coded > most_on_demand(model.n_atoms) and model.atoms.is_matrix and model.gram_fits:
+            _ = model.gram  # it takes less time than to code as many signals again without it
+        problem = model.with_signals(signals, mask=mask)
+        model = model if problem.atoms is model.atoms else problem.model
+    _kept[estimator] = model, n_coded + problem.n_signals, given
+    return problem
+
+
+def _equals(dictionary: Any, kept: Any) -> bool:
+    """Return whether an array, or a sparse one, holds the numbers of a dictionary that was checked."""
+    if type(dictionary) is type(kept) is np.ndarray:
+        return dictionary.dtype.kind in "fiu" and np.array_equal(dictionary, kept)
+    is_sparse = sparse.issparse(dictionary) and sparse.issparse(kept) and dictionary.shape == kept.shape
+    return is_sparse and dictionary.dtype.kind in "fiu" and (dictionary != kept).nnz == 0
 
 
 def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_sparse: bool = False) -> Any:
@@ -193,6 +243,11 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_spars
             "dictionary with SpikingSparseCoder, which takes sparse X"
         )
     finite = "allow-nan" if nan_is_missing(estimator.missing_values) else True
+    # The checks of scikit-learn take as long as to code one row.
+    if not reset and type(X) is np.ndarray and X.dtype in FLOATS and X.ndim == 2 and 0 not in X.shape:
+        is_right = vars(estimator).get("n_features_in_", X.shape[1]) == X.shape[1]
+        if is_right and "feature_names_in_" not in vars(estimator) and np.isfinite(X).all():
+            return X
     try:
         return validate_data(
             estimator,

@@ -38,7 +38,8 @@ from solvers._kernels.refinement import (
     resume,
 )
 from solvers.gram.gram import Gram, SharedProducts, gram_of
-from solvers.problem.lasso import LassoModel, LassoProblem, in_groups, with_shared_mask
+from solvers.problem.lasso import LassoModel, LassoProblem
+from solvers.problem.parts import in_groups, with_shared_mask
 from solvers.results.codes import (
     GRAM,
     NETWORK,

@@ -20,7 +20,8 @@ from solvers.methods.spiking import (
     solve_spiking,
 )
 from solvers.problem.convolution import ConvolutionalDictionary
-from solvers.problem.lasso import LassoModel, LassoProblem, memory_limit
+from solvers.problem.lasso import LassoModel, LassoProblem
+from solvers.problem.memory import memory_limit
 from solvers.studies.path import path
 from solvers.studies.stream import SparseCodingStream
 

@@ -28,9 +28,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import callable_in_kernels, compiled, inner, record, uncounted
+from snn._kernels.compiling import callable_in_kernels, compiled, inner, uncounted
 from solvers._kernels.certificate import NO_WEIGHTS, RowEntries, measure_code, new_work, write_entries
-from solvers._kernels.dots import copy, correlate, dot, subtract, write_weighted_squares
+from solvers._kernels.dots import copy, subtract
 from solvers._kernels.factor import (
     Terms,
     copy_members,
@@ -42,7 +42,7 @@ from solvers._kernels.factor import (
     solve,
     triangle_work,
 )
-from solvers._kernels.precision import SMALLEST_SQUARED_NORM
+from solvers._kernels.products import GramMatrix
 
 # Violations below this share of the largest correlation are rounding: some hundred times 1e-16.  Violations
 # and correlations are in units of the norms of their atoms, so that no unit of an atom matters.
@@ -67,69 +67,6 @@ N_REPORTED = 3
 N_FIGURES = 3
 
 
-@record
-class GramMatrix(NamedTuple):
-    """All inner products of atoms."""
-
-    gram: np.ndarray
-
-    def write_products(self, signal, atom, work, n_members):
-        """Write the inner products of an atom with the members of W, and behind them that with itself."""
-        row, products = self.gram[atom], work.gram[n_members]
-        for k in range(n_members):
-            products[k] = row[work.atoms[k]]
-        products[n_members] = row[atom]
-
-    def write_residuals(self, signal, work, size, correlations, residual):
-        """Write the correlations of all atoms with the residual of x to `residual`."""
-        copy(residual, correlations)
-        _subtract_rows(self.gram, work, size, residual)
-
-    def write_inverse_norms(self, signal, inverse_norms):
-        """Write 1 / ||d_i|| of atoms as a signal sees them, if signals differ; return the multiply-adds."""
-        return 0
-
-
-@record
-class WeightedAtoms(NamedTuple):
-    """Atoms whose features have weights of their own for each signal: no product serves two signals."""
-
-    array: np.ndarray  # shape (n_atoms, n_features)
-    signals: np.ndarray  # shape (n_signals, n_features)
-    weights: np.ndarray  # shape (n_signals, n_features)
-    row: np.ndarray  # work array, one entry a feature
-
-    def write_products(self, signal, atom, work, n_members):
-        array, row, products = self.array, self.row, work.gram[n_members]
-        work.n_multiply_adds[0] += (n_members + 2) * row.shape[0]
-        for j in range(row.shape[0]):
-            row[j] = self.weights[signal, j] * array[atom, j]
-        for k in range(n_members):
-            products[k] = dot(array[work.atoms[k]], row)
-        products[n_members] = dot(array[atom], row)
-
-    def write_residuals(self, signal, work, size, correlations, residual):
-        array, row = self.array, self.row
-        if size == 0:
-            copy(residual, correlations)
-            return
-        copy(row, self.signals[signal])
-        _subtract_rows(array, work, size, row)
-        weights = self.weights[signal]
-        for j in range(row.shape[0]):
-            row[j] = weights[j] * row[j] if weights[j] > 0.0 else 0.0
-        work.n_multiply_adds[0] += (array.shape[0] + 1) * row.shape[0]
-        correlate(array, row, residual)
-
-    def write_inverse_norms(self, signal, inverse_norms):
-        write_weighted_squares(self.array, self.weights[signal], inverse_norms)
-        for i in range(inverse_norms.shape[0]):
-            # Next to nothing of an atom is nothing.
-            squared_norm = inverse_norms[i] if inverse_norms[i] >= SMALLEST_SQUARED_NORM else math.inf
-            inverse_norms[i] = 1.0 / math.sqrt(squared_norm)
-        return 2 * self.array.size
-
-
 class Scratch(NamedTuple):
     """Work arrays of one entry an atom."""
 
@@ -146,36 +83,6 @@ def new_scratch(n_atoms):
         np.empty(n_atoms), np.zeros(n_atoms, np.bool_), np.empty(n_atoms, np.int64), np.empty(n_atoms),
         np.empty(n_atoms),
     )  # fmt: skip
-
-
-@partial(inner, fastmath={"contract"})
-def _subtract_four(target, factors, first, second, third, fourth):
-    for i in range(target.shape[0]):
-        target[i] -= (
-            factors[0] * first[i] + factors[1] * second[i] + factors[2] * third[i] + factors[3] * fourth[i]
-        )
-
-
-@inner
-def _subtract_rows(rows, work, size, target):
-    """Subtract the rows of the atoms in S, times their values, from `target`."""
-    factors = work.residual
-    for k in range(size):
-        factors[k] = work.sign[k] * work.value[k]
-    work.n_multiply_adds[0] += size * target.shape[0]
-    whole = size - size % 4
-    # Four rows at a time, so that `target` is read and written a quarter as often.
-    for k in range(0, whole, 4):
-        _subtract_four(
-            target,
-            factors[k : k + 4],
-            rows[work.atoms[work.active[k]]],
-            rows[work.atoms[work.active[k + 1]]],
-            rows[work.atoms[work.active[k + 2]]],
-            rows[work.atoms[work.active[k + 3]]],
-        )
-    for k in range(whole, size):
-        subtract(target, factors[k], rows[work.atoms[work.active[k]]])
 
 
 @partial(inner, fastmath={"nnan", "nsz"})
@@ -330,6 +237,30 @@ def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch
 
 
 @inner
+def join_listed(work, n_members, n_joining, atoms, terms, signal, scratch):
+    """Make the atoms that are listed members of W, unless they are; return its size."""
+    for atom in scratch.places[:n_joining]:
+        if not scratch.is_member[atom]:
+            join(work, n_members, atoms, terms, signal, atom)
+            scratch.is_member[atom] = True
+            n_members += 1
+    return n_members
+
+
+@inner
+def list_joining(atoms, terms, signal, work, size, tolerance, scratch):
+    """List the atoms outside S that violate most; return how many."""
+    residual = scratch.residual
+    atoms.write_residuals(signal, work, size, terms.correlations[signal], residual)
+    for i in range(size):
+        residual[work.atoms[work.active[i]]] = 0.0
+    return _violators(
+        residual, terms.l1_weights, terms.inverse_norms, terms.positive, 0.0, tolerance, residual.shape[0],
+        max(LEAST_JOINING, size), scratch,
+    )  # fmt: skip
+
+
+@inner
 def _begin(atoms, terms, signal, start, work, scratch):
     """Make the atoms that a signal starts from the members of W; return the sizes of W and S."""
     # The largest currents in units of the norms enter first; atoms that depend on others stay outside S, and
@@ -372,11 +303,7 @@ def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratc
         solved = True
         while solved:
             n_before = n_members
-            for atom in scratch.places[:n_joining]:
-                if not is_member[atom]:
-                    join(work, n_members, atoms, terms, signal, atom)
-                    is_member[atom] = True
-                    n_members += 1
+            n_members = join_listed(work, n_members, n_joining, atoms, terms, signal, scratch)
             if n_members == n_before and not at_start:
                 break
             if n_members > 0:
@@ -386,13 +313,7 @@ def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratc
             at_start = False
             n_joining = 0
             if solved and n_members < n_atoms:
-                atoms.write_residuals(signal, work, size, correlations, residual)
-                for i in range(size):
-                    residual[work.atoms[work.active[i]]] = 0.0
-                n_joining = _violators(
-                    residual, terms.l1_weights, terms.inverse_norms, terms.positive, 0.0, tolerance, n_atoms,
-                    max(LEAST_JOINING, size), scratch,
-                )  # fmt: skip
+                n_joining = list_joining(atoms, terms, signal, work, size, tolerance, scratch)
                 if n_members + n_joining > work.atoms.shape[0]:
                     progress[:] = k, n_members, size, n_joining, rounds_left
                     return 2 * (n_members + n_joining)

@@ -10,14 +10,13 @@ from solvers._kernels.certificate import DUALITY_GAP, measure_codes, new_work
 from solvers._kernels.precision import SMALLEST, gamma
 from solvers.certificate.corrected import corrected_gaps
 from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
+from solvers.plan import screens_certificates
 from solvers.problem.largest import Largest, largest_ratios, norms_of
-from solvers.problem.lasso import LassoProblem, in_blocks, seen_norms
+from solvers.problem.lasso import LassoProblem, in_blocks
 from solvers.problem.matrix import UnitAtoms
+from solvers.problem.parts import seen_norms
 
 NO_ROWS, NO_NORMS = checks.read_only(np.empty((0, 0))), checks.read_only(np.empty(0))
-# Numbers of the atoms, 64 MB, and signals from which on few of the atoms are read for each certificate.
-LEAST_SCREENED = 2**23
-FEWEST_SHARING = 4
 # Codes screened together; atoms listed for each beside its own.
 SCREENED_TOGETHER = 512
 LISTED = 64
@@ -28,11 +27,9 @@ ROWS_TOGETHER = 32
 def certificates_of(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     """Return the figures of `solvers.certificate.optimality.measure`, to rounding, of a solver's codes."""
     # An array of atoms has compiled code, thirty times as fast for one signal and 256 atoms.
-    rows = problem.atoms.rows
-    if rows is None:
+    if problem.atoms.rows is None:
         return measure(problem, codes)
-    is_large = rows.size >= LEAST_SCREENED and not problem.penalty.has_zeros
-    if is_large and (problem.n_signals >= FEWEST_SHARING or problem.is_prepared):
+    if screens_certificates(problem):
         return certify_screened(problem, codes)
     return optimality_of(problem, codes, _figures_of(problem, codes))
 

@@ -16,8 +16,9 @@ from scipy import sparse
 from snn._interrupts import float_errors
 from solvers._kernels.precision import QUANTUM, SMALLEST_NORM, gamma, operations_of_sum
 from solvers.certificate.lines import ROUNDING, Lines, lines_of, nearest_of_hull
-from solvers.certificate.residuals import residuals_of
-from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks, in_groups, seen_norms
+from solvers.certificate.residuals import Products, products_of
+from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks
+from solvers.problem.parts import in_groups, seen_norms
 from solvers.workers.blas import one_blas_thread
 
 # Gaps above this share of the energy are corrected where a penalty is below SMALL ||d_i|| ||s||.
@@ -42,7 +43,9 @@ NONE: Correction = (np.inf, np.zeros(1))
 Change = tuple[float, np.ndarray, np.ndarray]
 
 
-def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray) -> np.ndarray:
+def corrected_gaps(
+    problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray, products: Products | None = None
+) -> np.ndarray:
     """Return the gaps of codes, or smaller ones that corrections of the dual points prove."""
     # Those that are passed are at multiples of the residuals; where an l1 weight is zero, they are no proof,
     # and are replaced.  All gaps come through here, and none leaves that is not a number.
@@ -61,12 +64,15 @@ def corrected_gaps(problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndar
     signals = np.flatnonzero(is_open)
     if not len(signals):
         return gaps
+    some, own = codes, products
     small = problem if len(signals) == problem.n_signals else problem.subset(signals)
     with one_blas_thread(), float_errors(over="ignore", invalid="ignore"):
         for group, same in in_groups(small):
             for block, part in in_blocks(same, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features)):
                 which = signals[group[block]]
-                gaps[which] = np.fmin(gaps[which], _gaps(part, codes[which]))
+                if part is not problem:
+                    some, own = codes[which], products and products.of(which)
+                gaps[which] = np.fmin(gaps[which], _gaps(part, some, own))
     return gaps
 
 
@@ -115,10 +121,10 @@ def _least_eigenvalue_of_all_atoms(model: LassoModel) -> float:
     return least_eigenvalue(model.seen_atoms.take(model.atoms.norms > 0.0)) if is_few else 0.0
 
 
-def _least_weight(model: LassoModel) -> float:
-    """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty."""
+def _least_weight(model: LassoModel) -> np.ndarray:
+    """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty, of each penalty."""
     with float_errors(all="ignore"):
-        return float((model.penalty.limits / model.atoms.norms).min())
+        return (model.penalty.limits / model.atoms.norms).min(axis=-1)
 
 
 def _no_lines(model: LassoModel) -> dict[bytes, Lines]:
@@ -126,10 +132,9 @@ def _no_lines(model: LassoModel) -> dict[bytes, Lines]:
     return {}
 
 
-def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
+def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Products | None) -> np.ndarray:
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
-    residuals = residuals_of(problem.atoms, problem.dense_signals(), codes, problem.feature_weights)
-    correlations = problem.atoms.correlate(residuals.weighted)
+    residuals, correlations = products or products_of(problem, codes)
     # Nothing is rounded of atoms that are not seen.
     norms = seen_norms(problem)[0]
     errors = residuals.correlation_errors[:, np.newaxis] * norms
@@ -139,7 +144,7 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     zeros = np.zeros(problem.n_signals)
     at_zero = gaps_at(problem, codes, correlations, errors, reach, zeros, residual_norms)
 
-    none = np.zeros(problem.n_atoms, dtype=np.bool_)
+    none, penalty = np.zeros(problem.n_atoms, dtype=np.bool_), problem.penalty
     points = _Point(problem, problem.seen_atoms.take, norms, reach, pulls, residual_norms, none)
     shared = problem.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
     if shared > 0.0:
@@ -147,7 +152,10 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     else:
         correction_norms, changes = zeros + np.inf, np.zeros(codes.shape)
         for k in np.flatnonzero(~(at_zero <= CERTAIN * problem.energies)):
-            point = replace(points, reach=reach[k], pulls=pulls[k], residual_norm=residual_norms[k])
+            own = problem._at(penalty.rows(k)) if penalty.is_stack else problem
+            point = replace(
+                points, problem=own, reach=reach[k], pulls=pulls[k], residual_norm=residual_norms[k]
+            )
             correction_norms[k], changes[k] = point.correction(
                 residuals.weighted[k], residuals.correlation_errors[k], np.sqrt(2.0 * problem.energies[k])
             )
@@ -173,7 +181,7 @@ def gaps_at(
     n_entries = np.diff(codes.indptr)
     signal = np.arange(n_signals).repeat(n_entries)
     place = signal * n_atoms + codes.indices
-    slacks = problem.penalty.at(codes.indices).slack(
+    slacks = problem.penalty.of_entries(codes).slack(
         codes.data, correlations.take(place), multiples.take(signal), errors=errors.take(place)
     )
     conjugates = problem.penalty.conjugate(reach, multiples, without=place)

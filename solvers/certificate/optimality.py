@@ -19,8 +19,9 @@ from scipy import sparse
 from snn.base import checks
 from solvers._kernels.precision import QUANTUM
 from solvers.certificate.corrected import corrected_gaps, gaps_at
-from solvers.certificate.residuals import residuals_of
-from solvers.problem.lasso import LassoProblem, in_blocks, in_groups, seen_norms, zero_code_multiples
+from solvers.certificate.residuals import products_of
+from solvers.problem.lasso import LassoProblem, in_blocks, zero_code_multiples
+from solvers.problem.parts import in_groups, seen_norms
 
 # Codes measured together: a few buffers of 8 MB, however many signals there are.
 BLOCK_ENTRIES = 2**20
@@ -98,7 +99,8 @@ def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
 
 def measure(problem: LassoProblem, codes: ArrayLike | sparse.csr_array) -> Optimality:
     """Return objective, duality gap and KKT violation of each code from one pass over the data."""
-    # The figures of a code are the same to the last bit whatever codes are measured with it.
+    # The figures of a code are the same to the last bit whatever codes are measured with it, unless the
+    # problem is `stacked`.
     checks.instance_of("problem", problem, LassoProblem)
     codes = checked_codes(problem, codes)
     figures = np.empty((3, problem.n_signals))
@@ -151,15 +153,14 @@ def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> 
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the figures of codes that were checked, of signals with equal weights, shape (3, n_signals)."""
     penalty, weights, signals = problem.penalty, problem.feature_weights, problem.dense_signals()
-    residuals = residuals_of(problem.atoms, signals, codes, weights)
-    correlations = problem.atoms.correlate(residuals.weighted)
+    residuals, correlations = products = products_of(problem, codes)
     reach = penalty.reach(correlations)
 
     # Sums over the entries of a code, in the order of its atoms.
     n_signals, n_atoms = codes.shape
     signal, atom = np.arange(n_signals).repeat(np.diff(codes.indptr)), codes.indices
     place = signal * n_atoms + atom
-    penalty_of_entry = penalty.at(atom)
+    penalty_of_entry = penalty.of_entries(codes)
     if weights is None:
         squared_norms = problem.atoms.squared_norms.take(atom)
     else:
@@ -179,5 +180,5 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     gaps = gaps_at(problem, codes, correlations, errors, reach, kappa, (1.0 - kappa) * residual_norm)
     # Nothing is said of what overflows: a sum of it may be no number.
     gaps[~np.isfinite(kkt_violation)] = np.inf
-    figures = [0.5 * squared_residual + costs, corrected_gaps(problem, codes, gaps), kkt_violation]
+    figures = [0.5 * squared_residual + costs, corrected_gaps(problem, codes, gaps, products), kkt_violation]
     return np.fmin(figures, np.inf)

@@ -1,6 +1,8 @@
 """Residuals r = s - a D of codes, and w r with weights w of features; bounds on their rounding errors."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -8,6 +10,7 @@ from scipy import sparse
 from solvers._kernels.precision import (
     EXACT_BITS,
     KEPT_BITS,
+    LONGEST_SUM,
     QUANTUM,
     SLACK,
     SMALLEST_NORM,
@@ -17,6 +20,10 @@ from solvers._kernels.precision import (
     operations_of_sum,
 )
 from solvers.problem.atoms import Atoms, in_full
+from solvers.problem.lasso import LassoProblem
+
+# Share of entries that are not zero from which on a product of full matrices is faster than a sparse one.
+LEAST_DENSITY = 0.04
 
 
 class Residuals(NamedTuple):
@@ -35,9 +42,15 @@ class Residuals(NamedTuple):
 
 
 def residuals_of(
-    atoms: Atoms, signals: np.ndarray, codes: sparse.csr_array, weights: np.ndarray | None = None
+    atoms: Atoms,
+    signals: np.ndarray,
+    codes: sparse.csr_array,
+    weights: np.ndarray | None = None,
+    *,
+    together: bool = False,
 ) -> Residuals:
     """Return the residuals of codes, with weights w of features, right to about their own rounding."""
+    # `together`: products of matrices, which are faster but round a code differently beside others.
     # A residual may be much smaller than the signal and the terms of its code, and would inherit the rounding
     # of these.  So codes and atoms are split into high and low parts.  The high parts are multiples of powers
     # of two, small enough that all sums of their products are exact.  The low parts are smaller by about
@@ -67,6 +80,8 @@ def residuals_of(
     of_high, of_low = (
         sparse.csr_array((part, which, codes.indptr), (n_signals, len(used))) for part in (high, low)
     )
+    if together and LEAST_DENSITY * of_high.shape[0] * of_high.shape[1] < len(codes.data):
+        of_high, of_low = of_high.toarray(), of_low.toarray()
     exact = in_full(of_high @ high_rows)
     rest = in_full(of_low @ rows) + in_full(of_high @ (rows - high_rows))
     values = np.subtract(signals, exact, out=exact)
@@ -98,3 +113,25 @@ def residuals_of(
         + n_products * QUANTUM / SMALLEST_NORM,
         squared_norms,
     )
+
+
+class Products(NamedTuple):
+    """Residuals r of codes, and their correlations d_i.(w r) with all atoms, shape (n_signals, n_atoms)."""
+
+    residuals: Residuals
+    correlations: np.ndarray
+
+    def of(self, which: Any) -> Products:
+        """Return those of some codes."""
+        return Products(Residuals(*(rows[which] for rows in self.residuals)), self.correlations[which])
+
+
+def products_of(problem: LassoProblem, codes: sparse.csr_array) -> Products:
+    """Return the products of codes; those of a path by products of matrices, see `residuals_of`."""
+    atoms, together = problem.atoms, problem.penalty.is_stack and problem.atoms.rows is not None
+    signals, weights = problem.dense_signals(), problem.feature_weights
+    residuals = residuals_of(atoms, signals, codes, weights, together=together)
+    if not together:
+        return Products(residuals, atoms.correlate(residuals.weighted))
+    parts = [slice(first, first + LONGEST_SUM) for first in range(0, problem.n_features, LONGEST_SUM)]
+    return Products(residuals, sum(residuals.weighted[:, part] @ atoms.array[:, part].T for part in parts))

@@ -38,10 +38,11 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers._kernels.active_set import ROUNDING, GramMatrix
+from solvers._kernels.active_set import ROUNDING
 from solvers._kernels.certificate import RowEntries
 from solvers._kernels.convolution import GramPart, GridProblem, KernelGrid, fill_entries, multiply, sweep
 from solvers._kernels.factor import Terms
+from solvers._kernels.products import GramMatrix
 from solvers.gram.nested_dissection import Factor
 from solvers.gram.working_set import codes_by_kernel, entries_at, status_of
 from solvers.problem.atoms import inverse_norms

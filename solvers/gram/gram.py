@@ -22,29 +22,21 @@ from snn.base import checks
 from snn.base.describe import memory
 from snn.base.value import Value, cached_property
 from snn.weights.protocol import Weights
-from solvers._kernels.active_set import GramMatrix, WeightedAtoms
 from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms
+from solvers._kernels.products import GramMatrix, WeightedAtoms
 from solvers.gram import convolutional
 from solvers.gram.working_set import LISTED, codes_by_kernel, codes_of_few, codes_of_many
+from solvers.plan import batches_that_share, shares_products, uses_full_gram
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.convolution import ConvolutionalAtoms
 from solvers.problem.largest import largest_ratios
-from solvers.problem.lasso import LassoModel, LassoProblem, knows_atoms_alike
+from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import VALUES_PER_BLOCK, UnitAtoms
 from solvers.results.codes import Codes, compressed_rows
 
-# Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms
-# takes a millisecond or two.
-FEWEST_ON_DEMAND = 512
-# In a large dictionary, codes of one signal for each so many atoms take less time without the Gram matrix
-# than the matrix takes alone.
-ATOMS_PER_SIGNAL = 100
-# Signals from which on products of matrices pay, where they share them.
-FEWEST_SHARING = 4
-# Signals that share products: at least, whatever the limit; as many as products of matrices need to run at
-# full speed; and where the atoms are converted each time, so many that this is not the cost.
-LEAST_SHARING, SHARING, SHARING_CONVERTED = 16, 512, 4096
+# Signals that are solved first where the choice of products depends on their supports.
+PILOTS = 4
 # Rows of the Gram matrix that a network has from the beginning, for each signal that shares them.
 ROWS_PER_SIGNAL = 24
 
@@ -53,27 +45,18 @@ def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int
     """Return the Gram matrix of a problem's atoms, with the weights of features that all signals share."""
     if not problem.seen_atoms.is_matrix:
         return problem.once(ConvolutionalGram)
-    if on_demand and shares_products(problem, most_signals):
+    if on_demand and shares_products(problem, most_signals, _mean_support):
         return SharedProducts(problem)
-    if on_demand and not (problem.gram_fits and uses_full_gram(problem, most_signals)):
+    if on_demand and not uses_full_gram(problem, most_signals):
         return GramOnDemand(problem.model)
     return problem.once(FullGram)
 
 
-def uses_full_gram(problem: LassoProblem, most_signals: int = 1) -> bool:
-    """Return True if all of the Gram matrix of an array is used where parts of it might do."""
-    return problem.n_signals > most_signals or problem.n_atoms < FEWEST_ON_DEMAND or problem.has_gram
-
-
-def shares_products(problem: LassoProblem, most_signals: int = 1) -> bool:
-    """Return True if products of residuals take the place of a Gram matrix that is too large."""
-    # Up to `most_signals` are solved one by one, unless they are enough to share products, or others follow.
-    if problem.atoms.rows is None or problem.gram_fits:
-        return False
-    # Screening counts in units of penalties, and of norms.
-    if problem.penalty.has_zeros or not knows_atoms_alike(problem):
-        return False
-    return problem.n_signals > min(most_signals, FEWEST_SHARING - 1) or problem.is_prepared
+def _mean_support(problem: LassoProblem) -> float:
+    """Return the mean number of atoms in the codes of a few signals."""
+    some = np.unique(np.linspace(0, problem.n_signals - 1, PILOTS).astype(int))
+    nothing = RowEntries(np.zeros(problem.n_signals + 1, np.int32), np.empty(0, np.int32), np.empty(0))
+    return codes_of_few(problem, some, nothing, None).values.nnz / len(some)
 
 
 def count_corrections(start: RowEntries, signals: np.ndarray, codes: sparse.csr_array) -> np.ndarray:
@@ -220,17 +203,12 @@ class SharedProducts(GramOnDemand):
 
     def batches(self, problem: LassoProblem, n_workers: int) -> list[slice]:
         """Return which signals share products: as many as pay, and memory holds."""
-        most = SHARING if self._unit_atoms.is_kept else SHARING_CONVERTED
-        share = problem.memory_limit // (8 * n_workers)
         # A signal has residuals, products and lists while it is solved.
         bytes_per_signal = (
             8 * (8 * problem.n_features + 8 * LISTED) + 4 * VALUES_PER_BLOCK // problem.n_features
         )
-        size = min(most, share // bytes_per_signal)
-        if n_workers > 1:
-            size = min(size, -(-problem.n_signals // n_workers))
-        size = max(size, LEAST_SHARING)
-        return [slice(first, first + size) for first in range(0, problem.n_signals, size)]
+        converts = not self._unit_atoms.is_kept
+        return batches_that_share(problem, n_workers, bytes_per_signal, converts=converts)
 
 
 class OwnWeights(Gram):

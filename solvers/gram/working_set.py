@@ -32,8 +32,6 @@ from solvers._kernels.active_set import (
     N_REPORTED,
     N_ROUNDS,
     ROUNDING,
-    GramMatrix,
-    WeightedAtoms,
     copy_members_kernel,
     enter_kernel,
     new_scratch,
@@ -43,12 +41,14 @@ from solvers._kernels.active_set import (
 )
 from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms, new_working_set
+from solvers._kernels.products import GramMatrix, WeightedAtoms
 from solvers.certificate.compiled import certify_and_list
 from solvers.certificate.optimality import Optimality
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.largest import Largest, largest_ratios, norms_of
-from solvers.problem.lasso import LassoProblem, with_shared_mask
+from solvers.problem.lasso import LassoProblem
 from solvers.problem.matrix import UnitAtoms
+from solvers.problem.parts import with_shared_mask
 from solvers.results.codes import GRAM, METHOD, Codes, Status, as_sparse
 
 # Signals times atoms in one call of a kernel: some milliseconds, so that Ctrl-C is quick.

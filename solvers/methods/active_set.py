@@ -1,6 +1,6 @@
 """The LASSO solved by an active-set method."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -9,20 +9,16 @@ import numpy as np
 from snn.base import checks
 from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
 from solvers._kernels.certificate import RowEntries
-from solvers.gram.gram import (
-    ATOMS_PER_SIGNAL,
-    Gram,
-    GramOnDemand,
-    OwnWeights,
-    SharedProducts,
-    count_corrections,
-    gram_of,
-    shares_products,
-)
+from solvers._kernels.factor import Terms
+from solvers._kernels.path import solve_path
+from solvers.gram.gram import Gram, GramOnDemand, OwnWeights, SharedProducts, count_corrections, gram_of
 from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import Method, documented, solve
+from solvers.plan import most_on_demand, shares_products
+from solvers.problem.atoms import inverse_norms
 from solvers.problem.lasso import LassoProblem
+from solvers.problem.penalty import Penalty
 from solvers.results.codes import (
     METHOD,
     BestCodes,
@@ -71,8 +67,9 @@ class ActiveSet(Method):
     where these are poor, the code of the method from a few steps of FISTA.
 
     For few signals in a large dictionary only the entries of the Gram matrix between atoms that may be active
-    are computed, unless the problem has the matrix.  The same holds for any number of signals that have masks
-    of their own; a mask that all share has a Gram matrix.
+    are computed, unless the problem has the matrix; more signals share products with all atoms while that
+    takes less time than the matrix (`solvers.plan`).  The first holds for any number of signals that have
+    masks of their own; a mask that all share has a Gram matrix.
 
     References
     ----------
@@ -103,13 +100,28 @@ class ActiveSet(Method):
             if problem.atoms.rows is None:
                 return GramOnDemand(problem.model)
             return SharedProducts(problem) if shares_products(problem) else OwnWeights(problem.model)
-        return gram_of(problem, on_demand=True, most_signals=max(problem.n_atoms // ATOMS_PER_SIGNAL, 1))
+        return gram_of(problem, on_demand=True, most_signals=most_on_demand(problem.n_atoms))
 
     def batches(self, problem: LassoProblem, prepared: Gram, n_workers: int) -> list[slice]:
         """Return the signals that are solved together: those that share products, if any do."""
         if isinstance(prepared, SharedProducts):
             return prepared.batches(problem, n_workers)
         return super().batches(problem, prepared, n_workers)
+
+    def along(self, problem: LassoProblem, penalties: Sequence[Penalty]) -> Codes | None:
+        """Return codes at each penalty from one call of a kernel for each signal."""
+        n_atoms, shape = problem.n_atoms, (problem.n_signals, len(penalties))
+        l1, l2 = (np.stack([getattr(penalty, name) for penalty in penalties]) for name in ("l1", "l2"))
+        codes, report = np.zeros((*shape, n_atoms)), np.zeros((*shape, N_REPORTED), dtype=np.int64)
+        norms, max_rounds = inverse_norms(problem.seen_atoms.squared_norms), self.max_rounds
+        for k in range(problem.n_signals):
+            terms = Terms(problem.correlations[k : k + 1], l1[0], l2[0], norms, problem.positive)
+            most = ROUNDS_PER_ATOM * n_atoms if max_rounds is None else max_rounds
+            solve_path(problem.gram, terms, l1, l2, most, codes[k], report[k])
+        changes = np.abs(np.diff(np.sign(codes), axis=1, prepend=0.0)).sum(axis=2, dtype=np.int64)
+        n_rounds, _, n_multiply_adds = report.transpose(2, 1, 0).reshape(N_REPORTED, -1)
+        values = as_sparse(codes.swapaxes(0, 1).reshape(-1, n_atoms))
+        return Codes(values, n_rounds, None, {METHOD: n_multiply_adds}, {"n_corrections": changes.T.ravel()})
 
     def search(self, best: BestCodes, prepared: Gram) -> Iterator[Found]:
         """Yield optimal codes; where rounding leads astray, also those from other starts."""

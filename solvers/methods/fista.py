@@ -11,6 +11,7 @@ import numpy as np
 from snn._interrupts import float_errors
 from snn.base import checks
 from solvers.methods.method import REFUSALS, Method, documented, solve
+from solvers.plan import batches_of_iterates, iterates_with_gram
 from solvers.problem.atoms import Atoms
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.matrix import sparse_product
@@ -22,15 +23,9 @@ from solvers.results.result import SparseCodingResult, Start
 # less than an iteration, and at most about a tenth of the iterations is wasted.
 CHECK_EVERY = 5
 CHECK_PART = 10
-# Codes worked on together: seven buffers of 2 MB stay in cache, and products of matrices run at speed.
-BLOCK_ENTRIES = 2**18
-# Codes of many atoms worked on together: to read the dictionary costs more than to leave the cache.
-LEAST_TOGETHER = 32
 # Multiply-adds for each atom, besides the product with the Gram matrix: of an iteration those of the momentum
 # and of the two inner products of the restart, of a look at the gap the terms of four sums.
 PRODUCTS_OF_ITERATION, PRODUCTS_OF_GAP = 3, 4
-# Iterations a signal is expected to take, in the choice between Gram and dictionary.
-EXPECTED_ITERATIONS = 100
 
 
 @dataclass(frozen=True)
@@ -79,8 +74,9 @@ class Fista(Method):
 
     def batches(self, problem: LassoProblem, prepared: GradientStep | None, n_workers: int) -> list[slice]:
         """Return blocks of signals, whose size does not depend on the workers."""
-        size = 1 if prepared is None else max(LEAST_TOGETHER, BLOCK_ENTRIES // problem.n_atoms)
-        return [slice(first, first + size) for first in range(0, problem.n_signals, size)]
+        if prepared is None:
+            return [slice(signal, signal + 1) for signal in range(problem.n_signals)]
+        return batches_of_iterates(problem)
 
     def search(self, best: BestCodes, prepared: GradientStep | None) -> Iterator[Found]:
         """Yield codes whose gaps are small enough by the iterates, which are differences of large numbers."""
@@ -142,11 +138,7 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     largest_eigenvalue = problem.once(_largest_eigenvalue, whatever_penalty=True)
     if has_weights and weights is not None:
         largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
-    n_products, (n_atoms, n_features) = EXPECTED_ITERATIONS * problem.n_signals, atoms.shape
-    # Multiplications for an atom; half of a symmetric matrix has to be computed, unless it is at hand.
-    by_gram = n_products * n_atoms + (0.0 if problem.has_gram else 0.5 * n_atoms * n_features)
-    may_use_gram = problem.atoms.rows is not None and problem.gram_fits and not has_weights
-    if not may_use_gram or by_gram >= n_products * 2.0 * n_features:
+    if has_weights or not iterates_with_gram(problem, atoms.shape):
         return GradientStep(norms, largest_eigenvalue, atoms, has_weights=has_weights)
     matrix = problem.gram / (-largest_eigenvalue * norms)
     matrix /= norms[:, np.newaxis]

@@ -6,7 +6,6 @@ loop asks a method for codes, certifies them and keeps the best.  A new method i
 a line in `solvers.methods`.
 """
 
-import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -23,20 +22,16 @@ from snn.base import checks
 from snn.base.describe import Closed
 from snn.digital.network import warn_of_narrow_currents
 from solvers.certificate.corrected import signal_of_dependent_atoms
-from solvers.gram.gram import uses_full_gram
-from solvers.problem.lasso import LassoProblem, groups_of, knows_atoms_alike, with_shared_mask
+from solvers.plan import batches_in_cache, solves_alone
+from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import warn_if_all_zero, warn_if_ill_posed, warn_if_intercept_is_cut
+from solvers.problem.parts import groups_of, knows_atoms_alike, with_shared_mask
+from solvers.problem.penalty import Penalty
 from solvers.results.codes import CERTIFICATE, BestCodes, Codes, Found, Status, certificate_work, joined
 from solvers.results.result import EXACT, SparseCodingResult, Start, convergence_warning, start_codes
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.spread import spread
 
-# Values in a batch, 8 MB, and signals, more where atoms are fewer than 256: a batch stays in cache, Ctrl-C is
-# quick, and Python takes little of its time.  Measured by `python -m tests.benchmarks patches tiny`.
-VALUES_PER_BATCH = 1_000_000
-LARGEST_BATCH = 256
-# Batches of each worker, at least, so that workers end together: `python -m tests.benchmarks threads`.
-BATCHES_PER_WORKER = 2
 # Where a section of a docstring begins.
 SECTION = re.compile(r"\n\n(?=\w+\n-+\n)")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -120,6 +115,10 @@ class Method(Closed, ABC):
         `best`; `prepared` is from `prepare`.
         """
 
+    def along(self, problem: LassoProblem, penalties: Sequence[Penalty]) -> Codes | None:
+        """Return codes of all signals at each of falling penalties, without certificates, or None."""
+        return None
+
     def reason(self, status: Status) -> str:
         """Return in words why signals missed `tol`, for the warning."""
         if status == Status.AT_PRECISION:
@@ -130,11 +129,7 @@ class Method(Closed, ABC):
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
         """Return the signals that are solved together; by default as many as fit into the cache."""
-        size = min(VALUES_PER_BATCH // problem.n_atoms, LARGEST_BATCH * max(1, 256 // problem.n_atoms))
-        if n_workers > 1:
-            size = min(size, math.ceil(problem.n_signals / (BATCHES_PER_WORKER * n_workers)))
-        size = max(size, 1)
-        return [slice(start, start + size) for start in range(0, problem.n_signals, size)]
+        return batches_in_cache(problem, n_workers)
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
         """Return the certified code of a single signal by kernels, where there are atoms and a Gram matrix.
@@ -220,7 +215,7 @@ def solve(
     tol = method.usual_tol if tol is None else checks.positive_number("tol", tol)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
-    _require_taken(problem, method, codes)
+    require_taken(problem, method, codes)
     warn_if_ill_posed(problem)
     solved = None if progress else _solved_alone(problem, method, codes, tol)
     if solved is None:
@@ -271,15 +266,7 @@ def documented(method: type[Method]) -> Callable[[F], F]:
 
 def _solved_alone(problem: LassoProblem, method: Method, start: Codes | None, tol: float) -> Codes | None:
     """Return the code of a single signal by kernels, for an array with a Gram matrix; or None."""
-    has_kernel = (
-        problem.n_signals == 1
-        and problem.atoms.rows is not None
-        and problem.feature_weights is None
-        and not problem.penalty.has_zeros
-        and uses_full_gram(problem)
-        and problem.gram_fits
-    )
-    found = method.solve_alone(problem, start, tol) if has_kernel else None
+    found = method.solve_alone(problem, start, tol) if solves_alone(problem) else None
     if found is None:
         return None
     if not found.reach(problem, tol):
@@ -337,7 +324,7 @@ def _solve_group(best: BestCodes, method: Method) -> Codes:
     return joined([_solve_batch(part, method, prepared) for part in best.parts(batches)])
 
 
-def _require_taken(problem: LassoProblem, method: Method, start: Codes | None) -> None:
+def require_taken(problem: LassoProblem, method: Method, start: Codes | None) -> None:
     """Raise an error where a method does not take a problem or a start, or no certificate would be finite."""
     has_zeros, is_array = problem.penalty.has_zeros, problem.atoms.is_matrix
     needed = {

@@ -4,72 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from snn.base import checks
-from snn.base.describe import Closed, Described, memory, number, value_range
+from snn.base.describe import Described, memory, number, value_range
 from snn.base.value import Value, cached_property
-from solvers._kernels.precision import SMALLEST_NORM
 from solvers.problem.atoms import Atoms, in_full
 from solvers.problem.convolution import ConvolutionalDictionary
 from solvers.problem.matrix import UnitAtoms, atoms_of, checked_gram
-from solvers.problem.penalty import ElasticNet, Penalty, largest_ratio, penalty_of
+from solvers.problem.memory import memory_limit
+from solvers.problem.penalty import ElasticNet, Penalty, checked_penalty, largest_ratio
 from solvers.problem.signals import checked_signals, checked_weights, known_features
 
 # Products of numbers that a description may take: some milliseconds.
 CHEAP = 2**22
-# Share of ||d_i||^2 that a signal has to know for products that it shares with signals of other masks.
-LEAST_KNOWN = 1e-6
 
 Made = TypeVar("Made")
-
-
-class memory_limit(Closed):
-    """Say how much memory solvers may take for what they compute of a dictionary; 1 GiB by default.
-
-    The limit holds for problems that are made from now on, in all threads, and stays with them; used in a
-    ``with`` statement, for those that are made within.  It is compared with the size of a Gram matrix before
-    one is computed, 8 n_atoms^2 bytes.  Where that is larger, methods that can do without take the dictionary
-    in its place, in single precision with certified bounds on the errors, and batches of signals as large as
-    the limit allows; the others raise MemoryError and name those that can.  Dictionaries, signals, results
-    and a Gram matrix that is given are not counted.
-
-    Parameters
-    ----------
-    n_bytes : float
-        The limit in bytes, positive: ``4e9`` are 4 GB.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from solvers import LassoProblem, memory_limit
-    >>> with memory_limit(4e9):
-    ...     problem = LassoProblem(np.eye(3), [[1.0, 0.0, 2.0]], 0.5)
-    """
-
-    _in_force: ClassVar[Any] = None
-
-    def __init__(self, n_bytes: float) -> None:
-        self._n_bytes = int(checks.positive_number("n_bytes", n_bytes))
-        self._set()
-
-    def __enter__(self) -> memory_limit:
-        if memory_limit._in_force is not self:  # used once more
-            self._set()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        memory_limit._in_force = self._before
-
-    def _set(self) -> None:
-        self._before, memory_limit._in_force = memory_limit._in_force, self
-
-
-memory_limit(2**30)  # until another is made
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -145,7 +99,7 @@ class LassoModel(Value, Described):
         vars(self).update(
             dictionary=atoms.given if atoms.is_matrix else dictionary,
             atoms=atoms,
-            penalty=_checked_penalty(penalty, atoms, positive),
+            penalty=checked_penalty(penalty, atoms, positive),
             feature_weights=None,
             is_prepared=False,
             memory_limit=memory_limit._in_force._n_bytes,
@@ -290,11 +244,15 @@ class LassoModel(Value, Described):
         penalty : float, array_like of shape (n_atoms,), or ElasticNet
             As of `LassoProblem`.
         """
-        return self._with(penalty=_checked_penalty(penalty, self.atoms, self.positive), _made={})
+        return self._with(penalty=checked_penalty(penalty, self.atoms, self.positive), _made={})
+
+    def _at(self, penalty: Penalty) -> Self:
+        """Return the same with another penalty, which was checked; both know what either computes later."""
+        return self._with(penalty=penalty, _made={}, _made_of_atoms=self._made_of_atoms)
 
     def prepared(self) -> Self:
         """Return the same as one of several that are solved one after the other."""
-        return self._with(is_prepared=True)
+        return self._with(is_prepared=True, _made_of_atoms=self._made_of_atoms)
 
     def _with(self, **changes: Any) -> Self:
         """Return a copy with changes, which knows what this one does; what is computed later is its own."""
@@ -383,7 +341,7 @@ class LassoProblem(LassoModel):
         values, weights, energies = checked_signals(signals, self.atoms, mask, feature_weights, shared)
         vars(self).update(signals=values, feature_weights=weights, energies=energies)
         if shared is not (None if self.has_own_weights else weights):
-            vars(self).update(_made={}, _made_of_atoms=_whatever_weights(self))
+            vars(self).update(_made={}, _made_of_atoms=whatever_weights(self))
 
     def _see(self, known: np.ndarray | None) -> None:
         """Make the atoms of a matrix zero in features that no signal knows."""
@@ -391,14 +349,14 @@ class LassoProblem(LassoModel):
         is_equal = known is before if known is None or before is None else np.array_equal(known, before)
         if self.atoms.is_matrix and not is_equal:
             atoms = atoms_of(self.dictionary, known)
-            penalty = _checked_penalty(self.penalty, atoms, self.positive)
+            penalty = checked_penalty(self.penalty, atoms, self.positive)
             vars(self).update(atoms=atoms, penalty=penalty, _made={}, _made_of_atoms={})
 
     def _facts(self) -> dict[str, str]:
         kind = ", sparse" if sparse.issparse(self.signals) else ""
         facts = {"signals": f"{number(self.n_signals)}{kind}", **super()._facts()}
-        n_products = self.n_signals * self.n_atoms
-        if "correlations" in vars(self) or n_products * self.atoms.features_of_atom <= CHEAP:
+        n_products = self.n_signals * self.n_atoms * self.atoms.features_of_atom
+        if "correlations" in vars(self) or n_products <= CHEAP:
             multiples = zero_code_multiples(self)
             facts["penalty / maximum"] = value_range(1.0 / multiples[multiples > 0.0])
         return facts
@@ -479,6 +437,8 @@ class LassoProblem(LassoModel):
         if "correlations" in vars(self):
             arrays["correlations"] = self.correlations
         rows = {name: _rows(array, which) for name, array in arrays.items()}
+        if self.penalty.is_stack:
+            rows.update(penalty=self.penalty.rows(which), _made={})
         # Results that one of them computes later are not for the other, so that both can be timed.
         return self._with(energies=_rows(energies, slice(None)), **rows)
 
@@ -501,59 +461,6 @@ def zero_code_multiples(problem: LassoProblem) -> np.ndarray:
     return np.concatenate([largest_ratio(penalty.reach(some), penalty.l1) for some in correlations])
 
 
-def groups_of(problem: LassoProblem) -> list[np.ndarray]:
-    """Return the signals of each mask, or row of weights, in the order in which masks first appear."""
-    assert problem.feature_weights is not None
-    groups: dict[bytes, list[int]] = {}
-    for signal, weights in enumerate(problem.feature_weights):
-        groups.setdefault(weights.tobytes(), []).append(signal)
-    return [np.array(group) for group in groups.values()]
-
-
-def in_groups(problem: LassoProblem) -> Iterator[tuple[np.ndarray, LassoProblem]]:
-    """Yield the signals of each mask, or row of weights, with their problem, in which it is shared."""
-    if not problem.has_own_weights:
-        yield np.arange(problem.n_signals), problem
-        return
-    for group in groups_of(problem):
-        yield group, with_shared_mask(problem.subset(group))
-
-
-def with_shared_mask(problem: LassoProblem) -> LassoProblem:
-    """Return the problem of signals whose masks are equal, with one mask for all of them."""
-    assert problem.feature_weights is not None
-    weights = checks.read_only(problem.feature_weights[0])
-    made = {"_made": {}, "_made_of_atoms": _whatever_weights(problem)}
-    shared = problem._with(feature_weights=weights, is_prepared=True, **made)
-    shared._see(weights != 0)
-    return shared
-
-
-def seen_norms(problem: LassoProblem) -> np.ndarray:
-    """Return the norms of the atoms as signals see them, a row for all, or one for each of them."""
-    # They are zero for atoms that are not seen, and no others: the square of a small number may be zero.
-    atoms, weights = problem.atoms, problem.feature_weights
-    if weights is None:
-        return atoms.norms[np.newaxis]
-    if weights.ndim == 1 and atoms.is_matrix:
-        norms = problem.seen_atoms.norms[np.newaxis]
-    else:
-        norms = np.sqrt(atoms.weighted_squared_norms(weights))
-    if norms.min() < SMALLEST_NORM:
-        is_seen = np.atleast_2d(weights != 0) @ (abs(atoms.matrix) > 0.0).T if atoms.is_matrix else True
-        norms = np.where(is_seen, np.maximum(norms, SMALLEST_NORM), 0.0)
-    return norms
-
-
-def knows_atoms_alike(problem: LassoProblem) -> bool:
-    """Return False if masks leave signals too little of the norm of an atom to share its scale."""
-    atoms, weights = problem.atoms, problem.feature_weights
-    if weights is None or weights.ndim == 1 or not atoms.is_matrix:
-        return True
-    known = atoms.weighted_squared_norms(weights != 0)
-    return not ((known > 0.0) & (known < LEAST_KNOWN * atoms.squared_norms)).any()
-
-
 def _seen_atoms(model: LassoModel) -> Atoms:
     assert model.feature_weights is not None
     return model.atoms.weighted(model.feature_weights)
@@ -563,22 +470,11 @@ def _gram(model: LassoModel) -> np.ndarray:
     return checks.read_only(model.seen_atoms.gram_rows(slice(None)))
 
 
-def _whatever_weights(model: LassoModel) -> dict[Callable[..., Any], Any]:
+def whatever_weights(model: LassoModel) -> dict[Callable[..., Any], Any]:
     """Return what was made of the atoms whatever the weights of features."""
     return {make: made for make, made in dict(model._made_of_atoms).items() if make is UnitAtoms}
 
 
-def _checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:
-    checked = penalty_of(penalty, atoms.squared_norms, positive)
-    if not atoms.is_matrix and checked.has_zeros:
-        raise ValueError(
-            "penalty must be positive for a ConvolutionalDictionary; got 0 for atom "
-            f"{int(np.argmin(checked.l1))}: pass a small one"
-        )
-    return checked
-
-
 def _rows(array: Any, which: np.ndarray | slice) -> Any:
-    if sparse.issparse(array):
-        return array[which]
-    return checks.read_only(np.ascontiguousarray(array[which]))
+    rows = array[which]
+    return rows if sparse.issparse(rows) else checks.read_only(np.ascontiguousarray(rows))

@@ -10,16 +10,19 @@ must not be negative, h_i is infinite below zero, |x| is replaced by x, and T is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.value import Value, cached_property, checked
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
+from solvers.problem.atoms import Atoms
 
 # Share of ||d_i||^2: a smaller quadratic penalty is lost in the rounding of correlations.
 LEAST_CURVATURE = 1e-15
@@ -118,11 +121,34 @@ class Penalty(ElasticNet):
         """Return the penalty of the atoms with these numbers, which may be named more than once."""
         return Penalty(self.l1.take(atoms), self.l2.take(atoms), self.positive.take(atoms))
 
+    @staticmethod
+    def stack(penalties: Sequence[Penalty], n_signals: int) -> Penalty:
+        """Return a penalty with a row for each of `n_signals` codes at each penalty, for certificates."""
+        arrays = zip(*((one.l1, one.l2, one.positive) for one in penalties), strict=True)
+        return Penalty(*(np.repeat(rows, n_signals, axis=0) for rows in arrays))
+
+    @property
+    def is_stack(self) -> bool:
+        """True if each code has a penalty of its own."""
+        return self.l1.ndim == 2
+
+    def rows(self, which: Any) -> Penalty:
+        """Return the stack of some rows, or the penalty of one."""
+        return Penalty(self.l1[which], self.l2[which], self.positive[which])
+
+    def of_entries(self, codes: sparse.csr_array) -> Penalty:
+        """Return the penalty of the entries of codes, in their order."""
+        if not self.is_stack:
+            return self.at(codes.indices)
+        rows = np.arange(codes.shape[0]).repeat(np.diff(codes.indptr))
+        return self.at(rows * codes.shape[1] + codes.indices)
+
     def rescaled(self, units: np.ndarray | float, objective_unit: float) -> Penalty:
         """Return the penalty of the code ``units * a``, divided by `objective_unit`."""
         with float_errors(over="ignore"):
             weights = self.l1 / (units * objective_unit), self.l2 / units / (units * objective_unit)
-        l1, l2 = np.minimum(weights, np.finfo(np.float64).max)
+        # Read-only, as kernels are compiled for.
+        l1, l2 = checks.read_only(np.minimum(weights, np.finfo(np.float64).max))
         return Penalty(l1, l2, self.positive)
 
     def value(self, codes: np.ndarray) -> np.ndarray:
@@ -164,10 +190,12 @@ class Penalty(ElasticNet):
         # ``s.r - kappa ||r||^2 - sum over kappa > k_i of (kappa - k_i) (d_i.r)^2 / l2_i`` with
         # ``k_i = l1_i / |d_i.r|``.  Newton's method starts at the zero without the sum and descends to the
         # zero, in at most as many steps as there are atoms beyond their k_i.
-        signal, atom = np.nonzero((multiple[:, np.newaxis] * reach > self.l1) & (self.l2 > 0.0))
-        pull = reach[signal, atom]
-        start = self.l1[atom] / pull
-        slope = (pull / np.sqrt(self.l2[atom])) ** 2
+        beyond = (multiple[:, np.newaxis] * reach > self.l1) & (self.l2 > 0.0)
+        signal = np.nonzero(beyond)[0]
+        l1, l2 = (np.broadcast_to(weights, reach.shape)[beyond] for weights in (self.l1, self.l2))
+        pull = reach[beyond]
+        start = l1 / pull
+        slope = (pull / np.sqrt(l2)) ** 2
         n_beyond = -1
         while True:
             beyond = multiple[signal] > start
@@ -214,7 +242,7 @@ class Penalty(ElasticNet):
         if self.is_flat:
             return 0.0
         excess = np.maximum(multiples[:, np.newaxis] * reach - self.l1, 0.0)
-        excess[:, self.l2 == 0.0] = 0.0
+        np.copyto(excess, 0.0, where=self.l2 == 0.0)
         excess.put(without, 0.0)
         excess /= self._roots
         return 0.5 * np.einsum("ij,ij->i", excess, excess)
@@ -257,6 +285,17 @@ def penalty_of(
             "or rescale"
         )
     return Penalty(l1, l2, _checked_signs(positive, n_atoms))
+
+
+def checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:
+    """Return the penalty of a problem with these atoms."""
+    checked = penalty_of(penalty, atoms.squared_norms, positive)
+    if not atoms.is_matrix and checked.has_zeros:
+        raise ValueError(
+            "penalty must be positive for a ConvolutionalDictionary; got 0 for atom "
+            f"{int(np.argmin(checked.l1))}: pass a small one"
+        )
+    return checked
 
 
 def _checked_signs(value: Any, n_atoms: int) -> np.ndarray:

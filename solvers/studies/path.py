@@ -1,5 +1,6 @@
 """The codes of one problem at many penalties, each from the last."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,14 +11,17 @@ from tqdm import tqdm
 from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.value import Value, cached_property
+from solvers import plan
+from solvers.certificate.optimality import measure
 from solvers.certificate.residuals import residuals_of
-from solvers.gram.gram import FEWEST_SHARING, shares_products
 from solvers.methods.active_set import solve_active_set
-from solvers.methods.method import Method, named_method
+from solvers.methods.method import Method, named_method, require_taken
 from solvers.problem.lasso import LassoProblem, zero_code_multiples
 from solvers.problem.matrix import UnitAtoms, atoms_of
 from solvers.problem.messages import warn_if_ill_posed
+from solvers.problem.parts import stacked
 from solvers.problem.penalty import Penalty
+from solvers.results.codes import CERTIFICATE, Codes, certificate_work
 from solvers.results.result import SparseCodingResult, convergence_warning
 from solvers.workers.blas import one_blas_thread
 
@@ -98,6 +102,9 @@ def path(
 
     Notes
     -----
+    Where the Gram matrix pays, the active set solves for up to 16 signals in one thread, and certifies their
+    codes at all penalties together: gaps then depend on the other penalties by rounding.
+
     scikit-learn's `lasso_path` divides the objective by n_features: its alphas are
     ``multiples * penalty / n_features``, and its defaults are the same grid.
 
@@ -124,10 +131,10 @@ def path(
     is_cut = mask is not None and mask.ndim == 1 and mask.dtype == np.bool_ and problem.atoms.is_matrix
     if is_cut:
         problem = problem.ordinary()
-    if (n_multiples if multiples is None else np.size(multiples)) >= FEWEST_SHARING:
+    if (n_multiples if multiples is None else np.size(multiples)) >= plan.COSTS.fewest_sharing:
         problem = problem.prepared()
     # Computed once for all penalties: atoms in single precision, or correlations.
-    if shares_products(problem):
+    if plan.shares_products(problem):
         problem.once(UnitAtoms, whatever_penalty=True)
     elif 8 * problem.n_signals * problem.n_atoms <= problem.memory_limit:
         _ = problem.correlations
@@ -136,15 +143,27 @@ def path(
     else:
         multiples = _checked_multiples(multiples)
 
+    penalties = [problem.penalty.rescaled(1.0, 1.0 / multiple) for multiple in multiples]
+    for penalty in (penalties[0], penalties[-1]):  # all others are between them
+        require_taken(problem.with_penalty(penalty), solver, None)
     results: list[SparseCodingResult] = []
     warn_if_ill_posed(problem)
     # BLAS is set once, not for each penalty; there is one warning for all: above, and below.
-    with checks.without_warnings(), one_blas_thread():
-        for multiple in tqdm(multiples, desc="path", unit="penalty", disable=not progress):
-            penalty = problem.penalty.rescaled(1.0, 1.0 / multiple)
-            start = results[-1] if results else None
-            result = solver(problem.with_penalty(penalty), start=start, tol=tol, n_jobs=n_jobs)
-            results.append(replace(result, problem=asked.with_penalty(penalty)) if is_cut else result)
+    with (
+        checks.without_warnings(),
+        one_blas_thread(),
+        tqdm(total=len(multiples), desc="path", unit="penalty", disable=not progress) as bar,
+    ):
+        along = _along(problem, solver, penalties)
+        for k, penalty in enumerate(penalties):
+            here = asked._at(penalty)
+            if along:
+                result = solver.result(here, along[k], solver.name, tol, solver.steps, solver.bound)
+            if not along or not result.converged:
+                start = results[-1] if results else None
+                result = solver(problem._at(penalty), start=start, tol=tol, n_jobs=n_jobs)
+            results.append(replace(result, problem=here) if is_cut else result)
+            bar.update()
     missed = np.stack([~result.reached for result in results])
     if missed.any():
         checks.warn_caller(
@@ -154,6 +173,17 @@ def path(
             convergence_warning(),
         )
     return PathResult(multiples=multiples, results=tuple(results))
+
+
+def _along(problem: LassoProblem, method: Method, penalties: Sequence[Penalty]) -> list[Codes]:
+    """Return the codes at each penalty, certified together; none if the method certifies them one by one."""
+    n_signals = problem.n_signals
+    found = method.along(problem, penalties) if plan.solves_along(problem, len(penalties)) else None
+    if found is None:
+        return []
+    found.certificate = measure(stacked(problem, penalties), found.values)
+    found.work[CERTIFICATE] = certificate_work(problem, np.diff(found.values.indptr))
+    return [found.at(slice(first, first + n_signals)) for first in range(0, len(found.steps), n_signals)]
 
 
 def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float) -> np.ndarray:

@@ -217,6 +217,16 @@ def test_parameters_may_change_between_calls_or_are_refused(signals):
     assert copied(learning, split_channels=True).transform(signals).shape == (200, 8)  # as it was learned
 
 
+def test_codes_are_of_the_atoms_learned_last(signals):
+    for positive_code in (True, False):
+        learning = SpikingDictionaryLearning(4, alpha=0.05, positive_code=positive_code, random_state=0)
+        for batch in np.array_split(signals, 4):
+            learning.partial_fit(batch)
+            codes = [learning.transform(signal[np.newaxis])[0] for signal in signals[:3]]
+            problem = LassoProblem(learning.components_, signals[:3], 0.05, positive=positive_code)
+            np.testing.assert_allclose(codes, solve_active_set(problem).codes, rtol=0, atol=1e-9)
+
+
 def test_fit_goes_on_from_a_checkpoint(signals, tmp_path):
     plain = SpikingDictionaryLearning(8, random_state=0, checkpoint_every=100)
     expected = clone(plain).fit(signals)

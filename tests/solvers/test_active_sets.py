@@ -24,6 +24,7 @@ from solvers import (
 from solvers._kernels import active_set as kernel
 from solvers.gram import convolutional
 from tests.reference.convolutions import image_problem, long_signal
+from tests.reference.costs import costs
 from tests.reference.solved import problems_for
 from tests.tiers import examples
 
@@ -134,11 +135,10 @@ def test_rounds_are_bounded_and_the_best_code_is_kept():
     assert (solve_quietly(problem, max_rounds=1, tol=1e-12).duality_gap <= problem.energies).all()
 
 
-def test_company_batches_and_workers_change_no_bit(monkeypatch):
+@costs(largest_batch=7, values_per_batch=7 * 120)
+def test_company_batches_and_workers_change_no_bit():
     """Small and large supports in turn, in work arrays that grow."""
-    monkeypatch.setattr("solvers.methods.method.LARGEST_BATCH", 7)
     problem = random_problem(120, 80, share=0.02, n_signals=40)
-    monkeypatch.setattr("solvers.methods.method.VALUES_PER_BATCH", 7 * problem.n_atoms)
     weaker = problem.signals * np.where(np.arange(40) % 2, 0.03, 1.0)[:, np.newaxis]
     problem = LassoProblem(problem.dictionary, weaker, problem.l1_weights)
     start = solve_fista(problem, tol=1e-1)

@@ -7,6 +7,7 @@ import pytest
 from solvers import METHODS, LassoProblem, penalty_max, solve, solve_spiking
 from solvers.methods import method
 from tests.cluster import kill, worker_pids
+from tests.reference.costs import costs
 
 pytestmark = pytest.mark.thorough
 
@@ -60,8 +61,10 @@ def test_killed_workers_lose_nothing(cluster_client, problem, monkeypatch, n_kil
     bar = KillingBar(worker_pids(cluster_client)[:n_killed])
     expected = solve_spiking(problem)
     monkeypatch.setattr(method, "tqdm", lambda **_: bar)
-    monkeypatch.setattr(method, "VALUES_PER_BATCH", 2 * problem.n_atoms)
-    with joblib.parallel_config(backend="dask", client=cluster_client):
+    with (
+        costs(values_per_batch=2 * problem.n_atoms),
+        joblib.parallel_config(backend="dask", client=cluster_client),
+    ):
         result = solve_spiking(problem.subset(slice(None)), progress=True)
     require_same_bits(result, expected)
     assert bar.n_batches == 30

@@ -1,7 +1,9 @@
 """The scikit-learn transformer: the common checks, and that it is the solver, whatever its options."""
 
+import copy
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -25,11 +27,14 @@ from solvers import (
     ZeroCodesWarning,
     estimator,
     held_out_score,
+    memory_limit,
     solve,
     solve_active_set,
     solve_spiking,
 )
+from solvers.estimator import known_entries
 from solvers.methods import Rates, Stages
+from solvers.problem.matrix import MatrixAtoms
 from tests.tiers import examples
 
 # A coder's dictionary fixes the number of features, and scikit-learn's checks bring data of many
@@ -273,3 +278,118 @@ def test_codes_that_are_all_zero_are_named():
     negative = SpikingSparseCoder(np.abs(DICTIONARY), alpha=0.1, positive=True)
     with pytest.warns(IllPosedWarning, match="positive"):
         negative.transform(-np.abs(SIGNALS))
+
+
+# -- what is kept between calls ----------------------------------------------------------------------
+
+
+@pytest.mark.property
+@examples(30)
+@given(
+    changes=st.lists(
+        st.sampled_from(
+            (
+                "entry",
+                "sign",
+                "dictionary",
+                "sparse",
+                "float32",
+                "columns",
+                "alpha",
+                "vector",
+                "net",
+                "positive",
+                "missing",
+                "limit",
+            )
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    seed=st.integers(0, 2**20),
+)
+def test_a_coder_never_codes_with_numbers_of_an_earlier_call(changes, seed):
+    rng = np.random.default_rng(seed)
+    dictionary = rng.standard_normal((12, 8))
+    coder = SpikingSparseCoder(dictionary, alpha=0.3, method="active_set", missing_values=np.nan)
+    X, vector = rng.standard_normal((3, 8)), np.full(12, 0.3)
+    for change in ("nothing", *changes):
+        if isinstance(coder.dictionary, np.ndarray) and change in ("entry", "sign"):
+            place = rng.integers(12), rng.integers(8)
+            coder.dictionary[place] = -coder.dictionary[place] + (0.5 if change == "entry" else 0.0)
+        new = rng.standard_normal((12, 8))
+        if change == "vector":
+            coder.alpha = vector
+            vector[rng.integers(12)] += 0.2
+        parameters = {
+            "dictionary": {"dictionary": new},
+            "sparse": {"dictionary": sparse.csr_array(new * (rng.random((12, 8)) < 0.5))},
+            "float32": {"dictionary": new.astype(np.float32)},
+            "columns": {"dictionary": np.asfortranarray(new)},
+            "alpha": {"alpha": float(rng.uniform(0.1, 0.5))},
+            "net": {"alpha": ElasticNet(0.3, float(rng.uniform(0.1, 0.5)))},
+            "positive": {"positive": not coder.positive},
+        }
+        coder.set_params(**parameters.get(change, {}))
+        if change == "missing":
+            X[rng.integers(3), rng.integers(7)] = np.nan
+        with memory_limit(100 if change == "limit" else 2**30):
+            codes = [coder.transform(x[np.newaxis])[0] for x in X]
+            dictionary, options = copy.deepcopy(coder.dictionary), {"positive": coder.positive}
+            problem = LassoProblem(dictionary, X, coder.alpha, mask=known_entries(X, np.nan), **options)
+            np.testing.assert_allclose(codes, solve_active_set(problem).codes, rtol=0, atol=1e-9)
+            assert coder.problem(X).memory_limit == problem.memory_limit
+
+
+def test_a_coder_computes_the_gram_matrix_once_for_signals_that_come_one_by_one(monkeypatch):
+    shapes, gram_rows = [], MatrixAtoms.gram_rows
+
+    def counted(self, atoms):
+        shapes.append(self.shape)
+        return gram_rows(self, atoms)
+
+    monkeypatch.setattr(MatrixAtoms, "gram_rows", counted)
+    rng = np.random.default_rng(0)
+    for n_atoms in (30, 600):
+        shapes.clear()
+        coder = SpikingSparseCoder(rng.standard_normal((n_atoms, 20)), alpha=5.0, method="active_set")
+        before = pickle.dumps(coder)
+        for x in rng.standard_normal((12, 1, 20)):
+            coder.transform(x)
+            coder.set_params(alpha=coder.alpha + 0.01)
+        assert shapes == [(n_atoms, 20)]
+        coder.set_params(alpha=5.0)
+        assert len(pickle.dumps(coder)) <= len(before) + 60  # the number of features is new
+        clone(coder).transform(x)
+        assert shapes == [(n_atoms, 20)] * (2 if n_atoms < 512 else 1)
+
+
+def test_features_that_no_signal_of_an_earlier_call_knew():
+    rng = np.random.default_rng(0)
+    dictionary, X = rng.standard_normal((12, 8)), rng.standard_normal((3, 8))
+    dictionary[2, 3] = np.nan
+    coder = SpikingSparseCoder(dictionary, alpha=0.3, missing_values=np.nan)
+    masked = np.where(np.arange(8) == 3, np.nan, X)
+    codes = coder.transform(masked)
+    with pytest.raises(ValueError, match="dictionary must be finite"):
+        coder.transform(X)
+    np.testing.assert_array_equal(coder.transform(masked), codes)
+    dictionary[2, 3] = 1.0
+    for signals in (X, masked, X):
+        fresh = SpikingSparseCoder(dictionary, alpha=0.3, missing_values=np.nan).transform(signals)
+        np.testing.assert_allclose(coder.transform(signals), fresh, rtol=0, atol=1e-9)
+
+
+def test_threads_may_share_a_coder_whose_dictionary_changes():
+    rng = np.random.default_rng(0)
+    dictionaries, X = rng.standard_normal((2, 12, 8)), rng.standard_normal((1, 8))
+    coder = SpikingSparseCoder(dictionaries[0], alpha=0.3, method="active_set")
+    expected = [SpikingSparseCoder(d, alpha=0.3, method="active_set").transform(X) for d in dictionaries]
+
+    def code(k):
+        coder.dictionary = dictionaries[k % 2]
+        return coder.transform(X)
+
+    with ThreadPoolExecutor(4) as pool:
+        for codes in pool.map(code, range(200)):
+            assert any(np.abs(codes - one).max() < 1e-9 for one in expected)

@@ -16,6 +16,7 @@ from solvers import (
     solve_active_set,
     solve_spiking,
 )
+from tests.reference.costs import costs
 from tests.reference.problems import CONVOLUTIONAL, DICTIONARIES, problems, random_problem
 from tests.tiers import examples
 
@@ -207,8 +208,8 @@ def test_many_atoms_by_the_kernel_or_by_lapack_and_without_a_gram_matrix(monkeyp
     alone = solve_active_set(problem).vjp(upstream[:1])
     np.testing.assert_allclose(alone.signals[0], together.signals[0], atol=1e-12)
     assert not problem.has_gram
-    monkeypatch.setattr("solvers.derivatives.MOST_ATOMS", 0)
-    by_lapack = solve_active_set(LassoProblem(dictionary, signals, 8.0)).vjp(upstream)
+    with costs(most_in_kernel=0):
+        by_lapack = solve_active_set(LassoProblem(dictionary, signals, 8.0)).vjp(upstream)
     np.testing.assert_allclose(by_lapack.dictionary, together.dictionary, atol=1e-12)
 
 

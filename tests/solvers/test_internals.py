@@ -8,9 +8,9 @@ import pytest
 from scipy import sparse
 
 from solvers import METHODS, ConvolutionalDictionary, LassoProblem
-from solvers._kernels.active_set import GramMatrix
 from solvers._kernels.convolution import GridProblem, sweep
 from solvers._kernels.factor import Terms, enter, join, leave, new_working_set
+from solvers._kernels.products import GramMatrix
 from solvers.gram.convolutional import _kernel_grid, gram_part
 from solvers.gram.gram import FullGram
 from solvers.gram.nested_dissection import Factor

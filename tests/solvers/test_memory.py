@@ -20,6 +20,7 @@ from solvers.problem.lasso import zero_code_multiples
 from solvers.problem.matrix import UnitAtoms
 from solvers.workers.shared import Shared
 from solvers.workers.spread import spread
+from tests.reference.costs import costs
 from tests.reference.solved import METHODS as SHORTENED
 from tests.reference.solved import problems_for, solved
 from tests.tiers import examples
@@ -31,8 +32,9 @@ FIGURES = ("objective", "duality_gap", "kkt_violation")
 @pytest.fixture(autouse=True)
 def screened_certificates(monkeypatch):
     """As if every dictionary were large, and working sets soon outgrow their room."""
-    monkeypatch.setattr(compiled, "LEAST_SCREENED", 0)
     monkeypatch.setattr(working_set, "CAPACITY", 3)
+    with costs(least_screened=0):
+        yield
 
 
 def limited(*arguments, **options):
@@ -242,7 +244,8 @@ def test_large_sparse_signals_are_not_made_dense_at_once(monkeypatch):
     rows = sparse.random(3_000, 50_000, density=2e-4, format="csr", random_state=rng)
     problem = LassoProblem(rng.standard_normal((4, 50_000)), rows, 5.0)
     tracemalloc.start()
-    result = solve_active_set(problem)
+    with costs(least_screened=2**23):
+        result = solve_active_set(problem)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert result.converged

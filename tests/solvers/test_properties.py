@@ -14,8 +14,8 @@ from scipy.optimize import lsq_linear, nnls
 from sklearn.linear_model import Lasso
 
 from solvers import LassoProblem, certify, penalty_max
-from solvers.certificate import compiled
 from solvers.certificate.optimality import duality_gap, kkt_violation, measure, objective
+from tests.reference.costs import costs
 from tests.reference.methods import TOLS, methods
 from tests.reference.problems import CONVOLUTIONAL, problems
 from tests.reference.rationals import rational
@@ -130,10 +130,10 @@ def test_gaps_of_any_code_bound_the_distance_to_the_optimum(this, data):
     other = this.codes(density=data.draw(st.sampled_from([0.0, 0.1, 1.0])))
     for codes in (best * (1.0 + size * np.sign(other)), best + size * other, size * other):
         codes = np.where(this.positive, np.maximum(codes, 0.0), codes)
-        with this.with_room(), pytest.MonkeyPatch.context() as patch:
+        with this.with_room():
             given = certify(problem, codes, tol=1e-6)
-            patch.setattr(compiled, "LEAST_SCREENED", 0)
-            screened = certify(problem, sparse.csr_array(codes), tol=1e-6)
+            with costs(least_screened=0):
+                screened = certify(problem, sparse.csr_array(codes), tol=1e-6)
             measured = measure(problem, codes)
         for result in (given, screened):
             require_true(this, result, distances=len(this.atoms) <= 12)

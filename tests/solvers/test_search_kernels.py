@@ -5,8 +5,8 @@ import pytest
 
 from solvers import ConvolutionalDictionary, LassoProblem, memory_limit, solve_active_set
 from solvers._kernels import convolution
-from solvers._kernels.active_set import GramMatrix
 from solvers._kernels.factor import Terms, enter, join, leave, new_working_set
+from solvers._kernels.products import GramMatrix
 from solvers.gram.convolutional import ActiveSetSearch, gram_part, windows_of
 from solvers.gram.nested_dissection import Factor
 from tests.reference.convolutions import GEOMETRIES, image_problem, long_signal, random_dictionary

@@ -23,6 +23,8 @@ from solvers import (
     solve_fista,
 )
 from solvers.certificate.optimality import measure
+from solvers.methods.active_set import ActiveSet
+from solvers.problem.matrix import MatrixAtoms
 from tests.reference.methods import TOLS, methods
 from tests.reference.problems import random_problem
 from tests.tiers import examples
@@ -150,6 +152,64 @@ def test_every_code_of_a_path_is_that_of_a_problem_alone(name, positive, is_curv
     if method.name not in PRODUCTS:
         alone = path(problem.subset([1]), multiples, method=method, tol=tol)
         np.testing.assert_array_equal(alone.codes[:, 0], result.codes[:, 1])
+
+
+@pytest.mark.parametrize("method", list(methods(start=True)))
+@pytest.mark.parametrize("n_signals", [1, 20])
+def test_a_path_computes_the_gram_matrix_once(method, n_signals, monkeypatch):
+    counts, gram_rows = [], MatrixAtoms.gram_rows
+
+    def counted(self, atoms):
+        counts.append(len(range(len(self.squared_norms))[atoms]) if isinstance(atoms, slice) else len(atoms))
+        return gram_rows(self, atoms)
+
+    monkeypatch.setattr(MatrixAtoms, "gram_rows", counted)
+    problem = random_problem(n_signals=n_signals)
+    weighted = {"mask": np.arange(20) > 1}, {"feature_weights": np.linspace(0.5, 1.5, 20)}
+    for options in ({}, *weighted, {"positive": True}, {"penalty": ElasticNet(1.0, 0.2)}):
+        counts.clear()
+        asked = LassoProblem(problem.dictionary, problem.signals, options.pop("penalty", 1.0), **options)
+        path(asked, n_multiples=6, smallest=0.1, method=methods(start=True)[method], tol=1e-2)
+        assert sum(counts) <= problem.n_atoms
+
+
+@pytest.mark.parametrize("shape", [(300, 40), (40, 2200), (30, 12)])
+@pytest.mark.parametrize("n_signals", [1, 4])
+def test_figures_of_codes_that_are_certified_together_are_those_of_each(shape, n_signals):
+    problem = random_problem(*shape, n_signals=n_signals)
+    for penalty in (problem.penalty.l1[0], ElasticNet(problem.penalty.l1[0], 0.1)):
+        result = path(problem.with_penalty(penalty), np.geomspace(2.0, 0.02, 12))
+        for one in result.results:
+            figures = measure(one.problem, one.sparse_codes)
+            energies = one.problem.energies
+            np.testing.assert_allclose(one.objective, figures.objective, rtol=1e-12)
+            np.testing.assert_allclose(one.duality_gap / energies, figures.duality_gap / energies, atol=1e-11)
+            np.testing.assert_allclose(one.kkt_violation, figures.kkt_violation, rtol=1e-6, atol=1e-11)
+            assert (one.duality_gap >= 0.0).all()
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_atoms_without_penalty_are_certified_together_as_alone(positive):
+    rng = np.random.default_rng(0)
+    dictionary, signals = rng.standard_normal((20, 12)), rng.standard_normal((3, 12))
+    penalties = np.where(np.arange(20) < 3, 0.0, 1.0)
+    if positive:  # lines, on which dual points are zero
+        dictionary[1], dictionary[2] = -2.0 * dictionary[0], dictionary[0] + dictionary[3]
+    problem = LassoProblem(dictionary, signals, penalties, positive=positive)
+    for one in path(problem, np.geomspace(2.0, 1e-3, 12)).results:
+        figures = measure(one.problem, one.sparse_codes)
+        np.testing.assert_allclose(
+            one.duality_gap / problem.energies, figures.duality_gap / problem.energies, atol=1e-11
+        )
+        assert one.converged
+
+
+def test_codes_that_the_kernel_of_a_path_misses_are_solved_alone():
+    problem = random_problem(n_signals=2)
+    few = path(problem, n_multiples=5, smallest=0.01, method=ActiveSet(max_rounds=3), tol=1e-2)
+    assert few.converged
+    with pytest.warns(ConvergenceWarning, match="^path: "):
+        path(problem, n_multiples=5, smallest=0.01, method=ActiveSet(max_rounds=1))
 
 
 def test_convolutional_dictionaries():

@@ -1,0 +1,73 @@
+"""Problems of signals with equal masks, and of signals at many penalties; atoms as signals see them."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from snn.base import checks
+from solvers._kernels.precision import SMALLEST_NORM
+from solvers.problem.lasso import LassoProblem, whatever_weights
+from solvers.problem.penalty import Penalty
+
+# Share of ||d_i||^2 that a signal has to know for products that it shares with signals of other masks.
+LEAST_KNOWN = 1e-6
+
+
+def stacked(problem: LassoProblem, penalties: Sequence[Penalty]) -> LassoProblem:
+    """Return the problem whose signals are these ones at each of some penalties, for certificates."""
+    repeated = problem.subset(np.tile(np.arange(problem.n_signals), len(penalties)))
+    stack, made = Penalty.stack(penalties, problem.n_signals), problem._made_of_atoms
+    return repeated._with(penalty=stack, _made={}, _made_of_atoms=made)
+
+
+def groups_of(problem: LassoProblem) -> list[np.ndarray]:
+    """Return the signals of each mask, or row of weights, in the order in which masks first appear."""
+    assert problem.feature_weights is not None
+    groups: dict[bytes, list[int]] = {}
+    for signal, weights in enumerate(problem.feature_weights):
+        groups.setdefault(weights.tobytes(), []).append(signal)
+    return [np.array(group) for group in groups.values()]
+
+
+def in_groups(problem: LassoProblem) -> Iterator[tuple[np.ndarray, LassoProblem]]:
+    """Yield the signals of each mask, or row of weights, with their problem, in which it is shared."""
+    if not problem.has_own_weights:
+        yield np.arange(problem.n_signals), problem
+        return
+    for group in groups_of(problem):
+        yield group, with_shared_mask(problem.subset(group))
+
+
+def with_shared_mask(problem: LassoProblem) -> LassoProblem:
+    """Return the problem of signals whose masks are equal, with one mask for all of them."""
+    assert problem.feature_weights is not None
+    weights = checks.read_only(problem.feature_weights[0])
+    made = {"_made": {}, "_made_of_atoms": whatever_weights(problem)}
+    shared = problem._with(feature_weights=weights, is_prepared=True, **made)
+    shared._see(weights != 0)
+    return shared
+
+
+def seen_norms(problem: LassoProblem) -> np.ndarray:
+    """Return the norms of the atoms as signals see them, a row for all, or one for each of them."""
+    # They are zero for atoms that are not seen, and no others: the square of a small number may be zero.
+    atoms, weights = problem.atoms, problem.feature_weights
+    if weights is None:
+        return atoms.norms[np.newaxis]
+    if weights.ndim == 1 and atoms.is_matrix:
+        norms = problem.seen_atoms.norms[np.newaxis]
+    else:
+        norms = np.sqrt(atoms.weighted_squared_norms(weights))
+    if norms.min() < SMALLEST_NORM:
+        is_seen = np.atleast_2d(weights != 0) @ (abs(atoms.matrix) > 0.0).T if atoms.is_matrix else True
+        norms = np.where(is_seen, np.maximum(norms, SMALLEST_NORM), 0.0)
+    return norms
+
+
+def knows_atoms_alike(problem: LassoProblem) -> bool:
+    """Return False if masks leave signals too little of the norm of an atom to share its scale."""
+    atoms, weights = problem.atoms, problem.feature_weights
+    if weights is None or weights.ndim == 1 or not atoms.is_matrix:
+        return True
+    known = atoms.weighted_squared_norms(weights != 0)
+    return not ((known > 0.0) & (known < LEAST_KNOWN * atoms.squared_norms)).any()
