@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from enum import Enum
 from inspect import isabstract, isclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from solvers import LassoProblem, SparseCodingStream, solve_active_set
 from tests.test_project import PUBLIC, module_of
 
 # scikit-learn sets what it likes; errors carry notes; the core is a class of Amaranth.
-OF_OTHERS = (BaseEstimator, Exception, tuple)
+OF_OTHERS = (BaseEstimator, Exception, tuple, Enum)
 CLASSES = sorted(
     {
         kind
