@@ -376,10 +376,11 @@ class TwoPhaseLearner(Resumable):
                 rule.forget(atom, self.synapses, self.memory)
                 self.n_fired[atom] = 0
             tried = trials.candidates(now, self.n_fired, self.synapses)
-        on_trial = {*tried, *(trial.atom for trial in trials.running)}
-        replaced = [*tried, *(atom for atom in self.dead_atoms if atom not in on_trial)]
-        if not replaced:
+        dead = self.dead_atoms
+        if not tried and not len(dead):
             return
+        on_trial = {*tried, *(trial.atom for trial in trials.running)}
+        replaced = [*tried, *(atom for atom in dead if atom not in on_trial)]
         signs, missing = self.settings.signs, -observed.reconstruction_gradient[:n]
         found = patterns(missing, positive_code=signs.positive_code, least=signs.least_weight)
         for atom, pattern in zip(replaced, found, strict=False):

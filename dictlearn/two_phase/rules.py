@@ -186,20 +186,12 @@ class UsageSteps(Value, Rule):
 
     def _average(self, used: np.ndarray, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
         """Let the averages of the atoms follow their weights, faster where these have left them."""
-        average = memory.setdefault("average", synapses.feedback_rows.copy())
-        averaged, spread, active = memory["averaged"], memory["spread"], used > 0.0
-        begins = averaged == 0.0
-        average[begins] = synapses.feedback_rows[begins]
-        differences = synapses.feedback_rows - average
-        distances = np.einsum("ij,ij->i", differences, differences)
-        averaged += used
-        averaged[active & (spread > 0.0) & (distances > np.maximum(LETS_GO * spread, LEAST_DISTANCE))] *= 0.5
-        shares = np.zeros(len(used))
-        np.divide(self.averaging * used, averaged, out=shares, where=active)
-        np.minimum(shares, 1.0, out=shares)
-        average += shares[:, np.newaxis] * differences
-        excess = distances - spread
-        spread += shares * np.where((excess > 0.0) & (spread > 0.0), RISE, 1.0) * excess
+        rows = synapses.feedback_rows
+        average = memory.setdefault("average", rows.copy())
+        averaged, spread = memory["averaged"], memory["spread"]
+        updates.average_rows(
+            average, averaged, spread, rows, used, self.averaging, LETS_GO, LEAST_DISTANCE, RISE
+        )
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return B^T; where weights may have either sign, the average that each synapse keeps of it."""

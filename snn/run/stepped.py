@@ -62,8 +62,10 @@ class SteppedRun(Run):
         )
         self._start(state)
         # Mismatch is no departure: the network of the run has it.
-        names = ("leak", "refractory_time", "delays", "potential_noise", "lost_spikes")
-        found = [name.replace("_", " ") for name in names if np.any(getattr(given, name, 0.0))]
+        names = (
+            () if given is None else ("leak", "refractory_time", "delays", "potential_noise", "lost_spikes")
+        )
+        found = [name.replace("_", " ") for name in names if np.any(getattr(given, name))]
         self.departures = ", ".join([*found, *self._own_departures])
         if isinstance(state, NetworkState):
             # A run that goes on from another time has the noise of that time.

@@ -168,7 +168,7 @@ def end_of(how: Time, duration: float) -> float:
                 raise ValueError(f"duration must be longer than the {name}, {time:g}; got {duration:g}")
     steps = duration / how.time_step
     n_steps = round(min(steps, MOST_STEPS))
-    if n_steps < 1 or abs(n_steps - steps) > rounding_of(duration, how.time_step):
+    if n_steps < 1 or (n_steps != steps and abs(n_steps - steps) > rounding_of(duration, how.time_step)):
         raise ValueError(
             f"duration must be a whole number of time steps, at most 2^40; got {duration} and a "
             f"time_step of {how.time_step}"

@@ -130,6 +130,31 @@ def change_rows(rows, are_columns, codes, values, keep, least, changes, is_chang
 
 
 @uncounted
+def average_rows(average, averaged, spread, rows, used, averaging, lets_go, least_distance, rise):
+    """Move averages of the rows of atoms that were used towards these, and their usual distance.
+
+    Where the distance is lets_go times the usual one, half of what was averaged is forgotten.
+    """
+    for j in range(rows.shape[0]):
+        if averaged[j] == 0.0:  # never used, or begins anew
+            for i in range(rows.shape[1]):
+                average[j, i] = rows[j, i]
+        if used[j] == 0.0:
+            continue
+        distance = 0.0
+        for i in range(rows.shape[1]):
+            distance += (rows[j, i] - average[j, i]) ** 2
+        averaged[j] += used[j]
+        is_known = spread[j] > 0.0
+        if is_known and distance > max(lets_go * spread[j], least_distance):
+            averaged[j] *= 0.5
+        share = min(averaging * used[j] / averaged[j], 1.0)
+        for i in range(rows.shape[1]):
+            average[j, i] += share * (rows[j, i] - average[j, i])
+        spread[j] += share * (rise if is_known and distance > spread[j] else 1.0) * (distance - spread[j])
+
+
+@uncounted
 def is_transpose(matrix, other):
     """Return whether a matrix is the transpose of another, a few rows and columns at a time."""
     is_same = True
