@@ -21,13 +21,6 @@ def checked(check: Callable[..., Any], *arguments: Any, default: Any = MISSING, 
     return field(default=default, metadata={"check": whole})
 
 
-@functools.cache
-def _first_of_named(cls: type) -> str:
-    """Return the first field of a class whose fields all need names, or nothing."""
-    known = getattr(cls, "__dataclass_fields__", {})
-    return next(iter(known), "") if all(field.kw_only for field in known.values()) else ""
-
-
 class Value:
     """Base of frozen dataclasses: their fields are checked in order, and their arrays are read-only."""
 
@@ -36,9 +29,10 @@ class Value:
 
     def __new__(cls, *arguments: Any, **named: Any) -> Self:
         """Refuse arguments without names in one sentence if all need names; `__init__` gets them all."""
-        if arguments and (first := _first_of_named(cls)):
+        known = getattr(cls, "__dataclass_fields__", {})
+        if arguments and known and all(field.kw_only for field in known.values()):
             raise TypeError(
-                f"arguments of {cls.__name__} must be named, as in {cls.__name__}({first}=...); "
+                f"arguments of {cls.__name__} must be named, as in {cls.__name__}({next(iter(known))}=...); "
                 f"got {arguments[0]!r:.80} without a name"
             )
         return super().__new__(cls)
