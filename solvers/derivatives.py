@@ -21,7 +21,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import Described
-from snn.base.value import cached_property
+from snn.base.value import assign, cached_property
 from solvers import plan
 from solvers._kernels.factor import solve_on_supports
 from solvers.problem.atoms import Atoms
@@ -138,7 +138,7 @@ class CodeDerivatives(Described):
     def __init__(self, problem: LassoProblem, codes: sparse.csr_array) -> None:
         if not problem.atoms.is_matrix and problem.feature_weights is not None:
             problem.atoms.weighted(problem.feature_weights)  # which refuses them
-        vars(self)["problem"] = problem
+        assign(self, problem=problem)
         # The norms of signals; 1 for signals of zeros, which have codes of zeros.
         self._lengths = np.sqrt(np.where(problem.energies > 0.0, 2.0 * problem.energies, 1.0))
         norms = seen_norms(problem)
@@ -163,7 +163,7 @@ class CodeDerivatives(Described):
             belongs = (rows != 0.0) | ~self._has_bound & (problem.atoms.squared_norms > 0.0)
             pointers = np.concatenate([[0], np.cumsum(np.count_nonzero(belongs, axis=1))])
             atoms, self._entries = np.nonzero(belongs)[1], rows[belongs]
-        vars(self)["supports"] = _Supports(problem, pointers, atoms)
+        assign(self, supports=_Supports(problem, pointers, atoms))
         self._at = self.supports.signals, self.supports.atoms
         self._signs = np.sign(self._entries)
         row = self.supports.signals if len(norms) > 1 else 0

@@ -16,7 +16,7 @@ from dictlearn.resumable import Course, History, Resumable, digest, learn_batche
 from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.archive import Entry, conforming
-from snn.base.value import Value, checked
+from snn.base.value import Value, assign, checked
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.convolution import ConvolutionalAtoms, valid_shape
 from solvers.problem.messages import ZeroCodesWarning
@@ -109,7 +109,7 @@ class KernelLearner(Resumable):
         # BLAS rounds differently with the number of its threads.
         with one_blas_thread():
             result = new._learn(images, n_jobs)
-        vars(self).update(vars(new))
+        assign(self, **vars(new))
         return result
 
     def _learn(self, images: np.ndarray, n_jobs: int | None) -> SpikingCodingResult:
@@ -183,7 +183,7 @@ class KernelLearner(Resumable):
                 raise ValueError(f"{name} has the wrong shape, {entries[name].shape}")
             target[:] = entries[name]
         learner.last_used[:] = entries["last_used"]
-        vars(learner).update(zip(COUNTERS, entries["counters"].tolist(), strict=True))
+        assign(learner, **dict(zip(COUNTERS, entries["counters"].tolist(), strict=True)))
         # As saved: kernels that are scaled to norm one again differ in their last bits.
         learner._kernels = kernels.reshape(learner._kernels.shape)
         learner._history.rows = history

@@ -21,6 +21,7 @@ from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
 from snn._interrupts import one_thread
 from snn.base import checks
+from snn.base.value import assign
 from solvers.problem.messages import IllPosedWarning
 
 # Signals that are compared with a random start.
@@ -257,7 +258,7 @@ def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[TwoPhaseLearner], 
             if not new.can_halve:
                 raise
             new.n_halvings += 1
-    vars(learner).update(vars(new))
+    assign(learner, **vars(new))
     if learner.n_halvings > before:
         checks.warn_caller(
             f"the network ran away on a clock before it had learned from {learner.n_samples:,} samples; it "

@@ -29,6 +29,7 @@ from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.archive import Entry, conforming
 from snn.base.describe import number, value_range
+from snn.base.value import assign, replaced
 from solvers.workers.blas import one_blas_thread
 
 # Objectives, which are sums of squares, stay in the range of floats.
@@ -157,9 +158,7 @@ class TwoPhaseLearner(Resumable):
 
     def _sharing(self) -> Self:
         """Return a learner with the same arrays."""
-        new = object.__new__(type(self))
-        vars(new).update(vars(self))
-        return new
+        return replaced(self)
 
     # -- the network ----------------------------------------------------------------------------
 
@@ -272,7 +271,7 @@ class TwoPhaseLearner(Resumable):
         for name in (*OF_ATOMS, "_sums", "_history", "replacement"):
             setattr(new, name, copy.copy(getattr(self, name)))
         objective = new._apply(batch, observed)
-        vars(self).update(vars(new))  # all at once: Ctrl-C comes before or after
+        assign(self, **vars(new))  # all at once: Ctrl-C comes before or after
         return objective
 
     def batch(self, n_signals: int) -> Batch:
@@ -510,7 +509,7 @@ class TwoPhaseLearner(Resumable):
         for name in OF_ATOMS:
             getattr(learner, name)[:] = entries[name]
         learner.replacement = Replacement.of_entries(entries)
-        vars(learner).update(counters)
+        assign(learner, **counters)
         learner._sums[:] = entries["sums"]
         learner._history.rows = entries["history"]
         return learner

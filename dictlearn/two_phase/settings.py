@@ -14,7 +14,7 @@ from dictlearn.two_phase.rule import KINDS, Rule
 from dictlearn.two_phase.rules import PaperSteps, UsageSteps
 from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
-from snn.base.value import Value, cached_property, checked
+from snn.base.value import Value, assign, cached_property, checked
 from snn.digital import FixedPoint
 from snn.run.time import Clock, Exact, RealNeuron, Time, end_of
 
@@ -109,7 +109,7 @@ class LearningSettings(Value):
 
     def _check(self) -> None:
         if self.inputs == AUTO:
-            vars(self)["inputs"] = self.rule.inputs if self.readout == "current" else "spiking"
+            assign(self, inputs=self.rule.inputs if self.readout == "current" else "spiking")
         if self.inputs == "graded" and self.readout == "rate":
             raise ValueError("readout must be 'current' where inputs are graded: pass inputs='spiking'")
         defaults = {
@@ -122,11 +122,12 @@ class LearningSettings(Value):
             if isinstance(value, str):
                 if value != AUTO:
                     raise ValueError(f"{name} must be a number or {AUTO!r}; got {value!r}")
-                vars(self)[name] = number
+                assign(self, **{name: number})
         kappa, duration, initial_potential, how = checked_phases(
             self.kappa, self.duration, self.initial_potential, self.time_step, self.integration
         )
-        vars(self).update(
+        assign(
+            self,
             kappa=kappa,
             duration=duration,
             initial_potential=initial_potential,

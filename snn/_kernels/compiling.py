@@ -74,17 +74,16 @@ def inner(function: Callable, **options: Any) -> Callable:
     # ``partial(inner, _nrt=True)``.  Where Python calls it nevertheless, to test it, it is a kernel by
     # itself.
     dispatcher: Any = njit(**{**_INNER, **options})(function)
-    if IS_LINKED and isinstance(dispatcher, Dispatcher):
+    is_compiled = isinstance(dispatcher, Dispatcher)  # not with NUMBA_DISABLE_JIT
+    if IS_LINKED and is_compiled:
         alone: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
         resolve = dispatcher.get_call_template
-        vars(dispatcher).update(
-            # One for all numbers: Numba makes one for each number that is written in a call.
-            get_call_template=lambda args, kws: resolve(
-                tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
-            ),
-            _insert=lambda *_: None,
-            _compile_for_args=lambda *arguments: alone()._compile_for_args(*arguments),
+        # One for all numbers: Numba makes one for each number that is written in a call.
+        dispatcher.get_call_template = lambda args, kws: resolve(
+            tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
         )
+        dispatcher._insert = lambda *_: None
+        dispatcher._compile_for_args = lambda *arguments: alone()._compile_for_args(*arguments)
     return dispatcher
 
 

@@ -35,7 +35,7 @@ class Closed:
                 f"what can be set: {', '.join(allowed)}" if allowed else "nothing can be: make another one"
             )
             raise AttributeError(f"{name} of a {kind.__name__} cannot be set; {remedy}", name=name, obj=self)
-        object.__setattr__(self, name, value)
+        super().__setattr__(name, value)
 
 
 def _has_setter(kind: type, name: str) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from snn.base import checks
 from snn.base.describe import Described
+from snn.base.value import assign
 
 Count: TypeAlias = int | np.ndarray
 
@@ -68,7 +69,7 @@ class OperationCounts(Described):
             if not (array >= 0).all():
                 raise ValueError(f"{name} must not be negative; got {array.min()}")
             array = array.astype(np.float64 if is_time else np.int64)
-            vars(self)[name] = checks.read_only(array) if array.ndim else array.item()
+            assign(self, **{name: checks.read_only(array) if array.ndim else array.item()})
 
     def __add__(self, other: OperationCounts) -> OperationCounts:
         if not isinstance(other, OperationCounts):

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.describe import Drawn
-from snn.base.value import Value, checked
+from snn.base.value import Value, assign, checked
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.spikes import SpikeTrain, checked_times, cumulative_counts, require_record
 from snn.record.stimulus import CURRENT, Stimulus, drive_charge, require_fitting
@@ -70,7 +70,7 @@ class Record(Value, Drawn):
                 f"state is of time {state.time} but the spikes start at time {spikes.start}: pass the state "
                 "that the run started from"
             )
-        vars(self)["state"] = state
+        assign(self, state=state)
         if self.stimulus is not None:
             require_fitting(self.stimulus, network)
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.describe import Drawn
-from snn.base.value import Value, checked
+from snn.base.value import Value, assign, checked
 
 POWERS = (2, 3, 4)
 # In synaptic time constants: beyond, the fourth power of a time may leave the range of numbers.
@@ -81,7 +81,7 @@ class SpikeTrain(Value, Drawn):
                 raise ValueError(
                     f"neurons must lie in [0, {self.n_neurons}); got {neurons.min()} to {neurons.max()}"
                 )
-        vars(self).update(times=times, neurons=neurons)
+        assign(self, times=times, neurons=neurons)
 
     def __len__(self) -> int:
         return len(self.times)

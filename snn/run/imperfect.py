@@ -10,7 +10,7 @@ from scipy import sparse
 
 from snn._interrupts import float_errors
 from snn.base import checks
-from snn.base.value import Value, checked
+from snn.base.value import Value, assign, checked
 from snn.network import RunnableNetwork, SpikingNetwork
 
 # Copies keep a current for each neuron and step of the longest delay.
@@ -95,7 +95,7 @@ class Imperfections(Value):
         ) -> None: ...
 
     def _check(self) -> None:
-        vars(self)["delays"] = np.asarray(self.delays)
+        assign(self, delays=np.asarray(self.delays))
         if self.lost_spikes >= 1.0:
             raise ValueError(f"lost_spikes must be a probability below 1; got {self.lost_spikes}")
         if self.seed > LARGEST_SEED:

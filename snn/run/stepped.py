@@ -12,6 +12,7 @@ from snn._kernels import run_state, stepped
 from snn._kernels.faults import Faults, NoFaults
 from snn._kernels.real_neurons import GROUP
 from snn.base import checks
+from snn.base.value import assign
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.run.imperfect import whole_steps
 from snn.run.run import Run
@@ -102,7 +103,7 @@ class SteppedRun(Run):
         state = super().state(copy, time=time)
         pending = self._copies.pending[copy]
         if len(pending) > 1:
-            vars(state)["pending"] = np.roll(pending, -(int(self.n_steps[copy]) + 1), axis=0)
+            assign(state, pending=np.roll(pending, -(int(self.n_steps[copy]) + 1), axis=0))
         return state
 
     # A kind of neuron supplies these, besides what `Run` asks for.

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from snn.base import checks
-from snn.base.value import Value, checked
+from snn.base.value import Value, assign, checked
 from snn.digital.format import DigitalFormat, checked_step
 from snn.digital.network import DigitalNetwork
 from snn.network import RunnableNetwork, SpikingNetwork
@@ -101,7 +101,7 @@ class Clock(Value):
                 f"{type(self.neuron).__name__}"
             )
         # `DigitalNetwork.of` warns of a long one.
-        vars(self)["time_step"] = checked_step(self.time_step, warn=isinstance(self.neuron, RealNeuron))
+        assign(self, time_step=checked_step(self.time_step, warn=isinstance(self.neuron, RealNeuron)))
         leak = 0.0 if self.imperfections is None else self.imperfections.leak
         is_euler = isinstance(self.neuron, RealNeuron) and self.neuron.integration == "euler"
         if is_euler and leak * self.time_step >= 1.0:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
+from snn.base.value import assign
 from snn.digital import DigitalFormat
 from snn.record.spikes import smooth_rate_of_moments
 from snn.run.simulate import EXACT_TIME
@@ -84,7 +85,7 @@ class SpikingMethod(Method):
             # The weights of one network are rounded.
             takes = tuple(one for one in self.takes if one not in ("zero_penalties", "own_weights"))
             name, finest_tol = self.name.replace("spiking", "digital"), max(self.finest_tol, 1e-3)
-            vars(self).update(name=name, takes=takes, finest_tol=finest_tol)
+            assign(self, name=name, takes=takes, finest_tol=finest_tol)
         if isinstance(self.how, Clock) and self.max_duration < self.how.time_step:
             raise ValueError(
                 f"max_duration must be at least a step, {self.how.time_step:g}; got {self.max_duration:g}"

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import Described, number, size
-from snn.base.value import Value, cached_property
+from snn.base.value import Value, assign, cached_property
 from solvers._kernels.precision import SMALLEST
 from solvers.problem.atoms import Atoms, checked_squared_norms, inverse_norms
 
@@ -83,7 +83,7 @@ class ConvolutionalDictionary(Value, Described):
             kernels = kernels[:, np.newaxis]
         stride = checks.positive_integer("stride", self.stride)
         require_grid(image_shape, kernels.shape[1:3], stride)
-        vars(self).update(kernels=kernels, image_shape=image_shape, stride=stride)
+        assign(self, kernels=kernels, image_shape=image_shape, stride=stride)
 
     def _facts(self) -> dict[str, str]:
         return {
@@ -154,7 +154,8 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         super()._check()
         kernel_rows = self.kernels.reshape(self.n_kernels, -1)
         squared_norms = checked_squared_norms("kernels", "kernel", kernel_rows)
-        vars(self).update(
+        assign(
+            self,
             kernel_planes=self.kernels.reshape(*self.kernels.shape[:2], -1),
             kernel_rows=kernel_rows,
             plane_shape=(self.image_shape[0], self.image_shape[1] * self.n_channels),

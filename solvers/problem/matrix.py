@@ -11,7 +11,7 @@ from scipy import sparse
 from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.describe import memory, number
-from snn.base.value import cached_property
+from snn.base.value import assign, cached_property
 from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
 from solvers.problem.atoms import (
     Atoms,
@@ -64,11 +64,12 @@ class MatrixAtoms(Atoms):
             else:
                 known = None
             features_of_atom = matrix.shape[1]
-            vars(self)["rows"] = matrix
+            assign(self, rows=matrix)
         squared_norms = checked_squared_norms(
             "dictionary", "atom", matrix, hint=UNKNOWN, may_be_small=known is not None
         )
-        vars(self).update(
+        assign(
+            self,
             matrix=matrix,
             given=given,
             known=known,

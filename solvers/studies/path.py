@@ -208,15 +208,13 @@ def _without_unpenalised(problem: LassoProblem) -> LassoProblem:
         raise ValueError(f"multiples must be given where {why}; got None")
     atoms = atoms_of(problem.dictionary[chosen])
     entries = {"dictionary": atoms.matrix, "atoms": atoms, "_made": {}, "_made_of_atoms": {}}
-    fit = problem._with(**entries, penalty=penalty.at(np.flatnonzero(chosen)))
-    vars(fit).pop("correlations", None)
+    fit = problem._with(**entries, penalty=penalty.at(np.flatnonzero(chosen)), without=("correlations",))
     with checks.without_warnings():
         codes = solve_active_set(fit).sparse_codes
     residuals = residuals_of(atoms, problem.dense_signals(), codes, problem.feature_weights)
     l1 = np.where(chosen, np.finfo(np.float64).max, penalty.l1)
-    rest = problem._with(signals=residuals.values, penalty=Penalty(l1, penalty.l2, penalty.positive))
-    vars(rest).pop("correlations", None)
-    return rest
+    rest = Penalty(l1, penalty.l2, penalty.positive)
+    return problem._with(signals=residuals.values, penalty=rest, without=("correlations",))
 
 
 def _checked_multiples(multiples: ArrayLike) -> np.ndarray:
