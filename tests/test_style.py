@@ -123,3 +123,29 @@ def test_what_writes_to_values_is_recognised():
         assert writes_to_state(ast.parse(line)), line
     for line in ("vars(self).items()", "f(**vars(self))", "super().__new__(cls)", "vars(self)['a']"):
         assert not writes_to_state(ast.parse(line)), line
+
+
+def imports():
+    """Return what each module imports of the three packages: also for types, and within functions."""
+    trees = {
+        file.removesuffix(".py").removesuffix("/__init__").replace("/", "."): tree for file, tree in files()
+    }
+    found = {module: set() for module in trees}
+    for module, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                found[module] |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level, "imports name the package"
+                names = {f"{node.module}.{alias.name}" for alias in node.names}
+                found[module] |= names & trees.keys() or {node.module}
+    return {module: imported & trees.keys() for module, imported in found.items()}
+
+
+def test_imports_have_no_circle():
+    """Not even those for types: every module can be read after those that it imports."""
+    left = imports()
+    assert sum(map(len, left.values())) > 500
+    while read := {module for module, imported in left.items() if not imported & left.keys()}:
+        left = {module: imported for module, imported in left.items() if module not in read}
+    assert not left

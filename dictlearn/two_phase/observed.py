@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from dictlearn.two_phase._kernels import updates
+from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.phases import Phase, run_graded, run_phases
-from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import Synapses
 from snn._interrupts import float_errors
+from snn.digital import FixedPoint
+from snn.run.time import Time
+
+
+class PhaseSettings:
+    """The settings that a batch and its rule read: `LearningSettings`, which has the rule, without it."""
+
+    kappa: float
+    duration: float
+    amplitude: float
+    initial_potential: float
+    readout: str
+    inputs: str
+    weight_format: FixedPoint | None
+
+    @property
+    @abstractmethod
+    def how(self) -> Time:
+        """The time of the network: exact, or a clock."""
+
+    @property
+    @abstractmethod
+    def signs(self) -> Signs:
+        """Which numbers must not be negative."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,7 +71,7 @@ class Batch:
     probed: np.ndarray
     probe_drive: np.ndarray
     scale: float
-    settings: LearningSettings
+    settings: PhaseSettings
 
     @property
     def n_rows(self) -> int:
@@ -196,7 +221,7 @@ class Observed:
         inputs: np.ndarray,
         known: np.ndarray | None,
         synapses: Synapses,
-        settings: LearningSettings,
+        settings: PhaseSettings,
     ) -> Observed:
         """Return what is read from two phases of these inputs, which fire, as the settings say."""
         kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
@@ -207,7 +232,7 @@ class Observed:
         sent = before if known is None else np.where(known, before, after)
         if reads_currents:
             codes = second.coding_trace
-            if settings.positive_code:
+            if settings.signs.positive_code:
                 codes = np.maximum(codes, 0.0)  # below zero they are rounding
         else:
             codes = second.coding_rate

@@ -158,7 +158,7 @@ class UsageSteps(Value, Rule):
         used, together, explained = sums[0] / energy, sums[1] / energy, sums[2]
         memory["usage"] += used
         # No bound stops F and B, and currents are exact: H can move as their product does.
-        follows = not settings.positive_atoms and readout == "current"
+        follows = not settings.signs.positive_atoms and readout == "current"
         if follows:
             errors = np.einsum("ij,ij->i", g_d, g_d) / kappa**2
             memory["movement"] += errors @ (codes * codes) / energy**2

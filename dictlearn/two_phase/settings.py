@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dictlearn.two_phase.layers import Signs
+from dictlearn.two_phase.observed import PhaseSettings
 from dictlearn.two_phase.rule import KINDS, Rule
 from dictlearn.two_phase.rules import PaperSteps, UsageSteps
 from dictlearn.two_phase.synapses import checked_format
@@ -30,7 +31,7 @@ def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearningSettings(Value):
+class LearningSettings(Value, PhaseSettings):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
     `kappa`, `duration`, `time_step`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from snn._kernels.workspace import overshoot
 from snn.base import checks
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.run.run import NO_SPIKES, Run, Spikes
-
-if TYPE_CHECKING:
-    from snn.run.time import Exact
+from snn.run.time import Exact
 
 # Spikes and windows after which a call to the kernel ends.
 LEAST_WORK_PER_CALL, MOST_WORK_PER_CALL = 16, 65_536

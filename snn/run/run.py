@@ -43,7 +43,7 @@ NO_SPIKES = Spikes(np.empty(0), np.empty(0, dtype=np.int64))
 
 
 class Run(ABC):
-    """Copies of one network, each with its own drive, advanced together; made by `snn.run.time.start_run`."""
+    """Copies of one network, each with its own drive, advanced together; made by `start_run`."""
 
     time_step = 0.0
     # In which ways neurons depart from the equations of `SpikingNetwork`, such as "leak, delays".

@@ -14,7 +14,8 @@ from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus, excitation, require_fitting
 from snn.run.imperfect import ROUNDING
 from snn.run.integers import IntegersOnClock
-from snn.run.time import Exact, Time, end_of, require_time, start_run
+from snn.run.start import start_run
+from snn.run.time import Exact, Time, end_of, require_time
 
 EXACT_TIME = Exact()
 

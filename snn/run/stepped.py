@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,7 @@ from snn.base.value import assign
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.run.imperfect import whole_steps
 from snn.run.run import Run
-
-if TYPE_CHECKING:
-    from snn.run.time import Clock
+from snn.run.time import Clock
 
 # Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
 MOST_SPIKES_PER_CALL = 65_536

@@ -30,8 +30,8 @@ from solvers.plan import batches_that_share, shares_products, uses_full_gram
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.convolution import ConvolutionalAtoms
 from solvers.problem.largest import largest_ratios
-from solvers.problem.lasso import LassoModel, LassoProblem
-from solvers.problem.matrix import VALUES_PER_BLOCK, UnitAtoms
+from solvers.problem.lasso import LassoModel, LassoProblem, unit_atoms_of
+from solvers.problem.matrix import VALUES_PER_BLOCK
 from solvers.results.codes import Codes, compressed_rows
 
 # Signals that are solved first where the choice of products depends on their supports.
@@ -159,7 +159,7 @@ class SharedProducts(GramOnDemand):
     # are not counted.
 
     def __init__(self, problem: LassoProblem) -> None:
-        self._unit_atoms = problem.once(UnitAtoms, whatever_penalty=True)
+        self._unit_atoms = problem.once(unit_atoms_of, whatever_penalty=True)
         # Where signals have weights of their own there is no network.
         super().__init__(problem.model)
         self._memory_limit = problem.memory_limit

@@ -14,7 +14,8 @@ from snn.base.value import assign
 from snn.digital import DigitalFormat
 from snn.record.spikes import smooth_rate_of_moments
 from snn.run.simulate import EXACT_TIME
-from snn.run.time import Clock, Exact, Time, is_digital, require_time, start_run
+from snn.run.start import start_run
+from snn.run.time import Clock, Exact, Time, is_digital, require_time
 from solvers._kernels.refinement import PRODUCTS_OF_RATE
 from solvers.methods.method import Method, documented, solve
 from solvers.network import LassoNetwork, RefinedCodes, SpikingCodingResult, code_of_one, finish

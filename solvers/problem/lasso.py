@@ -90,7 +90,7 @@ class LassoModel(Value, Described):
             if self.gram_fits:
                 _ = self.gram
             elif self.atoms.rows is not None:
-                self.once(UnitAtoms, whatever_penalty=True)
+                self.once(unit_atoms_of, whatever_penalty=True)
 
     def _set(self, dictionary: Any, penalty: Any, positive: Any, gram: Any, mask: Any, weights: Any) -> None:
         atoms = atoms_of(dictionary, known_features(mask, weights))
@@ -458,13 +458,19 @@ def _seen_atoms(model: LassoModel) -> Atoms:
     return model.atoms.weighted(model.feature_weights)
 
 
+def unit_atoms_of(model: LassoModel) -> UnitAtoms:
+    """Return the atoms at norm one, in single precision; `LassoModel.once` keeps them."""
+    atoms = model.atoms
+    return UnitAtoms(atoms.array, atoms.squared_norms, memory_limit=model.memory_limit)
+
+
 def _gram(model: LassoModel) -> np.ndarray:
     return checks.read_only(model.seen_atoms.gram_rows(slice(None)))
 
 
 def whatever_weights(model: LassoModel) -> dict[Callable[..., Any], Any]:
     """Return what was made of the atoms whatever the weights of features."""
-    return {make: made for make, made in dict(model._made_of_atoms).items() if make is UnitAtoms}
+    return {make: made for make, made in dict(model._made_of_atoms).items() if make is unit_atoms_of}
 
 
 def _rows(array: Any, which: np.ndarray | slice) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -22,9 +22,6 @@ from solvers.problem.atoms import (
     squared_norms_of,
 )
 from solvers.problem.convolution import ConvolutionalDictionary
-
-if TYPE_CHECKING:
-    from solvers.problem.lasso import LassoModel
 
 # Numbers of a dictionary: 4 MB.
 VALUES_AT_ONCE = 524_288
@@ -198,13 +195,13 @@ class MatrixAtoms(Atoms):
 class UnitAtoms:
     """The atoms of an array at norm one, in single precision, block by block."""
 
-    def __init__(self, model: LassoModel) -> None:
-        self._array, self._inverse_norms = model.atoms.array, inverse_norms(model.atoms.squared_norms)
-        self.shape = n_atoms, n_features = model.atoms.shape
+    def __init__(self, array: np.ndarray, squared_norms: np.ndarray, *, memory_limit: int) -> None:
+        self._array, self._inverse_norms = array, inverse_norms(squared_norms)
+        self.shape = n_atoms, n_features = array.shape
         self._n_atoms_of_block = max(VALUES_PER_BLOCK // n_features, 16)
         self._kept: np.ndarray | None = None
         # All blocks are in memory if they take no more than half the limit.
-        self.is_kept = 8 * n_atoms * n_features <= model.memory_limit
+        self.is_kept = 8 * n_atoms * n_features <= memory_limit
         if self.is_kept:
             kept = np.empty((n_atoms, n_features), dtype=np.float32)
             for first in range(0, n_atoms, self._n_atoms_of_block):

@@ -16,8 +16,8 @@ from solvers.certificate.optimality import measure
 from solvers.certificate.residuals import residuals_of
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import Method, named_method, require_taken
-from solvers.problem.lasso import LassoProblem, zero_code_multiples
-from solvers.problem.matrix import UnitAtoms, atoms_of
+from solvers.problem.lasso import LassoProblem, unit_atoms_of, zero_code_multiples
+from solvers.problem.matrix import atoms_of
 from solvers.problem.messages import warn_if_ill_posed
 from solvers.problem.parts import stacked
 from solvers.problem.penalty import Penalty
@@ -135,7 +135,7 @@ def path(
         problem = problem.prepared()
     # Computed once for all penalties: atoms in single precision, or correlations.
     if plan.shares_products(problem):
-        problem.once(UnitAtoms, whatever_penalty=True)
+        problem.once(unit_atoms_of, whatever_penalty=True)
     elif 8 * problem.n_signals * problem.n_atoms <= problem.memory_limit:
         _ = problem.correlations
     if multiples is None:
