@@ -1,6 +1,7 @@
 """Rules of style that no checker knows; `make lint` runs the checkers."""
 
 import ast
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -149,3 +150,15 @@ def test_imports_have_no_circle():
     while read := {module for module, imported in left.items() if not imported & left.keys()}:
         left = {module: imported for module, imported in left.items() if module not in read}
     assert not left
+
+
+def test_the_lowest_package_names_none_above_it():
+    strings = [
+        node.value
+        for file, tree in files()
+        if file.startswith("snn/base/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    assert len(strings) > 100
+    assert not [text for text in strings if re.search(r"\b(solvers|dictlearn)\b", text)]
