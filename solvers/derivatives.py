@@ -36,7 +36,7 @@ from solvers.workers.blas import load_scipy_linalg
 AT_BOUND = 1e-10
 # In the same units: a code is solved for once more where its equation is off by more, and smaller entries are
 # rounding.
-ROUNDING = 1e-13
+CODE_ROUNDING = 1e-13
 # In units of the norms, a solution so many times its right-hand side is that of dependent atoms.
 LARGEST_GROWTH = 1e11
 # Signals that a message names.
@@ -150,7 +150,7 @@ class CodeDerivatives(Described):
         # Entries of rounding are none.
         signal = np.arange(problem.n_signals).repeat(np.diff(codes.indptr))
         sizes = np.abs(codes.data) * norms[signal if len(norms) > 1 else 0, codes.indices]
-        is_rounding = sizes <= ROUNDING * self._lengths[signal]
+        is_rounding = sizes <= CODE_ROUNDING * self._lengths[signal]
         if is_rounding.any():
             codes = codes.copy()
             codes.data[is_rounding] = 0.0
@@ -263,7 +263,7 @@ class CodeDerivatives(Described):
         problem, supports = self.problem, self.supports
         units = self._norms * self._lengths[supports.signals]
         violations, excess, atoms = self._measure()
-        off = supports.signals[np.abs(violations) > ROUNDING * units]
+        off = supports.signals[np.abs(violations) > CODE_ROUNDING * units]
         if len(off):
             is_off = np.zeros(problem.n_signals, dtype=np.bool_)
             is_off[off] = True

@@ -162,3 +162,21 @@ def test_the_lowest_package_names_none_above_it():
     ]
     assert len(strings) > 100
     assert not [text for text in strings if re.search(r"\b(solvers|dictlearn)\b", text)]
+
+
+def constants_of(tree):
+    """Return the constants that a module defines, without underscores in front."""
+    targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    targets += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    names = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return {name.lstrip("_") for name in names if name.isupper() and not name.startswith("__")}
+
+
+def test_a_constant_has_one_definition():
+    """What means the same is imported; what does not has another name, so that a reader may look for it."""
+    defined = {}
+    for file, tree in files():
+        for name in constants_of(tree):
+            defined.setdefault(name, []).append(file)
+    assert len(defined) > 500
+    assert {name: where for name, where in defined.items() if len(where) > 1} == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -13,6 +12,7 @@ from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.phases import Phase, run_graded, run_phases
 from dictlearn.two_phase.synapses import Synapses
 from snn._interrupts import float_errors
+from snn.base.value import cached_property
 from snn.digital import FixedPoint
 from snn.run.time import Time
 
@@ -26,17 +26,20 @@ class PhaseSettings:
     initial_potential: float
     readout: str
     inputs: str
+    positive_atoms: bool
+    positive_code: bool
+    positive_signals: bool
     weight_format: FixedPoint | None
 
     @property
-    @abstractmethod
     def how(self) -> Time:
         """The time of the network: exact, or a clock."""
+        return vars(self)["_how"]
 
-    @property
-    @abstractmethod
+    @cached_property
     def signs(self) -> Signs:
         """Which numbers must not be negative."""
+        return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -124,12 +127,7 @@ class Batch:
         return Observed.joined(found, np.argsort(np.concatenate([some, others])))
 
     def _observed_of_graded(
-        self,
-        synapses: Synapses,
-        inputs: np.ndarray,
-        coding: np.ndarray,
-        rows: np.ndarray,
-        n_threads: int,
+        self, synapses: Synapses, inputs: np.ndarray, coding: np.ndarray, rows: np.ndarray, n_threads: int
     ) -> Observed:
         """Return what neurons observe of rows whose inputs are graded."""
         settings = self.settings
@@ -232,7 +230,7 @@ class Observed:
         sent = before if known is None else np.where(known, before, after)
         if reads_currents:
             codes = second.coding_trace
-            if settings.signs.positive_code:
+            if settings.positive_code:
                 codes = np.maximum(codes, 0.0)  # below zero they are rounding
         else:
             codes = second.coding_rate

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.observed import PhaseSettings
 from dictlearn.two_phase.rule import KINDS, Rule
 from dictlearn.two_phase.rules import PaperSteps, UsageSteps
 from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
-from snn.base.value import Value, assign, cached_property, checked
+from snn.base.value import Value, assign, checked
 from snn.digital import FixedPoint
 from snn.run.time import Clock, Exact, RealNeuron, Time, end_of
 
@@ -162,16 +161,6 @@ class LearningSettings(Value, PhaseSettings):
             rule=PaperSteps(),
             replacement=False,
         )
-
-    @property
-    def how(self) -> Time:
-        """The time of the network: exact, or a clock."""
-        return vars(self)["_how"]
-
-    @cached_property
-    def signs(self) -> Signs:
-        """Which numbers must not be negative."""
-        return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
     def penalties(self, n_atoms: int) -> np.ndarray:
         """Return lambda1 of each atom, shape (n_atoms,).

@@ -114,12 +114,12 @@ def record(kind: type[T]) -> type[T]:
                 f"{kind.__name__} must have bases and methods in a folder {HERE.name}, whose sources the "
                 f"cache of machine code knows; got {file or 'a class without a file'}"
             )
-    _METHODS[kind], _FOLDERS[kind] = methods, set().union(*map(_folders_of_kernels, files))
+    _METHODS_OF_RECORDS[kind], _FOLDERS[kind] = methods, set().union(*map(_folders_of_kernels, files))
     return kind
 
 
 # The methods of each record, and the folders that have their sources.
-_METHODS: dict[type, dict[str, Any]] = {}
+_METHODS_OF_RECORDS: dict[type, dict[str, Any]] = {}
 _FOLDERS: dict[type, set[Path]] = {}
 
 
@@ -131,7 +131,7 @@ class _Methods(AttributeTemplate):
 
     def generic_resolve(self, type_: Any, name: str) -> Any:
         """Return the type of a method; None of fields, and of NamedTuples that are no records."""
-        method = _METHODS.get(type_.instance_class, {}).get(name)
+        method = _METHODS_OF_RECORDS.get(type_.instance_class, {}).get(name)
         is_missing = method is None or getattr(method, "__isabstractmethod__", False)
         return None if is_missing else _Method(method, type_)
 

@@ -10,7 +10,7 @@ import operator
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -244,16 +244,13 @@ def warn_caller(message: str, category: type[Warning]) -> None:
         return
     frame: FrameType | None = sys._getframe(1)
     level = 2
-    while frame is not None and _is_passed_over(frame.f_globals.get("__name__", "")):
+    while frame is not None and is_ours(frame.f_globals.get("__name__", ""), PASSED_OVER):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 
 
-def _is_passed_over(module: str) -> bool:
-    return is_ours(module) or module.partition(".")[0] in PASSED_OVER
-
-
-def is_ours(module: str) -> bool:
-    """Return whether a module is of this project, whose packages name their distribution."""
-    package = sys.modules.get(module.partition(".")[0])
-    return getattr(package, "__distribution__", None) == "sparsespike"
+def is_ours(module: str, others: Collection[str] = ()) -> bool:
+    """Return whether a module is of this project, whose packages say so, or of one of some other packages."""
+    package = module.partition(".")[0]
+    is_one = getattr(sys.modules.get(package), "__distribution__", None) == "sparsespike"
+    return is_one or package in others

@@ -11,20 +11,20 @@ from scipy.sparse import issparse
 
 from snn.base.checks import read_only
 
-T = TypeVar("T")
+Object = TypeVar("Object")
 
 
 # The only writers of frozen values: `tests/test_style.py` holds all other modules to that.
 
 
-def assign(value: T, /, **attributes: Any) -> T:
+def assign(value: Object, /, **attributes: Any) -> Object:
     """Set attributes, unchecked and all at once, of a value that nobody else has yet; return the value."""
     # Learners, which change, do so too: Ctrl-C comes before or after.
     vars(value).update(attributes)
     return value
 
 
-def made(kind: type[T], /, **attributes: Any) -> T:
+def made(kind: type[Object], /, **attributes: Any) -> Object:
     """Return a value with these attributes; no constructor runs, and nothing is checked."""
     value = object.__new__(kind)
     vars(value).update(attributes)

@@ -16,7 +16,7 @@ from snn.base.value import assign, made
 from snn.weights.protocol import Weights, require_square, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))
-ROWS_AT_ONCE = 64  # compared together, so that they stay in the cache
+ROWS_COMPARED = 64  # compared together, so that they stay in the cache
 
 
 class _Rows:
@@ -102,8 +102,8 @@ class _Rows:
         with self._lock:
             values, row_of = self.flat
             sources = np.flatnonzero(row_of >= self._n_bounded)
-            for first in range(0, len(sources), ROWS_AT_ONCE):
-                some = sources[first : first + ROWS_AT_ONCE]
+            for first in range(0, len(sources), ROWS_COMPARED):
+                some = sources[first : first + ROWS_COMPARED]
                 rows = np.abs(values.reshape(-1, self.n_rows)[row_of[some]])
                 rows[np.arange(len(some)), some] = 0.0
                 self._largest = np.maximum(self._largest, rows.max(axis=0))

@@ -8,8 +8,8 @@ from scipy import sparse
 from snn.base import checks
 from solvers._kernels.certificate import DUALITY_GAP, measure_codes, new_work
 from solvers._kernels.precision import SMALLEST, gamma
-from solvers.certificate.corrected import corrected_gaps
-from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
+from solvers.certificate.corrected import BLOCK_ENTRIES, corrected_gaps
+from solvers.certificate.optimality import Optimality, measure
 from solvers.plan import screens_certificates
 from solvers.problem.largest import Largest, largest_ratios, norms_of
 from solvers.problem.lasso import LassoProblem, in_blocks, unit_atoms_of

@@ -25,7 +25,7 @@ from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms
 from solvers._kernels.products import GramMatrix, WeightedAtoms
 from solvers.gram import convolutional
-from solvers.gram.working_set import LISTED, codes_by_kernel, codes_of_few, codes_of_many
+from solvers.gram.working_set import ATOMS_LISTED, codes_by_kernel, codes_of_few, codes_of_many
 from solvers.plan import batches_that_share, shares_products, uses_full_gram
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.convolution import ConvolutionalAtoms
@@ -203,7 +203,7 @@ class SharedProducts(GramOnDemand):
         """Return which signals share products: as many as pay, and memory holds."""
         # A signal has residuals, products and lists while it is solved.
         bytes_per_signal = (
-            8 * (8 * problem.n_features + 8 * LISTED) + 4 * VALUES_PER_BLOCK // problem.n_features
+            8 * (8 * problem.n_features + 8 * ATOMS_LISTED) + 4 * VALUES_PER_BLOCK // problem.n_features
         )
         converts = not self._unit_atoms.is_kept
         return batches_that_share(problem, n_workers, bytes_per_signal, converts=converts)

@@ -27,7 +27,7 @@ DENSE_PART = 16
 LEAST_MEAN = 1e-2
 LARGEST_SLOW_SHARE = 0.5
 # Kernels are equal where the cosine between them differs from 1 by less than this: rounding.
-EQUAL = 1e-14
+EQUAL_KERNELS = 1e-14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,7 +275,7 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         cosines = np.abs(self.stencil) * inverse[:, np.newaxis, np.newaxis, np.newaxis] * inverse
         kernels, (_, rows, columns, _) = np.arange(self.n_kernels), cosines.shape
         cosines[kernels, rows // 2, columns // 2, kernels] = 0.0
-        pairs = np.argwhere(cosines > 1.0 - EQUAL)
+        pairs = np.argwhere(cosines > 1.0 - EQUAL_KERNELS)
         return (int(pairs[0, 0]), int(pairs[0, 3])) if len(pairs) else None
 
     def _placed(
@@ -326,11 +326,7 @@ def require_grid(image_shape: tuple[int, int], kernel_shape: tuple[int, int], st
 
 
 def require_room(
-    image_shape: tuple[int, int],
-    kernel_shape: tuple[int, int],
-    *,
-    name: str = "the image",
-    hint: str = "",
+    image_shape: tuple[int, int], kernel_shape: tuple[int, int], *, name: str = "the image", hint: str = ""
 ) -> None:
     """Raise ValueError if a kernel is larger than the image."""
     for axis, image, kernel in zip(("rows", "columns"), image_shape, kernel_shape, strict=True):

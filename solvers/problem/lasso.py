@@ -211,11 +211,7 @@ class LassoModel(Value, Described):
         return replaced(self, LassoModel, feature_weights=shared, without=without)
 
     def with_signals(
-        self,
-        signals: ArrayLike,
-        *,
-        mask: ArrayLike | None = None,
-        feature_weights: ArrayLike | None = None,
+        self, signals: ArrayLike, *, mask: ArrayLike | None = None, feature_weights: ArrayLike | None = None
     ) -> LassoProblem:
         """Return the problem of some signals; all else is shared, and not checked again.
 

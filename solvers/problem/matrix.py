@@ -28,7 +28,7 @@ VALUES_AT_ONCE = 524_288
 # Numbers of atoms in single precision: 8 MB.
 VALUES_PER_BLOCK = 2**21
 # Norms are equal within this share of the largest.
-EQUAL = 1e-6
+EQUAL_NORMS = 1e-6
 # What to do where a dictionary is not finite.
 UNKNOWN = ": where features are unknown, pass a mask that is False there for every signal"
 # From this number of atoms on, only some rows of a given Gram matrix are checked, or up to twice as many.
@@ -98,7 +98,8 @@ class MatrixAtoms(Atoms):
         if rows is None or rows.shape[0] != rows.shape[1] or of_rows.min() == 0.0:
             return None
         of_columns = np.einsum("ij,ij->j", rows, rows)
-        if np.ptp(of_rows) <= 1000.0 * EQUAL * of_rows.max() or np.ptp(of_columns) > EQUAL * of_columns.max():
+        is_uneven = np.ptp(of_columns) > EQUAL_NORMS * of_columns.max()
+        if is_uneven or np.ptp(of_rows) <= 1000.0 * EQUAL_NORMS * of_rows.max():
             return None
         low, high = np.sqrt([of_rows.min(), of_rows.max()])
         return (
