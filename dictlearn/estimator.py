@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from dictlearn.images.preprocessing import join_channels, split_channels
 from dictlearn.two_phase.fit import continue_learning, new_learner, on_finer_steps
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
 from dictlearn.two_phase.samples import Samples, samples_of
 from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.two_phase_network import TwoPhaseNetwork
 from snn._interrupts import one_thread
 from snn.base import checks
 from solvers import METHODS, LassoProblem, SpikingCodingResult, solve

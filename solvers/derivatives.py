@@ -25,7 +25,7 @@ from snn.base.value import assign, cached_property
 from solvers import plan
 from solvers._kernels.factor import solve_on_supports
 from solvers.problem.atoms import Atoms
-from solvers.problem.convolution import ConvolutionalAtoms
+from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.matrix import MatrixAtoms
 from solvers.problem.parts import seen_norms

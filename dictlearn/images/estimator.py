@@ -25,7 +25,7 @@ from snn.base.value import assign
 from solvers import LassoProblem, Method, solve
 from solvers.estimator import Versioned
 from solvers.methods.method import named_method
-from solvers.problem.convolution import require_room, valid_shape
+from solvers.problem.convolutional_dictionary import require_room, valid_shape
 
 # Sides of crops by default, in pixels, and at least in kernels, so that kernels have neighbours.
 IMAGE_CROP = 64, 4

@@ -11,7 +11,7 @@ from snn.base import checks
 from snn.base.describe import Drawn, size
 from snn.base.value import Value
 from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
-from solvers.problem.convolution import require_room, valid_shape
+from solvers.problem.convolutional_dictionary import require_room, valid_shape
 
 # Integers of these types are brightness from 0 to the largest of the type.
 BRIGHTNESS = (np.uint8, np.uint16)

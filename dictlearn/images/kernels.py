@@ -18,7 +18,7 @@ from snn.base import checks
 from snn.base.archive import Entry, conforming
 from snn.base.value import Value, assign, checked
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
-from solvers.problem.convolution import ConvolutionalAtoms, valid_shape
+from solvers.problem.convolutional_dictionary import ConvolutionalAtoms, valid_shape
 from solvers.problem.messages import ZeroCodesWarning
 from solvers.workers.blas import one_blas_thread
 

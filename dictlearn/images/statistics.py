@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
 
-from solvers.problem.convolution import ConvolutionalAtoms
+from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 
 # Eigenvalues of a kernel's own block below this share of its largest count as zero.
 EIGENVALUE_ROUNDING = 1e-12

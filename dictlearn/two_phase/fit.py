@@ -12,13 +12,13 @@ from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.resumable import Course, batches_in_order, digest, learn_batches, seed_of_order
 from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
-from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
 from dictlearn.two_phase.replacement import LEAST_ATOMS
 from dictlearn.two_phase.samples import LARGEST_SHARE_OF_MEAN, Samples, samples_of
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
+from dictlearn.two_phase.two_phase_network import TwoPhaseNetwork
 from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.value import assign

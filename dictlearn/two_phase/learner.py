@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from dictlearn.atoms import unit_norm
 from dictlearn.resumable import History, Resumable
 from dictlearn.signals import checked_signals
-from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError
 from dictlearn.two_phase.replacement import (
@@ -25,6 +24,7 @@ from dictlearn.two_phase.replacement import (
 )
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
+from dictlearn.two_phase.two_phase_network import TwoPhaseNetwork
 from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.archive import Entry, conforming

@@ -26,7 +26,7 @@ from amaranth.lib.wiring import In, Out
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, assign, checked
-from snn.digital.network import DigitalNetwork, integer_drive
+from snn.digital.digital_network import DigitalNetwork, integer_drive
 
 MOST_LANES = 256
 LARGEST_MEMORY = 2**22  # words of the largest memory of a lane

@@ -9,7 +9,8 @@ from snn._kernels.digital_neurons import HIGH_POTENTIAL, DigitalNeurons, Rules
 from snn._kernels.sparse_rows import CompressedRows
 from snn._kernels.stepped import MessageLog
 from snn.base import checks
-from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers, integer_drive, integer_inputs
+from snn.digital import DigitalNetwork, Registers
+from snn.digital.digital_network import LARGEST_INPUT, integer_drive, integer_inputs
 from snn.network import NetworkState, RunnableNetwork
 from snn.record.stimulus import ONTO_CURRENT, Stimulus
 from snn.run.imperfect import Imperfections

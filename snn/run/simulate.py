@@ -7,7 +7,7 @@ import numpy as np
 
 from snn._kernels import run_state
 from snn.base import checks
-from snn.digital.network import warn_of_narrow_currents
+from snn.digital.digital_network import warn_of_narrow_currents
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from snn.digital.format import DigitalFormat
-from snn.digital.network import DigitalNetwork
+from snn.digital import DigitalFormat, DigitalNetwork
 from snn.network import RunnableNetwork, SpikingNetwork
 from snn.run.exact import ExactRun
 from snn.run.imperfect import require_fit

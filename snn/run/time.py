@@ -5,8 +5,8 @@ from typing import Any, TypeAlias
 
 from snn.base import checks
 from snn.base.value import Value, assign, checked
+from snn.digital.digital_network import DigitalNetwork
 from snn.digital.format import DigitalFormat, checked_step
-from snn.digital.network import DigitalNetwork
 from snn.run.imperfect import MOST_STEPS, Imperfections, rounding_of
 
 LARGEST_SUM_OF_MESSAGES = 2**62

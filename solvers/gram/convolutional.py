@@ -2,7 +2,7 @@
 
 For supports of many thousands, whose Gram matrix G is sparse.  Rounds lead to the optimum:
 
-1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.convolution`): over
+1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.sweeps`): over
     all coefficients, then some over those that are not zero.  Atoms enter and leave the support S by the
     hundred, wherever they are.
 2.  A damped step to the solution of the optimality equations on S::
@@ -40,13 +40,13 @@ from scipy import sparse
 from snn.base import checks
 from solvers._kernels.active_set import VIOLATION_ROUNDING
 from solvers._kernels.certificate import RowEntries
-from solvers._kernels.convolution import GramPart, GridProblem, KernelGrid, fill_entries, multiply, sweep
 from solvers._kernels.factor import Terms
 from solvers._kernels.products import GramMatrix
+from solvers._kernels.sweeps import GramPart, GridProblem, KernelGrid, fill_entries, multiply, sweep
 from solvers.gram.nested_dissection import Factor
 from solvers.gram.working_set import codes_by_kernel, entries_at, status_of
 from solvers.problem.atoms import inverse_norms
-from solvers.problem.convolution import ConvolutionalAtoms
+from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, Codes, as_sparse, drive_work, joined, rows_of
 

@@ -28,7 +28,7 @@ from solvers.gram import convolutional
 from solvers.gram.working_set import ATOMS_LISTED, codes_by_kernel, codes_of_few, codes_of_many
 from solvers.plan import batches_that_share, shares_products, uses_full_gram
 from solvers.problem.atoms import inverse_norms
-from solvers.problem.convolution import ConvolutionalAtoms
+from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 from solvers.problem.largest import largest_ratios
 from solvers.problem.lasso import LassoModel, LassoProblem, unit_atoms_of
 from solvers.problem.matrix import VALUES_PER_BLOCK

@@ -18,8 +18,8 @@ from snn.run.start import start_run
 from snn.run.time import Clock, Exact, Time, is_digital, require_time
 from solvers._kernels.refinement import HEAD_START, PRODUCTS_OF_RATE
 from solvers.methods.method import Method, documented, solve
-from solvers.network import LassoNetwork, RefinedCodes, SpikingCodingResult, code_of_one, finish
 from solvers.problem.lasso import LassoProblem
+from solvers.problem_network import LassoNetwork, RefinedCodes, SpikingCodingResult, code_of_one, finish
 from solvers.results.codes import (
     METHOD,
     POLISH,

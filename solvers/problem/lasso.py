@@ -14,7 +14,7 @@ from snn.base import checks
 from snn.base.describe import Described, memory, number, value_range
 from snn.base.value import Value, assign, cached_property, replaced
 from solvers.problem.atoms import Atoms, in_full
-from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 from solvers.problem.matrix import UnitAtoms, atoms_of, checked_gram
 from solvers.problem.memory import memory_limit
 from solvers.problem.penalty import ElasticNet, Penalty, checked_penalty, largest_ratio

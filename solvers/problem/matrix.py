@@ -21,7 +21,7 @@ from solvers.problem.atoms import (
     inverse_norms,
     squared_norms_of,
 )
-from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 
 # Numbers of a dictionary: 4 MB.
 VALUES_AT_ONCE = 524_288

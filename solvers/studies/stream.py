@@ -12,11 +12,11 @@ from snn.base import checks
 from snn.base.describe import Described, number
 from snn.base.value import assign
 from solvers._kernels.certificate import RowEntries
-from solvers.network import LassoNetwork, RefinedCodes, SpikingCodingResult
-from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.penalty import ElasticNet
 from solvers.problem.signals import checked_weights
+from solvers.problem_network import LassoNetwork, RefinedCodes, SpikingCodingResult
 from solvers.results.codes import START, BestCodes, compressed_rows
 
 # Codes of so many frames before are mixed: measured by `python -m tests.benchmarks stream`.
