@@ -24,19 +24,14 @@ from dictlearn.images.patches import (
 from dictlearn.images.preprocessing import join_channels, normalise, remove_mean, split_channels, whiten
 from dictlearn.precompile import warm_up
 from dictlearn.two_phase import rules
-from dictlearn.two_phase.fit import (
-    continue_learning,
-    learn_dictionary,
-    new_learner,
-    random_dictionary,
-)
+from dictlearn.two_phase.fit import continue_learning, learn_dictionary, new_learner, random_dictionary
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import Phase, RunawayFeedbackError
 from dictlearn.two_phase.rules import PaperSteps, Rule, UsageSteps
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import Synapses
+from dictlearn.two_phase.two_phase_network import TwoPhaseNetwork
 
 if TYPE_CHECKING:
     from dictlearn.estimator import SpikingDictionaryLearning

@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from dictlearn.images.preprocessing import join_channels, split_channels
 from dictlearn.two_phase.fit import continue_learning, new_learner, on_finer_steps
 from dictlearn.two_phase.learner import TwoPhaseLearner
-from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
 from dictlearn.two_phase.samples import Samples, samples_of
 from dictlearn.two_phase.settings import LearningSettings
+from dictlearn.two_phase.two_phase_network import TwoPhaseNetwork
 from snn._interrupts import one_thread
 from snn.base import checks
 from solvers import METHODS, LassoProblem, SpikingCodingResult, solve
@@ -36,15 +36,13 @@ from solvers.estimator import (
     take_fitted,
 )
 from solvers.problem.penalty import penalty_of
-from solvers.studies.held_out import held_out_score
+from solvers.studies.held_out import SIGNALS_AT_ONCE, held_out_score
 
-# Correlated with the atoms together: bounds the memory.
-SIGNALS_AT_ONCE = 4096
 # Fields of `LearningSettings`, but for those that parameters of the estimator decide.
 OPTIONS = {field.name for field in fields(LearningSettings)}
 OPTIONS -= {"penalty", "batch_size", "positive_atoms", "positive_code", "positive_signals"}
 # Arguments of `new_learner`, by the names that scikit-learn has for them.
-NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
+ESTIMATOR_NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
 
 
 @dataclass(eq=False, repr=False)
@@ -210,7 +208,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
                 "X must not be negative, as it was not in the first call (positive_dict=True and "
                 f"positive_code=True); got {signals.min()}: call fit to start anew"
             )
-        with checks.called(**NAMES):
+        with checks.called(**ESTIMATOR_NAMES):
             settings.penalties(learner.n_atoms)
         self._check_coding(learner.n_atoms)
         scale = learner.scale * (settings.amplitude / learner.settings.amplitude)
@@ -347,7 +345,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
             raise ValueError(f"settings must have options among {sorted(OPTIONS)}; got {list(options)}")
         alpha: Any = self.alpha
         batch_size: Any = self.batch_size
-        with checks.called(**NAMES):
+        with checks.called(**ESTIMATOR_NAMES):
             return LearningSettings(
                 penalty=alpha,
                 batch_size=batch_size,
@@ -384,14 +382,8 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
                 "dict_init", start, shape=(None, self.n_features_in_), meaning="(n_components, n_features)"
             )
             start = split_channels(start) if self.split_channels else start
-        with checks.called(signals="X", positive_atoms="positive_dict", **NAMES):
-            return new_learner(
-                samples,
-                n_atoms,
-                settings=settings,
-                start=start,
-                rng=seed,
-            )
+        with checks.called(signals="X", positive_atoms="positive_dict", **ESTIMATOR_NAMES):
+            return new_learner(samples, n_atoms, settings=settings, start=start, rng=seed)
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
         """Take what a fit to `array` has learned so far."""

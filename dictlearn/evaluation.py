@@ -16,7 +16,7 @@ from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 # Largest duality gap; the active-set method ends well below it.
 TOL = 1e-9
 # Codes held at a time, and a few more arrays of their size: 32 MB each.
-VALUES_PER_BLOCK = 2**22
+CODES_PER_BLOCK = 2**22
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -101,7 +101,7 @@ def mean_objective(
     if checks.flag("normalise", normalise):
         atoms = unit_norm(atoms)
     gram = atoms @ atoms.T
-    size = max(1, VALUES_PER_BLOCK // max(atoms.shape))
+    size = max(1, CODES_PER_BLOCK // max(atoms.shape))
     objectives, gaps, sizes = [], [], []
     for start in tqdm(range(0, len(signals), size), disable=not progress, desc="evaluating"):
         problem = LassoProblem(

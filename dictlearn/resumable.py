@@ -15,7 +15,7 @@ from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.archive import Entry, Saved, conforming, reading
 from snn.base.describe import Drawn
-from snn.base.value import Value, checked
+from snn.base.value import Value, assign, checked
 
 # The type of what describes a batch: row numbers, or crops.
 Batch = TypeVar("Batch")
@@ -104,7 +104,7 @@ def learn_batches(
         if Path(path).exists():
             saved, made_with = _resumed(path, learner, made_with, any_seed)
             _require_before(f"checkpoint {os.fspath(path)!r}", saved, end)
-            vars(learner).update(vars(saved))
+            assign(learner, **vars(saved))
             seed = made_with["seed"]
 
         def save() -> None:

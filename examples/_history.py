@@ -12,7 +12,7 @@ from snn import SpikeTrain
 from snn.run.run import Spikes
 from solvers import LassoProblem, duality_gap, solve_active_set
 from solvers._kernels.refinement import OFFSET
-from solvers.network import LassoNetwork, RefinedCodes
+from solvers.problem_network import LassoNetwork, RefinedCodes
 from solvers.results.codes import BestCodes
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from snn.base import checks
 from snn.base.archive import Entry, Saved
 from snn.base.describe import Described
-from snn.base.value import Value, cached_property, checked
+from snn.base.value import Value, assign, cached_property, checked, made
 from snn.weights import Weights, as_weights
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class SpikingNetwork(Value, Described):
         threshold = checks.positive_array("firing_threshold", self.firing_threshold, n_neurons)
         require_moderate_weights(weights, threshold)
         soma_bias = _soma_bias(self.soma_bias, threshold)
-        vars(self).update(weights=weights, soma_bias=soma_bias, firing_threshold=threshold)
+        assign(self, weights=weights, soma_bias=soma_bias, firing_threshold=threshold)
 
     @property
     def n_neurons(self) -> int:
@@ -84,13 +84,12 @@ class SpikingNetwork(Value, Described):
 
     def with_soma_bias(self, soma_bias: ArrayLike) -> SpikingNetwork:
         """Return the network with another drive; its weights are shared, and not checked again."""
-        network = object.__new__(SpikingNetwork)
-        vars(network).update(
+        return made(
+            SpikingNetwork,
             weights=self.weights,
             soma_bias=_soma_bias(soma_bias, self.firing_threshold),
             firing_threshold=self.firing_threshold,
         )
-        return network
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -137,13 +136,14 @@ class NetworkState(Value, Saved, Described):
 
     def _check(self) -> None:
         shape = self.membrane_potential.shape
-        vars(self)["synaptic_current"] = checks.real_array(
+        current = checks.real_array(
             "synaptic_current", self.synaptic_current, shape=shape, meaning="one current a neuron"
         )
+        assign(self, synaptic_current=current)
         if self.pending is not None:
             numbers = checks.real_array("pending", self.pending, shape=(None, *shape))
             is_whole = np.asarray(self.pending).dtype.kind in "iu"
-            vars(self)["pending"] = np.array(numbers, dtype=np.int64 if is_whole else np.float64)
+            assign(self, pending=np.array(numbers, dtype=np.int64 if is_whole else np.float64))
 
     @classmethod
     def at_rest(cls, n_neurons: int) -> NetworkState:
@@ -161,10 +161,8 @@ def state_of(membrane_potential: np.ndarray, synaptic_current: np.ndarray, time:
     """Return a state of finite arrays of one length, which become read-only."""
     membrane_potential.setflags(write=False)
     synaptic_current.setflags(write=False)
-    state = object.__new__(NetworkState)
-    vars(state).update(membrane_potential=membrane_potential, synaptic_current=synaptic_current)
-    vars(state).update(time=time, pending=None)
-    return state
+    arrays = {"membrane_potential": membrane_potential, "synaptic_current": synaptic_current}
+    return made(NetworkState, **arrays, time=time, pending=None)
 
 
 class RunnableNetwork(Protocol):

@@ -18,13 +18,13 @@ from solvers.methods.active_set import solve_active_set
 from solvers.methods.fista import solve_fista
 from solvers.methods.method import METHODS, Method, solve
 from solvers.methods.spiking import solve_digital, solve_spiking
-from solvers.network import SpikingCodingResult, lasso_network
 from solvers.precompile import warm_up
-from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.memory import memory_limit
 from solvers.problem.messages import IllPosedWarning, ZeroCodesWarning
 from solvers.problem.penalty import ElasticNet
+from solvers.problem_network import SpikingCodingResult, lasso_network
 from solvers.results.codes import Status
 from solvers.results.result import OperationLedger, SparseCodingResult, certify
 from solvers.studies.compare import Comparison, compare

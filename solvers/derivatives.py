@@ -21,11 +21,11 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import Described
-from snn.base.value import cached_property
+from snn.base.value import assign, cached_property
 from solvers import plan
 from solvers._kernels.factor import solve_on_supports
 from solvers.problem.atoms import Atoms
-from solvers.problem.convolution import ConvolutionalAtoms
+from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.matrix import MatrixAtoms
 from solvers.problem.parts import seen_norms
@@ -36,7 +36,7 @@ from solvers.workers.blas import load_scipy_linalg
 AT_BOUND = 1e-10
 # In the same units: a code is solved for once more where its equation is off by more, and smaller entries are
 # rounding.
-ROUNDING = 1e-13
+CODE_ROUNDING = 1e-13
 # In units of the norms, a solution so many times its right-hand side is that of dependent atoms.
 LARGEST_GROWTH = 1e11
 # Signals that a message names.
@@ -138,7 +138,7 @@ class CodeDerivatives(Described):
     def __init__(self, problem: LassoProblem, codes: sparse.csr_array) -> None:
         if not problem.atoms.is_matrix and problem.feature_weights is not None:
             problem.atoms.weighted(problem.feature_weights)  # which refuses them
-        vars(self)["problem"] = problem
+        assign(self, problem=problem)
         # The norms of signals; 1 for signals of zeros, which have codes of zeros.
         self._lengths = np.sqrt(np.where(problem.energies > 0.0, 2.0 * problem.energies, 1.0))
         norms = seen_norms(problem)
@@ -150,7 +150,7 @@ class CodeDerivatives(Described):
         # Entries of rounding are none.
         signal = np.arange(problem.n_signals).repeat(np.diff(codes.indptr))
         sizes = np.abs(codes.data) * norms[signal if len(norms) > 1 else 0, codes.indices]
-        is_rounding = sizes <= ROUNDING * self._lengths[signal]
+        is_rounding = sizes <= CODE_ROUNDING * self._lengths[signal]
         if is_rounding.any():
             codes = codes.copy()
             codes.data[is_rounding] = 0.0
@@ -163,7 +163,7 @@ class CodeDerivatives(Described):
             belongs = (rows != 0.0) | ~self._has_bound & (problem.atoms.squared_norms > 0.0)
             pointers = np.concatenate([[0], np.cumsum(np.count_nonzero(belongs, axis=1))])
             atoms, self._entries = np.nonzero(belongs)[1], rows[belongs]
-        vars(self)["supports"] = _Supports(problem, pointers, atoms)
+        assign(self, supports=_Supports(problem, pointers, atoms))
         self._at = self.supports.signals, self.supports.atoms
         self._signs = np.sign(self._entries)
         row = self.supports.signals if len(norms) > 1 else 0
@@ -263,7 +263,7 @@ class CodeDerivatives(Described):
         problem, supports = self.problem, self.supports
         units = self._norms * self._lengths[supports.signals]
         violations, excess, atoms = self._measure()
-        off = supports.signals[np.abs(violations) > ROUNDING * units]
+        off = supports.signals[np.abs(violations) > CODE_ROUNDING * units]
         if len(off):
             is_off = np.zeros(problem.n_signals, dtype=np.bool_)
             is_off[off] = True

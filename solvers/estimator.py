@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_array, validate_data
 from snn import __version__
 from snn._interrupts import float_errors
 from snn.base import checks
+from snn.base.value import take_over
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.method import Method, named_method, solve
 from solvers.plan import most_on_demand
@@ -305,7 +306,7 @@ def checked_codes(X: Any, n_atoms: int) -> np.ndarray:
 def take_fitted(estimator: BaseEstimator, fitted: BaseEstimator) -> None:
     """Let an estimator have all that a copy of it was fitted to, at once: Ctrl-C comes before or after."""
     own = {name: vars(estimator)[name] for name in estimator.get_params(deep=False)}
-    estimator.__dict__ = {**vars(fitted), **own}
+    take_over(estimator, {**vars(fitted), **own})
 
 
 def _require_unmasked(X: Any, remedy: str) -> None:

@@ -10,9 +10,9 @@ from snn import SpikingNetwork
 from snn.base import checks
 from snn.exchange import to_nir
 from snn.exchange.nir_graphs import InputConvolution
-from solvers.network import LassoNetwork
-from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
+from solvers.problem_network import LassoNetwork
 
 if TYPE_CHECKING:
     import nir

@@ -19,7 +19,7 @@ from solvers.methods.spiking import (
     solve_digital,
     solve_spiking,
 )
-from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.memory import memory_limit
 from solvers.studies.path import path

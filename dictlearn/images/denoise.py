@@ -19,10 +19,10 @@ from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 # Values of codes held together: 8 MB, and some times as much for the solver.
 CODES_AT_ONCE = 2**20
 # Standard deviation of what rounding to integers adds: no noise in an image of integers is smaller.
-ROUNDING = 1.0 / math.sqrt(12.0)
+INTEGER_NOISE = 1.0 / math.sqrt(12.0)
 
 # Share of the largest singular value or pivot below which atoms count as dependent.
-DEPENDENT = 1e-10
+DEPENDENT_SHARE = 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -120,11 +120,11 @@ def denoise(
         raise ValueError(f"noise_level or penalty must be given, and not both; got {given}")
     if penalty is None:
         noise_level = checks.positive_number("noise_level", noise_level)
-        if is_of_integers and noise_level < ROUNDING:
+        if is_of_integers and noise_level < INTEGER_NOISE:
             raise ValueError(
-                f"noise_level must be at least {ROUNDING:.2g}, the error of rounding, for integers; got "
-                f"{noise_level}, and image has integers from {image.min():.0f} to {image.max():.0f}: pass "
-                "as_pixels(image), or noise_level in that unit"
+                f"noise_level must be at least {INTEGER_NOISE:.2g}, the error of rounding, for integers; "
+                f"got {noise_level}, and image has integers from {image.min():.0f} to {image.max():.0f}: "
+                "pass as_pixels(image), or noise_level in that unit"
             )
         threshold = math.sqrt(2.0 * math.log(max(n_atoms, 2)))
         penalty = noise_level * threshold * np.linalg.norm(dictionary, axis=1)
@@ -177,11 +177,11 @@ def _projections(patches: np.ndarray, atoms: np.ndarray, codes: np.ndarray) -> n
             columns = atoms[supports].transpose(0, 2, 1)
             basis, triangle = np.linalg.qr(columns)
             pivots = np.abs(np.einsum("kii->ki", triangle))
-            dependent = np.flatnonzero(pivots.min(axis=1) <= DEPENDENT * pivots.max(axis=1))
+            dependent = np.flatnonzero(pivots.min(axis=1) <= DEPENDENT_SHARE * pivots.max(axis=1))
             if len(dependent):
                 # A basis of their span alone: QR would make up the rest.
                 left, values, _ = np.linalg.svd(columns[dependent], full_matrices=False)
-                spans = values > DEPENDENT * values.max(axis=1, keepdims=True)
+                spans = values > DEPENDENT_SHARE * values.max(axis=1, keepdims=True)
                 basis[dependent] = left * spans[:, np.newaxis]
             there = patches[which][:, :, np.newaxis]
             projections[which] = (basis @ (basis.transpose(0, 2, 1) @ there))[:, :, 0]

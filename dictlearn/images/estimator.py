@@ -21,10 +21,11 @@ from dictlearn.images.kernels import Crops, KernelLearner, KernelSettings, learn
 from dictlearn.resumable import Course
 from snn._interrupts import one_thread
 from snn.base import checks
+from snn.base.value import assign
 from solvers import LassoProblem, Method, solve
 from solvers.estimator import Versioned
 from solvers.methods.method import named_method
-from solvers.problem.convolution import require_room, valid_shape
+from solvers.problem.convolutional_dictionary import require_room, valid_shape
 
 # Sides of crops by default, in pixels, and at least in kernels, so that kernels have neighbours.
 IMAGE_CROP = 64, 4
@@ -378,7 +379,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
 
     def _keep(self, learner: KernelLearner, frame: Frame, seed: int, n_passes: int) -> None:
         self.learner_: KernelLearner
-        self.__dict__.update(learner_=learner, _frame=frame, _seed=seed, _n_passes=n_passes)
+        assign(self, learner_=learner, _frame=frame, _seed=seed, _n_passes=n_passes)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -11,7 +11,7 @@ from snn.base import checks
 from snn.base.describe import Drawn, size
 from snn.base.value import Value
 from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
-from solvers.problem.convolution import require_room, valid_shape
+from solvers.problem.convolutional_dictionary import require_room, valid_shape
 
 # Integers of these types are brightness from 0 to the largest of the type.
 BRIGHTNESS = (np.uint8, np.uint16)
@@ -19,7 +19,7 @@ BRIGHTNESS = (np.uint8, np.uint16)
 MOST_CHANNELS = 4
 BACKGROUNDS = ("smooth", "mean", "none")
 # Detail below this share of the largest value of an image is rounding.
-ROUNDING = 1e-13
+DETAIL_ROUNDING = 1e-13
 
 
 class Frame(NamedTuple):
@@ -284,7 +284,7 @@ def background_of(pixels: np.ndarray, background: str | float, kernel_size: tupl
 
         # "reflect" is what NumPy calls "symmetric".
         below = gaussian_filter(pixels, width, mode="reflect", axes=(0, 1))
-    is_all = np.abs(pixels - below).max() <= ROUNDING * np.abs(pixels).max()
+    is_all = np.abs(pixels - below).max() <= DETAIL_ROUNDING * np.abs(pixels).max()
     return (pixels if is_all else below).copy()
 
 

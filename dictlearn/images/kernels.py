@@ -16,9 +16,9 @@ from dictlearn.resumable import Course, History, Resumable, digest, learn_batche
 from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.archive import Entry, conforming
-from snn.base.value import Value, checked
+from snn.base.value import Value, assign, checked
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
-from solvers.problem.convolution import ConvolutionalAtoms, valid_shape
+from solvers.problem.convolutional_dictionary import ConvolutionalAtoms, valid_shape
 from solvers.problem.messages import ZeroCodesWarning
 from solvers.workers.blas import one_blas_thread
 
@@ -28,8 +28,8 @@ HISTORY = ("n_samples", "objective", "energy", "gap", "n_nonzeros", "n_spikes")
 # The sums that kernels are learned from are squares of values of images.
 SMALLEST_VALUE, LARGEST_VALUE = 1e-120, 1e120
 # A saved kernel is of norm one at most, to rounding.
-LARGEST_NORM = 1.0 + 1e-9
-COUNTERS = ("n_samples", "n_batches", "n_replaced")
+LARGEST_KERNEL_NORM = 1.0 + 1e-9
+COUNTERS_OF_KERNELS = ("n_samples", "n_batches", "n_replaced")
 # Sweeps over the kernels after a batch, and how fast batches are forgotten: docs/images.md, section 2.
 N_SWEEPS, FORGETTING = 2, 3.0
 # Patches that a random start chooses from, for each kernel.
@@ -59,8 +59,8 @@ class KernelLearner(Resumable):
     # overlap.  Before batch t all sums so far are multiplied by ``(1 - 1 / t) ** 3``.  `settings` may be
     # replaced between batches, by others of the same stride.
 
-    _shown: ClassVar = ("kernels", *COUNTERS, "dead_kernels")
-    _assignable = ("settings", "last_used", *COUNTERS)
+    _shown: ClassVar = ("kernels", *COUNTERS_OF_KERNELS, "dead_kernels")
+    _assignable = ("settings", "last_used", *COUNTERS_OF_KERNELS)
 
     def __init__(self, kernels: ArrayLike, settings: KernelSettings) -> None:
         meaning = "(n_kernels, height, width[, n_channels])"
@@ -109,7 +109,7 @@ class KernelLearner(Resumable):
         # BLAS rounds differently with the number of its threads.
         with one_blas_thread():
             result = new._learn(images, n_jobs)
-        vars(self).update(vars(new))
+        assign(self, **vars(new))
         return result
 
     def _learn(self, images: np.ndarray, n_jobs: int | None) -> SpikingCodingResult:
@@ -155,7 +155,7 @@ class KernelLearner(Resumable):
         "settings": Entry("U", ()),
         "lags": Entry("f", ("kernels", "row lags", "column lags", "kernels")),
         "correlations": Entry("f", ("kernels", "rows", "columns")),
-        "counters": Entry("iu", (len(COUNTERS),), 0),
+        "counters": Entry("iu", (len(COUNTERS_OF_KERNELS),), 0),
         "last_used": Entry("iu", ("kernels",), 0),
         "history": Entry("f", ("batches", len(HISTORY))),
     }
@@ -167,7 +167,7 @@ class KernelLearner(Resumable):
             "settings": json.dumps(asdict(self.settings)),
             "lags": statistics.lags,
             "correlations": statistics.correlations,
-            "counters": np.array([getattr(self, name) for name in COUNTERS]),
+            "counters": np.array([getattr(self, name) for name in COUNTERS_OF_KERNELS]),
             "last_used": self.last_used,
             "history": self._history.rows,
         }
@@ -183,12 +183,12 @@ class KernelLearner(Resumable):
                 raise ValueError(f"{name} has the wrong shape, {entries[name].shape}")
             target[:] = entries[name]
         learner.last_used[:] = entries["last_used"]
-        vars(learner).update(zip(COUNTERS, entries["counters"].tolist(), strict=True))
+        assign(learner, **dict(zip(COUNTERS_OF_KERNELS, entries["counters"].tolist(), strict=True)))
         # As saved: kernels that are scaled to norm one again differ in their last bits.
         learner._kernels = kernels.reshape(learner._kernels.shape)
         learner._history.rows = history
         if not (
-            np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1).max() <= LARGEST_NORM
+            np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1).max() <= LARGEST_KERNEL_NORM
             and learner.last_used.max() <= learner.n_samples
             and statistics.usage.min() >= 0.0
             and len(history) == learner.n_batches

@@ -8,7 +8,7 @@ from snn._interrupts import float_errors
 from snn.base import checks
 
 # A filtered image whose deviation is below this share of the unfiltered one is rounding of the transform.
-ROUNDING = 1e-12
+FILTER_ROUNDING = 1e-12
 
 
 def remove_mean(patches: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -112,6 +112,6 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
         amplitude = frequency * np.exp(-((frequency / cutoff) ** 4))
     filtered = np.fft.irfft2(np.fft.rfft2(centred) * amplitude, image.shape)
     deviation = filtered.std()
-    if not deviation > ROUNDING * centred.std():
+    if not deviation > FILTER_ROUNDING * centred.std():
         raise ValueError(f"image must vary at frequencies about or below cutoff={cutoff:g}; got none")
     return (filtered - filtered.mean()) / deviation

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import sparse
 
-from solvers.problem.convolution import ConvolutionalAtoms
+from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 
 # Eigenvalues of a kernel's own block below this share of its largest count as zero.
-ROUNDING = 1e-12
+EIGENVALUE_ROUNDING = 1e-12
 # The root of the multiplier is found to the last digits.
 TINY = 1e-300
 
@@ -141,7 +141,7 @@ def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     # Divided by a power of two, which rounds nothing: squares stay in the range of floats.
     unit = -int(np.frexp(max(np.abs(block).max(), np.abs(wanted).max()))[1])
     eigenvalues, vectors = np.linalg.eigh(np.ldexp(block, unit))
-    usable = eigenvalues > ROUNDING * eigenvalues[-1]
+    usable = eigenvalues > EIGENVALUE_ROUNDING * eigenvalues[-1]
     eigenvalues, vectors = eigenvalues[usable], vectors[:, usable]
     wanted = vectors.T @ np.ldexp(wanted, unit)
     squares = np.einsum("ij,ij->i", wanted, wanted)

@@ -12,15 +12,16 @@ from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.resumable import Course, batches_in_order, digest, learn_batches, seed_of_order
 from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
-from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
 from dictlearn.two_phase.replacement import LEAST_ATOMS
 from dictlearn.two_phase.samples import LARGEST_SHARE_OF_MEAN, Samples, samples_of
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD
+from dictlearn.two_phase.two_phase_network import TwoPhaseNetwork
 from snn._interrupts import one_thread
 from snn.base import checks
+from snn.base.value import assign
 from solvers.problem.messages import IllPosedWarning
 
 # Signals that are compared with a random start.
@@ -257,7 +258,7 @@ def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[TwoPhaseLearner], 
             if not new.can_halve:
                 raise
             new.n_halvings += 1
-    vars(learner).update(vars(new))
+    assign(learner, **vars(new))
     if learner.n_halvings > before:
         checks.warn_caller(
             f"the network ran away on a clock before it had learned from {learner.n_samples:,} samples; it "
@@ -316,10 +317,7 @@ def new_learner(
     if n_atoms not in (None, network.n_atoms):
         raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
     learner = TwoPhaseLearner(
-        network,
-        settings,
-        scale=samples.scale(settings.amplitude),
-        rounding_seed=seed_of_order(rounding_rng),
+        network, settings, scale=samples.scale(settings.amplitude), rounding_seed=seed_of_order(rounding_rng)
     )
     learner._any_start = any_start
     if settings.inputs == "graded" and learner.can_halve and samples.share_of_mean > LARGEST_SHARE_OF_MEAN:

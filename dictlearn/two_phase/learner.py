@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from dictlearn.atoms import unit_norm
 from dictlearn.resumable import History, Resumable
 from dictlearn.signals import checked_signals
-from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError
 from dictlearn.two_phase.replacement import (
@@ -25,10 +24,12 @@ from dictlearn.two_phase.replacement import (
 )
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
+from dictlearn.two_phase.two_phase_network import TwoPhaseNetwork
 from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.archive import Entry, conforming
 from snn.base.describe import number, value_range
+from snn.base.value import assign, replaced
 from solvers.workers.blas import one_blas_thread
 
 # Objectives, which are sums of squares, stay in the range of floats.
@@ -115,12 +116,7 @@ class TwoPhaseLearner(Resumable):
     )
 
     def __init__(
-        self,
-        network: TwoPhaseNetwork,
-        settings: LearningSettings,
-        *,
-        scale: float,
-        rounding_seed: int = 0,
+        self, network: TwoPhaseNetwork, settings: LearningSettings, *, scale: float, rounding_seed: int = 0
     ) -> None:
         checks.instance_of("network", network, TwoPhaseNetwork)
         self.settings = checks.instance_of("settings", settings, LearningSettings)
@@ -157,9 +153,7 @@ class TwoPhaseLearner(Resumable):
 
     def _sharing(self) -> Self:
         """Return a learner with the same arrays."""
-        new = object.__new__(type(self))
-        vars(new).update(vars(self))
-        return new
+        return replaced(self)
 
     # -- the network ----------------------------------------------------------------------------
 
@@ -272,7 +266,7 @@ class TwoPhaseLearner(Resumable):
         for name in (*OF_ATOMS, "_sums", "_history", "replacement"):
             setattr(new, name, copy.copy(getattr(self, name)))
         objective = new._apply(batch, observed)
-        vars(self).update(vars(new))  # all at once: Ctrl-C comes before or after
+        assign(self, **vars(new))  # all at once: Ctrl-C comes before or after
         return objective
 
     def batch(self, n_signals: int) -> Batch:
@@ -510,7 +504,7 @@ class TwoPhaseLearner(Resumable):
         for name in OF_ATOMS:
             getattr(learner, name)[:] = entries[name]
         learner.replacement = Replacement.of_entries(entries)
-        vars(learner).update(counters)
+        assign(learner, **counters)
         learner._sums[:] = entries["sums"]
         learner._history.rows = entries["history"]
         return learner

@@ -8,10 +8,38 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from dictlearn.two_phase._kernels import updates
+from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.phases import Phase, run_graded, run_phases
-from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import Synapses
 from snn._interrupts import float_errors
+from snn.base.value import cached_property
+from snn.digital import FixedPoint
+from snn.run.time import Time
+
+
+class PhaseSettings:
+    """The settings that a batch and its rule read: `LearningSettings`, which has the rule, without it."""
+
+    kappa: float
+    duration: float
+    amplitude: float
+    initial_potential: float
+    readout: str
+    inputs: str
+    positive_atoms: bool
+    positive_code: bool
+    positive_signals: bool
+    weight_format: FixedPoint | None
+
+    @property
+    def how(self) -> Time:
+        """The time of the network: exact, or a clock."""
+        return vars(self)["_how"]
+
+    @cached_property
+    def signs(self) -> Signs:
+        """Which numbers must not be negative."""
+        return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,7 +74,7 @@ class Batch:
     probed: np.ndarray
     probe_drive: np.ndarray
     scale: float
-    settings: LearningSettings
+    settings: PhaseSettings
 
     @property
     def n_rows(self) -> int:
@@ -99,12 +127,7 @@ class Batch:
         return Observed.joined(found, np.argsort(np.concatenate([some, others])))
 
     def _observed_of_graded(
-        self,
-        synapses: Synapses,
-        inputs: np.ndarray,
-        coding: np.ndarray,
-        rows: np.ndarray,
-        n_threads: int,
+        self, synapses: Synapses, inputs: np.ndarray, coding: np.ndarray, rows: np.ndarray, n_threads: int
     ) -> Observed:
         """Return what neurons observe of rows whose inputs are graded."""
         settings = self.settings
@@ -196,7 +219,7 @@ class Observed:
         inputs: np.ndarray,
         known: np.ndarray | None,
         synapses: Synapses,
-        settings: LearningSettings,
+        settings: PhaseSettings,
     ) -> Observed:
         """Return what is read from two phases of these inputs, which fire, as the settings say."""
         kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows

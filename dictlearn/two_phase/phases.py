@@ -26,7 +26,8 @@ from snn.base.describe import Drawn
 from snn.base.value import Value
 from snn.network import NetworkState
 from snn.run.run import Run
-from snn.run.time import Clock, Time, end_of, start_run
+from snn.run.start import start_run
+from snn.run.time import Clock, Time, end_of
 from snn.weights import Segments
 
 Result = TypeVar("Result")

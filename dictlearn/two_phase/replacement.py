@@ -8,6 +8,7 @@ import numpy as np
 
 from dictlearn.two_phase.synapses import Synapses
 from snn.base.archive import Entry
+from snn.base.value import assign, replaced
 
 # With fewer atoms nothing is known of how much they differ by chance.
 LEAST_ATOMS = 15
@@ -93,10 +94,7 @@ class Replacement:
         self.credit, self.n_won, self.n_lost = 0.0, 0, 0
 
     def __copy__(self) -> Self:
-        new = object.__new__(type(self))
-        arrays = {"activity": self.activity.copy(), "rests_until": self.rests_until.copy()}
-        vars(new).update({**vars(self), **arrays})
-        return new
+        return replaced(self, activity=self.activity.copy(), rests_until=self.rests_until.copy())
 
     @property
     def length(self) -> int:
@@ -171,10 +169,9 @@ class Replacement:
     @classmethod
     def of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
         """Return what `entries` gave."""
+        arrays = {name: entries[name] for name in OF_ALL}
         new = cls(len(entries["activity"]))
-        vars(new).update(
-            {name: entries[name].copy() if entries[name].ndim else entries[name].item() for name in OF_ALL}
-        )
+        assign(new, **{name: array.copy() if array.ndim else array.item() for name, array in arrays.items()})
         columns = [entries[name] for name in TRIALS if name in entries]
         memory = {name.removeprefix(OLD): rows for name, rows in entries.items() if name.startswith(OLD)}
         for k, (atom, began, worth, n_fired, forward, back) in enumerate(zip(*columns, strict=True)):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dictlearn.two_phase.layers import Signs
+from dictlearn.two_phase.observed import Batch, Observed
+from dictlearn.two_phase.synapses import Synapses
 from snn.base.archive import Entry
-
-if TYPE_CHECKING:
-    from dictlearn.two_phase.observed import Batch, Observed
-    from dictlearn.two_phase.synapses import Synapses
 
 # Defaults of kappa, duration, time_step and amplitude.
 STRONG_FEEDBACK = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32, "amplitude": 5.0}

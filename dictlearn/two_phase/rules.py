@@ -10,22 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.layers import Signs
+from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.replacement import LEAST_ATOMS, usual_range
 from dictlearn.two_phase.rule import STRONG_FEEDBACK, Rule
+from dictlearn.two_phase.synapses import Synapses
 from snn.base import checks
 from snn.base.archive import Entry
 from snn.base.value import Value, checked
 from solvers.workers.blas import load_scipy_linalg
-
-if TYPE_CHECKING:
-    from dictlearn.two_phase.observed import Batch, Observed
-    from dictlearn.two_phase.synapses import Synapses
 
 __all__ = [
     "Entry",
@@ -340,12 +338,7 @@ def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *,
 
 
 def project_lateral(
-    synapses: Synapses,
-    codes: np.ndarray,
-    lateral_gradient: np.ndarray,
-    *,
-    kappa: float,
-    gain: float = 1.0,
+    synapses: Synapses, codes: np.ndarray, lateral_gradient: np.ndarray, *, kappa: float, gain: float = 1.0
 ) -> None:
     """Change H in place so that it agrees with F B on the codes of a batch.
 

@@ -23,9 +23,9 @@ SIGNALS_TO_COMPARE, SIGNALS_PER_OUTLIER = 10, 100
 # alike: digits have .69, photographs .74.
 SIGNALS_WITH_MEAN, LARGEST_SHARE_OF_MEAN = 200, 0.85
 # Objectives, which are sums of squares, stay in the range of floats.
-SMALLEST_NORM, LARGEST_NORM = 1e-150, 1e150
+SMALLEST_MEAN_NORM, LARGEST_MEAN_NORM = 1e-150, 1e150
 # Read at a time before learning: 16 MB.
-VALUES_AT_ONCE = 2_000_000
+VALUES_READ_AT_ONCE = 2_000_000
 
 
 class Samples(Closed, ABC):
@@ -72,10 +72,11 @@ class Samples(Closed, ABC):
         if self.largest == 0.0:
             raise ValueError("signals must not all be zero: there is nothing to learn")
         norm = self.largest * math.sqrt(self._measured[2].sum())
-        if not SMALLEST_NORM <= norm <= LARGEST_NORM:
+        if not SMALLEST_MEAN_NORM <= norm <= LARGEST_MEAN_NORM:
             raise ValueError(
-                f"signals must have a root mean square norm between {SMALLEST_NORM:g} and {LARGEST_NORM:g}, "
-                f"so that objectives are in the range of floats; got {norm:.3g}: change their unit"
+                f"signals must have a root mean square norm between {SMALLEST_MEAN_NORM:g} and "
+                f"{LARGEST_MEAN_NORM:g}, so that objectives are in the range of floats; got {norm:.3g}: "
+                "change their unit"
             )
         return amplitude / norm
 
@@ -115,7 +116,7 @@ class Samples(Closed, ABC):
 
 def blocks_of_rows(n_signals: int, n_inputs: int) -> Iterator[slice]:
     """Yield the rows of blocks of 16 MB, the same wherever signals are: sums of them have the same bits."""
-    step = max(VALUES_AT_ONCE // n_inputs, 1)
+    step = max(VALUES_READ_AT_ONCE // n_inputs, 1)
     return (slice(first, first + step) for first in range(0, n_signals, step))
 
 

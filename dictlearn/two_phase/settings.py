@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dictlearn.two_phase.layers import Signs
+from dictlearn.two_phase.observed import PhaseSettings
 from dictlearn.two_phase.rule import KINDS, Rule
 from dictlearn.two_phase.rules import PaperSteps, UsageSteps
 from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
-from snn.base.value import Value, cached_property, checked
+from snn.base.value import Value, assign, checked
 from snn.digital import FixedPoint
 from snn.run.time import Clock, Exact, RealNeuron, Time, end_of
 
@@ -30,7 +30,7 @@ def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearningSettings(Value):
+class LearningSettings(Value, PhaseSettings):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
     `kappa`, `duration`, `time_step`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
@@ -109,7 +109,7 @@ class LearningSettings(Value):
 
     def _check(self) -> None:
         if self.inputs == AUTO:
-            vars(self)["inputs"] = self.rule.inputs if self.readout == "current" else "spiking"
+            assign(self, inputs=self.rule.inputs if self.readout == "current" else "spiking")
         if self.inputs == "graded" and self.readout == "rate":
             raise ValueError("readout must be 'current' where inputs are graded: pass inputs='spiking'")
         defaults = {
@@ -122,11 +122,12 @@ class LearningSettings(Value):
             if isinstance(value, str):
                 if value != AUTO:
                     raise ValueError(f"{name} must be a number or {AUTO!r}; got {value!r}")
-                vars(self)[name] = number
+                assign(self, **{name: number})
         kappa, duration, initial_potential, how = checked_phases(
             self.kappa, self.duration, self.initial_potential, self.time_step, self.integration
         )
-        vars(self).update(
+        assign(
+            self,
             kappa=kappa,
             duration=duration,
             initial_potential=initial_potential,
@@ -160,16 +161,6 @@ class LearningSettings(Value):
             rule=PaperSteps(),
             replacement=False,
         )
-
-    @property
-    def how(self) -> Time:
-        """The time of the network: exact, or a clock."""
-        return vars(self)["_how"]
-
-    @cached_property
-    def signs(self) -> Signs:
-        """Which numbers must not be negative."""
-        return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
     def penalties(self, n_atoms: int) -> np.ndarray:
         """Return lambda1 of each atom, shape (n_atoms,).

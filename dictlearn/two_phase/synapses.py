@@ -20,7 +20,7 @@ from solvers.workers.blas import load_scipy_linalg, one_blas_thread
 # In units of the target, 1: a threshold at zero would mean endless spikes.
 LEAST_THRESHOLD = 0.05
 # Columns of F B that are computed together.
-BLOCK = 128
+LATERAL_BLOCK = 128
 # Largest F and B, and H, as powers of two.
 LARGEST_FEEDFORWARD, LARGEST_LATERAL = 0, 1
 
@@ -117,8 +117,8 @@ class Synapses(Closed):
             from scipy.linalg.blas import dsyrk
 
             # F B is symmetric: the half of it on and below the diagonal is computed, some columns at a time.
-            for first in range(0, len(back), BLOCK):
-                some, others = back[first : first + BLOCK], back[first + BLOCK :]
+            for first in range(0, len(back), LATERAL_BLOCK):
+                some, others = back[first : first + LATERAL_BLOCK], back[first + LATERAL_BLOCK :]
                 product = np.empty((len(some) + len(others), len(some)))
                 dsyrk(1.0, some.T, c=product[: len(some)].T, trans=True, overwrite_c=True)
                 np.matmul(others, some.T, out=product[len(some) :])

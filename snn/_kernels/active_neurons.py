@@ -22,7 +22,7 @@ from snn._kernels.compiling import inner, record
 from snn._kernels.delivery import ScreenedForm
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
 from snn._kernels.neuron import Group
-from snn._kernels.rows import TOGETHER
+from snn._kernels.rows import SOURCES_TOGETHER
 from snn._kernels.run_state import SpikeLog
 from snn._kernels.screening import (
     COST_OF_NEURON,
@@ -159,10 +159,7 @@ class ScreeningMemory(NamedTuple):
                 traces=floats[2 * n + n_log :],
             ),
             screened=Screened(
-                potential=floats[:n],
-                current=floats[n : 2 * n],
-                is_violator=flags[n:],
-                sums=self.target_sums,
+                potential=floats[:n], current=floats[n : 2 * n], is_violator=flags[n:], sums=self.target_sums
             ),
         )
 
@@ -170,7 +167,7 @@ class ScreeningMemory(NamedTuple):
 def new_screening_memory(in_place, n_neurons, settings):
     """Return memory for one network of a run and for its active set."""
     m, n_log = settings.room, overshoot(n_neurons, settings)
-    n_sources = m + TOGETHER
+    n_sources = m + SOURCES_TOGETHER
     return ScreeningMemory(
         in_place,
         floats=new_floats(2 * n_neurons + 2 * n_log),

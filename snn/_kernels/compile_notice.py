@@ -10,7 +10,7 @@ from contextlib import suppress
 from numba.core import event
 
 # Loading from disk, and compiling a small kernel, end before; nothing is said then.
-PATIENCE = 2.0
+SECONDS_OF_SILENCE = 2.0
 SENTENCE = (
     "sparsespike compiles for its first use here, about a minute in all; later runs load it from disk "
     "(`snn.warm_up()` does it ahead)"
@@ -34,7 +34,7 @@ class CompileNotice(event.Listener):
         self._depth += _is_ours(compilation)
         if self._depth == 1 and _is_ours(compilation):
             self._began = time.monotonic()
-            self._timer = threading.Timer(max(PATIENCE - self._seconds, 0.0), self._say)
+            self._timer = threading.Timer(max(SECONDS_OF_SILENCE - self._seconds, 0.0), self._say)
             self._timer.daemon = True
             if self.sentence:
                 self._timer.start()

@@ -74,17 +74,16 @@ def inner(function: Callable, **options: Any) -> Callable:
     # ``partial(inner, _nrt=True)``.  Where Python calls it nevertheless, to test it, it is a kernel by
     # itself.
     dispatcher: Any = njit(**{**_INNER, **options})(function)
-    if IS_LINKED and isinstance(dispatcher, Dispatcher):
+    is_compiled = isinstance(dispatcher, Dispatcher)  # not with NUMBA_DISABLE_JIT
+    if IS_LINKED and is_compiled:
         alone: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
         resolve = dispatcher.get_call_template
-        vars(dispatcher).update(
-            # One for all numbers: Numba makes one for each number that is written in a call.
-            get_call_template=lambda args, kws: resolve(
-                tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
-            ),
-            _insert=lambda *_: None,
-            _compile_for_args=lambda *arguments: alone()._compile_for_args(*arguments),
+        # One for all numbers: Numba makes one for each number that is written in a call.
+        dispatcher.get_call_template = lambda args, kws: resolve(
+            tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
         )
+        dispatcher._insert = lambda *_: None
+        dispatcher._compile_for_args = lambda *arguments: alone()._compile_for_args(*arguments)
     return dispatcher
 
 
@@ -115,12 +114,12 @@ def record(kind: type[T]) -> type[T]:
                 f"{kind.__name__} must have bases and methods in a folder {HERE.name}, whose sources the "
                 f"cache of machine code knows; got {file or 'a class without a file'}"
             )
-    _METHODS[kind], _FOLDERS[kind] = methods, set().union(*map(_folders_of_kernels, files))
+    _METHODS_OF_RECORDS[kind], _FOLDERS[kind] = methods, set().union(*map(_folders_of_kernels, files))
     return kind
 
 
 # The methods of each record, and the folders that have their sources.
-_METHODS: dict[type, dict[str, Any]] = {}
+_METHODS_OF_RECORDS: dict[type, dict[str, Any]] = {}
 _FOLDERS: dict[type, set[Path]] = {}
 
 
@@ -132,7 +131,7 @@ class _Methods(AttributeTemplate):
 
     def generic_resolve(self, type_: Any, name: str) -> Any:
         """Return the type of a method; None of fields, and of NamedTuples that are no records."""
-        method = _METHODS.get(type_.instance_class, {}).get(name)
+        method = _METHODS_OF_RECORDS.get(type_.instance_class, {}).get(name)
         is_missing = method is None or getattr(method, "__isabstractmethod__", False)
         return None if is_missing else _Method(method, type_)
 

@@ -157,7 +157,7 @@ class DigitalNeurons(_DigitalNeurons, ClockNeurons):
         self.leave(k)
 
     def round_drive(self, k):
-        """Round the drive of a copy, as `snn.digital.network.integer_drive`."""
+        """Round the drive of a copy, as `snn.digital.digital_network.integer_drive`."""
         rules, real = self.rules, self.bias[k]
         largest = smallest = real[0]
         for i in range(real.shape[0]):

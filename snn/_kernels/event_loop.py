@@ -17,10 +17,9 @@ from snn._kernels.candidates import (
 )
 from snn._kernels.compiling import inner
 from snn._kernels.neuron import coast, quiet_time_of
-from snn._kernels.run_state import SHORTEST_WINDOW
+from snn._kernels.run_state import LONGEST_WINDOW, SHORTEST_WINDOW
 
 MOST_EVENTS_PER_WINDOW = 512  # spikes in one window, apart from those of its last instant
-LONGEST_WINDOW = 16.0  # in synaptic time constants, where neurons could fire
 
 
 @inner

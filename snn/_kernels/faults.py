@@ -7,7 +7,7 @@ import numpy as np
 from snn._kernels.compiling import record
 from snn._kernels.digital_neurons import rounded_quotient
 from snn._kernels.random_numbers import fill_normals, n_that_arrive
-from snn._kernels.real_neurons import CURRENT, POTENTIAL, RISE, THRESHOLD
+from snn._kernels.real_neurons import CURRENT_ROW, POTENTIAL_ROW, RISE_ROW, THRESHOLD_ROW
 
 
 @record
@@ -79,22 +79,22 @@ class Faults(NamedTuple):
             fill_normals(self.key, step, self.normals)
         n_fired = 0
         for i in range(bias.shape[0]):
-            h, threshold = workspace[CURRENT, i], workspace[THRESHOLD, i]
-            workspace[CURRENT, i] = h * neurons.decay
+            h, threshold = workspace[CURRENT_ROW, i], workspace[THRESHOLD_ROW, i]
+            workspace[CURRENT_ROW, i] = h * neurons.decay
             charge = bias[i] * copies.time_step + h * self.charge
             if waiting[i] > 0:
                 waiting[i] -= 1
                 refused[i] += charge
                 continue
-            before = workspace[POTENTIAL, i]
-            v = self.keep * before + (workspace[RISE, i] + h * neurons.arrival)
+            before = workspace[POTENTIAL_ROW, i]
+            v = self.keep * before + (workspace[RISE_ROW, i] + h * neurons.arrival)
             if self.keep != 1.0:
                 leaked[i] += charge - (v - before)
             if self.noise > 0.0:
                 kick = self.noise * threshold * self.normals[i]
                 kicks[i] += kick
                 v += kick
-            workspace[POTENTIAL, i] = v
+            workspace[POTENTIAL_ROW, i] = v
             if v >= threshold:
                 copies.fired[n_fired] = i
                 n_fired += 1

@@ -32,7 +32,7 @@ import numpy as np
 from snn._kernels.compiling import inlined, inner
 
 # Share of the numbers a bound is made of by which it may look too low and still be examined exactly.
-SLACK = 1e-9
+BOUND_SLACK = 1e-9
 FAR = 2.0**12  # numbers of more thresholds have a slack of their own
 # Share of the numbers a crossing is made of within which another one is the same instant: 2^10 roundings.
 TIE = 2.0**-42
@@ -55,7 +55,7 @@ class Group(NamedTuple):
 @inlined
 def slack(threshold, potential, current):
     """Return by how much rounding may let a potential seem to be below its threshold."""
-    return SLACK * (threshold + abs(potential) + abs(current))
+    return BOUND_SLACK * (threshold + abs(potential) + abs(current))
 
 
 @inlined
@@ -110,7 +110,7 @@ def end_bound(bias, threshold, potential, length):
     # would be less than 2^10 roundings.
     rise = (bias if bias > 0.0 else 0.0) * length
     far = abs(potential) + rise - FAR * threshold
-    return threshold * (1.0 - SLACK) - rise - SLACK * (far if far > 0.0 else 0.0)
+    return threshold * (1.0 - BOUND_SLACK) - rise - BOUND_SLACK * (far if far > 0.0 else 0.0)
 
 
 @inlined

@@ -15,7 +15,7 @@ FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 FIRST_INCREMENT, SECOND_INCREMENT = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 LOW = np.uint64(0xFFFFFFFF)
 WORD, UNUSED = np.uint64(32), np.uint64(11)
-N_ROUNDS = 10
+N_PHILOX_ROUNDS = 10
 
 # Uses of random numbers; spike k that a neuron fires in one step has LOSS + k.
 NOISE, LOSS = 0, 1
@@ -24,7 +24,7 @@ NOISE, LOSS = 0, 1
 @inner
 def philox(first, second, third, fourth, key, other_key):
     """Return four words of 32 bits; the four words of the counter and the two of the key are such words."""
-    for _ in range(N_ROUNDS):
+    for _ in range(N_PHILOX_ROUNDS):
         product, other = FIRST_FACTOR * first, SECOND_FACTOR * third
         first, second, third, fourth = (
             (other >> WORD) ^ second ^ key,

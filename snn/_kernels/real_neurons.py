@@ -8,12 +8,12 @@ import numpy as np
 from snn._kernels.compiling import inner, record
 from snn._kernels.stepped import ClockNeurons, restart_steps
 
-# Rows of the workspace; RISE is what the bias adds to a potential in a step.
-POTENTIAL, CURRENT, RISE, THRESHOLD = 0, 1, 2, 3
-GROUP = 32  # the workspace is filled up to a multiple of this number with neurons that never fire
+# Rows of the workspace; RISE_ROW is what the bias adds to a potential in a step.
+POTENTIAL_ROW, CURRENT_ROW, RISE_ROW, THRESHOLD_ROW = 0, 1, 2, 3
+CHUNK = 32  # the workspace is filled up to a multiple of this number with neurons that never fire
 ONE_NEURON = 2**32  # what a neuron that fires adds to a sum, besides its index
 MOST_AT_ONCE = 1024.0  # spikes of one neuron in one step; charge beyond that is left for the next step
-MOST_GROWTH = 1e50  # traces are rescaled before e^t goes out of range
+LARGEST_TRACE_GROWTH = 1e50  # traces are rescaled before e^t goes out of range
 
 
 class _RealNeurons(NamedTuple):
@@ -48,19 +48,19 @@ class RealNeurons(_RealNeurons, ClockNeurons):
     def enter(self, k):
         bias, potential, current = self.bias[k], self.potential[k], self.current[k]
         for i in range(bias.shape[0]):
-            self.workspace[POTENTIAL, i] = potential[i]
-            self.workspace[CURRENT, i] = current[i]
-            self.workspace[RISE, i] = bias[i] * self.rise
+            self.workspace[POTENTIAL_ROW, i] = potential[i]
+            self.workspace[CURRENT_ROW, i] = current[i]
+            self.workspace[RISE_ROW, i] = bias[i] * self.rise
 
     def leave(self, k):
         potential, current, workspace = self.potential[k], self.current[k], self.workspace
         for i in range(potential.shape[0]):
-            potential[i] = workspace[POTENTIAL, i]
-            current[i] = workspace[CURRENT, i]
+            potential[i] = workspace[POTENTIAL_ROW, i]
+            current[i] = workspace[CURRENT_ROW, i]
 
     def integrate_step(self, copies, k, step):
         growth, trace = self.growth[k] * self.step_growth, self.trace
-        if growth > MOST_GROWTH:
+        if growth > LARGEST_TRACE_GROWTH:
             for i in range(trace.shape[1]):
                 trace[k, i] /= growth
             growth = 1.0
@@ -70,46 +70,46 @@ class RealNeurons(_RealNeurons, ClockNeurons):
     def advance_perfect(self, copies):
         """Advance perfect neurons in the workspace by a step; list those that fire, return how many do."""
         workspace, fired = self.workspace, copies.fired
-        threshold, potential = workspace[THRESHOLD], workspace[POTENTIAL]
+        threshold, potential = workspace[THRESHOLD_ROW], workspace[POTENTIAL_ROW]
         fired_sum = _integrate(
-            workspace[RISE], threshold, potential, workspace[CURRENT], self.arrival, self.decay
+            workspace[RISE_ROW], threshold, potential, workspace[CURRENT_ROW], self.arrival, self.decay
         )
         if fired_sum < 2 * ONE_NEURON:
             fired[0] = fired_sum - ONE_NEURON
             return int(fired_sum > 0)
         n_fired = 0
-        for first in range(0, potential.shape[0], GROUP):
-            fired_sum = _sum_of_fired(threshold[first : first + GROUP], potential[first : first + GROUP])
+        for first in range(0, potential.shape[0], CHUNK):
+            fired_sum = _sum_of_fired(threshold[first : first + CHUNK], potential[first : first + CHUNK])
             if fired_sum < 2 * ONE_NEURON:
                 fired[n_fired] = first + fired_sum - ONE_NEURON
                 n_fired += fired_sum > 0
                 continue
-            for i in range(first, first + GROUP):
+            for i in range(first, first + CHUNK):
                 if potential[i] >= threshold[i]:
                     fired[n_fired] = i
                     n_fired += 1
         return n_fired
 
     def fire(self, k, neuron):
-        potential, threshold = self.workspace[POTENTIAL, neuron], self.workspace[THRESHOLD, neuron]
+        potential, threshold = self.workspace[POTENTIAL_ROW, neuron], self.workspace[THRESHOLD_ROW, neuron]
         times = 1.0
         # A refractory neuron has to wait for its next spike.
         if self.subtract and potential >= 2.0 * threshold and self.faults.refractory_steps == 0:
             times = min(math.floor(potential / threshold), MOST_AT_ONCE)
         taken = times * threshold if self.subtract else potential
-        self.workspace[POTENTIAL, neuron] = potential - taken
+        self.workspace[POTENTIAL_ROW, neuron] = potential - taken
         self.removed[k, neuron] += taken
         self.trace[k, neuron] += times * self.growth[k]
         return int(times), 1.0, times
 
     def arrive(self, copies, k, slot):
-        current, arriving = self.workspace[CURRENT], copies.pending[k, slot]
+        current, arriving = self.workspace[CURRENT_ROW], copies.pending[k, slot]
         for i in range(arriving.shape[0]):
             current[i] += arriving[i]
             arriving[i] = 0.0
 
     def is_lost(self, states, k):
-        potential, threshold, n_above = self.potential[k], self.workspace[THRESHOLD], 0
+        potential, threshold, n_above = self.potential[k], self.workspace[THRESHOLD_ROW], 0
         for i in range(potential.shape[0]):
             n_above += potential[i] > threshold[i]
         # Refractory neurons cannot keep up sooner; their states are not lost.
@@ -124,7 +124,7 @@ class RealNeurons(_RealNeurons, ClockNeurons):
 
     def receive(self, form, source, count):
         """Add the weights of a source to the currents in the workspace."""
-        form.add_weights(self.workspace[CURRENT], source, count)
+        form.add_weights(self.workspace[CURRENT_ROW], source, count)
 
 
 @inner

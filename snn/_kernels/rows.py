@@ -11,7 +11,7 @@ from snn._kernels.delivery import DEVIATION, TOTAL, TRACE, ScreenedForm, add_sca
 # Targets whose sums stay in the first-level cache. No power of two, since a processor takes a read for one of
 # what it has just written, and waits, if they are 4,096 bytes apart.
 SUMS_IN_CACHE = 1120
-TOGETHER = 8  # sources that are added at once
+SOURCES_TOGETHER = 8  # sources that are added at once
 
 
 @inlined
@@ -105,7 +105,7 @@ class Rows(_Rows, ScreenedForm):
             sources.sums[TOTAL, s] *= sign
             sources.sums[DEVIATION, s] *= abs(self.factor)
         n_filled = n_sources
-        while n_filled % TOGETHER != 0:
+        while n_filled % SOURCES_TOGETHER != 0:
             sources.rows[n_filled] = 0
             for row in range(sources.sums.shape[0]):
                 sources.sums[row, n_filled] = 0.0
@@ -115,7 +115,7 @@ class Rows(_Rows, ScreenedForm):
     def add_sources(self, start, size, sources, n_sources, sums):
         values, rows = self.values, sources.rows
         total, trace, deviation = sources.sums[TOTAL], sources.sums[TRACE], sources.sums[DEVIATION]
-        for s in range(0, n_sources, TOGETHER):
+        for s in range(0, n_sources, SOURCES_TOGETHER):
             first = (
                 start + rows[s], start + rows[s + 1], start + rows[s + 2], start + rows[s + 3],
                 start + rows[s + 4], start + rows[s + 5], start + rows[s + 6], start + rows[s + 7],

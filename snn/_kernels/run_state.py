@@ -10,7 +10,7 @@ import numpy as np
 from numba import config
 
 from snn._kernels.compiling import compiled, inlined, inner, record
-from snn._kernels.neuron import SLACK, add_to_moments
+from snn._kernels.neuron import BOUND_SLACK, add_to_moments
 from snn._kernels.stops import StoppedNeurons
 
 PAUSED = 0  # the budget of work is spent; call again with the same arrays
@@ -18,7 +18,8 @@ REACHED = 1  # every network asked for is at the stop time
 MISSING_ROW = 2  # a row of the weights is needed that was not computed; store it, and call again
 BURST = 3  # a network has fired more often than it may
 
-SHORTEST_WINDOW = 1e-290  # windows are doubled and halved, and must never be zero
+# In synaptic time constants.  Windows are doubled and halved: they must never be zero.
+SHORTEST_WINDOW, LONGEST_WINDOW = 1e-290, 16.0
 
 # Currents below this are subnormal numbers, which slow the processor down.
 NEGLIGIBLE_CURRENT = np.finfo(np.float64).tiny
@@ -152,7 +153,7 @@ def expected_spikes(soma_bias, threshold, current, duration):
 def settle(potential, threshold):
     """Bring potentials that rounding has left a little above their thresholds back to them."""
     for i in range(potential.shape[0]):
-        if potential[i] <= threshold[i] * (1.0 + SLACK):
+        if potential[i] <= threshold[i] * (1.0 + BOUND_SLACK):
             potential[i] = min(potential[i], threshold[i])
 
 

@@ -12,6 +12,7 @@ from snn._kernels.active_neurons import (
     FEWEST_SCREENED,
     LARGEST_PART,
     LEAST_EVENTS,
+    LEAST_WANTED,
     MOST_EVENTS,
     MOST_MEMBERS,
     new_screening_memory,
@@ -38,14 +39,14 @@ from snn._kernels.workspace import Settings
 # Spikes of an interval in which all neurons are integrated: few, where many neurons drop out soon; more,
 # where weights are sparse, one for so many neurons, since planning costs as much as some spikes.
 DENSE_IN_PLACE, SPARSE_IN_PLACE, NEURONS_PER_SPARSE = 32, 128, 16
-# Spikes wanted in a window: opening and closing one costs the more the more neurons there are.
-LEAST_WANTED, NEURONS_PER_WANTED = 8, 200
+# Neurons for each spike wanted in a window: opening and closing one costs more where there are more.
+NEURONS_PER_WANTED = 200
 # The same where a run pauses after a spike: less than one; more than half, so that empty windows grow.
 WANTED_IN_STEP = 0.75
 
 # Nanoseconds by which intervals are planned (`python -m tests.benchmarks simulate` says what comes of it): of
 # a spike, for each target while all neurons are integrated; of a source, for each sum over sources.
-COSTS = {Rows: (0.3, 0.4), Segments: (0.3, 0.4), CompressedRows: (3.0, 3.0), Stencil: (0.3, 0.4)}
+COSTS_OF_FORMS = {Rows: (0.3, 0.4), Segments: (0.3, 0.4), CompressedRows: (3.0, 3.0), Stencil: (0.3, 0.4)}
 # The same, besides, of scattered targets: of a window, for each neuron; of a spike, for each of a window.
 COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
 
@@ -63,7 +64,7 @@ def _settings_of(kind, n_neurons, n_sums, n_targets, screening):
         in_place = max(SPARSE_IN_PLACE, n_neurons // NEURONS_PER_SPARSE)
         n_wanted = max(n_wanted, round(n_neurons / max(n_targets, 1.0)))
     n_wanted = float(min(n_wanted, MOST_EVENTS_PER_WINDOW // 2))
-    cost_in_place, cost_of_source = COSTS[kind]
+    cost_in_place, cost_of_source = COSTS_OF_FORMS[kind]
     cost_in_place *= n_targets
     if kind is CompressedRows:
         cost_in_place += COST_OF_WINDOW * n_neurons / n_wanted + COST_OF_CANDIDATE * n_wanted

@@ -10,7 +10,7 @@ import operator
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -25,7 +25,7 @@ from snn._interrupts import float_errors, undone
 # keep 2^-53 of it: at 2^40 a threshold is known to 1e-4 of itself; from 2^53 on, rounding makes neurons fire.
 LARGEST_RATIO = 2.0**40
 
-PASSED_OVER = {"snn", "solvers", "dictlearn", "sklearn", "joblib"}  # packages that are not the caller's
+PASSED_OVER = {"sklearn", "joblib"}  # packages that are not the caller's either
 
 # Filters of the `warnings` module belong to all threads of the process; these to one.
 _LEFT_OUT: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", default=())
@@ -244,6 +244,13 @@ def warn_caller(message: str, category: type[Warning]) -> None:
         return
     frame: FrameType | None = sys._getframe(1)
     level = 2
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PASSED_OVER:
+    while frame is not None and is_ours(frame.f_globals.get("__name__", ""), PASSED_OVER):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def is_ours(module: str, others: Collection[str] = ()) -> bool:
+    """Return whether a module is of this project, whose packages say so, or of one of some other packages."""
+    package = module.partition(".")[0]
+    is_one = getattr(sys.modules.get(package), "__distribution__", None) == "sparsespike"
+    return is_one or package in others

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from snn.base.checks import is_ours
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PACKAGES = {"snn", "solvers", "dictlearn"}  # with a module ``pictures``, which imports Matplotlib
 MOST_CHARACTERS = 100  # of a fact; the rest is cut off
 MOST_NUMBERS = 100_000  # of an array; the range of a larger one is not computed
 UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
@@ -29,13 +30,13 @@ class Closed:
     def __setattr__(self, name: str, value: Any) -> None:
         kind = type(self)
         is_known = name[:1] == "_" or name in self._assignable or _has_setter(kind, name)
-        if not is_known and kind.__module__.partition(".")[0] in PACKAGES:
+        if not is_known and is_ours(kind.__module__):
             allowed = sorted({*self._assignable, *(other for other in dir(kind) if _has_setter(kind, other))})
             remedy = (
                 f"what can be set: {', '.join(allowed)}" if allowed else "nothing can be: make another one"
             )
             raise AttributeError(f"{name} of a {kind.__name__} cannot be set; {remedy}", name=name, obj=self)
-        object.__setattr__(self, name, value)
+        super().__setattr__(name, value)
 
 
 def _has_setter(kind: type, name: str) -> bool:
@@ -70,8 +71,9 @@ class Drawn(Described):
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the result into `ax`, or a figure of its own; docs/pictures.md lists the options of a type."""
-        for package in PACKAGES & {base.__module__.partition(".")[0] for base in type(self).__mro__}:
-            import_module(f"{package}.pictures")
+        for package in {base.__module__.partition(".")[0] for base in type(self).__mro__}:
+            if is_ours(package):
+                import_module(f"{package}.pictures")  # which imports Matplotlib
         return plot(self, ax=ax, **options)
 
 

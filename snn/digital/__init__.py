@@ -4,7 +4,7 @@
 a network in them; `DigitalNetwork.of` makes the integers of a network.
 """
 
+from snn.digital.digital_network import DigitalNetwork, Registers
 from snn.digital.format import DigitalFormat, FixedPoint
-from snn.digital.network import DigitalNetwork, Registers
 
 __all__ = ["DigitalFormat", "DigitalNetwork", "FixedPoint", "Registers"]

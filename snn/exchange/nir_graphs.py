@@ -29,10 +29,10 @@ METADATA = {
     "ties": "neurons that reach their thresholds in one instant all fire in it",
 }
 LINEAR = ("Affine", "Linear", "Conv2d")
-BEFORE = {"IF": LINEAR, "LI": ("IF",), **dict.fromkeys(LINEAR, ("Input", "LI")), "Input": ()}
+SOURCES = {"IF": LINEAR, "LI": ("IF",), **dict.fromkeys(LINEAR, ("Input", "LI")), "Input": ()}
 # Kinds of nodes that are read, and the kinds from which each may get its values.
-BEFORE["Output"] = tuple(BEFORE)
-REASONS = {
+SOURCES["Output"] = tuple(SOURCES)
+REFUSED_KINDS = {
     "LIF": ": its membrane potential leaks, and the potential of a neuron here does not",
     "CubaLIF": ": its membrane potential leaks, and the potential of a neuron here does not",
     "Delay": ": spikes act at once here",
@@ -348,7 +348,7 @@ def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, _Node], dict[str, li
                 "edges of graph must differ, since readers disagree whether equal ones add up; got "
                 f"{edge!r} twice"
             )
-        kind, kinds = nodes[source].kind, BEFORE[nodes[target].kind]
+        kind, kinds = nodes[source].kind, SOURCES[nodes[target].kind]
         if kind not in kinds:
             raise ValueError(
                 f"node {target!r} must get values of {' or '.join(kinds) or 'no'} nodes; got those of "
@@ -356,7 +356,7 @@ def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, _Node], dict[str, li
             )
         sources[target].append(source)
     # Neurons whose parameters are single numbers have the shape of the node before them: first IF, then LI.
-    for target in sorted(sources, key=lambda name: list(BEFORE).index(nodes[name].kind)):
+    for target in sorted(sources, key=lambda name: list(SOURCES).index(nodes[name].kind)):
         for source in sources[target]:
             node, shape = nodes[target], nodes[source].shape_behind
             if not node.shape_before and node.kind in PARAMETERS:
@@ -427,9 +427,9 @@ def _stencil(name: str, node: _Node) -> StencilWeights:
 def _node(name: str, node: Any) -> _Node:
     """Return the shapes and parameters of a node, or raise an error if this neuron has no such part."""
     kind = type(node).__name__
-    if kind not in BEFORE:
-        reason = REASONS.get(kind, "")
-        raise ValueError(f"node {name!r} must be of a kind among {', '.join(BEFORE)}; got {kind}{reason}")
+    if kind not in SOURCES:
+        reason = REFUSED_KINDS.get(kind, "")
+        raise ValueError(f"node {name!r} must be of a kind among {', '.join(SOURCES)}; got {kind}{reason}")
     if kind in ("Input", "Output"):
         shapes = getattr(node, f"{kind.lower()}_type")
         shape = shapes.get(kind.lower()) if isinstance(shapes, dict) else shapes

@@ -25,8 +25,8 @@ from amaranth.lib.wiring import In, Out
 
 from snn.base import checks
 from snn.base.describe import Described
-from snn.base.value import Value, checked
-from snn.digital.network import DigitalNetwork, integer_drive
+from snn.base.value import Value, assign, checked
+from snn.digital.digital_network import DigitalNetwork, integer_drive
 
 MOST_LANES = 256
 LARGEST_MEMORY = 2**22  # words of the largest memory of a lane
@@ -104,7 +104,7 @@ class CoreLayout(Value, Described):
             )
         rows = np.searchsorted(positions, np.arange(network.n_neurons + 1) * n_groups)
         groups = positions % n_groups
-        vars(self).update(compressed=compressed, words=words, word_groups=groups, rows=rows, drive=drive)
+        assign(self, compressed=compressed, words=words, word_groups=groups, rows=rows, drive=drive)
 
     @property
     def n_groups(self) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from amaranth.back import verilog
 
 from snn.base import checks
-from snn.digital.network import DigitalNetwork
+from snn.digital.digital_network import DigitalNetwork
 from snn.hardware.core import STEP_BITS, Action, Core, CoreLayout
 from snn.run.simulate import simulate
 from snn.run.time import Clock

@@ -10,11 +10,12 @@ import numpy as np
 
 from snn.base import checks
 from snn.base.describe import Described
+from snn.base.value import assign
 
 Count: TypeAlias = int | np.ndarray
 
 # Less than this part of a step too long is rounding, and not another step.
-ROUNDING = 1e-12
+STEP_ROUNDING = 1e-12
 
 LOIHI = {"synaptic_operations": 23.6, "neuron_updates": 81.0}
 """Picojoules, Davies et al. (2018), IEEE Micro 38(1), Table 2: a synaptic operation at least, and the update
@@ -68,7 +69,7 @@ class OperationCounts(Described):
             if not (array >= 0).all():
                 raise ValueError(f"{name} must not be negative; got {array.min()}")
             array = array.astype(np.float64 if is_time else np.int64)
-            vars(self)[name] = checks.read_only(array) if array.ndim else array.item()
+            assign(self, **{name: checks.read_only(array) if array.ndim else array.item()})
 
     def __add__(self, other: OperationCounts) -> OperationCounts:
         if not isinstance(other, OperationCounts):
@@ -100,7 +101,7 @@ class OperationCounts(Described):
                 f"neuron_updates must be zero where neuron_time is not, as in an exact run; got "
                 f"{np.max(self.neuron_updates)}: put the exact runs on a clock before adding those of a clock"
             )
-        updates = np.ceil(np.asarray(self.neuron_time) / time_step * (1.0 - ROUNDING)).astype(np.int64)
+        updates = np.ceil(np.asarray(self.neuron_time) / time_step * (1.0 - STEP_ROUNDING)).astype(np.int64)
         return replace(self, neuron_updates=self.neuron_updates + updates, neuron_time=0.0)
 
 

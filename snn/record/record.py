@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.describe import Drawn
-from snn.base.value import Value, checked
+from snn.base.value import Value, assign, checked
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.spikes import SpikeTrain, checked_times, cumulative_counts, require_record
-from snn.record.stimulus import CURRENT, Stimulus, drive_charge, require_fitting
+from snn.record.stimulus import ONTO_CURRENT, Stimulus, drive_charge, require_fitting
 
 # Charges that miss the threshold by more than this part of their sum are not those of an exact run.
 LARGEST_MISMATCH = 1e-6
@@ -70,7 +70,7 @@ class Record(Value, Drawn):
                 f"state is of time {state.time} but the spikes start at time {spikes.start}: pass the state "
                 "that the run started from"
             )
-        vars(self)["state"] = state
+        assign(self, state=state)
         if self.stimulus is not None:
             require_fitting(self.stimulus, network)
 
@@ -179,7 +179,7 @@ class Record(Value, Drawn):
     def _inputs(self) -> SpikeTrain | None:
         """Input spikes onto the current."""
         stimulus = self.stimulus
-        return stimulus.spikes if stimulus is not None and stimulus.onto == CURRENT else None
+        return stimulus.spikes if stimulus is not None and stimulus.onto == ONTO_CURRENT else None
 
     def _charge(self, times: np.ndarray) -> np.ndarray:
         """Return the integral of mu: beta t + h(0) (1 - e^-t) + W^T (sum of 1 - e^-(t - t_k))."""

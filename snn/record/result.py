@@ -7,7 +7,7 @@ import numpy as np
 
 from snn.base.describe import Drawn
 from snn.base.value import Value, cached_property
-from snn.digital.network import Registers
+from snn.digital.digital_network import Registers
 from snn.network import NetworkState, SpikingNetwork
 from snn.record.operations import OperationCounts
 from snn.record.record import Record

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 
 from snn.base import checks
 from snn.base.describe import Drawn
-from snn.base.value import Value, checked
+from snn.base.value import Value, assign, checked
 
 POWERS = (2, 3, 4)
 # In synaptic time constants: beyond, the fourth power of a time may leave the range of numbers.
-LONGEST_WINDOW = 1e75
+LONGEST_SMOOTH_WINDOW = 1e75
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -81,7 +81,7 @@ class SpikeTrain(Value, Drawn):
                 raise ValueError(
                     f"neurons must lie in [0, {self.n_neurons}); got {neurons.min()} to {neurons.max()}"
                 )
-        vars(self).update(times=times, neurons=neurons)
+        assign(self, times=times, neurons=neurons)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -205,8 +205,8 @@ def smooth_rate_of_moments(moments: np.ndarray, duration: float | np.ndarray) ->
     # With M_p the sum of t^p over a neuron's spikes and T the duration (docs/theory.md, section 4):
     #     a = 1/T sum_k w(t_k / T) = 30/T (M_2 / T^2 - 2 M_3 / T^3 + M_4 / T^4)      w(s) = 30 s^2 (1 - s)^2
     duration = np.asarray(duration, dtype=np.float64)
-    if not ((duration > 0.0) & (duration <= LONGEST_WINDOW)).all():
-        raise ValueError(f"duration must be positive and at most {LONGEST_WINDOW:g}; got {duration}")
+    if not ((duration > 0.0) & (duration <= LONGEST_SMOOTH_WINDOW)).all():
+        raise ValueError(f"duration must be positive and at most {LONGEST_SMOOTH_WINDOW:g}; got {duration}")
     length = duration[..., np.newaxis]
     second, third, fourth = (moments[..., k] / length**power for k, power in enumerate(POWERS))
     return 30.0 / length * (second - 2.0 * third + fourth)

@@ -16,7 +16,7 @@ from snn.network import SpikingNetwork
 from snn.record.spikes import SpikeTrain, checked_times, cumulative_counts, require_record
 from snn.weights.sparse import checked_rows
 
-CURRENT, DRIVE = "current", "drive"
+ONTO_CURRENT, ONTO_DRIVE = "current", "drive"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -60,14 +60,11 @@ class Stimulus(Value, Described):
         checks.real_array, shape=(None,), meaning="one a change", default=None
     )
     drive: np.ndarray | None = checked(
-        checks.real_array,
-        shape=(None, None),
-        meaning="one row a change, one column a neuron",
-        default=None,
+        checks.real_array, shape=(None, None), meaning="one row a change, one column a neuron", default=None
     )
     spikes: SpikeTrain | None = checked(require_record, default=None)
     weights: Any = checked(checked_rows, default=None)  # a csr_array once it is in
-    onto: str = checked(checks.one_of, (CURRENT, DRIVE), default=CURRENT)
+    onto: str = checked(checks.one_of, (ONTO_CURRENT, ONTO_DRIVE), default=ONTO_CURRENT)
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
@@ -78,7 +75,7 @@ class Stimulus(Value, Described):
             drive: ArrayLike | None = None,
             spikes: SpikeTrain | None = None,
             weights: ArrayLike | sparse.sparray | sparse.spmatrix | None = None,
-            onto: str = CURRENT,
+            onto: str = ONTO_CURRENT,
         ) -> None: ...
 
     def _check(self) -> None:
@@ -97,7 +94,7 @@ class Stimulus(Value, Described):
             if not (times[:-1] < times[1:]).all():
                 first = int(np.argmax(np.diff(times) <= 0.0))
                 raise ValueError(f"drive_times must increase; got {times[first + 1]} after {times[first]}")
-            if self.spikes is not None and self.onto == DRIVE:
+            if self.spikes is not None and self.onto == ONTO_DRIVE:
                 raise ValueError(
                     "onto must be 'current' where drive is given, which says the whole drive; got 'drive'"
                 )
@@ -168,7 +165,7 @@ class Stimulus(Value, Described):
         if self.drive is not None and self.drive_times is not None:
             rows = np.concatenate([bias[np.newaxis], self.drive])
             return rows[np.searchsorted(self.drive_times, times, side="right")]
-        if self.spikes is None or self.onto == CURRENT:
+        if self.spikes is None or self.onto == ONTO_CURRENT:
             return np.tile(bias, (len(times), 1))
         return bias + cumulative_counts(self.spikes, times) @ self.weights
 
@@ -184,7 +181,7 @@ def drive_charge(stimulus: Stimulus | None, times: np.ndarray, soma_bias: np.nda
         steps = np.diff(stimulus.drive, axis=0, prepend=soma_bias[np.newaxis])[later]
         return charge + np.maximum(times[:, np.newaxis] - stimulus.drive_times[later], 0.0) @ steps
     spikes = stimulus.spikes
-    if spikes is None or stimulus.onto == CURRENT:
+    if spikes is None or stimulus.onto == ONTO_CURRENT:
         return charge
     # A spike at t_k adds its weights times t - t_k.
     counts, sums = (
@@ -233,4 +230,4 @@ def excitation(stimulus: Stimulus, duration: float, soma_bias: np.ndarray) -> np
     if stimulus.spikes is None:
         return charge
     excites = stimulus.weights * (stimulus.weights > 0.0)
-    return charge + (duration if stimulus.onto == DRIVE else 1.0) * (stimulus.spikes.counts() @ excites)
+    return charge + (duration if stimulus.onto == ONTO_DRIVE else 1.0) * (stimulus.spikes.counts() @ excites)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,23 +13,21 @@ from snn._kernels.workspace import overshoot
 from snn.base import checks
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.run.run import NO_SPIKES, Run, Spikes
-
-if TYPE_CHECKING:
-    from snn.run.time import Exact
+from snn.run.time import Exact
 
 # Spikes and windows after which a call to the kernel ends.
 LEAST_WORK_PER_CALL, MOST_WORK_PER_CALL = 16, 65_536
 # When a row of weights is missing, those of neurons that will fire within about this time are computed with
 # it, but no more than this number for each copy: one product of matrices costs little more than one of a
 # matrix and a vector.
-LOOK_AHEAD, ROWS_AT_ONCE = 2.0, 64
+LOOK_AHEAD, ROWS_PER_COPY = 2.0, 64
 # A copy with a larger burst is given up, after about a second of work.  If thresholds differ by many orders
 # of magnitude, one spike can cause 1e10 others.
 LARGEST_BURST = 10_000_000
 # Spikes in a synaptic time constant that are no burst; and what is added to both for each neuron.
 BURST_RATE, SPIKES_PER_NEURON = 10_000, 10
 # Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on.
-FIRST_LOOK = 16.0
+FIRST_SEARCH = 16.0
 
 NO_TRACES = np.empty((0, 0, 2))
 NOTHING_RECORDED = run_state.SpikeLog(NO_SPIKES.times, NO_SPIKES.neurons)
@@ -103,7 +101,7 @@ class ExactRun(Run):
 
     def step(self) -> Spikes:
         """Advance the only copy to its next spike; return those of that instant, none if there are none."""
-        ahead, self._is_stepping = FIRST_LOOK, True
+        ahead, self._is_stepping = FIRST_SEARCH, True
         while not self._is_silent():
             time = float(self.time[0]) + ahead
             if time == np.inf:  # nor will there be one within the range of numbers
@@ -191,7 +189,7 @@ class ExactRun(Run):
         drive = np.maximum(neurons.bias[copies] + neurons.current[copies], 0.0)
         nearness = ((neurons.potential[copies] + drive * LOOK_AHEAD) / neurons.threshold).max(axis=0)
         nearness[self._states["missing"][copies]] = np.inf
-        weights, at_most = self.network.weights, ROWS_AT_ONCE * len(copies)
+        weights, at_most = self.network.weights, ROWS_PER_COPY * len(copies)
         weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=at_most, priority=nearness)
         if self._checks_weights:
             require_moderate_weights(weights, neurons.threshold)

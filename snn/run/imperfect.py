@@ -10,7 +10,7 @@ from scipy import sparse
 
 from snn._interrupts import float_errors
 from snn.base import checks
-from snn.base.value import Value, checked
+from snn.base.value import Value, assign, checked
 from snn.network import RunnableNetwork, SpikingNetwork
 
 # Copies keep a current for each neuron and step of the longest delay.
@@ -19,7 +19,7 @@ LARGEST_SEED = 2**63 - 1
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**40
 # Relative rounding of times that were computed, such as by t += dt, in float64 and in float32.
-ROUNDING, SINGLE_ROUNDING = 1e-9, 1e-6
+TIME_ROUNDING, SINGLE_TIME_ROUNDING = 1e-9, 1e-6
 # Quantities with mismatch; each has random numbers of its own.
 THRESHOLDS, WEIGHTS = 0, 1
 
@@ -95,7 +95,7 @@ class Imperfections(Value):
         ) -> None: ...
 
     def _check(self) -> None:
-        vars(self)["delays"] = np.asarray(self.delays)
+        assign(self, delays=np.asarray(self.delays))
         if self.lost_spikes >= 1.0:
             raise ValueError(f"lost_spikes must be a probability below 1; got {self.lost_spikes}")
         if self.seed > LARGEST_SEED:
@@ -141,7 +141,7 @@ def rounding_of(times: ArrayLike, time_step: float) -> np.ndarray:
     times = np.asarray(times, dtype=np.float64)
     with float_errors(over="ignore"):
         # Times that come as float32 are float64 here, but no float64 time has so few digits by chance.
-        relative = np.where(times.astype(np.float32) == times, SINGLE_ROUNDING, ROUNDING)
+        relative = np.where(times.astype(np.float32) == times, SINGLE_TIME_ROUNDING, TIME_ROUNDING)
     return np.minimum(relative * np.maximum(np.abs(times) / time_step, 1.0), 0.5)
 
 

@@ -9,9 +9,10 @@ from snn._kernels.digital_neurons import HIGH_POTENTIAL, DigitalNeurons, Rules
 from snn._kernels.sparse_rows import CompressedRows
 from snn._kernels.stepped import MessageLog
 from snn.base import checks
-from snn.digital.network import LARGEST_INPUT, DigitalNetwork, Registers, integer_drive, integer_inputs
+from snn.digital import DigitalNetwork, Registers
+from snn.digital.digital_network import LARGEST_INPUT, integer_drive, integer_inputs
 from snn.network import NetworkState, RunnableNetwork
-from snn.record.stimulus import CURRENT, Stimulus
+from snn.record.stimulus import ONTO_CURRENT, Stimulus
 from snn.run.imperfect import Imperfections
 from snn.run.run import Run, Spikes
 from snn.run.stepped import SteppedRun
@@ -93,7 +94,7 @@ class IntegersOnClock(SteppedRun):
     def _inputs_of(self, stimulus: Stimulus) -> Any:
         if stimulus.drive is not None:
             integer_drive(self.integers, stimulus.drive)  # warns, or refuses
-        if stimulus.spikes is None or stimulus.onto != CURRENT:
+        if stimulus.spikes is None or stimulus.onto != ONTO_CURRENT:
             return stimulus.weights
         return integer_inputs(self.integers, stimulus.weights, stimulus.spikes.counts())
 

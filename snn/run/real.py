@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from snn._kernels.faults import Faults
-from snn._kernels.real_neurons import GROUP, MOST_AT_ONCE, THRESHOLD, RealNeurons
+from snn._kernels.real_neurons import CHUNK, MOST_AT_ONCE, THRESHOLD_ROW, RealNeurons
 from snn._kernels.stepped import MessageLog
 from snn.network import NetworkState, RunnableNetwork
 from snn.run.run import Run, Spikes
@@ -98,10 +98,10 @@ class RealOnClock(SteppedRun):
 
 def _workspace(firing_threshold: np.ndarray) -> np.ndarray:
     """Return the workspace of a kernel, its rows aligned to cache lines."""
-    padded = -(-len(firing_threshold) // GROUP) * GROUP
+    padded = -(-len(firing_threshold) // CHUNK) * CHUNK
     memory = np.zeros(4 * padded + 8)
     first = -memory.__array_interface__["data"][0] % 64 // 8
     rows = memory[first : first + 4 * padded].reshape(4, padded)
-    rows[THRESHOLD] = np.inf
-    rows[THRESHOLD, : len(firing_threshold)] = firing_threshold
+    rows[THRESHOLD_ROW] = np.inf
+    rows[THRESHOLD_ROW, : len(firing_threshold)] = firing_threshold
     return rows

@@ -15,7 +15,7 @@ from snn._kernels import run_state
 from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, SET_DRIVE, STOP, Stops
 from snn.base import checks
 from snn.network import NetworkState, RunnableNetwork, state_of
-from snn.record.stimulus import CURRENT, Stimulus
+from snn.record.stimulus import ONTO_CURRENT, Stimulus
 
 # Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a progress
 # bar work in between.
@@ -43,7 +43,7 @@ NO_SPIKES = Spikes(np.empty(0), np.empty(0, dtype=np.int64))
 
 
 class Run(ABC):
-    """Copies of one network, each with its own drive, advanced together; made by `snn.run.time.start_run`."""
+    """Copies of one network, each with its own drive, advanced together; made by `start_run`."""
 
     time_step = 0.0
     # In which ways neurons depart from the equations of `SpikingNetwork`, such as "leak, delays".
@@ -162,7 +162,7 @@ class Run(ABC):
         targets = np.tile(np.arange(n_neurons), n_drives)
         starts, rows, amounts = n_neurons * np.arange(n_drives + 1), np.arange(n_drives), drives
         if stimulus.spikes is not None:
-            kind = ADD_TO_CURRENT if stimulus.onto == CURRENT else ADD_TO_DRIVE
+            kind = ADD_TO_CURRENT if stimulus.onto == ONTO_CURRENT else ADD_TO_DRIVE
             targets = np.concatenate([targets, weights.indices])
             amounts = np.concatenate([drives, weights.data])
             starts = np.concatenate([starts[:-1], len(drives) + weights.indptr])

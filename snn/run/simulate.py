@@ -7,14 +7,15 @@ import numpy as np
 
 from snn._kernels import run_state
 from snn.base import checks
-from snn.digital.network import warn_of_narrow_currents
+from snn.digital.digital_network import warn_of_narrow_currents
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus, excitation, require_fitting
-from snn.run.imperfect import ROUNDING
+from snn.run.imperfect import TIME_ROUNDING
 from snn.run.integers import IntegersOnClock
-from snn.run.time import Exact, Time, end_of, require_time, start_run
+from snn.run.start import start_run
+from snn.run.time import Exact, Time, end_of, require_time
 
 EXACT_TIME = Exact()
 
@@ -128,7 +129,7 @@ def result_of(
     if stimulus is not None:
         require_fitting(stimulus, network, start.time, stop)
         soma_bias = excitation(stimulus, duration, soma_bias) / duration
-    if not math.isclose(duration, end, rel_tol=ROUNDING):  # it was in float32
+    if not math.isclose(duration, end, rel_tol=TIME_ROUNDING):  # it was in float32
         duration, stop = end, start.time + end
     by_drive = run_state.expected_spikes(
         soma_bias, network.firing_threshold, start.synaptic_current, duration
@@ -152,7 +153,7 @@ def result_of(
     departures = run.departures
     if stimulus is not None:
         moved = start.time + run.instants_of(stimulus.times, start.time)
-        if not np.allclose(moved, stimulus.times, rtol=ROUNDING, atol=ROUNDING * run.time_step):
+        if not np.allclose(moved, stimulus.times, rtol=TIME_ROUNDING, atol=TIME_ROUNDING * run.time_step):
             departures = ", ".join(filter(None, (departures, "changes between steps")))
     average_soma_current = network.soma_bias + start.synaptic_current
     if elapsed > 0.0:  # not a runaway within its first instant

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.describe import Described, number
+from snn.base.value import assign
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain
@@ -70,8 +71,7 @@ class Simulator(Described):
         self._ahead: tuple[ExactRun, float] | None
         self._next: tuple[SpikeTrain, NetworkState] | None
         # All at once: Ctrl-C comes before or after.
-        now = {"_network": network, "_state": state, "_spike_counts": spike_counts}
-        vars(self).update(now, _ahead=ahead, _next=None)
+        assign(self, _network=network, _state=state, _spike_counts=spike_counts, _ahead=ahead, _next=None)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_ahead": None, "_next": None}
@@ -250,9 +250,9 @@ class Simulator(Described):
             run = ExactRun(EXACT_TIME, self._network, bias, self._state, check_weights=True)
         else:
             run, origin = self._ahead
-        vars(self)["_ahead"] = None  # forgotten if it is interrupted
+        assign(self, _ahead=None)  # forgotten if it is interrupted
         times, neurons, _ = run.step()
         state = run.state(time=origin + float(run.time[0]))
         upcoming = spike_train(origin + times, neurons, self.time, state), state
-        vars(self).update(_ahead=(run, origin), _next=upcoming)
+        assign(self, _ahead=(run, origin), _next=upcoming)
         return upcoming

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from snn._kernels import run_state, stepped
 from snn._kernels.faults import Faults, NoFaults
-from snn._kernels.real_neurons import GROUP
+from snn._kernels.real_neurons import CHUNK
 from snn.base import checks
+from snn.base.value import assign
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.run.imperfect import whole_steps
 from snn.run.run import Run
-
-if TYPE_CHECKING:
-    from snn.run.time import Clock
+from snn.run.time import Clock
 
 # Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
 MOST_SPIKES_PER_CALL = 65_536
-NOTHING_RECORDED = stepped.MessageLog(*np.empty((3, 0), dtype=np.int64))
+NO_MESSAGES = stepped.MessageLog(*np.empty((3, 0), dtype=np.int64))
 
 
 class SteppedRun(Run):
@@ -58,7 +57,7 @@ class SteppedRun(Run):
             moments=self.window_moments,
             pending=np.zeros((n_copies, n_slots, n_neurons), dtype=self._number),
             is_due=np.zeros((n_copies, n_slots), dtype=np.bool_),
-            fired=np.empty(n_neurons + GROUP, dtype=np.int64),
+            fired=np.empty(n_neurons + CHUNK, dtype=np.int64),
         )
         self._start(state)
         # Mismatch is no departure: the network of the run has it.
@@ -102,7 +101,7 @@ class SteppedRun(Run):
         state = super().state(copy, time=time)
         pending = self._copies.pending[copy]
         if len(pending) > 1:
-            vars(state)["pending"] = np.roll(pending, -(int(self.n_steps[copy]) + 1), axis=0)
+            assign(state, pending=np.roll(pending, -(int(self.n_steps[copy]) + 1), axis=0))
         return state
 
     # A kind of neuron supplies these, besides what `Run` asks for.
@@ -169,7 +168,7 @@ class SteppedRun(Run):
 
     def _begin(self, record: bool) -> stepped.MessageLog:
         if not record:
-            return NOTHING_RECORDED
+            return NO_MESSAGES
         capacity = self._spikes_per_call + self.network.n_neurons
         return stepped.MessageLog(*np.empty((3, capacity), dtype=np.int64))
 

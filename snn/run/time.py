@@ -1,20 +1,13 @@
 """The time of a run: exact, or in steps of fixed length; and the neurons of a clock."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from snn.base import checks
-from snn.base.value import Value, checked
+from snn.base.value import Value, assign, checked
+from snn.digital.digital_network import DigitalNetwork
 from snn.digital.format import DigitalFormat, checked_step
-from snn.digital.network import DigitalNetwork
-from snn.network import RunnableNetwork, SpikingNetwork
-from snn.run.exact import ExactRun
-from snn.run.imperfect import MOST_STEPS, Imperfections, require_fit, rounding_of
-from snn.run.integers import IntegersOnClock
-from snn.run.real import RealOnClock
-from snn.run.run import Run
+from snn.run.imperfect import MOST_STEPS, Imperfections, rounding_of
 
 LARGEST_SUM_OF_MESSAGES = 2**62
 
@@ -101,7 +94,7 @@ class Clock(Value):
                 f"{type(self.neuron).__name__}"
             )
         # `DigitalNetwork.of` warns of a long one.
-        vars(self)["time_step"] = checked_step(self.time_step, warn=isinstance(self.neuron, RealNeuron))
+        assign(self, time_step=checked_step(self.time_step, warn=isinstance(self.neuron, RealNeuron)))
         leak = 0.0 if self.imperfections is None else self.imperfections.leak
         is_euler = isinstance(self.neuron, RealNeuron) and self.neuron.integration == "euler"
         if is_euler and leak * self.time_step >= 1.0:
@@ -127,32 +120,6 @@ def require_time(name: str, value: Any) -> None:
 def is_digital(how: Time) -> bool:
     """Return whether neurons are integers."""
     return isinstance(how, Clock) and not isinstance(how.neuron, RealNeuron)
-
-
-def prepared(how: Time, network: RunnableNetwork) -> Time:
-    """Return a time that starts runs of one network faster: weights are rounded to integers here, once."""
-    if isinstance(how, Exact):
-        return how
-    if how.imperfections is not None:
-        require_fit(how.imperfections, network.n_neurons, how.time_step)
-    if not isinstance(how.neuron, DigitalFormat):
-        return how
-    drive = getattr(network, "soma_bias", np.zeros(network.n_neurons))
-    if how.imperfections is not None:
-        network = how.imperfections.mismatched(network)
-    real = SpikingNetwork(network.weights, drive, network.firing_threshold)
-    return replace(how, neuron=DigitalNetwork.of(real, how.neuron, time_step=how.time_step))
-
-
-def start_run(
-    how: Time, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
-) -> Run:
-    """Start copies of a network, each with its own drive; arguments as of `Run`, not checked."""
-    how = prepared(how, network)
-    if isinstance(how, Exact):
-        return ExactRun(how, network, soma_bias, state, **options)
-    kind = RealOnClock if isinstance(how.neuron, RealNeuron) else IntegersOnClock
-    return kind(how, network, soma_bias, state, **options)
 
 
 def end_of(how: Time, duration: float) -> float:

@@ -15,11 +15,11 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from snn.base import checks
-from snn.weights.convolution import StencilWeights
 from snn.weights.dense import DenseRows
 from snn.weights.protocol import Weights, require_zero_diagonal
 from snn.weights.segments import Connection, Segments
 from snn.weights.sparse import SparseWeights
+from snn.weights.stencil import StencilWeights
 
 __all__ = [
     "Connection",

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from snn._interrupts import fork_safe_lock
 from snn._kernels.rows import Rows
 from snn.base import checks
+from snn.base.value import assign, made
 from snn.weights.protocol import Weights, require_square, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))
-ROWS_AT_ONCE = 64  # compared together, so that they stay in the cache
+ROWS_COMPARED = 64  # compared together, so that they stay in the cache
 
 
 class _Rows:
@@ -39,7 +40,7 @@ class _Rows:
         """Set the rows: `stored` has room for more, and `row_of` says where each is, -1 if nowhere."""
         # All at once, for Ctrl-C and threads that read; rows that an older pair knows never change.
         flat = same_type(stored, np.float64), same_type(row_of, np.int64)
-        vars(self).update(_stored=stored, n_stored=n_stored, flat=flat)
+        assign(self, _stored=stored, n_stored=n_stored, flat=flat)
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
@@ -51,7 +52,7 @@ class _Rows:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         row_of = state.pop("_row_of")
-        vars(self).update(state, _lock=fork_safe_lock())
+        assign(self, **state, _lock=fork_safe_lock())
         self._place(self._stored, row_of, self.n_stored)
 
     def of(self, sources: np.ndarray, target: int | None = None) -> np.ndarray:
@@ -101,8 +102,8 @@ class _Rows:
         with self._lock:
             values, row_of = self.flat
             sources = np.flatnonzero(row_of >= self._n_bounded)
-            for first in range(0, len(sources), ROWS_AT_ONCE):
-                some = sources[first : first + ROWS_AT_ONCE]
+            for first in range(0, len(sources), ROWS_COMPARED):
+                some = sources[first : first + ROWS_COMPARED]
                 rows = np.abs(values.reshape(-1, self.n_rows)[row_of[some]])
                 rows[np.arange(len(some)), some] = 0.0
                 self._largest = np.maximum(self._largest, rows.max(axis=0))
@@ -139,7 +140,7 @@ class DenseRows(Weights):
         array = checks.real_array("strengths", strengths, shape=(None, None), meaning="(source, target)")
         require_square("strengths", array.shape)
         rows = _Rows(checks.read_only(array), checks.read_only(np.arange(len(array))))
-        vars(self).update(_rows=rows, _factor=checks.real_number("factor", factor), _cross=NO_CROSS)
+        assign(self, _rows=rows, _factor=checks.real_number("factor", factor), _cross=NO_CROSS)
 
     @classmethod
     def on_demand(
@@ -191,9 +192,7 @@ class DenseRows(Weights):
 
     @classmethod
     def _made(cls, rows: _Rows, factor: float, cross: np.ndarray) -> DenseRows:
-        weights = object.__new__(cls)
-        vars(weights).update(_rows=rows, _factor=factor, _cross=cross)
-        return weights
+        return made(cls, _rows=rows, _factor=factor, _cross=cross)
 
     @property
     def shape(self) -> tuple[int, int]:

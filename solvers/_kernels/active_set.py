@@ -46,7 +46,7 @@ from solvers._kernels.products import GramMatrix
 
 # Violations below this share of the largest correlation are rounding: some hundred times 1e-16.  Violations
 # and correlations are in units of the norms of their atoms, so that no unit of an atom matters.
-ROUNDING = 1e-13
+VIOLATION_ROUNDING = 1e-13
 # Violators that enter S together: those above this share of the worst violation, and at most so many for each
 # atom in S, or LEAST_ENTERING atoms.  One at a time costs a third more where hundreds enter; of many, most
 # leave again.  These and the two below: `python -m tests.benchmarks patches correlated`.
@@ -296,7 +296,7 @@ def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratc
         tolerance = 0.0
         for i in range(n_atoms):
             tolerance = max(tolerance, abs(correlations[i]) * terms.inverse_norms[i])
-        tolerance *= ROUNDING
+        tolerance *= VIOLATION_ROUNDING
         if at_start:
             rounds_left = max_rounds
             n_members, size = _begin(atoms, terms, signal, start, work, scratch)

@@ -26,7 +26,7 @@ INDEPENDENT = 1e-10
 LEAST_PIVOT = 1e-13
 # Columns of U that are computed together, so that their sums do not wait for each other: a number of atoms.
 # Measured by `python -m tests.benchmarks patches`.
-BLOCK = 8
+FACTOR_BLOCK = 8
 
 
 class Terms(NamedTuple):
@@ -67,7 +67,7 @@ def new_working_set(capacity):
     return WorkingSet(
         np.empty(capacity, np.int64), np.empty(capacity), np.empty(capacity), np.empty(capacity),
         np.empty(capacity, np.bool_), np.empty((capacity, capacity)), np.empty(capacity),
-        np.empty((capacity, capacity)), np.empty((BLOCK, capacity)), np.empty(capacity, np.int64),
+        np.empty((capacity, capacity)), np.empty((FACTOR_BLOCK, capacity)), np.empty(capacity, np.int64),
         np.empty(capacity), np.empty(capacity), np.empty(capacity), np.empty(capacity), np.zeros(1, np.int64),
     )  # fmt: skip
 
@@ -143,8 +143,8 @@ def refine(work, size):
 def enter(work, size, places, signs, n_entering):
     """Append members of W to S and to the factor, except those that depend linearly on S."""
     # Return the size of S.  The column of the first is left in columns[0], whether it entered or not.
-    for start in range(0, n_entering, BLOCK):
-        n_block = min(BLOCK, n_entering - start)
+    for start in range(0, n_entering, FACTOR_BLOCK):
+        n_block = min(FACTOR_BLOCK, n_entering - start)
         before = size
         count = n_block * triangle_work(before)
         for a in range(n_block):

@@ -7,7 +7,7 @@ import numpy as np
 from snn._kernels.compiling import inner, uncounted
 
 # Products that are compared with the smallest of a list together.
-TOGETHER = 16
+PRODUCTS_TOGETHER = 16
 
 
 @partial(inner, fastmath={"nnan", "nsz"})
@@ -66,8 +66,8 @@ def list_largest(products, factors, first, n_kept, counts, smallest, atoms, valu
         row, listed, sizes = products[k], atoms[k], values[k]
         count = counts[k]
         least = smallest[k]
-        for begin in range(0, n_products, TOGETHER):
-            end = min(begin + TOGETHER, n_products)
+        for begin in range(0, n_products, PRODUCTS_TOGETHER):
+            end = min(begin + PRODUCTS_TOGETHER, n_products)
             if _largest_of(row, factors, begin, end) <= least:
                 continue
             for i in range(begin, end):

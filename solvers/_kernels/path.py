@@ -8,7 +8,7 @@ from solvers._kernels.active_set import (
     LEAST_CAPACITY,
     N_MULTIPLY_ADDS,
     N_ROUNDS,
-    ROUNDING,
+    VIOLATION_ROUNDING,
     join_listed,
     list_joining,
     new_scratch,
@@ -54,7 +54,7 @@ def solve_path(gram, terms, l1_weights, curvatures, max_rounds, codes, report):
     # l1_weights, curvatures, codes, report : a row for each penalty; the last two are zeros at first.
     atoms, correlations = GramMatrix(gram), terms.correlations[0]
     work, scratch = new_working_set(LEAST_CAPACITY), new_scratch(correlations.shape[0])
-    tolerance = ROUNDING * np.max(np.abs(correlations) * terms.inverse_norms)
+    tolerance = VIOLATION_ROUNDING * np.max(np.abs(correlations) * terms.inverse_norms)
     n_members = size = 0
     for k in range(l1_weights.shape[0]):
         at = Terms(terms.correlations, l1_weights[k], curvatures[k], terms.inverse_norms, terms.positive)

@@ -23,7 +23,8 @@ FIRST_LOOK = 12.0
 LOOK_GROWTH = 2.0
 # Rate of the busiest neuron, driven alone.
 RATE_PER_DRIVE = 0.5
-# Potentials at the start, in thresholds: the average of random ones.
+# Potentials at the start, in thresholds: the mean of random ones.  Neurons that will fire soon fire before a
+# short run ends.
 HEAD_START = 0.5
 # From the second stage on, neurons that are not driven start as far below as their drive leads in this time:
 # the simulator need not look at them.

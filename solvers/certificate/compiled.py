@@ -8,12 +8,11 @@ from scipy import sparse
 from snn.base import checks
 from solvers._kernels.certificate import DUALITY_GAP, measure_codes, new_work
 from solvers._kernels.precision import SMALLEST, gamma
-from solvers.certificate.corrected import corrected_gaps
-from solvers.certificate.optimality import BLOCK_ENTRIES, Optimality, measure
+from solvers.certificate.corrected import BLOCK_ENTRIES, corrected_gaps
+from solvers.certificate.optimality import Optimality, measure
 from solvers.plan import screens_certificates
 from solvers.problem.largest import Largest, largest_ratios, norms_of
-from solvers.problem.lasso import LassoProblem, in_blocks
-from solvers.problem.matrix import UnitAtoms
+from solvers.problem.lasso import LassoProblem, in_blocks, unit_atoms_of
 from solvers.problem.parts import seen_norms
 
 NO_ROWS, NO_NORMS = checks.read_only(np.empty((0, 0))), checks.read_only(np.empty(0))
@@ -109,7 +108,7 @@ def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> 
         pulls, pull_errors = pulls * weights, pull_errors * weights.max(axis=1)
     factors = problem.atoms.norms / problem.l1_weights
     n_listed += int(n_entries.max())
-    unit_atoms = problem.once(UnitAtoms, whatever_penalty=True)
+    unit_atoms = problem.once(unit_atoms_of, whatever_penalty=True)
     largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.positive)
     largest = largest._replace(errors=pull_errors * factors.max() + largest.errors)
     is_curved, is_uniform = not problem.penalty.is_flat, bool(np.ptp(problem.l1_weights) == 0.0)

@@ -15,19 +15,19 @@ from scipy import sparse
 
 from snn._interrupts import float_errors
 from solvers._kernels.precision import QUANTUM, SMALLEST_NORM, gamma, operations_of_sum
-from solvers.certificate.lines import ROUNDING, Lines, lines_of, nearest_of_hull
+from solvers.certificate.lines import CONE_ROUNDING, Lines, lines_of, nearest_of_hull
 from solvers.certificate.residuals import Products, products_of
 from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks
 from solvers.problem.parts import in_groups, seen_norms
 from solvers.workers.blas import one_blas_thread
 
+# Codes measured together: a few buffers of 8 MB, however many signals there are.
+BLOCK_ENTRIES = 2**20
 # Gaps above this share of the energy are corrected where a penalty is below SMALL ||d_i|| ||s||.
 CERTAIN = 1e-13
 SMALL = 1e-6
 # Up to so many atoms one bound on eigenvalues is computed for all signals.
 MOST_SHARED = 512
-# Codes measured together.
-BLOCK_ENTRIES = 2**20
 # Where a correlation exceeds its penalty by less than this share of it, the dual point may be scaled back.
 MOST_SCALED = 1e-3
 # A penalty below LINE ||d_i|| ||s|| is none where atoms cancel each other.
@@ -228,7 +228,7 @@ class _Point:
         if not np.isfinite(self.pulls).all():
             return NONE
         first = self._corrected(self._in_span)
-        if first[0] <= ROUNDING * self.residual_norm:
+        if first[0] <= CONE_ROUNDING * self.residual_norm:
             return first
         # Of faint atoms no combination is computed.
         model, norms, reach = self.problem, self.norms.copy(), self.reach.copy()
@@ -304,7 +304,7 @@ class _Point:
         units = atoms[violated] / norms[violated, np.newaxis]
         units -= units @ across @ across.T
         weights, distance = nearest_of_hull(units)
-        if not ROUNDING < distance < np.inf:
+        if not CONE_ROUNDING < distance < np.inf:
             return None
         direction = weights @ units
         length = float(np.linalg.norm(direction))

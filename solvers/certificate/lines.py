@@ -14,7 +14,7 @@ from solvers._kernels.precision import QUANTUM, WITHIN
 from solvers.problem.lasso import LassoModel
 
 # Parts of an atom at norm one that are rounding, and distances of a cone's hull from zero.
-ROUNDING = 1e-10
+CONE_ROUNDING = 1e-10
 # Denominators of coefficients: those of small integers are found without rounding.
 LARGEST_DENOMINATOR = 10**6
 # Products of rational numbers, one to three microseconds each; lines that need more are not looked for.
@@ -54,19 +54,19 @@ def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
     basis: list[int] = []
     while True:
         lengths = np.linalg.norm(left, axis=1)
-        left_on = np.where(is_on & (lengths > ROUNDING), penalties, np.inf)
+        left_on = np.where(is_on & (lengths > CONE_ROUNDING), penalties, np.inf)
         if left_on.min(initial=np.inf) < np.inf:
             first = int(np.argmax(np.where(left_on == left_on.min(), lengths, 0.0)))
             basis.append(first)
             unit = left[first] / lengths[first]
             left = left - np.outer(left @ unit, unit)
             continue
-        is_on |= lengths <= ROUNDING
+        is_on |= lengths <= CONE_ROUNDING
         outside = np.flatnonzero(~is_on)
         weights, distance = nearest_of_hull(left[outside] / lengths[outside, np.newaxis])
-        if distance > ROUNDING:
+        if distance > CONE_ROUNDING:
             break
-        is_on[outside[weights > ROUNDING]] = True
+        is_on[outside[weights > CONE_ROUNDING]] = True
     is_on[basis] = False
     others = np.flatnonzero(is_on)
     coefficients = np.linalg.lstsq(units[basis].T, units[others].T, rcond=None)[0].T

@@ -18,13 +18,10 @@ from scipy import sparse
 
 from snn.base import checks
 from solvers._kernels.precision import QUANTUM
-from solvers.certificate.corrected import corrected_gaps, gaps_at
+from solvers.certificate.corrected import BLOCK_ENTRIES, corrected_gaps, gaps_at
 from solvers.certificate.residuals import products_of
 from solvers.problem.lasso import LassoProblem, in_blocks, zero_code_multiples
 from solvers.problem.parts import in_groups, seen_norms
-
-# Codes measured together: a few buffers of 8 MB, however many signals there are.
-BLOCK_ENTRIES = 2**20
 
 
 @dataclass(frozen=True, eq=False)

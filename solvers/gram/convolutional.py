@@ -2,7 +2,7 @@
 
 For supports of many thousands, whose Gram matrix G is sparse.  Rounds lead to the optimum:
 
-1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.convolution`): over
+1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.sweeps`): over
     all coefficients, then some over those that are not zero.  Atoms enter and leave the support S by the
     hundred, wherever they are.
 2.  A damped step to the solution of the optimality equations on S::
@@ -38,21 +38,21 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers._kernels.active_set import ROUNDING
+from solvers._kernels.active_set import VIOLATION_ROUNDING
 from solvers._kernels.certificate import RowEntries
-from solvers._kernels.convolution import GramPart, GridProblem, KernelGrid, fill_entries, multiply, sweep
 from solvers._kernels.factor import Terms
 from solvers._kernels.products import GramMatrix
+from solvers._kernels.sweeps import GramPart, GridProblem, KernelGrid, fill_entries, multiply, sweep
 from solvers.gram.nested_dissection import Factor
 from solvers.gram.working_set import codes_by_kernel, entries_at, status_of
 from solvers.problem.atoms import inverse_norms
-from solvers.problem.convolution import ConvolutionalAtoms
+from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, Codes, as_sparse, drive_work, joined, rows_of
 
 # All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.
 # Most rounds for one signal.  Photographs take a dozen, nearly dependent kernels forty.
-MOST_ROUNDS = 200
+MOST_ROUNDS_OF_SIGNAL = 200
 # The first of this number of sweeps is over all coefficients, the others over those that are not zero, and
 # only where correlations have moved by this share of the penalty.
 CYCLE = 10
@@ -74,7 +74,7 @@ PRECISE_DAMPING = 1e-10
 MOST_REFINEMENTS = 10
 # The equations of atoms that depend on each other may have no solution.  Their defect is then more than so
 # many times what counts as rounding.
-DEPENDENT = 1e3
+DEPENDENT_DEFECT = 1e3
 # Positions of a window, a multiple of those that a kernel overlaps with on one side.
 OVERLAPS = 2
 # Most atoms of a window: their Gram matrix takes 134 MB.
@@ -95,7 +95,7 @@ def optimal_codes(
     found = []
     for signal in signals:
         search = ActiveSetSearch(problem.subset([signal]), diagonal, *entries_at(start, signal))
-        status = status_of(np.array([search.run(max_rounds or MOST_ROUNDS)]))
+        status = status_of(np.array([search.run(max_rounds or MOST_ROUNDS_OF_SIGNAL)]))
         values = as_sparse(search.code.reshape(1, -1))
         work = {METHOD: search.n_multiply_adds}
         found.append(Codes(values, np.array([search.n_rounds]), None, work, status=status))
@@ -153,8 +153,8 @@ class ActiveSetSearch:
         norms = np.sqrt(problem.atoms.squared_norms)
         self._least_drift = LEAST_DRIFT / float(np.max(norms / problem.l1_weights))
         reach = np.abs(problem.correlations[0]) * inverse_norms(problem.atoms.squared_norms)
-        self._tolerance = ROUNDING * reach.max() * norms
-        self._noise = ROUNDING * problem.energies[0]
+        self._tolerance = VIOLATION_ROUNDING * reach.max() * norms
+        self._noise = VIOLATION_ROUNDING * problem.energies[0]
         self._grid = _kernel_grid(dictionary)
         self.n_multiply_adds = self._grid.n_multiply_adds  # one entry: so far
         self.code = np.zeros(by_position)
@@ -287,7 +287,7 @@ class ActiveSetSearch:
         if precise:
             target, largest, n_products = _refined(part, factor, values, defect, self._tolerance[support])
             self.n_multiply_adds += n_products
-            solves = largest <= DEPENDENT
+            solves = largest <= DEPENDENT_DEFECT
         else:
             target = values + factor.solve(defect)
         self.n_multiply_adds += factor.n_multiply_adds

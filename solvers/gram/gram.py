@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import cast
 
 import numpy as np
@@ -20,19 +19,19 @@ from scipy import sparse
 from snn import DenseRows, StencilWeights
 from snn.base import checks
 from snn.base.describe import memory
-from snn.base.value import Value, cached_property
+from snn.base.value import Value, cached_property, replaced
 from snn.weights.protocol import Weights
 from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms
 from solvers._kernels.products import GramMatrix, WeightedAtoms
 from solvers.gram import convolutional
-from solvers.gram.working_set import LISTED, codes_by_kernel, codes_of_few, codes_of_many
+from solvers.gram.working_set import ATOMS_LISTED, codes_by_kernel, codes_of_few, codes_of_many
 from solvers.plan import batches_that_share, shares_products, uses_full_gram
 from solvers.problem.atoms import inverse_norms
-from solvers.problem.convolution import ConvolutionalAtoms
+from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 from solvers.problem.largest import largest_ratios
-from solvers.problem.lasso import LassoModel, LassoProblem
-from solvers.problem.matrix import VALUES_PER_BLOCK, UnitAtoms
+from solvers.problem.lasso import LassoModel, LassoProblem, unit_atoms_of
+from solvers.problem.matrix import VALUES_PER_BLOCK
 from solvers.results.codes import Codes, compressed_rows
 
 # Signals that are solved first where the choice of products depends on their supports.
@@ -160,7 +159,7 @@ class SharedProducts(GramOnDemand):
     # are not counted.
 
     def __init__(self, problem: LassoProblem) -> None:
-        self._unit_atoms = problem.once(UnitAtoms, whatever_penalty=True)
+        self._unit_atoms = problem.once(unit_atoms_of, whatever_penalty=True)
         # Where signals have weights of their own there is no network.
         super().__init__(problem.model)
         self._memory_limit = problem.memory_limit
@@ -168,8 +167,7 @@ class SharedProducts(GramOnDemand):
     def of_batch(self, problem: LassoProblem) -> SharedProducts:
         """Return one with rows for a network of the signals of a problem, which are forgotten with them."""
         # Rows of the atoms that are driven most are computed together, which takes a quarter of the time.
-        other = copy(self)
-        vars(other).pop("_inhibition", None)
+        other = replaced(self, without=("_inhibition",))
         signals, weights = problem.dense_signals(), problem.feature_weights
         largest = largest_ratios(
             self._unit_atoms,
@@ -205,7 +203,7 @@ class SharedProducts(GramOnDemand):
         """Return which signals share products: as many as pay, and memory holds."""
         # A signal has residuals, products and lists while it is solved.
         bytes_per_signal = (
-            8 * (8 * problem.n_features + 8 * LISTED) + 4 * VALUES_PER_BLOCK // problem.n_features
+            8 * (8 * problem.n_features + 8 * ATOMS_LISTED) + 4 * VALUES_PER_BLOCK // problem.n_features
         )
         converts = not self._unit_atoms.is_kept
         return batches_that_share(problem, n_workers, bytes_per_signal, converts=converts)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from solvers._kernels.convolution import GramPart, add_entries, add_remainder
+from solvers._kernels.sweeps import GramPart, add_entries, add_remainder
 from solvers.workers.blas import load_scipy_linalg
 
 # A rectangle with fewer members than this is not divided: `python -m tests.benchmarks convolution`.

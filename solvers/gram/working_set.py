@@ -31,7 +31,7 @@ from solvers._kernels.active_set import (
     N_MULTIPLY_ADDS,
     N_REPORTED,
     N_ROUNDS,
-    ROUNDING,
+    VIOLATION_ROUNDING,
     copy_members_kernel,
     enter_kernel,
     new_scratch,
@@ -57,12 +57,12 @@ VALUES_PER_CALL = 100_000
 # make a support come back.
 ROUNDS_PER_ATOM = 10
 # Violators that join W together, at least.
-LEAST_JOINING = 60
+LEAST_JOINING_WITHOUT_GRAM = 60
 # Members that there is room for at first.  Memory that is never touched costs nothing, and to move it later
 # costs as much as to read the atoms.
 CAPACITY = 600
 # Atoms listed for each signal beside its support.  Measured by `python -m tests.benchmarks 65,536`.
-LISTED = 128
+ATOMS_LISTED = 128
 # Products before the first that serves certificates, too: codes move far until then.
 PLAIN = 2
 
@@ -154,14 +154,14 @@ class Search:
         roots = members.root_weights
         self._roots = roots if roots is None or roots.ndim == 1 else roots[number]
         self.signal = self.weighted(members.signals[number])
-        self._tolerance = ROUNDING * float(norms_of(self.signal[np.newaxis])[0])
+        self._tolerance = VIOLATION_ROUNDING * float(norms_of(self.signal[np.newaxis])[0])
         # The support and its values, and what they leave of the signal.
         self.atoms, self.code = np.empty(0, dtype=np.int64), np.empty(0)
         self.residual, self.objective = self.signal, np.inf
         self.n_members = self._size = 0
         self._is_at_start = False
         self.n_multiply_adds = self.n_gram_multiply_adds = 0
-        self.n_listed = LISTED  # atoms that the next product has to list beside the support
+        self.n_listed = ATOMS_LISTED  # atoms that the next product has to list beside the support
         # Whether no atom violates its condition by more than rounding; zeros have a code of zeros.
         self.is_done = self.ended = self._tolerance == 0.0
 
@@ -239,8 +239,8 @@ class Search:
         with float_errors(over="ignore"):  # in units of tiny norms
             excess *= self.members.inverse_norms[atoms]
         places = np.flatnonzero(excess > self._tolerance)
-        # As many as S has atoms, or `LEAST_JOINING`.
-        n_joining = max(LEAST_JOINING, len(self.atoms))
+        # As many as S has atoms, or `LEAST_JOINING_WITHOUT_GRAM`.
+        n_joining = max(LEAST_JOINING_WITHOUT_GRAM, len(self.atoms))
         if len(places) > n_joining:
             places = np.sort(places[np.argpartition(excess[places], -n_joining)[-n_joining:]])
         return places

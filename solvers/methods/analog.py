@@ -14,7 +14,7 @@ from solvers.results.codes import METHOD, BestCodes, Found
 
 # The gap is looked at after one time constant, and again whenever the time has grown by a quarter.
 FIRST_CHECK = 1.0
-CHECK_PART = 0.25
+CHECK_SHARE_OF_TIME = 0.25
 # Relative tolerance of the integrator, as a part of `tol`, and the range it is kept in: a coarse one
 # costs stability, and no integrator in double precision keeps a finer one.
 INTEGRATOR_PART = 0.1
@@ -135,7 +135,7 @@ class Analog(Method):
             best.work[METHOD][signal] += int(np.count_nonzero(activity)) * problem.n_atoms
         time = 0.0
         while time < self.max_duration and len(best.active):
-            segment = min(max(FIRST_CHECK, CHECK_PART * time), self.max_duration - time)
+            segment = min(max(FIRST_CHECK, CHECK_SHARE_OF_TIME * time), self.max_duration - time)
             run = flow(
                 weights,
                 drive,

@@ -25,7 +25,7 @@ CHECK_EVERY = 5
 CHECK_PART = 10
 # Multiply-adds for each atom, besides the product with the Gram matrix: of an iteration those of the momentum
 # and of the two inner products of the restart, of a look at the gap the terms of four sums.
-PRODUCTS_OF_ITERATION, PRODUCTS_OF_GAP = 3, 4
+PRODUCTS_OF_ITERATION, PRODUCTS_OF_CHECK = 3, 4
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class Iterates:
     def n_products(self) -> np.ndarray:
         """Multiply-adds of each signal so far."""
         n_sums, n_atoms = (
-            PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_GAP * self.n_looks,
+            PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_CHECK * self.n_looks,
             self.codes.shape[1],
         )
         if self.step.matrix is not None:

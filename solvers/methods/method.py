@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from snn.base import checks
 from snn.base.describe import Closed
-from snn.digital.network import warn_of_narrow_currents
+from snn.digital.digital_network import warn_of_narrow_currents
 from solvers.certificate.corrected import signal_of_dependent_atoms
 from solvers.plan import batches_in_cache, solves_alone
 from solvers.problem.lasso import LassoProblem

@@ -17,7 +17,7 @@ from solvers.results.result import AT_MOST, convergence_warning
 
 # scikit-learn is imported where it is called: it takes longer to import than all else.
 # Terms of the sums in scikit-learn's duality gap, for each atom.
-PRODUCTS_OF_GAP = 3
+TERMS_OF_GAP = 3
 # Filters of warnings belong to the process: threads would restore each other's.
 _FILTERS = fork_safe_lock()
 
@@ -94,8 +94,8 @@ class CoordinateDescent(Method):
         # looked at.  A fit begins with correlations and one product; each atom that its screening drops is a
         # row more.
         n_features, n_atoms = whole.n_features, whole.n_atoms
-        work_of_sweep = n_atoms * (n_atoms + 1) + PRODUCTS_OF_GAP * n_atoms
-        work_of_fit = n_atoms * (n_features + 2 * n_atoms) + PRODUCTS_OF_GAP * n_atoms
+        work_of_sweep = n_atoms * (n_atoms + 1) + TERMS_OF_GAP * n_atoms
+        work_of_fit = n_atoms * (n_features + 2 * n_atoms) + TERMS_OF_GAP * n_atoms
         for signal in best.active[:, np.newaxis]:
             problem = whole.subset(signal)
             length = np.sqrt(2.0 * problem.energies[0])

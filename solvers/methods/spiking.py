@@ -10,14 +10,16 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
+from snn.base.value import assign
 from snn.digital import DigitalFormat
 from snn.record.spikes import smooth_rate_of_moments
 from snn.run.simulate import EXACT_TIME
-from snn.run.time import Clock, Exact, Time, is_digital, require_time, start_run
-from solvers._kernels.refinement import PRODUCTS_OF_RATE
+from snn.run.start import start_run
+from snn.run.time import Clock, Exact, Time, is_digital, require_time
+from solvers._kernels.refinement import HEAD_START, PRODUCTS_OF_RATE
 from solvers.methods.method import Method, documented, solve
-from solvers.network import LassoNetwork, RefinedCodes, SpikingCodingResult, code_of_one, finish
 from solvers.problem.lasso import LassoProblem
+from solvers.problem_network import LassoNetwork, RefinedCodes, SpikingCodingResult, code_of_one, finish
 from solvers.results.codes import (
     METHOD,
     POLISH,
@@ -34,10 +36,7 @@ from solvers.workers.blas import one_blas_thread
 
 # Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
 # 1.41 times too long.
-FIRST_CHECK, CHECKS_PER_DOUBLING = 2.0, 2
-# Potentials start at this share of their thresholds, so that neurons that will fire soon fire before a short
-# run ends.
-HEAD_START = 0.5
+FIRST_READ, READS_PER_DOUBLING = 2.0, 2
 # Simulated time before the active-set method, in synaptic time constants.  After it, it is cheaper to let the
 # method correct the support than to go on spiking.
 POLISH_TIME = 2.0
@@ -84,7 +83,7 @@ class SpikingMethod(Method):
             # The weights of one network are rounded.
             takes = tuple(one for one in self.takes if one not in ("zero_penalties", "own_weights"))
             name, finest_tol = self.name.replace("spiking", "digital"), max(self.finest_tol, 1e-3)
-            vars(self).update(name=name, takes=takes, finest_tol=finest_tol)
+            assign(self, name=name, takes=takes, finest_tol=finest_tol)
         if isinstance(self.how, Clock) and self.max_duration < self.how.time_step:
             raise ValueError(
                 f"max_duration must be at least a step, {self.how.time_step:g}; got {self.max_duration:g}"
@@ -301,7 +300,7 @@ class OneRun(SpikingMethod):
         for look in count():
             if not len(signals) or time >= self.max_duration:
                 break
-            time = max(FIRST_CHECK * 2.0 ** (look / CHECKS_PER_DOUBLING), getattr(self.how, "time_step", 0.0))
+            time = max(FIRST_READ * 2.0 ** (look / READS_PER_DOUBLING), getattr(self.how, "time_step", 0.0))
             batch.run.advance(min(time, self.max_duration), active=signals)
             best.work[READ_OUT][signals] += self._products_per_neuron * network.n_neurons
             yield signals, self._read(batch, signals)
@@ -327,7 +326,7 @@ class AverageCurrents(OneRun):
     _products_per_neuron = PRODUCTS_OF_CURRENT
 
     def _read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
-        return batch.codes_of_currents(signals, CHECKS_PER_DOUBLING)
+        return batch.codes_of_currents(signals, READS_PER_DOUBLING)
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from solvers.problem.matrix import UnitAtoms
 # Products of vectors with a block of atoms, 4 MB, which stay in cache until they have been read.
 PRODUCTS_PER_BLOCK = 2**20
 # u of single precision, and more than the error of a product that underflows there.
-UNIT_ROUNDOFF = 2.0**-24
+SINGLE_ROUNDOFF = 2.0**-24
 # An atom whose ||d_i|| / lambda_i is so many times the median, such as an intercept with a tiny penalty, is
 # multiplied in double precision, unless there are many.
 STRONG, MOST_STRONG = 64.0, 64
-QUANTUM = 2.0**-125
+SINGLE_QUANTUM = 2.0**-125
 
 
 class Largest(NamedTuple):
@@ -108,7 +108,7 @@ def _largest_ratios(
             list_largest(products, relative[chosen], begin, n_listed, counts, others, atoms, values)
     units_of_ratio = unit * norms
     # Error of a product of two vectors of norm one, times a factor of at most one.
-    error = SLACK * UNIT_ROUNDOFF * (n_features + SPARE_OPERATIONS) + n_features * QUANTUM
+    error = SLACK * SINGLE_ROUNDOFF * (n_features + SPARE_OPERATIONS) + n_features * SINGLE_QUANTUM
     return Largest(
         counts,
         atoms,

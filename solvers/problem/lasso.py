@@ -12,9 +12,9 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import Described, memory, number, value_range
-from snn.base.value import Value, cached_property
+from snn.base.value import Value, assign, cached_property, replaced
 from solvers.problem.atoms import Atoms, in_full
-from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 from solvers.problem.matrix import UnitAtoms, atoms_of, checked_gram
 from solvers.problem.memory import memory_limit
 from solvers.problem.penalty import ElasticNet, Penalty, checked_penalty, largest_ratio
@@ -84,19 +84,20 @@ class LassoModel(Value, Described):
     ) -> None:
         self._set(dictionary, penalty, positive, gram, mask, feature_weights)
         shared = checked_weights(mask, feature_weights, n_features=self.n_features, atoms=self.atoms)
-        vars(self).update(feature_weights=shared, is_prepared=True)
+        assign(self, feature_weights=shared, is_prepared=True)
         # Computed now, not with the first signal.
         if self.atoms.is_matrix:
             if self.gram_fits:
                 _ = self.gram
             elif self.atoms.rows is not None:
-                self.once(UnitAtoms, whatever_penalty=True)
+                self.once(unit_atoms_of, whatever_penalty=True)
 
     def _set(self, dictionary: Any, penalty: Any, positive: Any, gram: Any, mask: Any, weights: Any) -> None:
         atoms = atoms_of(dictionary, known_features(mask, weights))
         if not (atoms.squared_norms.any() or atoms.known is not None):
             raise ValueError("dictionary must have an atom of positive norm; got zeros only")
-        vars(self).update(
+        assign(
+            self,
             dictionary=atoms.given if atoms.is_matrix else dictionary,
             atoms=atoms,
             penalty=checked_penalty(penalty, atoms, positive),
@@ -205,21 +206,12 @@ class LassoModel(Value, Described):
     @property
     def model(self) -> LassoModel:
         """The model without signals, which shares what was made of it."""
-        model = object.__new__(LassoModel)
-        entries = {
-            name: value
-            for name, value in dict(vars(self)).items()  # a copy: another thread may add correlations
-            if name not in ("signals", "energies", "correlations")
-        }
-        vars(model).update(entries, feature_weights=None if self.has_own_weights else self.feature_weights)
-        return model
+        shared = None if self.has_own_weights else self.feature_weights
+        without = ("signals", "energies", "correlations")
+        return replaced(self, LassoModel, feature_weights=shared, without=without)
 
     def with_signals(
-        self,
-        signals: ArrayLike,
-        *,
-        mask: ArrayLike | None = None,
-        feature_weights: ArrayLike | None = None,
+        self, signals: ArrayLike, *, mask: ArrayLike | None = None, feature_weights: ArrayLike | None = None
     ) -> LassoProblem:
         """Return the problem of some signals; all else is shared, and not checked again.
 
@@ -230,9 +222,7 @@ class LassoModel(Value, Described):
         mask, feature_weights : array_like, optional
             As of `LassoProblem`, in place of the model's.
         """
-        problem = object.__new__(LassoProblem)
-        vars(problem).update(vars(self), is_prepared=True)
-        vars(problem).pop("correlations", None)
+        problem = replaced(self, LassoProblem, is_prepared=True, without=("correlations",))
         problem._set_signals(signals, mask, feature_weights)
         return problem
 
@@ -256,10 +246,8 @@ class LassoModel(Value, Described):
 
     def _with(self, **changes: Any) -> Self:
         """Return a copy with changes, which knows what this one does; what is computed later is its own."""
-        other = object.__new__(type(self))
         made = {"_made": dict(self._made), "_made_of_atoms": dict(self._made_of_atoms)}
-        vars(other).update({**vars(self), **made, **changes})
-        return other
+        return replaced(self, **{**made, **changes})
 
     def once(self, make: Callable[[LassoModel], Made], *, whatever_penalty: bool = False) -> Made:
         """Return what `make` returns of this model; it is called once, and what it makes is kept."""
@@ -339,9 +327,9 @@ class LassoProblem(LassoModel):
         given = shared if mask is None and feature_weights is None else feature_weights
         self._see(known_features(mask, given))
         values, weights, energies = checked_signals(signals, self.atoms, mask, feature_weights, shared)
-        vars(self).update(signals=values, feature_weights=weights, energies=energies)
+        assign(self, signals=values, feature_weights=weights, energies=energies)
         if shared is not (None if self.has_own_weights else weights):
-            vars(self).update(_made={}, _made_of_atoms=whatever_weights(self))
+            assign(self, _made={}, _made_of_atoms=whatever_weights(self))
 
     def _see(self, known: np.ndarray | None) -> None:
         """Make the atoms of a matrix zero in features that no signal knows."""
@@ -350,7 +338,7 @@ class LassoProblem(LassoModel):
         if self.atoms.is_matrix and not is_equal:
             atoms = atoms_of(self.dictionary, known)
             penalty = checked_penalty(self.penalty, atoms, self.positive)
-            vars(self).update(atoms=atoms, penalty=penalty, _made={}, _made_of_atoms={})
+            assign(self, atoms=atoms, penalty=penalty, _made={}, _made_of_atoms={})
 
     def _facts(self) -> dict[str, str]:
         kind = ", sparse" if sparse.issparse(self.signals) else ""
@@ -466,13 +454,19 @@ def _seen_atoms(model: LassoModel) -> Atoms:
     return model.atoms.weighted(model.feature_weights)
 
 
+def unit_atoms_of(model: LassoModel) -> UnitAtoms:
+    """Return the atoms at norm one, in single precision; `LassoModel.once` keeps them."""
+    atoms = model.atoms
+    return UnitAtoms(atoms.array, atoms.squared_norms, memory_limit=model.memory_limit)
+
+
 def _gram(model: LassoModel) -> np.ndarray:
     return checks.read_only(model.seen_atoms.gram_rows(slice(None)))
 
 
 def whatever_weights(model: LassoModel) -> dict[Callable[..., Any], Any]:
     """Return what was made of the atoms whatever the weights of features."""
-    return {make: made for make, made in dict(model._made_of_atoms).items() if make is UnitAtoms}
+    return {make: made for make, made in dict(model._made_of_atoms).items() if make is unit_atoms_of}
 
 
 def _rows(array: Any, which: np.ndarray | slice) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +11,7 @@ from scipy import sparse
 from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.describe import memory, number
-from snn.base.value import cached_property
+from snn.base.value import assign, cached_property
 from solvers._kernels.precision import LONGEST_SUM, SMALLEST_SQUARED_NORM
 from solvers.problem.atoms import (
     Atoms,
@@ -21,17 +21,14 @@ from solvers.problem.atoms import (
     inverse_norms,
     squared_norms_of,
 )
-from solvers.problem.convolution import ConvolutionalDictionary
-
-if TYPE_CHECKING:
-    from solvers.problem.lasso import LassoModel
+from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 
 # Numbers of a dictionary: 4 MB.
 VALUES_AT_ONCE = 524_288
 # Numbers of atoms in single precision: 8 MB.
 VALUES_PER_BLOCK = 2**21
 # Norms are equal within this share of the largest.
-EQUAL = 1e-6
+EQUAL_NORMS = 1e-6
 # What to do where a dictionary is not finite.
 UNKNOWN = ": where features are unknown, pass a mask that is False there for every signal"
 # From this number of atoms on, only some rows of a given Gram matrix are checked, or up to twice as many.
@@ -64,11 +61,12 @@ class MatrixAtoms(Atoms):
             else:
                 known = None
             features_of_atom = matrix.shape[1]
-            vars(self)["rows"] = matrix
+            assign(self, rows=matrix)
         squared_norms = checked_squared_norms(
             "dictionary", "atom", matrix, hint=UNKNOWN, may_be_small=known is not None
         )
-        vars(self).update(
+        assign(
+            self,
             matrix=matrix,
             given=given,
             known=known,
@@ -100,7 +98,8 @@ class MatrixAtoms(Atoms):
         if rows is None or rows.shape[0] != rows.shape[1] or of_rows.min() == 0.0:
             return None
         of_columns = np.einsum("ij,ij->j", rows, rows)
-        if np.ptp(of_rows) <= 1000.0 * EQUAL * of_rows.max() or np.ptp(of_columns) > EQUAL * of_columns.max():
+        is_uneven = np.ptp(of_columns) > EQUAL_NORMS * of_columns.max()
+        if is_uneven or np.ptp(of_rows) <= 1000.0 * EQUAL_NORMS * of_rows.max():
             return None
         low, high = np.sqrt([of_rows.min(), of_rows.max()])
         return (
@@ -197,13 +196,13 @@ class MatrixAtoms(Atoms):
 class UnitAtoms:
     """The atoms of an array at norm one, in single precision, block by block."""
 
-    def __init__(self, model: LassoModel) -> None:
-        self._array, self._inverse_norms = model.atoms.array, inverse_norms(model.atoms.squared_norms)
-        self.shape = n_atoms, n_features = model.atoms.shape
+    def __init__(self, array: np.ndarray, squared_norms: np.ndarray, *, memory_limit: int) -> None:
+        self._array, self._inverse_norms = array, inverse_norms(squared_norms)
+        self.shape = n_atoms, n_features = array.shape
         self._n_atoms_of_block = max(VALUES_PER_BLOCK // n_features, 16)
         self._kept: np.ndarray | None = None
         # All blocks are in memory if they take no more than half the limit.
-        self.is_kept = 8 * n_atoms * n_features <= model.memory_limit
+        self.is_kept = 8 * n_atoms * n_features <= memory_limit
         if self.is_kept:
             kept = np.empty((n_atoms, n_features), dtype=np.float32)
             for first in range(0, n_atoms, self._n_atoms_of_block):

@@ -8,7 +8,7 @@ from solvers.problem.atoms import in_full
 from solvers.problem.lasso import LassoProblem, zero_code_multiples
 
 # A penalty within this share of the smallest at which all codes are zero is that one.
-EQUAL = 1e-6
+EQUAL_PENALTIES = 1e-6
 
 
 class IllPosedWarning(UserWarning):
@@ -33,7 +33,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     if problem.n_signals == 1 or codes.nnz or not problem.energies.any():
         return
     factor = float(zero_code_multiples(problem).max())
-    if factor > 1.0 - EQUAL:
+    if factor > 1.0 - EQUAL_PENALTIES:
         return
     if factor == 0.0 and problem.positive.all():
         why = "no correlation of a signal with an atom is positive, which positive=True requires"

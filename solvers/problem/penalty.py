@@ -20,7 +20,7 @@ from scipy import sparse
 
 from snn._interrupts import float_errors
 from snn.base import checks
-from snn.base.value import Value, cached_property, checked
+from snn.base.value import Value, assign, cached_property, checked
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 from solvers.problem.atoms import Atoms
 
@@ -80,7 +80,7 @@ class Penalty(ElasticNet):
 
     def __init__(self, l1: np.ndarray, l2: np.ndarray, positive: np.ndarray) -> None:
         # The arrays are not copied.
-        vars(self).update(l1=l1, l2=l2, positive=positive)
+        assign(self, l1=l1, l2=l2, positive=positive)
 
     @cached_property
     def is_positive(self) -> bool:

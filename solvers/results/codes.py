@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from snn.base import checks
+from snn.base.value import replaced
 from solvers._kernels.certificate import RowEntries, count_entries, read_entries
 from solvers.certificate.compiled import certificates_of, optimality_of
 from solvers.certificate.optimality import Optimality
@@ -243,8 +244,7 @@ def rows_of(matrix: sparse.csr_array) -> RowEntries:
 def compressed_rows(shape: tuple[int, int], rows: RowEntries) -> sparse.csr_array:
     """Return a `csr_array` of entries that are right by construction; it takes ownership of the arrays."""
     # The constructor and its checks take nine microseconds, a tenth of a small problem.
-    matrix = sparse.csr_array.__new__(sparse.csr_array)
-    vars(matrix).update(vars(_empty_rows(shape)))
+    matrix = replaced(_empty_rows(shape))
     matrix.indptr, matrix.indices, matrix.data = rows
     return matrix
 

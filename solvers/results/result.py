@@ -12,7 +12,7 @@ from snn import OperationCounts
 from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.describe import Drawn, counted, number, value_range
-from snn.base.value import cached_property
+from snn.base.value import assign, cached_property
 from solvers.certificate.compiled import certificates_of
 from solvers.certificate.optimality import checked_codes
 from solvers.derivatives import CodeDerivatives, CodeGradients
@@ -119,7 +119,7 @@ class SparseCodingResult(Drawn):
 
     def __post_init__(self) -> None:
         found, figures = self._found, vars(self._found.certificate)
-        vars(self).update(sparse_codes=found.values, n_steps=found.steps, info=found.info, **figures)
+        assign(self, sparse_codes=found.values, n_steps=found.steps, info=found.info, **figures)
         extra = (*found.work.values(), *found.info.values())
         for value in (found.values, found.steps, *figures.values(), *extra):
             # `isinstance` on all fields takes as long as a small problem, so compare types.

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from snn.base import checks
 from snn.base.describe import Drawn, table
+from snn.base.value import replaced
 from solvers.methods.method import Method, named_method
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
@@ -136,8 +137,7 @@ def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dic
     with checks.without_warnings():
         solve(problem.subset(slice(0, 1)), tol=tol)
     # A copy, so that what one method makes the problem compute is computed again for the next.
-    fresh = problem.subset(slice(None))
-    vars(fresh).pop("correlations", None)
+    fresh = replaced(problem.subset(slice(None)), without=("correlations",))
     start = time.perf_counter()
     result = solve(fresh, tol=tol)
     seconds = time.perf_counter() - start

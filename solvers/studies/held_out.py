@@ -9,7 +9,7 @@ from solvers.methods.active_set import solve_active_set
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning
 
-# Predicted together: bounds the memory.
+# Signals predicted, or correlated with atoms, together: this bounds the memory.
 SIGNALS_AT_ONCE = 4096
 
 

@@ -16,8 +16,8 @@ from solvers.certificate.optimality import measure
 from solvers.certificate.residuals import residuals_of
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import Method, named_method, require_taken
-from solvers.problem.lasso import LassoProblem, zero_code_multiples
-from solvers.problem.matrix import UnitAtoms, atoms_of
+from solvers.problem.lasso import LassoProblem, unit_atoms_of, zero_code_multiples
+from solvers.problem.matrix import atoms_of
 from solvers.problem.messages import warn_if_ill_posed
 from solvers.problem.parts import stacked
 from solvers.problem.penalty import Penalty
@@ -135,7 +135,7 @@ def path(
         problem = problem.prepared()
     # Computed once for all penalties: atoms in single precision, or correlations.
     if plan.shares_products(problem):
-        problem.once(UnitAtoms, whatever_penalty=True)
+        problem.once(unit_atoms_of, whatever_penalty=True)
     elif 8 * problem.n_signals * problem.n_atoms <= problem.memory_limit:
         _ = problem.correlations
     if multiples is None:
@@ -208,15 +208,13 @@ def _without_unpenalised(problem: LassoProblem) -> LassoProblem:
         raise ValueError(f"multiples must be given where {why}; got None")
     atoms = atoms_of(problem.dictionary[chosen])
     entries = {"dictionary": atoms.matrix, "atoms": atoms, "_made": {}, "_made_of_atoms": {}}
-    fit = problem._with(**entries, penalty=penalty.at(np.flatnonzero(chosen)))
-    vars(fit).pop("correlations", None)
+    fit = problem._with(**entries, penalty=penalty.at(np.flatnonzero(chosen)), without=("correlations",))
     with checks.without_warnings():
         codes = solve_active_set(fit).sparse_codes
     residuals = residuals_of(atoms, problem.dense_signals(), codes, problem.feature_weights)
     l1 = np.where(chosen, np.finfo(np.float64).max, penalty.l1)
-    rest = problem._with(signals=residuals.values, penalty=Penalty(l1, penalty.l2, penalty.positive))
-    vars(rest).pop("correlations", None)
-    return rest
+    rest = Penalty(l1, penalty.l2, penalty.positive)
+    return problem._with(signals=residuals.values, penalty=rest, without=("correlations",))
 
 
 def _checked_multiples(multiples: ArrayLike) -> np.ndarray:

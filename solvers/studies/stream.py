@@ -10,12 +10,13 @@ from scipy import sparse
 from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.describe import Described, number
+from snn.base.value import assign
 from solvers._kernels.certificate import RowEntries
-from solvers.network import LassoNetwork, RefinedCodes, SpikingCodingResult
-from solvers.problem.convolution import ConvolutionalDictionary
+from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.penalty import ElasticNet
 from solvers.problem.signals import checked_weights
+from solvers.problem_network import LassoNetwork, RefinedCodes, SpikingCodingResult
 from solvers.results.codes import START, BestCodes, compressed_rows
 
 # Codes of so many frames before are mixed: measured by `python -m tests.benchmarks stream`.
@@ -102,7 +103,7 @@ class SparseCodingStream(Described):
         # The network, and that of the last frame with a mask of its own.
         self._network: LassoNetwork
         self._masked: tuple[np.ndarray, LassoNetwork] | None
-        vars(self).update(_prepared=model, _network=LassoNetwork(silent), _masked=None)
+        assign(self, _prepared=model, _network=LassoNetwork(silent), _masked=None)
         return silent
 
     @property
@@ -124,7 +125,7 @@ class SparseCodingStream(Described):
         self.n_frames: int
         self.frame: np.ndarray | None
         self._codes: list[sparse.csr_array]
-        vars(self).update(n_frames=0, frame=None, _codes=[])
+        assign(self, n_frames=0, frame=None, _codes=[])
 
     @one_thread
     def code(
@@ -184,7 +185,7 @@ class SparseCodingStream(Described):
         late = max(time.perf_counter() - begin - seconds, 0.0)
         codes.info |= {"start_duality_gap": start_gap, "is_carried": is_carried, "seconds_late": late}
         result = SpikingCodingResult(problem, codes, "stream", tol, "spikes")
-        vars(self).update(_codes=coded, n_frames=self.n_frames + 1, frame=frame_now)
+        assign(self, _codes=coded, n_frames=self.n_frames + 1, frame=frame_now)
         return result
 
     def _network_of(self, problem: LassoProblem) -> LassoNetwork:

@@ -63,7 +63,7 @@ def test_norms_units_blocks_and_atoms_that_vanished(dictionary, signals, monkeyp
         assert scaled.objective == pytest.approx(score.objective, rel=1e-12)
     holes = np.insert(dictionary, [0, 5, N_ATOMS], 0.0, axis=0)
     assert vars(mean_objective(holes, signals, penalty=PENALTY)) == vars(score)
-    monkeypatch.setattr(evaluation, "VALUES_PER_BLOCK", 7 * N_ATOMS)
+    monkeypatch.setattr(evaluation, "CODES_PER_BLOCK", 7 * N_ATOMS)
     parts = mean_objective(dictionary, signals, penalty=PENALTY)
     # The same codes, added up in another order.
     assert parts.objective == pytest.approx(score.objective, rel=1e-14)

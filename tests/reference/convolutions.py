@@ -3,7 +3,7 @@
 import numpy as np
 
 from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, penalty_max
-from solvers.problem.convolution import ConvolutionalAtoms
+from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 
 # Image, kernel, stride: strides that divide a kernel's side or not, reach it or leave pixels out, one
 # position, one pixel; two and three channels.

@@ -13,7 +13,7 @@ import numpy as np
 
 from snn import Clock, Imperfections, SimulationResult, SpikingNetwork, simulate
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
-from snn.digital.network import integer_drive
+from snn.digital.digital_network import integer_drive
 from tests.reference.clock import delay_of, n_lost, normal, whole_steps
 
 

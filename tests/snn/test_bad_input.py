@@ -29,7 +29,7 @@ from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
 from snn.digital.format import mantissas_of
 from snn.pictures import rates_against_time
 from snn.record.spikes import smooth_rate_of_moments
-from snn.run.time import start_run
+from snn.run.start import start_run
 from tests.reference.weight_forms import stored
 
 WEIGHTS = np.array([[0.0, -0.5], [-0.3, 0.0]])

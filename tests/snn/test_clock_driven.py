@@ -19,7 +19,7 @@ from snn import (
     SpikingNetwork,
     simulate,
 )
-from snn.run.time import start_run
+from snn.run.start import start_run
 from tests.reference.clock import simulate_slowly
 from tests.reference.networks import classo_network, networks, random_dictionary
 from tests.reference.weight_forms import NAMES

@@ -11,7 +11,7 @@ import pytest
 from snn import Clock, Imperfections, SpikingNetwork, simulate
 from snn._kernels.random_numbers import fill_normals
 from snn._kernels.random_numbers import philox as compiled_philox
-from snn.run.time import start_run
+from snn.run.start import start_run
 from tests.reference.clock import normal, philox
 from tests.reference.networks import random_network
 

@@ -128,7 +128,7 @@ def as_a_new_process():
 
 def test_a_foreign_tuple_with_fields_of_all_names_of_methods_compiles():
     assert {dictlearn.__name__, solvers.__name__} <= set(sys.modules)
-    names = sorted(set().union(*compiling._METHODS.values()))
+    names = sorted(set().union(*compiling._METHODS_OF_RECORDS.values()))
     assert {"deliver", "add_weights"} <= set(names)
     Foreign = namedtuple("Foreign", names)
     Mixed = namedtuple("Mixed", names)

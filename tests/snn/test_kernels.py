@@ -11,7 +11,7 @@ import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
 from snn._kernels.compiling import compiled, inner, uncounted
-from snn._kernels.neuron import FAR, SLACK, crossing_time, end_bound
+from snn._kernels.neuron import BOUND_SLACK, FAR, crossing_time, end_bound
 from snn._kernels.run_state import SpikeLog
 from tests.reference.simulator import crossing_exists
 
@@ -161,8 +161,8 @@ def test_a_neuron_that_reaches_its_threshold_in_a_window_is_found_however_large_
                 over = start + current * rise - end_bound(bias, threshold, start, length)
                 assert over >= 0.0
     # The slack is no more than rounding needs.
-    assert end_bound(0.0, 1.0, -FAR, 1.0) == 1.0 - SLACK
-    assert end_bound(size, 1.0, -size, 1.0) > (1.0 - size) - SLACK * (1.0 + 3.0 * size)
+    assert end_bound(0.0, 1.0, -FAR, 1.0) == 1.0 - BOUND_SLACK
+    assert end_bound(size, 1.0, -size, 1.0) > (1.0 - size) - BOUND_SLACK * (1.0 + 3.0 * size)
 
 
 # -- short cuts of lowering --

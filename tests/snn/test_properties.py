@@ -25,7 +25,7 @@ from snn import (
     SpikingNetwork,
     simulate,
 )
-from snn.run.time import start_run
+from snn.run.start import start_run
 from tests.processes import at_most, interrupted, run_python
 from tests.reference.exact_spikes import judge
 from tests.reference.networks import FIRST_SPIKES, MODERATE, MOST_SPIKES, networks

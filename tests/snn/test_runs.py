@@ -21,7 +21,7 @@ from snn import (
     simulate,
 )
 from snn.digital import DigitalFormat, FixedPoint
-from snn.run.time import prepared, start_run
+from snn.run.start import prepared, start_run
 from tests.reference.networks import networks
 from tests.reference.weight_forms import NAMES
 from tests.tiers import examples

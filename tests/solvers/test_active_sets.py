@@ -295,7 +295,7 @@ def test_more_kernels_than_pixels_under_them(seed, positive):
 def test_a_search_that_does_not_end_is_reported(monkeypatch):
     """Without any round the best code met is kept, with its own gap."""
     problem = image_problem(positive=False)
-    monkeypatch.setattr(convolutional, "MOST_ROUNDS", 0)
+    monkeypatch.setattr(convolutional, "MOST_ROUNDS_OF_SIGNAL", 0)
     with pytest.warns(ConvergenceWarning, match="1 of 1 signals .* within max_duration=5"):
         result = replace(from_spikes, max_duration=5.0)(problem, tol=1e-6)
     assert not result.converged

@@ -8,13 +8,13 @@ import pytest
 from scipy import sparse
 
 from solvers import METHODS, ConvolutionalDictionary, LassoProblem
-from solvers._kernels.convolution import GridProblem, sweep
 from solvers._kernels.factor import Terms, enter, join, leave, new_working_set
 from solvers._kernels.products import GramMatrix
+from solvers._kernels.sweeps import GridProblem, sweep
 from solvers.gram.convolutional import _kernel_grid, gram_part
 from solvers.gram.gram import FullGram
 from solvers.gram.nested_dissection import Factor
-from solvers.problem.convolution import ConvolutionalAtoms
+from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 from solvers.results.codes import certificate_work
 from solvers.studies.stream import _work_of_mixture
 from tests.reference.problems import random_problem, require_certified

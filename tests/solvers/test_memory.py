@@ -16,8 +16,7 @@ from solvers.certificate.optimality import measure
 from solvers.gram import working_set
 from solvers.problem import largest, matrix
 from solvers.problem.largest import largest_ratios
-from solvers.problem.lasso import zero_code_multiples
-from solvers.problem.matrix import UnitAtoms
+from solvers.problem.lasso import unit_atoms_of, zero_code_multiples
 from solvers.workers.shared import Shared
 from solvers.workers.spread import spread
 from tests.reference.costs import costs
@@ -87,7 +86,7 @@ def test_the_largest_ratios(positive, is_kept):
     penalty = rng.uniform(0.1, 1.0, 5000) * np.linalg.norm(dictionary, axis=1)
     with memory_limit(1e9 if is_kept else 1.0):
         problem = LassoProblem(dictionary, rng.standard_normal((3, 17)), penalty, positive=positive)
-    unit_atoms = UnitAtoms(problem.model)
+    unit_atoms = unit_atoms_of(problem.model)
     assert unit_atoms.is_kept == is_kept
     vectors = np.vstack([problem.signals, np.zeros((1, 17))])
     factors = np.sqrt(problem.atoms.squared_norms) / penalty
@@ -169,7 +168,7 @@ def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
     assert peak < 0.6 * dictionary.nbytes
     np.testing.assert_array_equal(result.codes, expected.codes)
     solve_active_set(problem)
-    assert not problem.once(UnitAtoms, whatever_penalty=True).is_kept
+    assert not problem.once(unit_atoms_of, whatever_penalty=True).is_kept
 
 
 def test_processes_map_the_file_themselves(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from solvers import LassoProblem, ZeroCodesWarning, penalty_max, solve_active_set
-from solvers.problem.convolution import require_grid, require_room, valid_shape
+from solvers.problem.convolutional_dictionary import require_grid, require_room, valid_shape
 from solvers.problem.lasso import zero_code_multiples
 from solvers.problem.matrix import MatrixAtoms, atoms_of
 from solvers.problem.parts import groups_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from solvers import ConvolutionalDictionary, LassoProblem, memory_limit, solve_active_set
-from solvers._kernels import convolution
+from solvers._kernels import sweeps
 from solvers._kernels.factor import Terms, enter, join, leave, new_working_set
 from solvers._kernels.products import GramMatrix
 from solvers.gram.convolutional import ActiveSetSearch, gram_part, windows_of
@@ -87,7 +87,7 @@ def test_a_part_of_the_gram_matrix_is_that_of_the_array(geometry, chosen):
     part, gram = part_of(random_dictionary(geometry), chosen)
     columns = np.zeros(gram.shape)
     for column, unit in zip(columns, np.eye(len(gram)), strict=True):
-        convolution.multiply(part, unit, column)
+        sweeps.multiply(part, unit, column)
     # Sums of at most a few hundred products of numbers below a hundred.
     np.testing.assert_allclose(columns, gram, rtol=0, atol=1e-12)
 
@@ -125,7 +125,7 @@ def test_sweeps_are_coordinate_descent(geometry, positive):
 
     def descend(over):
         for first in range(0, problem.n_atoms, n_kernels):
-            for i in [*range(first, first + n_kernels)] * convolution.PASSES:
+            for i in [*range(first, first + n_kernels)] * sweeps.PASSES:
                 if over == "all" or expected[i]:
                     left = problem.signals[0] - expected @ array
                     stepped = array[i] @ left + problem.atoms.squared_norms[i] * expected[i]
@@ -135,17 +135,17 @@ def test_sweeps_are_coordinate_descent(geometry, positive):
 
     drift, grid, terms = np.zeros(len(search.code)), search._grid, search._terms
     descend("all")
-    n_changes = convolution.sweep(grid, terms, False, 0.0, False, search.code, search.image, drift)
+    n_changes = sweeps.sweep(grid, terms, False, 0.0, False, search.code, search.image, drift)
     np.testing.assert_allclose(search.code.ravel(), expected, rtol=0, atol=1e-11)
     assert n_changes >= np.count_nonzero(expected) > 1
     assert drift.any()
     descend("support")
-    convolution.sweep(grid, terms, True, 0.0, False, search.code, search.image, drift)
+    sweeps.sweep(grid, terms, True, 0.0, False, search.code, search.image, drift)
     np.testing.assert_allclose(search.code.ravel(), expected, rtol=0, atol=1e-11)
     left = problem.signals[0] - search.code.ravel() @ array
     np.testing.assert_allclose(search.image.ravel(), left, rtol=0, atol=1e-11)
     before = search.code.copy()
-    convolution.sweep(grid, terms, True, np.inf, False, search.code, search.image, drift)
+    sweeps.sweep(grid, terms, True, np.inf, False, search.code, search.image, drift)
     np.testing.assert_array_equal(search.code, before)
 
 

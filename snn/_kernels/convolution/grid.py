@@ -16,9 +16,9 @@ MOST_LOGGED = 16  # spikes in the log of a position
 # field of a candidate is at this offset in its group.  Empty lanes never cross.
 LANES = 8
 CROSSING, OWN_W, OWN_P, SCALE, SCALED_BIAS, CHANNEL, STATUS = range(0, 7 * LANES, LANES)
-GROUP = 7 * LANES
+NUMBERS_PER_GROUP = 7 * LANES
 # The status of a candidate: its crossing is a lower bound, exact, or not known yet; or the lane is empty.
-BOUND, EXACT, NEW, EMPTY = 0.0, 1.0, 2.0, 3.0
+BOUND, EXACT_CROSSING, NEW_CROSSING, EMPTY = 0.0, 1.0, 2.0, 3.0
 
 
 class _Stencil(NamedTuple):
@@ -112,7 +112,7 @@ def new_grid_memory(stencil, n_neurons, settings):
     times, block_times = new_floats(n_positions), new_floats((n_positions + block_size - 1) // block_size)
     excess = new_floats(n_neurons)
     # Room for each neuron, most of it never touched: the k-th groups of all positions are neighbours.
-    candidates = new_floats((stencil.n_channels + LANES - 1) // LANES * n_positions * GROUP)
+    candidates = new_floats((stencil.n_channels + LANES - 1) // LANES * n_positions * NUMBERS_PER_GROUP)
     return GridMemory(
         *stencil,
         n_positions=n_positions,
@@ -149,7 +149,7 @@ def _new_integers(size):
 @inlined
 def candidate_at(k, q, grid):
     """Return where the k-th candidate of position q is stored."""
-    return GROUP * (k // LANES * grid.n_positions + q) + k % LANES
+    return NUMBERS_PER_GROUP * (k // LANES * grid.n_positions + q) + k % LANES
 
 
 @inlined
@@ -158,12 +158,12 @@ def note_earliest_of_position(q, grid):
     # As integers, times that are not negative have the same order, and are compared faster.
     grid.times[q] = grid.end[q]
     earliest = grid.time_bits[q]
-    group = GROUP * q
+    group = NUMBERS_PER_GROUP * q
     for _ in range(0, grid.n_candidates[q], LANES):
         for lane in range(LANES):
             bits = grid.candidate_bits[np.uint64(group + CROSSING + lane)]
             earliest = bits if bits < earliest else earliest
-        group += GROUP * grid.n_positions
+        group += NUMBERS_PER_GROUP * grid.n_positions
     grid.time_bits[q] = earliest
 
 

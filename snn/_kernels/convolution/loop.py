@@ -8,7 +8,7 @@ from snn._kernels.compiling import inlined, inner, record
 from snn._kernels.convolution.grid import (
     CHANNEL,
     CROSSING,
-    EXACT,
+    EXACT_CROSSING,
     MOST_LOGGED,
     OWN_P,
     OWN_W,
@@ -22,8 +22,7 @@ from snn._kernels.convolution.grid import (
     note_earliest_of_position,
 )
 from snn._kernels.convolution.windows import (
-    LONGEST_WINDOW,
-    SHORTEST_WINDOW,
+    SHORTEST_LOCAL_WINDOW,
     adapt_window,
     add_log,
     add_to_excess,
@@ -39,6 +38,7 @@ from snn._kernels.neuron import (
     quiet_time_of,
     tie_tolerance,
 )
+from snn._kernels.run_state import LONGEST_WINDOW
 
 LONGEST_EPOCH = 128.0  # longer ones would lose digits: v is the difference of numbers that grow with tau
 LEAST_EVENTS_PER_EPOCH = 256  # spikes after which one ends, apart from those that tie with the last
@@ -58,7 +58,7 @@ def open_epoch(neurons, grid):
             is_lost = (v >= threshold) & (w - p < threshold)
             neurons.potential[i] = w + (2.0**-52 * abs(w) if is_lost else 0.0)
             length = min(length, earliest_crossing(max(threshold - v, 0.25 * threshold), neurons.bias[i], p))
-        grid.length[q] = max(length, SHORTEST_WINDOW)
+        grid.length[q] = max(length, SHORTEST_LOCAL_WINDOW)
         grid.end[q] = grid.times[q] = 0.0
         grid.n_spikes[q] = grid.n_touched[q] = 0
         grid.n_candidates[q] = grid.n_logged[q] = 0
@@ -87,7 +87,7 @@ def refine_crossing(c, q, last_spike, last_fade, neurons, grid):
     horizon = grid.end[q] - last_spike
     time = crossing_time(neurons.threshold[i] - v, neurons.bias[i], h, horizon)
     grid.candidates[c + CROSSING] = last_spike + time if time >= 0.0 else math.inf
-    grid.candidates[c + STATUS] = EXACT
+    grid.candidates[c + STATUS] = EXACT_CROSSING
 
 
 @inlined
@@ -114,7 +114,7 @@ def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
             open_window(q, now, math.exp(-now), neurons, grid)
         for k in range(grid.n_candidates[q]):
             c = candidate_at(k, q, grid)
-            if grid.candidates[c + CROSSING] <= limit and grid.candidates[c + STATUS] != EXACT:
+            if grid.candidates[c + CROSSING] <= limit and grid.candidates[c + STATUS] != EXACT_CROSSING:
                 refine_crossing(c, q, last_spike, last_fade, neurons, grid)
             if grid.candidates[c + CROSSING] <= limit and grid.candidates[c + CROSSING] < first_time:
                 first, first_q, first_time = c, q, grid.candidates[c + CROSSING]
@@ -210,7 +210,7 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
         while grid.candidate_bits[candidate_at(k, q, grid) + CROSSING] != grid.time_bits[q]:
             k += 1
         c = candidate_at(k, q, grid)
-        if grid.candidates[c + STATUS] != EXACT:
+        if grid.candidates[c + STATUS] != EXACT_CROSSING:
             refine_crossing(c, q, last_spike, last_fade, neurons, grid)
             note_earliest(q, grid)
             continue

@@ -2,7 +2,7 @@
 
 The package's docstring has the bounds.  They must not fail by rounding.  Bounds and exact crossings are
 computed from the same w and p, so only what is computed from these can differ: by a few roundings of the
-terms of v, of which SLACK is more than a million, and by the sums of an excess or of a w with up to
+terms of v, of which BOUND_SLACK is more than a million, and by the sums of an excess or of a w with up to
 MOST_LOGGED spikes, which err by less than WEIGHT_SLACK of the largest weight.  The slack of the gap covers
 the roundings of the equation of second degree too: that equation is a perturbed one, by roundings of the
 terms of v.
@@ -18,10 +18,10 @@ from snn._kernels.convolution.grid import (
     CHANNEL,
     CROSSING,
     EMPTY,
-    GROUP,
     LANES,
     MOST_LOGGED,
-    NEW,
+    NEW_CROSSING,
+    NUMBERS_PER_GROUP,
     OWN_P,
     OWN_W,
     SCALE,
@@ -30,12 +30,12 @@ from snn._kernels.convolution.grid import (
     candidate_at,
     note_earliest_of_position,
 )
-from snn._kernels.neuron import SLACK
+from snn._kernels.neuron import BOUND_SLACK
+from snn._kernels.run_state import LONGEST_WINDOW
 
-LONGEST_WINDOW = 16.0
-SHORTEST_WINDOW = 1e-9
+SHORTEST_LOCAL_WINDOW = 1e-9
 # Candidates of a position that a spike reaches; the lengths of windows are adapted to that.
-FEW_CANDIDATES, MANY_CANDIDATES = 3, 7
+FEW_REACHED, MANY_REACHED = 3, 7
 WEIGHT_SLACK = 2.0**-42
 # Distances in time are sums and quotients of positive numbers, with a few roundings.
 ROUNDED_DOWN = 1.0 - 2.0**-40
@@ -94,7 +94,7 @@ def open_window(q, now, fade, neurons, grid):
         c, w, p, threshold = neurons.bias[i], neurons.potential[i], neurons.current[i], neurons.threshold[i]
         by_end, by_now = c * end, c * now
         h = p * fade
-        slack = weight_slack + SLACK * (threshold + abs(w) + abs(by_end) + abs(h))
+        slack = weight_slack + BOUND_SLACK * (threshold + abs(w) + abs(by_end) + abs(h))
         excess = w + (by_end if c > 0.0 else by_now) - p * end_fade - threshold + slack
         # A neuron at its threshold fires at once, even if inhibition is about to pull it down.
         above = w + by_now - h - threshold + slack
@@ -110,9 +110,9 @@ def adapt_window(q, grid):
     """Let the next window of a position last twice or half as long, to have few candidates, but some."""
     n_spikes, n_touched = grid.n_spikes[q], grid.n_touched[q]
     length = grid.length[q]
-    if n_touched > MANY_CANDIDATES * (n_spikes + 1):
-        grid.length[q] = max(0.5 * length, SHORTEST_WINDOW)
-    elif n_touched < FEW_CANDIDATES * (n_spikes + 1):
+    if n_touched > MANY_REACHED * (n_spikes + 1):
+        grid.length[q] = max(0.5 * length, SHORTEST_LOCAL_WINDOW)
+    elif n_touched < FEW_REACHED * (n_spikes + 1):
         grid.length[q] = min(2.0 * length, LONGEST_WINDOW)
 
 
@@ -136,7 +136,7 @@ def add_to_excess(q, offset, growth, grid):
 
 @inlined
 def _bound_crossings(group, now, end, fade, grid):
-    """Note a time before which each NEW candidate of a group of eight does not cross."""
+    """Note a time before which each NEW_CROSSING candidate of a group of eight does not cross."""
     # The root of an equation of second degree, in units of the threshold; see the package.
     flattest = min(0.5 + (end - now) * (1.0 / 12.0), 1.0)
     for c in range(group, group + LANES):
@@ -145,7 +145,7 @@ def _bound_crossings(group, now, end, fade, grid):
         h = grid.candidates[np.uint64(c + OWN_P)] * fade * scale
         bias = grid.candidates[np.uint64(c + SCALED_BIAS)]
         by_now = bias * now
-        gap = 1.0 - (w + by_now - h) - SLACK * (1.0 + abs(w) + abs(by_now) + abs(h))
+        gap = 1.0 - (w + by_now - h) - BOUND_SLACK * (1.0 + abs(w) + abs(by_now) + abs(h))
         bend = flattest if h <= 0.0 else 0.5
         by_gap = bend * gap
         slope = bias + h - by_gap
@@ -163,8 +163,8 @@ def _bound_crossings(group, now, end, fade, grid):
         time = now + ROUNDED_DOWN * (distance if is_proven else 0.0)
         status = grid.candidates[np.uint64(c + STATUS)]
         known = grid.candidates[np.uint64(c + CROSSING)]
-        grid.candidates[np.uint64(c + CROSSING)] = time if status == NEW else known
-        grid.candidates[np.uint64(c + STATUS)] = BOUND if status == NEW else status
+        grid.candidates[np.uint64(c + CROSSING)] = time if status == NEW_CROSSING else known
+        grid.candidates[np.uint64(c + STATUS)] = BOUND if status == NEW_CROSSING else status
 
 
 @inlined
@@ -183,7 +183,7 @@ def form_candidates(q, now, fade, neurons, grid):
             c = candidate_at(n_candidates, q, grid)
             if n_candidates % LANES == 0:
                 # All lanes are empty; their numbers do not matter, but that they are finite at first.
-                for lane in range(c, c + GROUP):
+                for lane in range(c, c + NUMBERS_PER_GROUP):
                     grid.candidates[np.uint64(lane)] = 0.0
                 for lane in range(c, c + LANES):
                     grid.candidates[np.uint64(lane + CROSSING)] = math.inf
@@ -201,7 +201,7 @@ def form_candidates(q, now, fade, neurons, grid):
             grid.candidates[c + SCALE] = scale
             grid.candidates[c + SCALED_BIAS] = neurons.bias[i] * scale
             grid.candidates[c + CHANNEL] = float(k)
-            grid.candidates[c + STATUS] = NEW
+            grid.candidates[c + STATUS] = NEW_CROSSING
             n_candidates += 1
     grid.n_candidates[q] = n_candidates
     for k in range(n_before // LANES * LANES, n_candidates, LANES):
@@ -212,7 +212,7 @@ def form_candidates(q, now, fade, neurons, grid):
 def touch_candidates(q, own_channel, offset, growth, now, fade, grid):
     """Deliver a spike to the candidates of a position; `own_channel` is the source's, or -1 elsewhere."""
     own = float(own_channel)
-    group = GROUP * q
+    group = NUMBERS_PER_GROUP * q
     for _ in range(0, grid.n_candidates[q], LANES):
         for c in range(group, group + LANES):
             channel = grid.candidates[np.uint64(c + CHANNEL)]
@@ -222,6 +222,6 @@ def touch_candidates(q, own_channel, offset, growth, now, fade, grid):
             # A crossing remains what it is where nothing is added.
             unchanged = (weight == 0.0) & (channel != own)
             status = grid.candidates[np.uint64(c + STATUS)]
-            grid.candidates[np.uint64(c + STATUS)] = status if unchanged | (status == EMPTY) else NEW
+            grid.candidates[np.uint64(c + STATUS)] = status if unchanged | (status == EMPTY) else NEW_CROSSING
         _bound_crossings(group, now, grid.end[q], fade, grid)
-        group += GROUP * grid.n_positions
+        group += NUMBERS_PER_GROUP * grid.n_positions

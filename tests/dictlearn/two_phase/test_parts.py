@@ -9,7 +9,7 @@ import pytest
 from dictlearn import LearningSettings, TwoPhaseLearner, TwoPhaseNetwork
 from dictlearn.two_phase.observed import Observed
 from dictlearn.two_phase.phases import in_threads
-from dictlearn.two_phase.synapses import BLOCK
+from dictlearn.two_phase.synapses import LATERAL_BLOCK
 from tests.dictlearn.two_phase.learners import assert_same
 from tests.dictlearn.two_phase.test_learning import data_of, settings_of
 from tests.dictlearn.two_phase.test_resuming import begun
@@ -42,7 +42,7 @@ def test_a_batch_run_in_parts_is_the_batch(way):
 @pytest.mark.parametrize("is_consistent", [True, False])
 def test_weights_with_feedback_of_more_atoms_than_a_block(is_consistent):
     """H - kappa F B and the consistency are what NumPy makes of them."""
-    rng, n_atoms, n_inputs = np.random.default_rng(0), 2 * BLOCK + 9, BLOCK + 5
+    rng, n_atoms, n_inputs = np.random.default_rng(0), 2 * LATERAL_BLOCK + 9, LATERAL_BLOCK + 5
     atoms, signals = rng.random((n_atoms, n_inputs)) ** 4, rng.random((64, n_inputs)) ** 8
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
     network = TwoPhaseNetwork.consistent(atoms)
@@ -56,7 +56,7 @@ def test_weights_with_feedback_of_more_atoms_than_a_block(is_consistent):
     one, several = learners
     assert_same(several, one)
     f, b, h = (getattr(one.synapses, name) for name in ("feedforward", "feedback", "lateral"))
-    assert (np.abs(f - network.feedforward) > 0.0).any(axis=1).sum() > BLOCK
+    assert (np.abs(f - network.feedforward) > 0.0).any(axis=1).sum() > LATERAL_BLOCK
     np.testing.assert_allclose(one.synapses.closed_rows.T, h - 0.1 * f @ b, rtol=1e-13, atol=1e-14)
     expected = np.linalg.norm(h - f @ b) / np.linalg.norm(h)
     assert one.network.consistency == pytest.approx(1.0 - expected, abs=1e-12)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from snn import Clock, Imperfections, SpikeTrain, SpikingNetwork, Stimulus, simulate
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
+from snn.digital.digital_network import integer_drive
 from snn.digital.format import exponent_for, mantissas_of, round_in_place
-from snn.digital.network import integer_drive
-from snn.run.time import prepared, start_run
+from snn.run.start import prepared, start_run
 from tests.reference.digital import in_integers, integers_of, random_digital, simulate_slowly
 from tests.reference.networks import random_network
 from tests.tiers import examples

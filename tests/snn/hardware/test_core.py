@@ -13,7 +13,7 @@ pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespik
 
 from snn import NetworkState, SpikingNetwork
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
-from snn.digital.network import integer_drive
+from snn.digital.digital_network import integer_drive
 from snn.hardware import to_verilog
 from snn.hardware.core import Action, CoreLayout
 from tests.reference.core import SimulatedCore

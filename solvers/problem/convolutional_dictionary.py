@@ -16,7 +16,7 @@ from scipy import sparse
 
 from snn.base import checks
 from snn.base.describe import Described, number, size
-from snn.base.value import Value, cached_property
+from snn.base.value import Value, assign, cached_property
 from solvers._kernels.precision import SMALLEST
 from solvers.problem.atoms import Atoms, checked_squared_norms, inverse_norms
 
@@ -27,7 +27,7 @@ DENSE_PART = 16
 LEAST_MEAN = 1e-2
 LARGEST_SLOW_SHARE = 0.5
 # Kernels are equal where the cosine between them differs from 1 by less than this: rounding.
-EQUAL = 1e-14
+EQUAL_KERNELS = 1e-14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,7 +83,7 @@ class ConvolutionalDictionary(Value, Described):
             kernels = kernels[:, np.newaxis]
         stride = checks.positive_integer("stride", self.stride)
         require_grid(image_shape, kernels.shape[1:3], stride)
-        vars(self).update(kernels=kernels, image_shape=image_shape, stride=stride)
+        assign(self, kernels=kernels, image_shape=image_shape, stride=stride)
 
     def _facts(self) -> dict[str, str]:
         return {
@@ -154,7 +154,8 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         super()._check()
         kernel_rows = self.kernels.reshape(self.n_kernels, -1)
         squared_norms = checked_squared_norms("kernels", "kernel", kernel_rows)
-        vars(self).update(
+        assign(
+            self,
             kernel_planes=self.kernels.reshape(*self.kernels.shape[:2], -1),
             kernel_rows=kernel_rows,
             plane_shape=(self.image_shape[0], self.image_shape[1] * self.n_channels),
@@ -274,7 +275,7 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         cosines = np.abs(self.stencil) * inverse[:, np.newaxis, np.newaxis, np.newaxis] * inverse
         kernels, (_, rows, columns, _) = np.arange(self.n_kernels), cosines.shape
         cosines[kernels, rows // 2, columns // 2, kernels] = 0.0
-        pairs = np.argwhere(cosines > 1.0 - EQUAL)
+        pairs = np.argwhere(cosines > 1.0 - EQUAL_KERNELS)
         return (int(pairs[0, 0]), int(pairs[0, 3])) if len(pairs) else None
 
     def _placed(
@@ -325,11 +326,7 @@ def require_grid(image_shape: tuple[int, int], kernel_shape: tuple[int, int], st
 
 
 def require_room(
-    image_shape: tuple[int, int],
-    kernel_shape: tuple[int, int],
-    *,
-    name: str = "the image",
-    hint: str = "",
+    image_shape: tuple[int, int], kernel_shape: tuple[int, int], *, name: str = "the image", hint: str = ""
 ) -> None:
     """Raise ValueError if a kernel is larger than the image."""
     for axis, image, kernel in zip(("rows", "columns"), image_shape, kernel_shape, strict=True):

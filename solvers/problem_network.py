@@ -19,8 +19,9 @@ from snn.run.exact import ExactRun
 from snn.run.integers import IntegersOnClock
 from snn.run.run import Run
 from snn.run.simulate import EXACT_TIME
+from snn.run.start import prepared, start_run
 from snn.run.stepped import SteppedRun
-from snn.run.time import Exact, Time, is_digital, prepared, start_run
+from snn.run.time import Exact, Time, is_digital
 from solvers._kernels.certificate import read_and_certify
 from solvers._kernels.refinement import (
     BARRED,

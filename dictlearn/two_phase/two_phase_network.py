@@ -17,7 +17,7 @@ from dictlearn.two_phase.synapses import Synapses, checked_format
 from snn import SpikingNetwork
 from snn.base import checks
 from snn.base.describe import Described
-from snn.base.value import Value
+from snn.base.value import Value, assign
 from snn.digital import FixedPoint
 from snn.run.simulate import EXACT_TIME
 from snn.run.time import Time
@@ -89,7 +89,7 @@ class TwoPhaseNetwork(Value, Described):
         ) -> None: ...
 
     def _check(self) -> None:
-        least, values = self.signs.least_weight, vars(self)
+        least = self.signs.least_weight
         given = checks.real_array(
             "feedforward", self.feedforward, shape=(None, None), meaning="(n_atoms, n_inputs)"
         )
@@ -99,11 +99,12 @@ class TwoPhaseNetwork(Value, Described):
             ("feedback", (n_inputs, n_atoms), "(n_inputs, n_atoms)"),
             ("lateral", (n_atoms, n_atoms), "(n_atoms, n_atoms)"),
         ):
-            values[name] = checks.real_array(name, values[name], shape=shape, meaning=meaning)
-            if values[name].min() < least:
+            weights = checks.real_array(name, getattr(self, name), shape=shape, meaning=meaning)
+            if weights.min() < least:
                 raise ValueError(
-                    f"{name} must not be negative; got {values[name].min()} (positive_atoms=False allows it)"
+                    f"{name} must not be negative; got {weights.min()} (positive_atoms=False allows it)"
                 )
+            assign(self, **{name: weights})
         thresholds = np.diagonal(self.lateral)
         if thresholds.min() <= 0.0:
             raise ValueError(
