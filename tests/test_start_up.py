@@ -148,7 +148,7 @@ stream = solvers.SparseCodingStream(atoms, 0.5)
 for signal in signals:
     stream.code(signal)
 problem = solvers.LassoProblem(atoms, signals, 1.0)
-solvers.solve_spiking(problem, how=snn.Clock(0.25), tol=0.05)
+solvers.solve_spiking(problem, time=snn.Clock(0.25), tol=0.05)
 solvers.solve_digital(problem, tol=0.1)
 solvers.SpikingSparseCoder(atoms, alpha=0.5).transform(signals)
 result = solvers.solve_active_set(problem)

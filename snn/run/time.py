@@ -1,7 +1,7 @@
 """The time of a run: exact, or in steps of fixed length; and the neurons of a clock."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -28,9 +28,15 @@ class Exact(Value):
     screening : bool, default True
         Let an active set of neurons be integrated spike by spike and the others be screened, where that pays.
         Without, all neurons are integrated: the same spikes to rounding.
+
+    Attributes
+    ----------
+    time_step : float
+        0: there are no steps.
     """
 
     screening: bool = checked(checks.flag, default=True)
+    time_step: ClassVar[float] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,59 +130,59 @@ def require_time(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be Exact() or a Clock; got {type(value).__name__}")
 
 
-def is_digital(how: Time) -> bool:
+def is_digital(time: Time) -> bool:
     """Return whether neurons are integers."""
-    return isinstance(how, Clock) and not isinstance(how.neuron, RealNeuron)
+    return isinstance(time, Clock) and not isinstance(time.neuron, RealNeuron)
 
 
-def prepared(how: Time, network: RunnableNetwork) -> Time:
+def prepared(time: Time, network: RunnableNetwork) -> Time:
     """Return a time that starts runs of one network faster: weights are rounded to integers here, once."""
-    if isinstance(how, Exact):
-        return how
-    if how.imperfections is not None:
-        require_fit(how.imperfections, network.n_neurons, how.time_step)
-    if not isinstance(how.neuron, DigitalFormat):
-        return how
+    if isinstance(time, Exact):
+        return time
+    if time.imperfections is not None:
+        require_fit(time.imperfections, network.n_neurons, time.time_step)
+    if not isinstance(time.neuron, DigitalFormat):
+        return time
     drive = getattr(network, "soma_bias", np.zeros(network.n_neurons))
-    if how.imperfections is not None:
-        network = how.imperfections.mismatched(network)
+    if time.imperfections is not None:
+        network = time.imperfections.mismatched(network)
     real = SpikingNetwork(network.weights, drive, network.firing_threshold)
-    return replace(how, neuron=DigitalNetwork.of(real, how.neuron, time_step=how.time_step))
+    return replace(time, neuron=DigitalNetwork.of(real, time.neuron, time_step=time.time_step))
 
 
 def start_run(
-    how: Time, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
+    time: Time, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
 ) -> Run:
     """Start copies of a network, each with its own drive; arguments as of `Run`, not checked."""
-    how = prepared(how, network)
-    if isinstance(how, Exact):
-        return ExactRun(how, network, soma_bias, state, **options)
-    kind = RealOnClock if isinstance(how.neuron, RealNeuron) else IntegersOnClock
-    return kind(how, network, soma_bias, state, **options)
+    time = prepared(time, network)
+    if isinstance(time, Exact):
+        return ExactRun(time, network, soma_bias, state, **options)
+    kind = RealOnClock if isinstance(time.neuron, RealNeuron) else IntegersOnClock
+    return kind(time, network, soma_bias, state, **options)
 
 
-def end_of(how: Time, duration: float) -> float:
+def end_of(time: Time, duration: float) -> float:
     """Return when a run of a duration ends, which on a clock has to be a whole number of steps."""
-    if isinstance(how, Exact):
+    if isinstance(time, Exact):
         return duration
-    if how.imperfections is not None:
-        for name, time in (
-            ("refractory_time", how.imperfections.refractory_time),
-            ("longest of delays", float(how.imperfections.delays.max())),
+    if time.imperfections is not None:
+        for name, wait in (
+            ("refractory_time", time.imperfections.refractory_time),
+            ("longest of delays", float(time.imperfections.delays.max())),
         ):
-            if time >= duration:
-                raise ValueError(f"duration must be longer than the {name}, {time:g}; got {duration:g}")
-    steps = duration / how.time_step
+            if wait >= duration:
+                raise ValueError(f"duration must be longer than the {name}, {wait:g}; got {duration:g}")
+    steps = duration / time.time_step
     n_steps = round(min(steps, MOST_STEPS))
-    if n_steps < 1 or (n_steps != steps and abs(n_steps - steps) > rounding_of(duration, how.time_step)):
+    if n_steps < 1 or (n_steps != steps and abs(n_steps - steps) > rounding_of(duration, time.time_step)):
         raise ValueError(
             f"duration must be a whole number of time steps, at most 2^40; got {duration} and a "
-            f"time_step of {how.time_step}"
+            f"time_step of {time.time_step}"
         )
-    largest = getattr(getattr(how.neuron, "format", how.neuron), "largest_message", 1)
+    largest = getattr(getattr(time.neuron, "format", time.neuron), "largest_message", 1)
     if n_steps * largest > LARGEST_SUM_OF_MESSAGES:
         raise ValueError(
             f"duration must be so short that messages sum to at most 2^62; got {n_steps} steps of "
             f"messages up to {largest}"
         )
-    return n_steps * how.time_step
+    return n_steps * time.time_step

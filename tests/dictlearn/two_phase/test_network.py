@@ -325,5 +325,5 @@ def test_one_hopeless_signal_leaves_the_codes_of_the_others():
     patches = remove_mean(random_patches([photograph(120, 160)], 8, 12, rng=1))[0]
     atoms = normalise(remove_mean(random_patches([photograph(160, 220)], 8, 128, rng=5))[0])[0]
     problem = LassoProblem(atoms, patches, 0.03 * penalty_max(atoms, patches).max())
-    result = solve_spiking(problem, how=Clock(1 / 4), max_duration=500.0)
+    result = solve_spiking(problem, time=Clock(1 / 4), max_duration=500.0)
     assert np.delete(result.reached, 4).all()
