@@ -114,7 +114,7 @@ class Batch:
             coding,
             kappa=settings.kappa,
             duration=settings.duration,
-            how=settings.how,
+            time=settings.time,
             n_threads=n_threads,
             numbers=rows,
         )
@@ -148,7 +148,7 @@ class Batch:
             gammas=(0.0, settings.kappa),
             duration=settings.duration,
             initial_potential=settings.initial_potential,
-            how=settings.how,
+            time=settings.time,
             n_threads=n_threads,
             numbers=rows,
         )

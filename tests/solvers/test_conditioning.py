@@ -202,7 +202,7 @@ def test_every_method_names_zero_codes_and_atoms_in_columns(name):
         lambda step: simulate(lasso_network(CASE), 10.0 * step, Clock(step)),
         lambda step: solve_spiking(random_case(n_atoms=6), time=Clock(step), max_duration=100.0),
         lambda step: solve_digital(random_case(n_atoms=6), time=Clock(step, FORMAT), max_duration=100.0),
-        lambda step: LearningSettings(penalty=0.1, duration=10.0 * step, time_step=step),
+        lambda step: LearningSettings(penalty=0.1, duration=10.0 * step, time=Clock(step)),
     ],
     ids=["simulate", "solve_spiking", "solve_digital", "LearningSettings"],
 )
