@@ -210,9 +210,8 @@ def checked_phases(
     duration = checks.positive_number("duration", duration)
     require_time("time", time)
     if isinstance(time, Clock) and (is_digital(time) or time.imperfections is not None):
-        raise ValueError(
-            f"time must be Exact() or a Clock of a RealNeuron, without imperfections; got {time}"
-        )
+        got = f"a {type(time.neuron).__name__}" if is_digital(time) else "some"
+        raise ValueError(f"time must be Exact() or a Clock of a RealNeuron, without imperfections; got {got}")
     end_of(time, duration)
     return kappa, duration, share("initial_potential", initial_potential)
 

@@ -127,7 +127,9 @@ Time: TypeAlias = Exact | Clock
 def require_time(name: str, value: Any) -> None:
     """Raise TypeError unless a value says how time passes."""
     if not isinstance(value, Exact | Clock):
-        raise TypeError(f"{name} must be Exact() or a Clock; got {type(value).__name__}")
+        raise TypeError(
+            f"{name} must be Exact() or a Clock, such as Clock(1 / 8); got {type(value).__name__}"
+        )
 
 
 def is_digital(time: Time) -> bool:
