@@ -9,6 +9,7 @@ from dictlearn.two_phase.fit import learn_dictionary
 from dictlearn.two_phase.rules import PaperSteps, Rule, UsageSteps
 from dictlearn.two_phase.settings import READOUTS, LearningSettings
 from snn import precompile
+from snn.run.time import Clock, Exact, Time
 from solvers.precompile import tasks as tasks_of_solvers
 
 
@@ -32,19 +33,20 @@ def tasks() -> precompile.Tasks:
     # Parts of an array with one row are contiguous, parts of larger ones are not: two types to Numba.
     kinds: tuple[Rule, ...] = (UsageSteps(), PaperSteps())
     ways = [("spiking", readout) for readout in READOUTS] + [("graded", "current")]
-    for rule, (inputs, readout), batch_size, time_step in product(kinds, ways, (1, 4), (None, 0.25)):
+    times: tuple[Time, ...] = (Exact(), Clock(0.25))
+    for rule, (inputs, readout), batch_size, time in product(kinds, ways, (1, 4), times):
         settings = LearningSettings(
             penalty=0.1,
             duration=2.0,
             readout=readout,
             inputs=inputs,
-            time_step=time_step,
+            time=time,
             rule=rule,
             batch_size=batch_size,
             positive_atoms=False,
             positive_code=batch_size == 1,
         )
-        clock = "" if time_step is None else ", on a clock"
+        clock = ", on a clock" if isinstance(time, Clock) else ""
         name = (
             f"learning from {readout}, {inputs} inputs, {type(rule).__name__}, batches of {batch_size}{clock}"
         )

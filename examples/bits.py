@@ -130,9 +130,9 @@ def sweep(
         with warnings.catch_warnings():  # a gap is what is asked for, not an accident
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.filterwarnings("ignore", "synaptic currents were beyond")
-            how = Clock(value if axis == "time_step" else time_step, varied(form, axis, value))
+            time = Clock(value if axis == "time_step" else time_step, varied(form, axis, value))
             method = Stages if refine else DigitalOneWindow
-            result = solve(problem, method(duration, how), tol=1e-9)
+            result = solve(problem, method(duration, time), tol=1e-9)
         found = result.codes != 0.0
         both = (found & wanted).sum(axis=1)
         for name, of_signals in {

@@ -134,9 +134,9 @@ def measure(problems: Problems, kind: Kind, size: float, seed: int, duration: fl
     integers_of_chip = Clock(STEP, FORM, imperfections=chip)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        stages = solve_spiking(problems.inhibition, how=clock, tol=TOL, **common)
-        integers = solve_digital(problems.inhibition, how=integers_of_chip, tol=DIGITAL_TOL, **common)
-        pairs = solve_spiking(problems.pairs, how=of_pairs, tol=TOL, **common)
+        stages = solve_spiking(problems.inhibition, time=clock, tol=TOL, **common)
+        integers = solve_digital(problems.inhibition, time=integers_of_chip, tol=DIGITAL_TOL, **common)
+        pairs = solve_spiking(problems.pairs, time=of_pairs, tol=TOL, **common)
     return {
         RATES: rates(problems.inhibition, chip, RATE_TIME),
         STAGES: Measured(stages.relative_gap, stages.n_steps),

@@ -37,7 +37,7 @@ from dictlearn.pictures import plot_atoms
 from examples._baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, at_least, figure, parser, save, table
 from examples._data import handwritten_digits, held_out, patch_signals, photographs, random_network
-from snn import NetworkState, SpikeTrain, simulate
+from snn import Clock, NetworkState, SpikeTrain, simulate
 from snn.pictures import TIME_LABEL
 
 # To learn from, drawn once and shown again if more samples are wanted.
@@ -100,15 +100,15 @@ class SeedRun:
         if "random-start" in arguments.learners:
             self.beginnings[RANDOM_START] = random_network(task.n_atoms, n_inputs, seed=seed)
         self.settings = LearningSettings(
-            penalty=task.penalty, batch_size=arguments.batch, time_step=arguments.time_step or "auto",
-            inputs=arguments.inputs,
+            penalty=task.penalty, batch_size=arguments.batch, inputs=arguments.inputs,
+            time=Clock(arguments.time_step) if arguments.time_step else "auto",
         )  # fmt: skip
         self.marks = [mark for mark in MARKS if mark < arguments.samples] + [arguments.samples]
         self.conditions = {
             "task": task.title, "training signals": len(task.signals), "atoms": task.n_atoms,
             "penalty": task.penalty, "samples": arguments.samples, "batch": arguments.batch,
             "batch of others": arguments.online_batch or arguments.batch, "held out": arguments.held_out,
-            "time step": self.settings.time_step, "inputs": arguments.inputs,
+            "time step": self.settings.time.time_step, "inputs": arguments.inputs,
             "duration": self.settings.duration, "amplitude": self.settings.amplitude, "seed": seed,
         }  # fmt: skip
         self.learners: dict[str, TwoPhaseLearner] = {}

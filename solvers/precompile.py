@@ -74,7 +74,7 @@ def tasks() -> precompile.Tasks:
     runs["LASSO with an intercept, a path"] = partial(path, free, n_multiples=2, n_jobs=1)
     runs["a stream"] = lambda: SparseCodingStream(dense[0], 0.5).code(dense[1])
     clocked = LassoProblem(*dense, 0.5)
-    runs["LASSO on a clock"] = partial(solve_spiking, clocked, how=Clock(0.25), tol=0.05, n_jobs=1)
+    runs["LASSO on a clock"] = partial(solve_spiking, clocked, time=Clock(0.25), tol=0.05, n_jobs=1)
     runs["LASSO by integers"] = partial(solve_digital, clocked, tol=0.1, n_jobs=1)
     with memory_limit(1):
         model = LassoModel(dense[0], 0.5)

@@ -107,7 +107,7 @@ class LassoNetwork:
         *,
         gram: Gram | None = None,
         on_demand: bool = False,
-        how: Time = EXACT_TIME,
+        time: Time = EXACT_TIME,
     ) -> None:
         gram = gram_of(problem, on_demand=on_demand) if gram is None else gram
         self.gram, self._positive = gram, problem.positive
@@ -123,13 +123,13 @@ class LassoNetwork:
         self.neurons.ravel()[: self.n_neurons] = self.in_result_order
         self.firing_threshold = self.in_network_order(np.tile(gram.diagonal, self.n_neurons // n_atoms))
         # Weights of integers are rounded here, once.
-        self.how = prepared(how, self)
+        self.time = prepared(time, self)
 
     def of_batch(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network for a batch of signals, which alone shares rows computed on demand."""
         if not isinstance(self.gram, SharedProducts):
             return self
-        return LassoNetwork(problem, gram=self.gram.of_batch(problem), how=self.how)
+        return LassoNetwork(problem, gram=self.gram.of_batch(problem), time=self.time)
 
     def drives(self, problem: LassoProblem) -> np.ndarray:
         """Return the drives of neurons at scale one, b - lambda and -b - lambda, a row for each signal."""
@@ -183,7 +183,7 @@ class RefinedCodes:
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
         self.network, self._inhibition = network, network.gram.weights(positive=True)
-        in_few_spikes = isinstance(network.how, Exact) or is_digital(network.how)
+        in_few_spikes = isinstance(network.time, Exact) or is_digital(network.time)
         self._pace = FEW_SPIKES if in_few_spikes else FEW_STEPS
         # Last look at each signal, and its codes, the best one among them.
         self.looks = new_records(n_signals, LOOK)
@@ -194,10 +194,10 @@ class RefinedCodes:
             self._inhibition.prepare(np.flatnonzero(start.any(axis=0)))
         self._memory = np.empty((4, n_atoms))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
-        if is_digital(network.how):
+        if is_digital(network.time):
             # Each stage has drives of its own; a run warns here of those that do not fit.
             self._soma_bias[:], _ = network.scaled_drives(problem, RATE_PER_DRIVE)
-        self.run = start_run(network.how, network, self._soma_bias, window_moments=True, gives_up=True)
+        self.run = start_run(network.time, network, self._soma_bias, window_moments=True, gives_up=True)
         self._set(problem, tol, max_duration, refine)
 
     def renew(self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> None:

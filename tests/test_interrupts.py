@@ -19,7 +19,7 @@ from dictlearn import (
 )
 from dictlearn.images.kernels import KernelLearner, KernelSettings
 from dictlearn.two_phase.fit import on_finer_steps
-from snn import Simulator, SpikingNetwork, Stimulus, _interrupts
+from snn import Clock, Simulator, SpikingNetwork, Stimulus, _interrupts
 from snn.weights import DenseRows
 from solvers import (
     METHODS,
@@ -40,7 +40,7 @@ ATOMS, SIGNALS = RNG.standard_normal((12, 8)), np.abs(RNG.standard_normal((6, 8)
 IMAGES = RNG.standard_normal((2, 12, 13))
 OFFSET = 16.0 + RNG.standard_normal((16, 16))
 COARSE = LearningSettings(
-    penalty=0.8, amplitude=5.0, duration=5.0, positive_atoms=False, positive_code=False, time_step=1.0
+    penalty=0.8, amplitude=5.0, duration=5.0, positive_atoms=False, positive_code=False, time=Clock(1.0)
 )
 SETTINGS = LearningSettings(penalty=0.1, batch_size=3)
 COUPLED = SpikingNetwork(-0.3 * (1.0 - np.eye(4)), [1.0, 0.8, 0.0, 0.3])

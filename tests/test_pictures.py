@@ -64,7 +64,7 @@ def make_things():
     learner = dictlearn.learn_dictionary(
         rng.uniform(size=(40, 4)),
         3,
-        settings=dictlearn.LearningSettings(penalty=0.1, time_step=1 / 8),
+        settings=dictlearn.LearningSettings(penalty=0.1, time=snn.Clock(1 / 8)),
         n_samples=2000,
         rng=0,
     )

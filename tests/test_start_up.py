@@ -148,7 +148,7 @@ stream = solvers.SparseCodingStream(atoms, 0.5)
 for signal in signals:
     stream.code(signal)
 problem = solvers.LassoProblem(atoms, signals, 1.0)
-solvers.solve_spiking(problem, how=snn.Clock(0.25), tol=0.05)
+solvers.solve_spiking(problem, time=snn.Clock(0.25), tol=0.05)
 solvers.solve_digital(problem, tol=0.1)
 solvers.SpikingSparseCoder(atoms, alpha=0.5).transform(signals)
 result = solvers.solve_active_set(problem)
@@ -156,18 +156,18 @@ result.vjp(result.codes, undefined="leave out")
 solvers.held_out_score(problem)
 """
 WARM_DICTLEARN = """
-import dictlearn
+import dictlearn, snn
 dictlearn.warm_up(progress=False)
 warm = signatures()
 import numpy as np
 rng = np.random.default_rng(0)
 signals = rng.uniform(size=(300, 16))
 for rule in (dictlearn.UsageSteps(), dictlearn.PaperSteps()):
-    for time_step in (None, 1 / 32):
+    for time in (snn.Exact(), snn.Clock(1 / 32)):
         for readout, inputs in (("rate", "spiking"), ("current", "spiking"), ("current", "graded")):
             for batch_size in (1, 5, 300):
                 settings = dictlearn.LearningSettings(
-                    penalty=0.1, duration=4.0, rule=rule, readout=readout, inputs=inputs, time_step=time_step,
+                    penalty=0.1, duration=4.0, rule=rule, readout=readout, inputs=inputs, time=time,
                     batch_size=batch_size)
                 dictlearn.learn_dictionary(
                     signals, 9, settings=settings, n_samples=max(23, batch_size), rng=0, n_jobs=2)

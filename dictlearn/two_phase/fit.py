@@ -262,8 +262,8 @@ def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[TwoPhaseLearner], 
     if learner.n_halvings > before:
         checks.warn_caller(
             f"the network ran away on a clock before it had learned from {learner.n_samples:,} samples; it "
-            f"goes on with steps of {learner._settings_now().time_step:g}: subtract the mean of signals with "
-            "an offset, or set time_step",
+            f"goes on with steps of {learner._settings_now().time.time_step:g}: subtract the mean of signals "
+            "with an offset, or set time to a Clock with shorter steps",
             RuntimeWarning,
         )
     return objective

@@ -30,6 +30,7 @@ from snn.base import checks
 from snn.base.archive import Entry, conforming
 from snn.base.describe import number, value_range
 from snn.base.value import assign, replaced
+from snn.run.time import Clock, RealNeuron
 from solvers.workers.blas import one_blas_thread
 
 # Objectives, which are sums of squares, stay in the range of floats.
@@ -50,7 +51,7 @@ N_SUMS = 6
 COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated", "n_halvings")
 OF_ATOMS = ("n_fired", "last_fired", "last_compared")
 # Version of what a learner's file has; it changes with `_schema`.
-FILE_VERSION = 2
+FILE_VERSION = 3
 # Entries of a file that the rule remembers.
 REMEMBERED = "rule."
 # The smallest step of a clock to which a runaway leads.
@@ -256,7 +257,7 @@ class TwoPhaseLearner(Resumable):
         except RunawayFeedbackError as error:
             raise RunawayFeedbackError(
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch: "
-                "subtract the mean of signals with an offset, or learn from event to event (time_step=None)"
+                "subtract the mean of signals with an offset, or learn in exact time (time=Exact())"
             ) from None
         new = self._sharing()
         new.synapses = self._spare or copy.deepcopy(self.synapses)
@@ -299,15 +300,15 @@ class TwoPhaseLearner(Resumable):
     @property
     def can_halve(self) -> bool:
         """Whether steps of the clock may become half as long."""
-        step = self._settings_now().time_step
-        return step is not None and step > FINEST_STEP and self.settings.integration == "exact"
+        time = self._settings_now().time
+        return isinstance(time, Clock) and time.neuron == RealNeuron() and time.time_step > FINEST_STEP
 
     def _settings_now(self) -> LearningSettings:
         """Return the settings, with steps of a clock as often halved as they were."""
-        step = self.settings.time_step
-        if step is None or not self.n_halvings:
+        time = self.settings.time
+        if not isinstance(time, Clock) or not self.n_halvings:
             return self.settings
-        return replace(self.settings, time_step=step / 2**self.n_halvings)
+        return replace(self.settings, time=replace(time, time_step=time.time_step / 2**self.n_halvings))
 
     def _apply(self, batch: Batch, observed: Observed) -> float:
         """Change everything by what neurons observed of a batch; return its mean objective."""

@@ -24,17 +24,13 @@ class PhaseSettings:
     duration: float
     amplitude: float
     initial_potential: float
+    time: Time
     readout: str
     inputs: str
     positive_atoms: bool
     positive_code: bool
     positive_signals: bool
     weight_format: FixedPoint | None
-
-    @property
-    def how(self) -> Time:
-        """The time of the network: exact, or a clock."""
-        return vars(self)["_how"]
 
     @cached_property
     def signs(self) -> Signs:
@@ -137,7 +133,7 @@ class Batch:
             coding,
             kappa=settings.kappa,
             duration=settings.duration,
-            how=settings.how,
+            time=settings.time,
             n_threads=n_threads,
             numbers=rows,
         )
@@ -171,7 +167,7 @@ class Batch:
             gammas=(0.0, settings.kappa),
             duration=settings.duration,
             initial_potential=settings.initial_potential,
-            how=settings.how,
+            time=settings.time,
             n_threads=n_threads,
             numbers=rows,
         )

@@ -108,7 +108,7 @@ def run_phases(
     gammas: tuple[float, float],
     duration: float,
     initial_potential: float,
-    how: Time,
+    time: Time,
     n_threads: int = 1,
     numbers: np.ndarray | None = None,
 ) -> list[Phase]:
@@ -118,7 +118,7 @@ def run_phases(
     error names a row by its number.
     """
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None)
-    thresholds, end = layers.thresholds(synapses.lateral_rows), end_of(how, duration)
+    thresholds, end = layers.thresholds(synapses.lateral_rows), end_of(time, duration)
 
     def run_piece(
         rows: np.ndarray, stop: Event, signals: np.ndarray, coding: np.ndarray, *masks: np.ndarray
@@ -141,7 +141,7 @@ def run_phases(
             if phase > 0 and len(layers.inputs) == 2:
                 forget_debt(state.membrane_potential, layers)
             network = _Network(synapses.weights(layers, gamma), thresholds)
-            run = start_run(how, network, (1.0 - gamma) * drives, state, filter_spikes=True)
+            run = start_run(time, network, (1.0 - gamma) * drives, state, filter_spikes=True)
             if gamma != before:
                 # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
                 passed = np.ascontiguousarray(difference(layers.coding, filtered))
@@ -171,7 +171,7 @@ def run_graded(
     *,
     kappa: float,
     duration: float,
-    how: Time,
+    time: Time,
     n_threads: int,
     numbers: np.ndarray,
 ) -> list[np.ndarray]:
@@ -190,11 +190,11 @@ def run_graded(
             "its threshold takes; a smaller kappa or smaller steps helps"
         )
     network = _Network(synapses.weights(layers, kappa), thresholds)
-    end = end_of(how, duration)
+    end = end_of(time, duration)
 
     def run_piece(rows: np.ndarray, stop: Event, signals: np.ndarray, coding: np.ndarray) -> list[np.ndarray]:
         drives, allowed = _driven(synapses, signals, coding, 1.0 - kappa, duration, rows, numbers)
-        run = start_run(how, network, drives, filter_spikes=True)
+        run = start_run(time, network, drives, filter_spikes=True)
         # Without a signal nobody but a probe fires: there is nothing to settle.
         settles = signals.any(axis=1)
         settled = _advanced(run, layers, 0, end, allowed, rows, stop, active=np.flatnonzero(settles))
@@ -208,7 +208,7 @@ def run_graded(
         updates.observe(*observed, counts, filtered, run.gain / duration, kappa, *weights)
         return [run.spike_counts.sum(axis=1), *observed]
 
-    if isinstance(how, Clock):
+    if isinstance(time, Clock):
         n_threads = max(1, min(n_threads, len(signals) * layers.n_neurons // NEURONS_PER_THREAD))
     return _in_pieces(run_piece, (signals, coding), n_threads)
 
@@ -359,7 +359,7 @@ def _describe(layers: Layers, counts: np.ndarray, allowed: float) -> str:
     return (
         f"the network ran away: more than {allowed:,.0f} spikes of one signal in a phase, most of them of "
         f"{neuron}: feedback excites more than thresholds and inhibition take away; a smaller kappa, smaller "
-        "steps (a smaller gain, or smaller batches) or a shorter time_step helps"
+        "steps (a smaller gain, or smaller batches) or a clock with a shorter time_step helps"
     )
 
 

@@ -12,14 +12,15 @@ from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.synapses import Synapses
 from snn.base.archive import Entry
+from snn.run.time import Clock
 
-# Defaults of kappa, duration, time_step and amplitude.
-STRONG_FEEDBACK = {"kappa": 0.7, "duration": 5.0, "time_step": 1 / 32, "amplitude": 5.0}
-WEAK_FEEDBACK = {**STRONG_FEEDBACK, "kappa": 0.1, "time_step": 1 / 16}
+# Defaults of kappa, duration, time and amplitude.
+STRONG_FEEDBACK = {"kappa": 0.7, "duration": 5.0, "time": Clock(1 / 32), "amplitude": 5.0}
+WEAK_FEEDBACK = {**STRONG_FEEDBACK, "kappa": 0.1, "time": Clock(1 / 16)}
 # Where inputs fire, by whether atoms are positive: else such spikes carry more noise than graded inputs.
 SPIKING_INPUTS = {True: WEAK_FEEDBACK, False: {**WEAK_FEEDBACK, "duration": 10.0}}
 # Without that noise fewer spikes do, in a longer time and on a coarser clock: codes come nearer to optimal.
-GRADED_INPUTS = {**WEAK_FEEDBACK, "duration": 7.0, "time_step": 1 / 8, "amplitude": 3.0}
+GRADED_INPUTS = {**WEAK_FEEDBACK, "duration": 7.0, "time": Clock(1 / 8), "amplitude": 3.0}
 KINDS_OF_NUMBERS = {"f": np.float64, "i": np.int64, "b": np.bool_}
 # Rules by name, for files.
 KINDS: dict[str, type[Rule]] = {}
@@ -51,8 +52,8 @@ class Rule:
         super().__init_subclass__(**options)
         KINDS[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
-    def defaults(self, readout: str, inputs: str, signs: Signs) -> dict[str, float]:
-        """Return kappa, duration, time_step and amplitude where settings have "auto"."""
+    def defaults(self, readout: str, inputs: str, signs: Signs) -> dict[str, Any]:
+        """Return kappa, duration, time and amplitude where settings have "auto"."""
         if readout == "rate":
             return STRONG_FEEDBACK
         return GRADED_INPUTS if inputs == "graded" else SPIKING_INPUTS[signs.positive_atoms]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -241,7 +241,7 @@ class PaperSteps(Value, Rule):
     lateral_ratio: float = checked(checks.positive_number, default=15.0)
     reweighting: bool = checked(checks.flag, default=True)
 
-    def defaults(self, readout: str, inputs: str, signs: Signs) -> dict[str, float]:
+    def defaults(self, readout: str, inputs: str, signs: Signs) -> dict[str, Any]:
         """Return the strong feedback of the paper."""
         return STRONG_FEEDBACK
 

@@ -16,7 +16,7 @@ from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
 from snn.base.value import Value, assign, checked
 from snn.digital import FixedPoint
-from snn.run.time import Clock, Exact, RealNeuron, Time, end_of
+from snn.run.time import Clock, Exact, RealNeuron, Time, end_of, is_digital, require_time
 
 READOUTS = ("rate", "current")
 INPUTS = ("spiking", "graded")
@@ -33,10 +33,10 @@ def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
 class LearningSettings(Value, PhaseSettings):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
-    `kappa`, `duration`, `time_step`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
-    values, which `dataclasses.replace` keeps.  The first four are 0.1, 7, 1 / 8 and 3 for graded inputs.
-    For spiking ones they are 0.1, 5 (10 for atoms of either sign), 1 / 16 and 5, and 0.7, 5, 1 / 32 and 5
-    with `PaperSteps` or where spikes are counted.
+    `kappa`, `duration`, `time`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
+    values, which `dataclasses.replace` keeps.  The first four are 0.1, 7, Clock(1 / 8) and 3 for graded
+    inputs.  For spiking ones they are 0.1, 5 (10 for atoms of either sign), Clock(1 / 16) and 5, and 0.7, 5,
+    Clock(1 / 32) and 5 with `PaperSteps` or where spikes are counted.
 
     Parameters
     ----------
@@ -64,12 +64,10 @@ class LearningSettings(Value, PhaseSettings):
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).  With graded inputs it is
         0: neurons that the others are about to silence do not fire at first.
-    time_step : float, None or "auto", default "auto"
-        Run on a clock of this step; None: from event to event, exactly.  Steps are half as long where the
-        network runs away, and with graded inputs where the mean of the signals has most of their energy.
-    integration : {"exact", "euler"}, default "exact"
-        Rule for the steps of a clock; see `snn.RealNeuron`.  "exact" keeps charge.  "euler" resets
-        potentials to zero too: the paper's setting, with steps of 1/32.
+    time : Exact, Clock or "auto", default "auto"
+        Exact, from event to event, or a clock of perfect neurons in real numbers.  Steps of a clock that
+        keeps charge are half as long where the network runs away, and with graded inputs where the mean of
+        the signals has most of their energy.
     positive_atoms : bool, default True
         Whether atoms, and so all weights, must not be negative.
     positive_code : bool, default True
@@ -97,8 +95,7 @@ class LearningSettings(Value, PhaseSettings):
     readout: str = checked(checks.one_of, READOUTS, default="current")
     inputs: str = checked(checks.one_of, (AUTO, *INPUTS), default=AUTO)
     initial_potential: float = 0.5
-    time_step: float | None = AUTO
-    integration: str = "exact"
+    time: Time = AUTO
     positive_atoms: bool = True
     positive_code: bool = True
     positive_signals: bool = True
@@ -121,10 +118,11 @@ class LearningSettings(Value, PhaseSettings):
             value = getattr(self, name)
             if isinstance(value, str):
                 if value != AUTO:
-                    raise ValueError(f"{name} must be a number or {AUTO!r}; got {value!r}")
+                    kind = "Exact(), a Clock" if name == "time" else "a number"
+                    raise ValueError(f"{name} must be {kind} or {AUTO!r}; got {value!r}")
                 assign(self, **{name: number})
-        kappa, duration, initial_potential, how = checked_phases(
-            self.kappa, self.duration, self.initial_potential, self.time_step, self.integration
+        kappa, duration, initial_potential = checked_phases(
+            self.kappa, self.duration, self.initial_potential, self.time
         )
         assign(
             self,
@@ -133,8 +131,6 @@ class LearningSettings(Value, PhaseSettings):
             initial_potential=initial_potential,
             amplitude=checks.positive_number("amplitude", self.amplitude),
             batch_size=checks.positive_integer("batch_size", self.batch_size),
-            time_step=getattr(how, "time_step", None),
-            _how=how,  # how time passes
         )
         if self.weight_format is not None:
             checked_format(self.weight_format, self.signs)
@@ -156,8 +152,7 @@ class LearningSettings(Value, PhaseSettings):
             duration=20.0,
             readout="rate",
             initial_potential=0.0,
-            time_step=1 / 32,
-            integration="euler",
+            time=Clock(1 / 32, RealNeuron(integration="euler", reset="zero")),
             rule=PaperSteps(),
             replacement=False,
         )
@@ -193,28 +188,28 @@ class LearningSettings(Value, PhaseSettings):
         kind = rule.pop("kind")
         if kind not in KINDS:
             raise ValueError(f"its rule is {kind}, a class that this program has to define or import before")
-        weights = values.pop("weight_format")
+        time, weights = values.pop("time"), values.pop("weight_format")
+        neuron = time.get("neuron")
+        time = Exact(**time) if neuron is None else Clock(time["time_step"], RealNeuron(**neuron))
         if weights is not None:
             weights = FixedPoint(**weights)
-        return cls(**values, rule=KINDS[kind](**rule), weight_format=weights)
+        return cls(**values, time=time, rule=KINDS[kind](**rule), weight_format=weights)
 
 
 def checked_phases(
-    kappa: float,
-    duration: float,
-    initial_potential: float,
-    time_step: float | None = None,
-    integration: str = "exact",
-) -> tuple[float, float, float, Time]:
-    """Return the parameters of two phases, numbers as floats, and how time passes, having checked them."""
+    kappa: float, duration: float, initial_potential: float, time: Time
+) -> tuple[float, float, float]:
+    """Return the numbers of two phases as floats, having checked them and the time."""
     kappa = share("kappa", kappa)
     if kappa == 0.0:
         raise ValueError("kappa must be positive: without feedback there is no second phase")
     duration = checks.positive_number("duration", duration)
-    neuron = RealNeuron(integration=integration, reset="zero" if integration == "euler" else "subtract")
-    how = Exact() if time_step is None else Clock(time_step, neuron)
-    end_of(how, duration)
-    return kappa, duration, share("initial_potential", initial_potential), how
+    require_time("time", time)
+    if isinstance(time, Clock) and (is_digital(time) or time.imperfections is not None):
+        got = f"a {type(time.neuron).__name__}" if is_digital(time) else "some"
+        raise ValueError(f"time must be Exact() or a Clock of a RealNeuron, without imperfections; got {got}")
+    end_of(time, duration)
+    return kappa, duration, share("initial_potential", initial_potential)
 
 
 def share(name: str, value: float) -> float:

@@ -239,8 +239,7 @@ class TwoPhaseNetwork(Value, Described):
         reweighting: ArrayLike | None = None,
         mask: ArrayLike | None = None,
         initial_potential: float = 0.0,
-        time_step: float | None = None,
-        integration: str = "exact",
+        time: Time = EXACT_TIME,
         n_jobs: int | None = None,
     ) -> tuple[Phase, Phase]:
         """Run each signal at gamma = 0, then, all states kept, at gamma = kappa; return both phases.
@@ -251,7 +250,7 @@ class TwoPhaseNetwork(Value, Described):
             x; not negative, unless signals may be.
         penalty : float or array_like, shape (n_atoms,)
             lambda1, positive; of all atoms or of each.
-        kappa, duration, initial_potential, time_step, integration
+        kappa, duration, initial_potential, time
             As for `LearningSettings`.  Potentials begin at 0 by default: then a neuron with rate r loses half
             a spike, on average, in the first phase; at 0.5 that bias is gone.
         reweighting : array_like, shape (n_atoms,), optional
@@ -271,10 +270,8 @@ class TwoPhaseNetwork(Value, Described):
         Lin and Tang (2018), arXiv:1805.08952, section 4.
         """
         task = self._checked(signals, penalty, reweighting, mask)
-        kappa, duration, initial_potential, how = checked_phases(
-            kappa, duration, initial_potential, time_step, integration
-        )
-        first, second = self._run(task, (0.0, kappa), duration, initial_potential, n_jobs=n_jobs, how=how)
+        kappa, duration, initial_potential = checked_phases(kappa, duration, initial_potential, time)
+        first, second = self._run(task, (0.0, kappa), duration, initial_potential, n_jobs=n_jobs, time=time)
         return first, second
 
     def code(
@@ -338,7 +335,7 @@ class TwoPhaseNetwork(Value, Described):
         initial_potential: float,
         *,
         n_jobs: int | None,
-        how: Time = EXACT_TIME,
+        time: Time = EXACT_TIME,
     ) -> list[Phase]:
         signals, inhibition, known = task
         return run_phases(
@@ -349,7 +346,7 @@ class TwoPhaseNetwork(Value, Described):
             gammas=gammas,
             duration=duration,
             initial_potential=initial_potential,
-            how=how,
+            time=time,
             n_threads=thread_count(n_jobs),
         )
 

@@ -43,7 +43,7 @@ class ExactRun(Run):
 
     def __init__(
         self,
-        how: Exact,
+        exact: Exact,
         network: RunnableNetwork,
         soma_bias: np.ndarray,
         state: NetworkState | Run | None = None,
@@ -76,7 +76,7 @@ class ExactRun(Run):
         self._states["burst_rate"] = BURST_RATE + SPIKES_PER_NEURON * n_neurons
         self._first_states = self._states.tobytes()  # a tenth of the time of a copy
         self._form = network.weights.kernel_form
-        self._usual = simulation.settings_of(self._form, n_neurons, screening=how.screening)
+        self._usual = simulation.settings_of(self._form, n_neurons, screening=exact.screening)
         # Those of the present calls of the kernel, which may go from spike to spike.
         self._settings, self._is_stepping = self._usual, False
         # Copies at the end of the active ones that wait for a row of weights.

@@ -15,27 +15,27 @@ from snn.run.run import Run
 from snn.run.time import Exact, RealNeuron, Time
 
 
-def prepared(how: Time, network: RunnableNetwork) -> Time:
+def prepared(time: Time, network: RunnableNetwork) -> Time:
     """Return a time that starts runs of one network faster: weights are rounded to integers here, once."""
-    if isinstance(how, Exact):
-        return how
-    if how.imperfections is not None:
-        require_fit(how.imperfections, network.n_neurons, how.time_step)
-    if not isinstance(how.neuron, DigitalFormat):
-        return how
+    if isinstance(time, Exact):
+        return time
+    if time.imperfections is not None:
+        require_fit(time.imperfections, network.n_neurons, time.time_step)
+    if not isinstance(time.neuron, DigitalFormat):
+        return time
     drive = getattr(network, "soma_bias", np.zeros(network.n_neurons))
-    if how.imperfections is not None:
-        network = how.imperfections.mismatched(network)
+    if time.imperfections is not None:
+        network = time.imperfections.mismatched(network)
     real = SpikingNetwork(network.weights, drive, network.firing_threshold)
-    return replace(how, neuron=DigitalNetwork.of(real, how.neuron, time_step=how.time_step))
+    return replace(time, neuron=DigitalNetwork.of(real, time.neuron, time_step=time.time_step))
 
 
 def start_run(
-    how: Time, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
+    time: Time, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
 ) -> Run:
     """Start copies of a network, each with its own drive; arguments as of `Run`, not checked."""
-    how = prepared(how, network)
-    if isinstance(how, Exact):
-        return ExactRun(how, network, soma_bias, state, **options)
-    kind = RealOnClock if isinstance(how.neuron, RealNeuron) else IntegersOnClock
-    return kind(how, network, soma_bias, state, **options)
+    time = prepared(time, network)
+    if isinstance(time, Exact):
+        return ExactRun(time, network, soma_bias, state, **options)
+    kind = RealOnClock if isinstance(time.neuron, RealNeuron) else IntegersOnClock
+    return kind(time, network, soma_bias, state, **options)

@@ -1,7 +1,7 @@
 """The time of a run: exact, or in steps of fixed length; and the neurons of a clock."""
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from snn.base import checks
 from snn.base.value import Value, assign, checked
@@ -21,9 +21,15 @@ class Exact(Value):
     screening : bool, default True
         Let an active set of neurons be integrated spike by spike and the others be screened, where that pays.
         Without, all neurons are integrated: the same spikes to rounding.
+
+    Attributes
+    ----------
+    time_step : float
+        0: there are no steps.
     """
 
     screening: bool = checked(checks.flag, default=True)
+    time_step: ClassVar[float] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,36 +120,38 @@ Time: TypeAlias = Exact | Clock
 def require_time(name: str, value: Any) -> None:
     """Raise TypeError unless a value says how time passes."""
     if not isinstance(value, Exact | Clock):
-        raise TypeError(f"{name} must be Exact() or a Clock; got {type(value).__name__}")
+        raise TypeError(
+            f"{name} must be Exact() or a Clock, such as Clock(1 / 8); got {type(value).__name__}"
+        )
 
 
-def is_digital(how: Time) -> bool:
+def is_digital(time: Time) -> bool:
     """Return whether neurons are integers."""
-    return isinstance(how, Clock) and not isinstance(how.neuron, RealNeuron)
+    return isinstance(time, Clock) and not isinstance(time.neuron, RealNeuron)
 
 
-def end_of(how: Time, duration: float) -> float:
+def end_of(time: Time, duration: float) -> float:
     """Return when a run of a duration ends, which on a clock has to be a whole number of steps."""
-    if isinstance(how, Exact):
+    if isinstance(time, Exact):
         return duration
-    if how.imperfections is not None:
-        for name, time in (
-            ("refractory_time", how.imperfections.refractory_time),
-            ("longest of delays", float(how.imperfections.delays.max())),
+    if time.imperfections is not None:
+        for name, wait in (
+            ("refractory_time", time.imperfections.refractory_time),
+            ("longest of delays", float(time.imperfections.delays.max())),
         ):
-            if time >= duration:
-                raise ValueError(f"duration must be longer than the {name}, {time:g}; got {duration:g}")
-    steps = duration / how.time_step
+            if wait >= duration:
+                raise ValueError(f"duration must be longer than the {name}, {wait:g}; got {duration:g}")
+    steps = duration / time.time_step
     n_steps = round(min(steps, MOST_STEPS))
-    if n_steps < 1 or (n_steps != steps and abs(n_steps - steps) > rounding_of(duration, how.time_step)):
+    if n_steps < 1 or (n_steps != steps and abs(n_steps - steps) > rounding_of(duration, time.time_step)):
         raise ValueError(
             f"duration must be a whole number of time steps, at most 2^40; got {duration} and a "
-            f"time_step of {how.time_step}"
+            f"time_step of {time.time_step}"
         )
-    largest = getattr(getattr(how.neuron, "format", how.neuron), "largest_message", 1)
+    largest = getattr(getattr(time.neuron, "format", time.neuron), "largest_message", 1)
     if n_steps * largest > LARGEST_SUM_OF_MESSAGES:
         raise ValueError(
             f"duration must be so short that messages sum to at most 2^62; got {n_steps} steps of "
             f"messages up to {largest}"
         )
-    return n_steps * how.time_step
+    return n_steps * time.time_step

@@ -40,6 +40,6 @@ METHODS.update(
         Fista(),
         CoordinateDescent(),
         Analog(),
-        Stages(how=QUARTER_STEPS),
+        Stages(time=QUARTER_STEPS),
     )
 )

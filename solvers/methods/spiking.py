@@ -60,12 +60,12 @@ class SpikingMethod(Method):
     ----------
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped.
-    how : Exact or Clock, default Exact()
+    time : Exact or Clock, default Exact()
         Exact time, or the clock of the network.
     """
 
     max_duration: float = 10_000.0
-    how: Time = EXACT_TIME
+    time: Time = EXACT_TIME
 
     takes: ClassVar[tuple[str, ...]] = ("convolution", "mixed_signs", "zero_penalties", "own_weights")
     steps = "spikes"
@@ -75,18 +75,18 @@ class SpikingMethod(Method):
 
     def __post_init__(self) -> None:
         checks.positive_number("max_duration", self.max_duration)
-        require_time("how", self.how)
-        if self._integers is not None and is_digital(self.how) != self._integers:
+        require_time("time", self.time)
+        if self._integers is not None and is_digital(self.time) != self._integers:
             wanted = "a Clock with a DigitalFormat" if self._integers else "Exact or a Clock of real numbers"
-            raise TypeError(f"how must be {wanted} for {self.name}; got {self.how}")
-        if is_digital(self.how):
+            raise TypeError(f"time must be {wanted} for {self.name}; got {self.time}")
+        if is_digital(self.time):
             # The weights of one network are rounded.
             takes = tuple(one for one in self.takes if one not in ("zero_penalties", "own_weights"))
             name, finest_tol = self.name.replace("spiking", "digital"), max(self.finest_tol, 1e-3)
             assign(self, name=name, takes=takes, finest_tol=finest_tol)
-        if isinstance(self.how, Clock) and self.max_duration < self.how.time_step:
+        if self.max_duration < self.time.time_step:
             raise ValueError(
-                f"max_duration must be at least a step, {self.how.time_step:g}; got {self.max_duration:g}"
+                f"max_duration must be at least a step, {self.time.time_step:g}; got {self.max_duration:g}"
             )
 
     def reason(self, status: Status) -> str:
@@ -94,17 +94,17 @@ class SpikingMethod(Method):
         if status != Status.RAN_AWAY:
             return super().reason(status)
         remedy = "use a shorter time_step, or, in integers, more weight bits"
-        if isinstance(self.how, Exact):
+        if isinstance(self.time, Exact):
             remedy = "scale the atoms to one norm, and their penalties with them"
         return f"before their networks ran away: {remedy}"
 
     def prepare(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network of all signals; weights of integers are rounded once."""
-        how = self.how
-        if isinstance(how, Clock) and isinstance(how.neuron, DigitalFormat):
-            lowest = how.neuron.lowest_drive or LOWEST_DRIVE
-            how = replace(how, neuron=replace(how.neuron, lowest_drive=lowest))
-        return LassoNetwork(problem, on_demand=not is_digital(self.how), how=how)
+        time = self.time
+        if isinstance(time, Clock) and isinstance(time.neuron, DigitalFormat):
+            lowest = time.neuron.lowest_drive or LOWEST_DRIVE
+            time = replace(time, neuron=replace(time.neuron, lowest_drive=lowest))
+        return LassoNetwork(problem, on_demand=not is_digital(self.time), time=time)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Stages(SpikingMethod):
     ----------
     max_duration : float, default 10000
         Simulated time of all stages, in synaptic time constants, after which the network is stopped.
-    how : Clock, optional
+    time : Clock, optional
         `Exact()`, event by event, by default; a `Clock` on which the network keeps charge, as a chip would,
         also with `Imperfections` (docs/imperfect_neurons.md), or in the integers of a `DigitalFormat`, by
         default of `solve_digital` with steps of 1/4.  These take about as many spikes as exact time.  Where
@@ -180,7 +180,7 @@ class Stages(SpikingMethod):
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
         """Return the code of a single signal, by a network that is used again; None if that does not do."""
-        if start is not None or not isinstance(self.how, Exact) or not self.how.screening:
+        if start is not None or not isinstance(self.time, Exact) or not self.time.screening:
             return None
         with one_blas_thread():
             return code_of_one(problem, tol=tol, max_duration=self.max_duration, refine=self._refine)
@@ -195,10 +195,10 @@ def solve_spiking(
     n_jobs: int | None = None,
     progress: bool = False,
     max_duration: float = 10_000.0,
-    how: Time = EXACT_TIME,
+    time: Time = EXACT_TIME,
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of spiking neurons, one (positive) or two for each atom."""
-    return solve(problem, Stages(max_duration, how), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
+    return solve(problem, Stages(max_duration, time), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
 @documented(Stages)
@@ -210,12 +210,12 @@ def solve_digital(
     n_jobs: int | None = None,
     progress: bool = False,
     max_duration: float = 10_000.0,
-    how: Time = QUARTER_STEPS,
+    time: Time = QUARTER_STEPS,
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom."""
-    if not is_digital(how):
-        raise TypeError(f"how must be a Clock with a DigitalFormat; got {how}")
-    return solve(problem, Stages(max_duration, how), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
+    if not is_digital(time):
+        raise TypeError(f"time must be a Clock with a DigitalFormat; got {time}")
+    return solve(problem, Stages(max_duration, time), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
 class OneWindow(Stages):
@@ -241,7 +241,7 @@ class BatchRun:
     ) -> None:
         self.network = network
         drives, self.scale = network.scaled_drives(problem, rate)
-        self.run = start_run(network.how, network, drives, window_moments=window_moments, gives_up=True)
+        self.run = start_run(network.time, network, drives, window_moments=window_moments, gives_up=True)
         if head_start > 0.0:
             self.run.membrane_potential[:] = head_start * network.firing_threshold
             self.run.restart(np.arange(problem.n_signals))
@@ -295,18 +295,18 @@ class OneRun(SpikingMethod):
 
     def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
         """Yield codes read out of the network as time goes on."""
-        network, signals, time = prepared.of_batch(best.problem), best.active, 0.0
+        network, signals, end = prepared.of_batch(best.problem), best.active, 0.0
         batch = BatchRun(best.problem, network, **self._run_options)
         for look in count():
-            if not len(signals) or time >= self.max_duration:
+            if not len(signals) or end >= self.max_duration:
                 break
-            time = max(FIRST_READ * 2.0 ** (look / READS_PER_DOUBLING), getattr(self.how, "time_step", 0.0))
-            batch.run.advance(min(time, self.max_duration), active=signals)
+            end = max(FIRST_READ * 2.0 ** (look / READS_PER_DOUBLING), self.time.time_step)
+            batch.run.advance(min(end, self.max_duration), active=signals)
             best.work[READ_OUT][signals] += self._products_per_neuron * network.n_neurons
             yield signals, self._read(batch, signals)
             signals = best.active[~batch.run.is_lost[best.active]]
         batch.finish(best)
-        if not is_digital(self.how):
+        if not is_digital(self.time):
             best.info["average_currents"] = batch.average_currents()
 
 
@@ -339,11 +339,11 @@ class DigitalOneWindow(OneRun):
     ----------
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped; at least a step.
-    how : Clock, default Clock(0.25, DigitalFormat())
+    time : Clock, default Clock(0.25, DigitalFormat())
         Length of a step, widths and rounding.
     """
 
-    how: Time = QUARTER_STEPS
+    time: Time = QUARTER_STEPS
 
     name = "digital_one_window"
     _integers = True
@@ -374,9 +374,9 @@ class ActiveSetFromSpikes(SpikingMethod):
         problem, network = best.problem, prepared.of_batch(best.problem)
         batch = BatchRun(problem, network, head_start=HEAD_START)
         best.work[READ_OUT] += 0
-        signals, time = best.active, min(POLISH_TIME, self.max_duration)
+        signals, end = best.active, min(POLISH_TIME, self.max_duration)
         while len(signals):
-            batch.run.advance(time, active=signals)
+            batch.run.advance(end, active=signals)
             currents = batch.average_currents()
             solved = network.gram.optimal_codes(problem, signals, rows_of(currents))
             solved.work[POLISH] = solved.work.pop(METHOD)
@@ -391,7 +391,7 @@ class ActiveSetFromSpikes(SpikingMethod):
             # only rounding is left, and no spike can improve on it.
             has_ended = solved.status == Status.AT_PRECISION
             goes_on = np.isin(signals, best.active) & ~has_ended & ~batch.run.is_lost[signals]
-            signals = signals[goes_on] if time < min(self.max_duration, LAST_POLISH_TIME) else signals[:0]
-            time = min(POLISH_GROWTH * time, self.max_duration)
+            signals = signals[goes_on] if end < min(self.max_duration, LAST_POLISH_TIME) else signals[:0]
+            end = min(POLISH_GROWTH * end, self.max_duration)
         batch.finish(best)
         best.info["average_currents"] = currents

@@ -104,7 +104,7 @@ def _prepared(solver: Callable[..., SparseCodingResult]) -> Callable[[LassoProbl
 
 
 def _on_a_clock(problem: LassoProblem) -> Solve:
-    return lambda tol: solve_spiking(again(problem), tol=tol, how=Clock(0.25)).codes
+    return lambda tol: solve_spiking(again(problem), tol=tol, time=Clock(0.25)).codes
 
 
 def _lean_fista(problem: LassoProblem) -> Solve:

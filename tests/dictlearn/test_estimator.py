@@ -24,6 +24,7 @@ from dictlearn import (
     new_learner,
     split_channels,
 )
+from snn import Exact
 from snn.digital import FixedPoint
 from solvers import IllPosedWarning, LassoProblem, held_out_score, solve_active_set
 from tests.dictlearn.refused import each_refused
@@ -33,7 +34,7 @@ SPLIT = {"split_channels": True, "positive_code": True}
 SIGNED = {"positive_atoms": False, "positive_code": False}
 ALPHAS = np.linspace(0.05, 0.4, 8)
 ALL = {
-    "kappa": 0.5, "duration": 8.0, "time_step": None, "amplitude": 4.0, "readout": "rate",
+    "kappa": 0.5, "duration": 8.0, "time": Exact(), "amplitude": 4.0, "readout": "rate",
     "rule": UsageSteps(gain=3.0), "replacement": False, "weight_format": FixedPoint(bits=20),
 }  # fmt: skip
 # Parameters, and the settings that they stand for.

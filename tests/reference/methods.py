@@ -25,9 +25,9 @@ def methods(*but, **takes):
     **takes : bool
         Whether a method takes what has this name in `Method.takes`.
     """
-    chosen = {**METHODS, "spiking_clock": Stages(how=Clock(0.0625))}
+    chosen = {**METHODS, "spiking_clock": Stages(time=Clock(0.0625))}
     digital = chosen["digital"]
-    chosen["digital"] = replace(digital, how=Clock(digital.how.time_step, SIXTEEN_BITS))
+    chosen["digital"] = replace(digital, time=Clock(digital.time.time_step, SIXTEEN_BITS))
     return {
         name: method
         for name, method in chosen.items()

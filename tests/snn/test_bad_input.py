@@ -75,8 +75,8 @@ def imperfect(duration=10.0, state=None, **changes):
 
 
 def imperfect_digital(format=None, **changes):
-    how = Clock(0.25, format or DigitalFormat(), imperfections=Imperfections(**changes))
-    return start_run(how, NETWORK, NETWORK.soma_bias[np.newaxis])
+    time = Clock(0.25, format or DigitalFormat(), imperfections=Imperfections(**changes))
+    return start_run(time, NETWORK, NETWORK.soma_bias[np.newaxis])
 
 
 def table(call, error, **values):

@@ -38,7 +38,7 @@ WIDE = DigitalFormat(
 class Kind(NamedTuple):
     """A kind of run, and what holds for it."""
 
-    how: Any
+    time: Any
     forms: tuple[str, ...] = CLOCK_FORMS
     """Forms of weights that it is tested with."""
     tolerance: float = 0.0
@@ -50,8 +50,8 @@ class Kind(NamedTuple):
 
 
 def imperfect(**changes: float) -> Kind:
-    how = Clock(TIME_STEP, imperfections=Imperfections(**changes))
-    return Kind(how, charge=None, filters=False)
+    time = Clock(TIME_STEP, imperfections=Imperfections(**changes))
+    return Kind(time, charge=None, filters=False)
 
 
 def digital(form: DigitalFormat, forms: tuple[str, ...], charge: float | None = None) -> Kind:
@@ -89,11 +89,11 @@ class Prepared:
         this = data.draw(networks(form, ["mixed weights", "weak inhibition"], least=10, most=24))
         self.kind, self.network = KINDS[kind], this.network()
         self.network.weights.toarray()  # rows of weights on demand: all are known, to every run
-        self.how = prepared(self.kind.how, self.network)
+        self.time = prepared(self.kind.time, self.network)
         self.drives = np.outer([1.0, 0.5, -0.1, 1.5], this.soma_bias)
 
     def started(self, *, copies=slice(None), **options):
-        return start_run(self.how, self.network, self.drives[copies].copy(), window_moments=True, **options)
+        return start_run(self.time, self.network, self.drives[copies].copy(), window_moments=True, **options)
 
     def on_the_way(self):
         """Return the state of a run of one copy that is under way."""
@@ -185,7 +185,7 @@ def test_a_run_in_parts_is_one_run(kind, form, data):
         with tempfile.TemporaryDirectory() as folder:
             state.save(f"{folder}/state.npz")
             state = type(state).load(f"{folder}/state.npz")
-        second = start_run(this.how, this.network, this.drives[[copy]], state)
+        second = start_run(this.time, this.network, this.drives[[copy]], state)
         second.advance(5.0)
         np.testing.assert_array_equal(counts[copy] + second.spike_counts[0], whole.spike_counts[copy])
         require_same(
@@ -202,7 +202,7 @@ def test_a_copy_that_starts_again_is_as_a_new_one(kind, form, data):
     """But for its counts, which go on; what an exact run knows of before may cut intervals elsewhere."""
     this = Prepared(data, kind, form)
     bias, half = this.drives.copy(), 0.5 * this.network.firing_threshold
-    run = start_run(this.how, this.network, bias, window_moments=True)
+    run = start_run(this.time, this.network, bias, window_moments=True)
     run.advance(10.0)
     counts = run.spike_counts.copy()
     bias[[1, 2]] = this.drives[[3, 0]]
@@ -211,7 +211,7 @@ def test_a_copy_that_starts_again_is_as_a_new_one(kind, form, data):
     run.restart(np.array([1, 2]))
     np.testing.assert_array_equal(run.time[[1, 2]], 0.0)
     run.advance(15.0, active=np.array([2, 1]))
-    new = start_run(this.how, this.network, bias, window_moments=True)
+    new = start_run(this.time, this.network, bias, window_moments=True)
     new.membrane_potential[:] = half
     new.synaptic_current[[1, 2]] = currents
     new.restart(np.arange(N_COPIES))
@@ -254,7 +254,7 @@ def test_charge_moments_and_filtered_spikes_are_those_of_the_spikes(kind, form, 
     first, whole = (this.started(filter_spikes=True) for _ in range(2))
     first.advance(7.0)
     whole.advance(12.0)
-    second = start_run(this.how, this.network, this.drives, first, filter_spikes=True)
+    second = start_run(this.time, this.network, this.drives, first, filter_spikes=True)
     np.testing.assert_allclose(second.filtered_spikes, first.filtered_spikes, rtol=1e-15)
     second.advance(5.0)
     np.testing.assert_array_equal(first.spike_counts + second.spike_counts, whole.spike_counts)
@@ -271,8 +271,8 @@ def test_charge_moments_and_filtered_spikes_are_those_of_the_spikes(kind, form, 
 @given(data=st.data())
 def test_a_simulation_is_a_run_of_one_copy(kind, form, data):
     this = Prepared(data, kind, form)
-    simulate_it, state = partial(simulate, time=this.kind.how), this.on_the_way()
-    run = start_run(this.how, this.network, this.network.soma_bias[np.newaxis], state, window_moments=True)
+    simulate_it, state = partial(simulate, time=this.kind.time), this.on_the_way()
+    run = start_run(this.time, this.network, this.network.soma_bias[np.newaxis], state, window_moments=True)
     times, neurons, messages = run.advance(30.0, record=True)
     result = simulate_it(this.network, 30.0, state=state, record_spikes=True)
     plain = simulate_it(this.network, 30.0, state=state)
@@ -316,8 +316,8 @@ def test_charge_balances_with_every_imperfection(integration, data, names, seed)
     this = data.draw(networks("dense", ["mixed weights", "weak inhibition"], least=10, most=24))
     drives = np.outer([1.0, 2.5], np.abs(this.soma_bias))
     imperfections = Imperfections(**{name: ALL_IMPERFECTIONS[name] for name in names}, seed=seed)
-    how = Clock(1 / 8, RealNeuron(integration=integration), imperfections=imperfections)
-    run = start_run(how, this.network(), drives)
+    clock = Clock(1 / 8, RealNeuron(integration=integration), imperfections=imperfections)
+    run = start_run(clock, this.network(), drives)
     weights, threshold = run.network.weights.toarray(), run.network.firing_threshold
     assert np.array_equal(weights, this.weights) == ("weight_mismatch" not in names)
     assert np.array_equal(threshold, this.firing_threshold) == ("threshold_mismatch" not in names)

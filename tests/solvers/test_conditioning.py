@@ -137,7 +137,7 @@ ONCE = {
     "all methods": (lambda: compare(transposed(), ["spiking", "active_set", "fista"]), r"dictionary\.T"),
     "a path": (lambda: path(transposed()), r"dictionary\.T"),
     "a long step": (
-        lambda: solve_spiking(random_case(n_atoms=6, mask=masks(4)), how=Clock(2.0)),
+        lambda: solve_spiking(random_case(n_atoms=6, mask=masks(4)), time=Clock(2.0)),
         "^time_step is 2 ",
     ),
 }
@@ -200,9 +200,9 @@ def test_every_method_names_zero_codes_and_atoms_in_columns(name):
     "run",
     [
         lambda step: simulate(lasso_network(CASE), 10.0 * step, Clock(step)),
-        lambda step: solve_spiking(random_case(n_atoms=6), how=Clock(step), max_duration=100.0),
-        lambda step: solve_digital(random_case(n_atoms=6), how=Clock(step, FORMAT), max_duration=100.0),
-        lambda step: LearningSettings(penalty=0.1, duration=10.0 * step, time_step=step),
+        lambda step: solve_spiking(random_case(n_atoms=6), time=Clock(step), max_duration=100.0),
+        lambda step: solve_digital(random_case(n_atoms=6), time=Clock(step, FORMAT), max_duration=100.0),
+        lambda step: LearningSettings(penalty=0.1, duration=10.0 * step, time=Clock(step)),
     ],
     ids=["simulate", "solve_spiking", "solve_digital", "LearningSettings"],
 )

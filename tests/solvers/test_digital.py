@@ -30,7 +30,7 @@ def with_weights(bits, **options):
 def quietly(problem, form=DEFAULT, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return solve_digital(problem, how=Clock(0.25, form), **options)
+        return solve_digital(problem, time=Clock(0.25, form), **options)
 
 
 def in_one_run(problem, form=DEFAULT, *, max_duration=10_000.0, **options):
@@ -96,7 +96,7 @@ def test_digital_codes_are_certified_in_any_format(form, positive, tol, is_maske
 def test_stages_correct_what_rounded_weights_do(positive, bits):
     """Weights of six bits, and a gap of 1e-6 of the true problem: the next stage sees the true residual."""
     problem = random_problem(64, 128, positive=positive)
-    result = solve_digital(problem, how=Clock(0.25, with_weights(bits)), tol=1e-6)
+    result = solve_digital(problem, time=Clock(0.25, with_weights(bits)), tol=1e-6)
     assert result.converged
     excess = result.objective - objective(problem, optimal_codes(problem))
     assert (excess <= 1e-6 * problem.energies).all()
@@ -144,7 +144,7 @@ def test_networks_that_run_away_are_stopped_and_say_so(kind):
     """Three bits turn small negative weights into none, and atoms excite each other."""
     problem = random_problem(64, 128, n_signals=2)
     with pytest.warns(ConvergenceWarning, match=r"^digital.*: 2 of 2 .* before their networks ran away: use"):
-        result = solve(problem, kind(how=Clock(0.25, with_weights(3))))
+        result = solve(problem, kind(time=Clock(0.25, with_weights(3))))
     assert result.info["ran_away"].all()
     assert (result.status == Status.RAN_AWAY).all()
     assert (result.info["duration"] < 1000.0).all()
@@ -183,7 +183,7 @@ def test_stochastic_weights_come_from_the_generator():
     problem = random_problem(20, 40, n_signals=1)
     form = DigitalFormat(weights=FixedPoint(bits=5, rounding="stochastic"))
     first, again, other = (
-        solve_digital(problem, how=Clock(0.25, replace(form, seed=seed)), tol=1e-3) for seed in (1, 1, 2)
+        solve_digital(problem, time=Clock(0.25, replace(form, seed=seed)), tol=1e-3) for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first.codes, again.codes)
     assert (first.info["network"].synapses.weights != other.info["network"].synapses.weights).any()
@@ -200,7 +200,7 @@ def test_no_network_runs_longer_than_it_may(call, max_duration):
 @pytest.mark.parametrize(
     ("options", "error", "name"),
     [
-        ({"how": Clock(1e-5, DEFAULT)}, ValueError, ".*decay_bits"),
+        ({"time": Clock(1e-5, DEFAULT)}, ValueError, ".*decay_bits"),
         ({"max_duration": 0.0}, ValueError, "max_duration"),
         ({"max_duration": 0.2}, ValueError, "max_duration .*0.25; got 0.2"),
     ],

@@ -30,14 +30,14 @@ def problem():
 
 
 def solved(problem, imperfections, **options):
-    return solve_spiking(problem, how=Clock(STEP, imperfections=imperfections), **options)
+    return solve_spiking(problem, time=Clock(STEP, imperfections=imperfections), **options)
 
 
 @pytest.mark.parametrize("name", [*REPAIRED, "delays"])
 def test_stages_reach_what_one_window_does_not(problem, name):
     """Delays change what is on the way only; all others change what a run tends to, or how it gets there."""
     imperfections = Imperfections(**{name: {**REPAIRED, "delays": 1.0}[name]}, seed=1)
-    one_window = OneWindow(how=Clock(STEP, imperfections=imperfections), max_duration=500.0)
+    one_window = OneWindow(time=Clock(STEP, imperfections=imperfections), max_duration=500.0)
     with pytest.warns(ConvergenceWarning, match="max_duration=500"):
         window = solve(problem, one_window, tol=1e-6)
     assert (np.median(window.relative_gap) > WORSE) == (name != "delays")
@@ -45,8 +45,8 @@ def test_stages_reach_what_one_window_does_not(problem, name):
     assert stages.converged
     if name != "delays":
         of_integers, perfect = (
-            solve_digital(problem, how=how, tol=1e-4)
-            for how in (Clock(STEP, WIDE, imperfections=imperfections), Clock(STEP, WIDE))
+            solve_digital(problem, time=time, tol=1e-4)
+            for time in (Clock(STEP, WIDE, imperfections=imperfections), Clock(STEP, WIDE))
         )
         assert of_integers.converged
         assert (of_integers.n_steps != perfect.n_steps).any()
@@ -56,9 +56,9 @@ def test_stages_reach_what_one_window_does_not(problem, name):
 def test_a_code_does_not_depend_on_what_is_in_the_batch(problem, kind):
     imperfections = Imperfections(**{name: 0.4 * value for name, value in REPAIRED.items()}, delays=0.4)
     if kind == "clock":
-        method = Stages(how=Clock(STEP, imperfections=imperfections))
+        method = Stages(time=Clock(STEP, imperfections=imperfections))
     else:
-        method = Stages(how=Clock(STEP, WIDE, imperfections=imperfections))
+        method = Stages(time=Clock(STEP, WIDE, imperfections=imperfections))
     together, again = (solve(problem, method, tol=1e-3, n_jobs=n) for n in (1, 2))
     np.testing.assert_array_equal(again.codes, together.codes)
     alone = solve(problem.subset([4]), method, tol=1e-3)
@@ -66,7 +66,7 @@ def test_a_code_does_not_depend_on_what_is_in_the_batch(problem, kind):
 
 
 def test_without_imperfections_codes_are_the_clocks(problem):
-    perfect = solve_spiking(problem, how=Clock(STEP), tol=1e-4)
+    perfect = solve_spiking(problem, time=Clock(STEP), tol=1e-4)
     same = solved(problem, Imperfections(), tol=1e-4)
     np.testing.assert_array_equal(same.n_steps, perfect.n_steps)
     np.testing.assert_allclose(same.codes, perfect.codes, rtol=0, atol=1e-12)

@@ -65,8 +65,8 @@ def test_one_warning_of_missed_tolerances(method):
     ("call", "error", "name"),
     [
         # Weights would be rounded for each batch, and saturations would not be reported.
-        (lambda: Rates(how=Clock(0.25, DigitalFormat())), TypeError, "how .*spiking_rate"),
-        (lambda: Stages(how=0.25), TypeError, "how"),
+        (lambda: Rates(time=Clock(0.25, DigitalFormat())), TypeError, "time .*spiking_rate"),
+        (lambda: Stages(time=0.25), TypeError, "time"),
         (lambda: Stages(0.0), ValueError, "max_duration"),
         (lambda: CoordinateDescent(0), ValueError, "max_iter"),
     ],

@@ -297,7 +297,7 @@ def test_each_digit_of_a_refined_code_takes_about_as_many_spikes_as_the_last(pos
 
 
 @either_sign
-@pytest.mark.parametrize("method", [Stages(), OneWindow(), Stages(how=Clock(0.25))], ids=str)
+@pytest.mark.parametrize("method", [Stages(), OneWindow(), Stages(time=Clock(0.25))], ids=str)
 def test_the_network_starts_from_codes(positive, method):
     problem = random_problem(32, 64, n_signals=10, positive=positive)
     optimum = solve_active_set(problem)
@@ -374,7 +374,7 @@ def test_a_signal_alone_that_cannot_go_on_is_solved_once(monkeypatch):
 @pytest.mark.parametrize("time_step", [0.1, 0.25])
 def test_a_coarse_clock_reaches_small_gaps_with_as_many_spikes(positive, time_step):
     problem = random_problem(40, 100, n_signals=4, positive=positive)
-    on_a_clock = solve_spiking(problem, tol=1e-6, how=Clock(time_step))
+    on_a_clock = solve_spiking(problem, tol=1e-6, time=Clock(time_step))
     exact = solve_spiking(problem, tol=1e-6)
     assert on_a_clock.converged
     require_certified(problem, on_a_clock)
@@ -402,7 +402,7 @@ def test_a_network_that_runs_away_on_a_coarse_clock_is_stopped_and_says_so():
     signal = np.abs(rng.normal(size=(1, 64)))
     problem = LassoProblem(dictionary, signal, 0.05 * penalty_max(dictionary, signal)[0])
     with pytest.warns(ConvergenceWarning, match="ran away: use a shorter time_step"):
-        result = solve_spiking(problem, how=Clock(0.25), max_duration=1600.0)
+        result = solve_spiking(problem, time=Clock(0.25), max_duration=1600.0)
     require_certified(problem, result)
     assert result.status == [Status.RAN_AWAY]
     assert result.info["duration"][0] < 1600.0

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from dictlearn import LearningSettings, PaperSteps, TwoPhaseNetwork, UsageSteps, random_dictionary
-from snn import NetworkState, SpikingNetwork, simulate
+from snn import Clock, Exact, NetworkState, RealNeuron, SpikingNetwork, simulate
 
 # Quantities that may be negative: none, as in the paper; atoms; atoms and codes; codes; signals alone.
 SIGNS = {
@@ -18,11 +18,13 @@ SIGNS = {
     "signed codes": {"positive_code": False},
     "signed signals": {"positive_signals": False},
 }
-CLOCKS = {
-    "events": {},
-    "1/32": {"time_step": 1 / 32},
-    "1/4": {"time_step": 1 / 4},
-    "1/32, Euler": {"time_step": 1 / 32, "integration": "euler"},
+TIMES = {
+    "events": Exact(),
+    "1/32": Clock(1 / 32),
+    "1/4": Clock(1 / 4),
+    "1/32, Euler": Clock(1 / 32, RealNeuron(integration="euler", reset="zero")),
+    "1/32, Euler, subtracting": Clock(1 / 32, RealNeuron(integration="euler")),
+    "1/32, to zero": Clock(1 / 32, RealNeuron(reset="zero")),
 }
 COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated", "n_halvings")
 
@@ -179,10 +181,10 @@ def tasks(draw):
     signs = draw(st.sampled_from(list(SIGNS.values())))
     seed, n_atoms, n_inputs = draw(st.integers(0, 999)), draw(st.integers(2, 9)), draw(st.integers(2, 8))
     rng = np.random.default_rng(seed)
-    rule, clock = draw(st.sampled_from(RULES)), draw(st.sampled_from(list(CLOCKS.values())))
+    rule, time = draw(st.sampled_from(RULES)), draw(st.sampled_from(list(TIMES.values())))
     readout, graded = draw(st.sampled_from(["current", "rate"])), draw(st.booleans())
     graded = graded and readout == "current"
-    if (clock or graded) and isinstance(rule, UsageSteps):
+    if (isinstance(time, Clock) or graded) and isinstance(rule, UsageSteps):
         rule = replace(rule, probes=0.0)  # single spikes are followed from event to event
     settings = LearningSettings(
         penalty=draw(st.sampled_from([0.05, tuple(np.linspace(0.03, 0.2, n_atoms))])),
@@ -192,8 +194,7 @@ def tasks(draw):
         readout=readout,
         inputs="graded" if graded else "spiking",
         initial_potential=draw(st.sampled_from([0.0, 0.5])),
-        time_step=clock.get("time_step"),
-        integration=clock.get("integration", "exact"),
+        time=time,
         rule=rule,
         **signs,
     )

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dictlearn import LearningSettings, RunawayFeedbackError, TwoPhaseLearner, UsageSteps
+from snn import Exact
 from tests.dictlearn.two_phase.learners import (
     COUNTERS,
     SIGNS,
@@ -49,7 +50,6 @@ class ByHand:
 
         # Observations of neurons, for signals and for probes.
         run = {"kappa": kappa, "duration": settings.duration, "initial_potential": settings.initial_potential}
-        clock = {name: getattr(settings, name) for name in ("time_step", "integration")}
         names = ("n_spikes", "input_rate", "coding_rate", "input_current", "coding_current", "coding_trace")
         rows, probed = [], []
         for k in range(n_signals):
@@ -65,7 +65,7 @@ class ByHand:
                 continue
             options = {} if known[k].all() else {"mask": mask[[k]]}
             phases = network.run(
-                signals[[k]], penalty=penalty, reweighting=weights, **options, **run, **clock
+                signals[[k]], penalty=penalty, reweighting=weights, time=settings.time, **options, **run
             )
             rows.append([{name: getattr(phase, name)[0] for name in names} for phase in phases])
         if is_usage:
@@ -282,7 +282,7 @@ def test_the_history_has_the_means_of_each_thousand_samples(signs):
     signs = SIGNS[signs]
     rule = UsageSteps(lateral_gain=0.6)  # of batches so large that the projection solves for the atoms
     settings = LearningSettings(
-        penalty=0.05, duration=2.0, time_step=None, kappa=0.3, inputs="spiking", rule=rule, **signs
+        penalty=0.05, duration=2.0, time=Exact(), kappa=0.3, inputs="spiking", rule=rule, **signs
     )
     learner = TwoPhaseLearner(network_of(signs, 5, 6, 0.02), settings, scale=4.0)
     by_hand = ByHand(learner)

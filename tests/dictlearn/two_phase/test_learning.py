@@ -29,6 +29,7 @@ from dictlearn import (
 from dictlearn.signals import checked_signals
 from dictlearn.two_phase import phases, samples
 from dictlearn.two_phase.replacement import similar_atoms
+from snn import Clock, Exact, RealNeuron
 from snn.digital import FixedPoint
 from solvers import IllPosedWarning
 from tests.dictlearn.two_phase.learners import SIGNS, assert_same, network_of, planted, state
@@ -40,15 +41,15 @@ PENALTIES = tuple(np.linspace(0.02, 0.2, 8).tolist())
 # Every way of learning: changes to the settings `USAGE`.
 WAYS = {
     "usage": {},
-    "events": {"time_step": None},
+    "events": {"time": Exact()},
     "long phases": {"duration": 10.0},
-    "Euler": {"time_step": 1 / 32, "integration": "euler"},
+    "Euler": {"time": Clock(1 / 32, RealNeuron(integration="euler", reset="zero"))},
     "counts": {"readout": "rate", "kappa": 0.7},
     "large batches": {"batch_size": 64},
     "paper": {"rule": PaperSteps(step=0.05), "batch_size": 4},
     "penalties": {"penalty": PENALTIES},
     "spiking": {"inputs": "spiking"},
-    "spiking events, signed": {"inputs": "spiking", "time_step": None, **SIGNS["signed atoms and codes"]},
+    "spiking events, signed": {"inputs": "spiking", "time": Exact(), **SIGNS["signed atoms and codes"]},
     "few bits": {"weight_format": STOCHASTIC},
     **{name: signs for name, signs in SIGNS.items() if signs},
     "signed counts": {"positive_atoms": False, "readout": "rate"},
@@ -61,7 +62,7 @@ each_way = pytest.mark.parametrize("way", WAYS)
 
 
 def settings_of(way):
-    chosen = dict.fromkeys(("kappa", "duration", "time_step", "inputs"), "auto")
+    chosen = dict.fromkeys(("kappa", "duration", "time", "inputs"), "auto")
     return replace(USAGE, **{**chosen, **WAYS[way]})
 
 
@@ -447,7 +448,7 @@ def test_steps_are_halved_where_signals_have_an_offset(tmp_path):
     codes = rng.standard_normal((4000, 16)) * (rng.random((4000, 16)) < 0.2)
     signals = codes @ rng.standard_normal((16, 16)) + 16.0
     settings = LearningSettings(
-        penalty=0.8, amplitude=5.0, duration=5.0, positive_atoms=False, positive_code=False, time_step=1 / 2
+        penalty=0.8, amplitude=5.0, duration=5.0, positive_atoms=False, positive_code=False, time=Clock(1 / 2)
     )
     checkpoint = {"checkpoint": tmp_path / "learner.npz", "checkpoint_every": 500}
     with pytest.warns(RuntimeWarning, match="ran away on a clock"):

@@ -21,9 +21,9 @@ from dictlearn import (
     remove_mean,
 )
 from examples._common import photograph
-from snn import Clock, simulate
+from snn import Clock, Exact, simulate
 from solvers import LassoProblem, penalty_max, solve_active_set, solve_spiking
-from tests.dictlearn.two_phase.learners import CLOCKS, SIGNS, network_of, observed_by_hand, signals_for, tasks
+from tests.dictlearn.two_phase.learners import SIGNS, TIMES, network_of, observed_by_hand, signals_for, tasks
 from tests.tiers import examples
 
 PENALTY = 0.1
@@ -95,13 +95,13 @@ def assert_same_phases(phases, others, rows=slice(None), sign=1.0):
 
 @pytest.mark.property
 @examples(10)
-@given(signs=signs_drawn, clock=st.sampled_from(list(CLOCKS.values())), masked=st.booleans())
-def test_nothing_else_changes_a_row(signs, clock, masked):
+@given(signs=signs_drawn, time=st.sampled_from(list(TIMES.values())), masked=st.booleans())
+def test_nothing_else_changes_a_row(signs, time, masked):
     """Batch mates, threads, what stands where a signal is unknown; a mask of True alone is none."""
     network, signals = network_of(signs, strength=0.03), signals_for(signs, 70)
     mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7
     mask[0] = True
-    options = {"penalty": PENALTY, "duration": 4.0, **clock}
+    options = {"penalty": PENALTY, "duration": 4.0, "time": time}
     plain = network.run(signals, **options)
     assert_same_phases(plain, network.run(signals, mask=np.ones(7, dtype=bool), n_jobs=3, **options))
     if masked:
@@ -233,7 +233,7 @@ def literal_graded(network, signal, *, kappa, duration, step=1 / 1024):
 
 def observed_with_graded_inputs(network, signals, kappa, duration):
     settings = LearningSettings(
-        penalty=PENALTY, kappa=kappa, duration=duration, time_step=None, rule=UsageSteps(probes=0.0),
+        penalty=PENALTY, kappa=kappa, duration=duration, time=Exact(), rule=UsageSteps(probes=0.0),
         **network.signs._asdict(),
     )  # fmt: skip
     learner = TwoPhaseLearner(network, settings, scale=1.0)
@@ -241,13 +241,13 @@ def observed_with_graded_inputs(network, signals, kappa, duration):
 
 
 @each_sign
-@pytest.mark.parametrize("time_step", [1 / 16, None])
-def test_a_probe_fires_alone_in_one_phase(signs, time_step):
+@pytest.mark.parametrize("time", [Clock(1 / 16), Exact()])
+def test_a_probe_fires_alone_in_one_phase(signs, time):
     """Beside a signal; gradients are exact for what the others make of its spikes, too."""
     network = network_of(signs, strength=0.02)
     f, b, h = network.feedforward, network.feedback, network.lateral
     settings = LearningSettings(
-        penalty=PENALTY, time_step=time_step, rule=UsageSteps(probes=3.0), **network.signs._asdict()
+        penalty=PENALTY, time=time, rule=UsageSteps(probes=3.0), **network.signs._asdict()
     )
     learner = TwoPhaseLearner(network, settings, scale=1.0)
     batch, signal = learner.batch(1), 3.0 * signals_for(signs)[:1]
@@ -325,5 +325,5 @@ def test_one_hopeless_signal_leaves_the_codes_of_the_others():
     patches = remove_mean(random_patches([photograph(120, 160)], 8, 12, rng=1))[0]
     atoms = normalise(remove_mean(random_patches([photograph(160, 220)], 8, 128, rng=5))[0])[0]
     problem = LassoProblem(atoms, patches, 0.03 * penalty_max(atoms, patches).max())
-    result = solve_spiking(problem, how=Clock(1 / 4), max_duration=500.0)
+    result = solve_spiking(problem, time=Clock(1 / 4), max_duration=500.0)
     assert np.delete(result.reached, 4).all()

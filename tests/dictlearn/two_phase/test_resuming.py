@@ -29,8 +29,9 @@ from dictlearn import (
 )
 from dictlearn.two_phase import phases
 from dictlearn.two_phase.rule import KINDS
+from snn import Exact
 from snn.base.archive import Entry, save_archive
-from tests.dictlearn.two_phase.learners import assert_same
+from tests.dictlearn.two_phase.learners import TIMES, assert_same
 from tests.dictlearn.two_phase.test_learning import USAGE, WAYS, data_of, settings_of
 from tests.processes import interrupted
 from tests.tiers import examples
@@ -198,9 +199,10 @@ PROGRAM = """
 import sys
 import numpy as np
 from dictlearn import SpikingDictionaryLearning
+from snn import Exact
 
 X = np.random.default_rng(0).standard_normal((64, 64))
-learning = SpikingDictionaryLearning(settings={"time_step": None}, n_jobs=int(sys.argv[1]), random_state=0).partial_fit(X)
+learning = SpikingDictionaryLearning(settings={"time": Exact()}, n_jobs=int(sys.argv[1]), random_state=0).partial_fit(X)
 try:
     ready()
     learning.partial_fit(3e3 * X)
@@ -245,7 +247,9 @@ def test_huge_amplitudes_are_refused_and_leave_what_was_learned():
 
 def test_settings_survive_as_text():
     steps = [UsageSteps(gain=3.0, lateral_gain=0.5), PaperSteps(decay=0.1, reweighting=False)]
-    for settings in [*(settings_of(way) for way in WAYS), *(replace(USAGE, rule=each) for each in steps)]:
+    several = [*(settings_of(way) for way in WAYS), *(replace(USAGE, rule=each) for each in steps)]
+    several += [replace(USAGE, time=time) for time in (*TIMES.values(), Exact(screening=False))]
+    for settings in several:
         assert LearningSettings.from_text(settings.as_text()) == settings
 
 

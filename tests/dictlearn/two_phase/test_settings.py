@@ -19,7 +19,8 @@ from dictlearn import (
     random_dictionary,
 )
 from dictlearn.two_phase.rules import change_weights, project_lateral
-from snn.digital import FixedPoint
+from snn import Clock, Exact, Imperfections, RealNeuron
+from snn.digital import DigitalFormat, FixedPoint
 from tests.dictlearn.refused import each_refused
 from tests.dictlearn.two_phase.learners import OPTIONS, SIGNS, network_of
 
@@ -57,6 +58,7 @@ def nir(**options):
     return NETWORK.to_nir(**{"penalty": 0.1, "gamma": 0.5, **options})
 
 
+REFUSED = [Clock(0.25, DigitalFormat()), Clock(0.25, imperfections=Imperfections(leak=0.1))]
 FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=-13)]
 
 
@@ -94,18 +96,18 @@ FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=
     (TwoPhaseNetwork.consistent, ValueError, {"dictionary": [-np.eye(2)]}),
     (lambda: TwoPhaseNetwork.consistent(-np.eye(2), positive_code=False), ValueError, "dictionary must not be neg"),
     (run, ValueError, {"signals": [np.ones((1, 2)), -GOOD, HOLES], "penalty": [0.0, [0.1, 0.0]], "kappa": [1.0, 0.0], "duration": [0.0], "initial_potential": [1.0, -0.1]}),
-    (run, ValueError, {"reweighting": [[1.0], [1.0, -1.0]], "time_step": [0.3, 0.0], "integration": ["rk4"]}),
-    (run, TypeError, {"mask": [[1, 0, 1]]}),
+    (run, ValueError, {"reweighting": [[1.0], [1.0, -1.0]], "time": [Clock(0.3), *REFUSED]}),
+    (run, TypeError, {"mask": [[1, 0, 1]], "time": [None, 0.25, "auto"]}),
     (lambda: NETWORK.code(GOOD, penalty=0.1, mask=GOOD[:1] > 0), ValueError, "mask must have"),
     (lambda: NETWORK.code(GOOD, penalty=0.1, gamma=1.0), ValueError, "gamma must"),
     (lambda: NETWORK.code(GOOD, penalty=0.1, duration=-1.0), ValueError, "duration must"),
     (lambda: NETWORK.spiking_network(np.ones(3), penalty=0.1, gamma=1.5), ValueError, "gamma must lie"),
     (lambda: NETWORK.spiking_network(GOOD, penalty=0.1, gamma=0.5), ValueError, "signal must be one"),
     (nir, ValueError, {"gamma": [1.0], "penalty": [-0.1], "reweighting": [[1.0]], "time_constant": [0.0]}),
-    (settings, ValueError, {"penalty": [[0.1, 0.0], [0.1, np.nan], [], [[0.1]]], "kappa": [1.0, 0.0], "readout": ["counts"], "inputs": ["analog"], "integration": ["rk4"], "weight_format": FORMATS}),
+    (settings, ValueError, {"penalty": [[0.1, 0.0], [0.1, np.nan], [], [[0.1]]], "kappa": [1.0, 0.0], "readout": ["counts"], "inputs": ["analog"], "time": ["fast", *REFUSED], "weight_format": FORMATS}),
     (lambda: settings(inputs="graded", readout="rate"), ValueError, "readout must be 'current' where inputs are graded"),
-    (settings, TypeError, {"penalty": [["a"], "a"], "integration": [None], "rule": ["small"], "positive_atoms": [0], "positive_signals": [1], "positive_code": [None], "weight_format": [8]}),
-    (lambda: settings(positive_atoms=False, time_step=0.3), ValueError, "duration .* time_step"),
+    (settings, TypeError, {"penalty": [["a"], "a"], "time": [None, 0.25, RealNeuron()], "rule": ["small"], "positive_atoms": [0], "positive_signals": [1], "positive_code": [None], "weight_format": [8]}),
+    (lambda: settings(positive_atoms=False, time=Clock(0.3)), ValueError, "duration .* time_step"),
     (lambda: replace(SIGNED, weight_format=FixedPoint(bits=8, sign="non-negative")), ValueError, "weight_format must be signed"),
     (lambda: network_of(SIGNS["signed atoms"]).rounded(FixedPoint(bits=8, sign="non-negative")), ValueError, "weight_format must be"),
     (lambda: NETWORK.rounded(8), TypeError, "weight_format must"),
@@ -131,7 +133,7 @@ def test_every_option_of_the_steps_is_checked(steps, option, value):
 
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, "fast", [1.0]])
 @pytest.mark.parametrize(
-    "option", ["kappa", "duration", "amplitude", "initial_potential", "time_step", "batch_size"]
+    "option", ["kappa", "duration", "amplitude", "initial_potential", "time", "batch_size"]
 )
 @pytest.mark.parametrize("positive_atoms", [False, True])
 def test_every_number_of_the_settings_is_checked(option, value, positive_atoms):
@@ -166,29 +168,29 @@ def test_numbers_at_the_edge_are_allowed():
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, (0.1, 7.0, 1 / 8, 3.0)),
-        ({"inputs": "spiking"}, (0.1, 5.0, 1 / 16, 5.0)),
-        ({"positive_atoms": False}, (0.1, 7.0, 1 / 8, 3.0)),
-        ({"positive_atoms": False, "positive_code": False}, (0.1, 7.0, 1 / 8, 3.0)),
-        ({"positive_atoms": False, "inputs": "spiking"}, (0.1, 10.0, 1 / 16, 5.0)),
-        ({"positive_atoms": False, "kappa": 0.3, "time_step": None}, (0.3, 7.0, None, 3.0)),
-        ({"positive_atoms": False, "amplitude": 4}, (0.1, 7.0, 1 / 8, 4.0)),
-        ({"positive_atoms": False, "readout": "rate"}, (0.7, 5.0, 1 / 32, 5.0)),
-        ({"positive_atoms": False, "rule": PaperSteps()}, (0.7, 5.0, 1 / 32, 5.0)),
-        ({"readout": "rate"}, (0.7, 5.0, 1 / 32, 5.0)),
-        ({"rule": PaperSteps()}, (0.7, 5.0, 1 / 32, 5.0)),
+        ({}, (0.1, 7.0, Clock(1 / 8), 3.0)),
+        ({"inputs": "spiking"}, (0.1, 5.0, Clock(1 / 16), 5.0)),
+        ({"positive_atoms": False}, (0.1, 7.0, Clock(1 / 8), 3.0)),
+        ({"positive_atoms": False, "positive_code": False}, (0.1, 7.0, Clock(1 / 8), 3.0)),
+        ({"positive_atoms": False, "inputs": "spiking"}, (0.1, 10.0, Clock(1 / 16), 5.0)),
+        ({"positive_atoms": False, "kappa": 0.3, "time": Exact()}, (0.3, 7.0, Exact(), 3.0)),
+        ({"positive_atoms": False, "amplitude": 4}, (0.1, 7.0, Clock(1 / 8), 4.0)),
+        ({"positive_atoms": False, "readout": "rate"}, (0.7, 5.0, Clock(1 / 32), 5.0)),
+        ({"positive_atoms": False, "rule": PaperSteps()}, (0.7, 5.0, Clock(1 / 32), 5.0)),
+        ({"readout": "rate"}, (0.7, 5.0, Clock(1 / 32), 5.0)),
+        ({"rule": PaperSteps()}, (0.7, 5.0, Clock(1 / 32), 5.0)),
     ],
 )
 def test_phases_suit_what_is_learned(options, expected):
     found = settings(**options)
-    assert (found.kappa, found.duration, found.time_step, found.amplitude) == expected
+    assert (found.kappa, found.duration, found.time, found.amplitude) == expected
     assert settings(**{"duration": "auto", "amplitude": "auto", **options}) == found
 
 
 def test_settings_of_the_paper():
     paper = LearningSettings.paper(0.1)
     assert paper == settings(
-        kappa=0.7, duration=20.0, readout="rate", initial_potential=0.0, time_step=1 / 32, integration="euler",
+        kappa=0.7, duration=20.0, readout="rate", initial_potential=0.0, time=Clock(1 / 32, RealNeuron(integration="euler", reset="zero")),
         rule=PaperSteps(step=0.5, halving=20_000.0, lateral_ratio=15.0), batch_size=1, replacement=False,
     )  # fmt: skip
     assert (paper.amplitude, paper.positive_atoms, paper.positive_code, paper.positive_signals) == (

@@ -112,9 +112,9 @@ def test_every_bit_of_imperfect_neurons_is_the_twins(seed):
         lost_spikes=rng.choice([0.0, 0.4]),
         seed=int(rng.integers(2**63)),
     )
-    how = Clock(network.time_step, network, imperfections=imperfections)
+    time = Clock(network.time_step, network, imperfections=imperfections)
     try:
-        run = start_run(how, network.network, network.network.soma_bias[np.newaxis].copy())
+        run = start_run(time, network.network, network.network.soma_bias[np.newaxis].copy())
     except ValueError:  # a leak that the decay's bits round to none
         assume(False)
     found = sent(network, *run.advance(60 * network.time_step, record=True))
