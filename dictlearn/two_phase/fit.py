@@ -243,11 +243,9 @@ def continue_learning(
 
 @one_thread
 def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[TwoPhaseLearner], float]) -> float:
-    """Return what `learn` returns, on a clock of half the step as often as the network runs away.
-
-    Where all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
-    neurons, and a clock takes back too late what has fired too often.
-    """
+    """Return what `learn` returns, on a clock of half the step as often as the network runs away."""
+    # If all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
+    # neurons, and a clock takes back too late what has fired too often.
     before, new = learner.n_halvings, learner._sharing()
     while True:
         try:

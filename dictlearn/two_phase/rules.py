@@ -408,10 +408,7 @@ def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _mismatch(codes: np.ndarray, g_h: np.ndarray, synapses: Synapses, kappa: float) -> np.ndarray:
-    """Return the share of its lateral currents that each coding neuron sees mismatched, at most 1.
-
-    It is the sum of |g_H| over the rows, over that of ``kappa |H a|``.
-    """
+    """Return the share of its lateral currents, ``kappa |H a|``, that each neuron sees mismatched, |g_H|."""
     received = kappa * np.abs(codes @ synapses.lateral_rows).sum(axis=0)
     share = np.divide(np.abs(g_h).sum(axis=0), received, out=np.zeros_like(received), where=received > 0.0)
     return np.minimum(share, 1.0)
