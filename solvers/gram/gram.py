@@ -147,10 +147,7 @@ class GramOnDemand(Gram):
         self.n_multiply_adds += len(atoms) * self._atoms.shape[0] * self._atoms.features_of_atom
         return self._atoms.gram_rows(atoms)
 
-    def _codes(
-        self, problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None
-    ) -> Codes:
-        return codes_of_few(problem, signals, start, max_rounds)
+    _codes = staticmethod(codes_of_few)
 
 
 class SharedProducts(GramOnDemand):
