@@ -179,13 +179,10 @@ class UsageSteps(Value, Rule):
             g_h = keep * g_h
         gain = LATERAL_GAINS[readout] if self.lateral_gain is None else self.lateral_gain
         project_lateral(synapses, observed.codes, g_h, kappa=kappa, gain=gain)
-        if follows and settings.weight_format is None:
-            self._average(used, synapses, memory)
-        else:
+        if not follows or settings.weight_format is not None:
             memory.pop("average", None)
-
-    def _average(self, used: np.ndarray, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
-        """Let the averages of the atoms follow their weights, faster where these have left them."""
+            return
+        # The averages of the atoms follow their weights, faster where these have left them.
         rows = synapses.feedback_rows
         average = memory.setdefault("average", rows.copy())
         averaged, spread = memory["averaged"], memory["spread"]
