@@ -24,12 +24,7 @@ from dictlearn.images.patches import (
 from dictlearn.images.preprocessing import join_channels, normalise, remove_mean, split_channels, whiten
 from dictlearn.precompile import warm_up
 from dictlearn.two_phase import rules
-from dictlearn.two_phase.fit import (
-    continue_learning,
-    learn_dictionary,
-    new_learner,
-    random_dictionary,
-)
+from dictlearn.two_phase.fit import continue_learning, learn_dictionary, new_learner, random_dictionary
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.network import TwoPhaseNetwork
 from dictlearn.two_phase.observed import Batch, Observed

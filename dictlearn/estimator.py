@@ -385,13 +385,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
             )
             start = split_channels(start) if self.split_channels else start
         with checks.called(signals="X", positive_atoms="positive_dict", **NAMES):
-            return new_learner(
-                samples,
-                n_atoms,
-                settings=settings,
-                start=start,
-                rng=seed,
-            )
+            return new_learner(samples, n_atoms, settings=settings, start=start, rng=seed)
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
         """Take what a fit to `array` has learned so far."""

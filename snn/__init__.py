@@ -2,12 +2,7 @@
 
 from snn.network import NetworkState, SpikingNetwork
 from snn.precompile import warm_up
-from snn.record.operations import (
-    ARITHMETIC_45NM,
-    LOIHI,
-    OperationCounts,
-    energy_estimate,
-)
+from snn.record.operations import ARITHMETIC_45NM, LOIHI, OperationCounts, energy_estimate
 from snn.record.record import Record, SpikeExplanation
 from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain

@@ -219,9 +219,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         return coded
 
     def inverse_transform(
-        self,
-        X: list[sparse.csr_array] | sparse.csr_array | ArrayLike,
-        images: list[np.ndarray] | ArrayLike,
+        self, X: list[sparse.csr_array] | sparse.csr_array | ArrayLike, images: list[np.ndarray] | ArrayLike
     ) -> list[np.ndarray] | np.ndarray:
         """Return the images of codes.
 

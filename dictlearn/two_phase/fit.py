@@ -314,10 +314,7 @@ def new_learner(
     if n_atoms not in (None, network.n_atoms):
         raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
     learner = TwoPhaseLearner(
-        network,
-        settings,
-        scale=samples.scale(settings.amplitude),
-        rounding_seed=seed_of_order(rounding_rng),
+        network, settings, scale=samples.scale(settings.amplitude), rounding_seed=seed_of_order(rounding_rng)
     )
     learner._any_start = any_start
     if settings.inputs == "graded" and learner.can_halve and samples.share_of_mean > LARGEST_SHARE_OF_MEAN:

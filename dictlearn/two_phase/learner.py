@@ -115,12 +115,7 @@ class TwoPhaseLearner(Resumable):
     )
 
     def __init__(
-        self,
-        network: TwoPhaseNetwork,
-        settings: LearningSettings,
-        *,
-        scale: float,
-        rounding_seed: int = 0,
+        self, network: TwoPhaseNetwork, settings: LearningSettings, *, scale: float, rounding_seed: int = 0
     ) -> None:
         checks.instance_of("network", network, TwoPhaseNetwork)
         self.settings = checks.instance_of("settings", settings, LearningSettings)

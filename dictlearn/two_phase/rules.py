@@ -337,12 +337,7 @@ def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *,
 
 
 def project_lateral(
-    synapses: Synapses,
-    codes: np.ndarray,
-    lateral_gradient: np.ndarray,
-    *,
-    kappa: float,
-    gain: float = 1.0,
+    synapses: Synapses, codes: np.ndarray, lateral_gradient: np.ndarray, *, kappa: float, gain: float = 1.0
 ) -> None:
     """Change H in place so that it agrees with F B on the codes of a batch.
 

@@ -159,10 +159,7 @@ class ScreeningMemory(NamedTuple):
                 traces=floats[2 * n + n_log :],
             ),
             screened=Screened(
-                potential=floats[:n],
-                current=floats[n : 2 * n],
-                is_violator=flags[n:],
-                sums=self.target_sums,
+                potential=floats[:n], current=floats[n : 2 * n], is_violator=flags[n:], sums=self.target_sums
             ),
         )
 

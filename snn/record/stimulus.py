@@ -60,10 +60,7 @@ class Stimulus(Value, Described):
         checks.real_array, shape=(None,), meaning="one a change", default=None
     )
     drive: np.ndarray | None = checked(
-        checks.real_array,
-        shape=(None, None),
-        meaning="one row a change, one column a neuron",
-        default=None,
+        checks.real_array, shape=(None, None), meaning="one row a change, one column a neuron", default=None
     )
     spikes: SpikeTrain | None = checked(require_record, default=None)
     weights: Any = checked(checked_rows, default=None)  # a csr_array once it is in

@@ -90,10 +90,7 @@ class StencilWeights(Weights):
         blocks = sparse.csr_array((n_positions * self.n_channels,) * 2)
         for i, j, sources, targets in self._offsets():
             moves = sparse.coo_array(
-                (
-                    np.ones(positions[sources].size),
-                    (positions[sources].ravel(), positions[targets].ravel()),
-                ),
+                (np.ones(positions[sources].size), (positions[sources].ravel(), positions[targets].ravel())),
                 (n_positions, n_positions),
             )
             blocks = blocks + sparse.kron(moves, sparse.coo_array(self.values[:, i, j]), format="csr")

@@ -278,12 +278,7 @@ def _solved_alone(problem: LassoProblem, method: Method, start: Codes | None, to
 
 
 def _solved(
-    problem: LassoProblem,
-    method: Method,
-    start: Codes | None,
-    tol: float,
-    n_jobs: int | None,
-    progress: bool,
+    problem: LassoProblem, method: Method, start: Codes | None, tol: float, n_jobs: int | None, progress: bool
 ) -> Codes:
     """Return the codes of all signals."""
     from joblib import effective_n_jobs  # here, as in `workers.spread`

@@ -325,11 +325,7 @@ def require_grid(image_shape: tuple[int, int], kernel_shape: tuple[int, int], st
 
 
 def require_room(
-    image_shape: tuple[int, int],
-    kernel_shape: tuple[int, int],
-    *,
-    name: str = "the image",
-    hint: str = "",
+    image_shape: tuple[int, int], kernel_shape: tuple[int, int], *, name: str = "the image", hint: str = ""
 ) -> None:
     """Raise ValueError if a kernel is larger than the image."""
     for axis, image, kernel in zip(("rows", "columns"), image_shape, kernel_shape, strict=True):

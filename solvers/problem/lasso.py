@@ -215,11 +215,7 @@ class LassoModel(Value, Described):
         return model
 
     def with_signals(
-        self,
-        signals: ArrayLike,
-        *,
-        mask: ArrayLike | None = None,
-        feature_weights: ArrayLike | None = None,
+        self, signals: ArrayLike, *, mask: ArrayLike | None = None, feature_weights: ArrayLike | None = None
     ) -> LassoProblem:
         """Return the problem of some signals; all else is shared, and not checked again.
 
