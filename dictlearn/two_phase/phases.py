@@ -112,8 +112,7 @@ def run_phases(
     numbers: np.ndarray | None = None,
 ) -> list[Phase]:
     """Run copies of the network through two phases, all states kept in between."""
-    # Signals drive the inputs, and `coding` the coding neurons, both at gamma = 0.  An error names a row by
-    # its number.
+    # Signals drive the inputs, and `coding` the coding neurons, both at gamma = 0.  Errors have row numbers.
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None)
     thresholds, end = layers.thresholds(synapses.lateral_rows), end_of(how, duration)
 

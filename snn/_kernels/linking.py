@@ -120,8 +120,7 @@ class _Lower(lowering.Lower):
 
     def storevar(self, value: llvm.Value, name: str, argidx: int | None = None) -> None:
         """Give a variable its value: a record that came as an argument stays where it is."""
-        # Where references are counted, Numba may delete an argument more than once, and has to find null
-        # then.
+        # If references are counted, Numba may delete an argument twice, and then has to find null.
         is_record = argidx is not None and hasattr(value, "place")
         if is_record and not self.context.enable_nrt and name not in self._singly_assigned_vars:
             self._records[name] = value

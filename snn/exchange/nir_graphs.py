@@ -262,8 +262,7 @@ def _convolutions(
 
     def convolution(kernels: np.ndarray, grid: Any, bias: Any, stride: int, padding: Any) -> Any:
         # NIR 1.0.8 takes the rows of a kernel for its columns where it infers the shape of what comes out,
-        # and refuses graphs whose kernels are not square.  Zeros on both sides, of the kernel and of the
-        # image, change nothing.
+        # and refuses graphs whose kernels are not square.  Zeros around kernel and image change nothing.
         rows, columns = kernels.shape[2:]
         if (rows - columns) % 2:
             raise ValueError(

@@ -174,8 +174,7 @@ def _write_residual(array, signal, weights, columns, values, work):
 @partial(inner, fastmath={"nnan", "nsz", "contract"})
 def _write_reach(correlations, norms, l1_weights, curvatures, positive, error, reach):
     """Write how far correlations can pull atoms, and their errors."""
-    # Return the largest share of an l1 weight, the largest excess over one, and how many atoms have
-    # curvature.
+    # Return the largest share of an l1 weight, the largest excess over one, and the number of curved atoms.
     ratio = violation = 0.0
     n_curved = 0
     for i in range(reach.shape[0]):

@@ -293,8 +293,7 @@ class _Point:
 
     def _along(self, members: np.ndarray) -> Change | None:
         """Return a correction along a direction from which constraints of atoms turn away, or None."""
-        # It serves dependent atoms, such as equal ones, where codes must not be negative.  The direction is
-        # orthogonal to lines.
+        # For dependent atoms, such as equal ones, of positive codes.  The direction is orthogonal to lines.
         norms, basis, up, model = self.norms, self.basis, self.up, self.problem
         atoms, violated = self.take(np.arange(model.n_atoms)), members & ~basis
         eigenvalue = least_eigenvalue(atoms[basis])

@@ -153,8 +153,7 @@ class GramOnDemand(Gram):
 class SharedProducts(GramOnDemand):
     """Where many signals share products with many atoms, in the place of a Gram matrix that is too large."""
 
-    # A network has rows that are computed when a neuron fires, for all signals; as all that they share, these
-    # are not counted.
+    # A network has rows that are computed when a neuron fires, for all signals, and so are not counted.
 
     def __init__(self, problem: LassoProblem) -> None:
         self._unit_atoms = problem.once(UnitAtoms, whatever_penalty=True)

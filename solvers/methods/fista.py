@@ -160,8 +160,7 @@ class Iterates:
     """Iterates of some signals, a row each; atoms of norm one, correlations and the penalty in units of L."""
 
     # A gradient step is affine in the code, so that the step from the extrapolated code is the extrapolation
-    # of the steps from the last two codes: one product of matrices an iteration, which gives the duality gap
-    # at the code as well.
+    # of the steps from the last two codes: one product of matrices an iteration, which gives the gap as well.
 
     def __init__(self, problem: LassoProblem, step: GradientStep, codes: np.ndarray) -> None:
         self.step = step

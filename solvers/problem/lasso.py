@@ -312,8 +312,7 @@ class LassoProblem(LassoModel):
 
     # Zero where a feature does not count; compressed rows if such were passed.
     signals: np.ndarray | sparse.csr_array
-    # 1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective of the zero code, and the scale
-    # of `tol`.
+    # 1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective of zero, and the scale of `tol`.
     energies: np.ndarray
 
     def __init__(
@@ -449,8 +448,7 @@ def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoPr
 
 def zero_code_multiples(problem: LassoProblem) -> np.ndarray:
     """Return the smallest multiple of the penalty, perhaps inf, at which each code is zero, (n_signals,)."""
-    # Correlations that are not known are computed for as many signals at a time as the memory limit allows,
-    # and not kept.
+    # Unknown correlations are computed for as many signals at a time as memory allows, and not kept.
     is_known, penalty = "correlations" in vars(problem), problem.penalty
     parts = in_blocks(problem, problem.memory_limit // (16 * problem.n_atoms))
     correlations = (part.correlations if is_known else part._correlations() for _, part in parts)
