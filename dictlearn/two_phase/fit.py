@@ -146,8 +146,7 @@ def continue_learning(
     progress : bool, default False
         Show a progress bar with the objective as the network observes it.
     callback : callable, optional
-        Called with the learner every `callback_every` samples and at the end; learning stops if it returns
-        True.
+        Called with the learner every `callback_every` samples and at the end; True ends learning.
     callback_every : int, default 1000
         In samples.
     checkpoint : path-like, optional

@@ -72,8 +72,7 @@ class Method(Closed, ABC):
         refuses all else.
     together : {"never", "alike", "always"}, default "never"
         Whether signals with masks of their own are solved in one batch: if they know atoms alike
-        (`knows_atoms_alike`), or always.  Otherwise signals with equal masks are, as problems with one Gram
-        matrix.
+        (`knows_atoms_alike`), or always.  Otherwise those with equal masks are, with one Gram matrix.
     steps : str, default "iterations"
         The unit of its steps.
     usual_tol : float, default 1e-3

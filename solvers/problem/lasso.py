@@ -31,8 +31,7 @@ class LassoModel(Value, Described):
     """A dictionary and a penalty, checked once, with what solvers compute of them.
 
     A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue of it.
-    Where signals come one at a time, that takes longer than to solve for them.  Problems of one model share
-    all of it.
+    Where signals come one at a time, that takes longer than to solve for them.  Problems of a model share it.
 
     Parameters
     ----------
@@ -289,8 +288,7 @@ class LassoProblem(LassoModel):
         are made dense for few signals at a time only.
     penalty : float, array_like of shape (n_atoms,), or ElasticNet
         lambda, not negative; one number for all atoms, or one each; or an `ElasticNet`.  Zero for
-        all atoms is (non-negative) least squares, zero for some is an intercept, or atoms that are known to
-        be there.
+        all atoms is (non-negative) least squares, zero for some is an intercept, or atoms known to be there.
     positive : bool or array_like of bool, shape (n_atoms,), default False
         Whether codes must not be negative; for all atoms, or for each.
     gram : array_like, shape (n_atoms, n_atoms), optional
@@ -364,8 +362,7 @@ class LassoProblem(LassoModel):
     def ordinary(self) -> LassoProblem:
         """Return the problem without weights that has the same codes: of D diag(sqrt(w)) and sqrt(w) s.
 
-        Features of weight zero are left out.  Without weights it is the problem itself; sparse signals become
-        an array.
+        Features of weight zero are left out.  Without weights it is the problem itself; signals are dense.
         """
         weights, signals = self.feature_weights, self.dense_signals()
         if weights is None:
