@@ -28,14 +28,8 @@ if TYPE_CHECKING:
     from dictlearn.two_phase.synapses import Synapses
 
 __all__ = [
-    "Entry",
-    "PaperSteps",
-    "Rule",
-    "UsageSteps",
-    "change_weights",
-    "observed_penalty",
-    "project_lateral",
-]
+    "Entry", "PaperSteps", "Rule", "UsageSteps", "change_weights", "observed_penalty", "project_lateral",
+]  # fmt: skip
 
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
