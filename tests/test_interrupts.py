@@ -174,16 +174,8 @@ def test_steps_were_halved():
 # -- several threads ---------------------------------------------------------------------------------
 
 IN_TURN = (
-    "stream",
-    "advance",
-    "step",
-    "drive",
-    "learner",
-    "finer steps",
-    "kernels",
-    "first fit",
-    "first samples",
-)
+    "stream", "advance", "step", "drive", "learner", "finer steps", "kernels", "first fit", "first samples",
+)  # fmt: skip
 
 
 @contextmanager

@@ -234,10 +234,8 @@ def measure_code(
     # columns, values : the entries of the code, sorted by atom, each once.
     n_atoms, n_features = array.shape
     n_entries = columns.shape[0]
-    residual, correlations, reach, of_entries = (
-        work.residual, work.correlations, work.reach, work.entry_correlations
-    )  # fmt: skip
-
+    residual, correlations = work.residual, work.correlations
+    reach, of_entries = work.reach, work.entry_correlations
     rest_error = _write_residual(array, signal, weights, columns, values, work)
     has_weights = weights.shape[0] > 0
     largest_weight = 0.0 if has_weights else 1.0

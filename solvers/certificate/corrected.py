@@ -211,10 +211,8 @@ class _Point:
     def __post_init__(self) -> None:
         self.up = 1.0 + gamma(self.problem.n_atoms + operations_of_sum(self.problem.n_features))
         # Atoms that correlations limit, and by how much those have to change.
-        self.l1, self.is_limited = (
-            self.problem.l1_weights,
-            (self.problem.curvatures == 0.0) & (self.norms > 0.0),
-        )
+        self.l1 = self.problem.l1_weights
+        self.is_limited = (self.problem.curvatures == 0.0) & (self.norms > 0.0)
         self.excess = np.where(self.is_limited, np.maximum(self.reach - self.l1, 0.0), 0.0)
         self.excess[..., self.basis] = (self.pulls + self.l1)[..., self.basis]
 

@@ -245,10 +245,8 @@ class Iterates:
     @property
     def n_products(self) -> np.ndarray:
         """Multiply-adds of each signal so far."""
-        n_sums, n_atoms = (
-            PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_GAP * self.n_looks,
-            self.codes.shape[1],
-        )
+        n_sums = PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_GAP * self.n_looks
+        n_atoms = self.codes.shape[1]
         if self.step.matrix is not None:
             return (self.n_active + n_sums) * n_atoms
         return (self.n_active + self.n_steps * n_atoms) * self.step.atoms.features_of_atom + n_sums * n_atoms

@@ -238,10 +238,8 @@ class ByHand:
 
 
 def compare(learner, expected, objective):
-    network, whole = (
-        learner.network,
-        ("n_fired", "last_fired", "last_compared", "n_samples", "n_spikes", "n_bounded", "n_replaced"),
-    )
+    network = learner.network
+    whole = ("n_fired", "last_fired", "last_compared", "n_samples", "n_spikes", "n_bounded", "n_replaced")
     for name in ("feedforward", "feedback", "lateral"):
         np.testing.assert_allclose(getattr(network, name), expected[name], **ROUNDING, err_msg=name)
     for name, found in {"dictionary": learner.dictionary, **learner.memory}.items():
