@@ -20,25 +20,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.exceptions import ConvergenceWarning
 
-from dictlearn import (
-    learn_dictionary,
-    normalise,
-    random_dictionary,
-    random_patches,
-    remove_mean,
-)
+from dictlearn import learn_dictionary, normalise, random_dictionary, random_patches, remove_mean
 from examples._common import BLUE, GREEN, ORANGE, PURPLE, RED, at_least, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
 from examples.lava_lca import LCA1Layer, LCA2Layer
 from snn import Clock
 from snn.digital import DigitalFormat, FixedPoint
-from solvers import (
-    LassoProblem,
-    duality_gap,
-    penalty_max,
-    solve,
-    solve_active_set,
-)
+from solvers import LassoProblem, duality_gap, penalty_max, solve, solve_active_set
 from solvers.methods import DigitalOneWindow, Stages
 
 SIDE, N_ATOMS, N_LEARNED, N_ACTIVE = 8, 256, 128, 6

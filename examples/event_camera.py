@@ -262,12 +262,7 @@ def draw(
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__.splitlines()[0])
     options.add_argument("--windows", type=at_least(1), default=10, help="number of windows")
-    options.add_argument(
-        "--shift",
-        type=at_least(0.0, 20.0, float),
-        default=0.25,
-        help="pixels a window",
-    )
+    options.add_argument("--shift", type=at_least(0.0, 20.0, float), default=0.25, help="pixels a window")
     options.add_argument("--threshold", type=at_least(1e-4, kind=float), default=0.02, help="of an event")
     asked = options.parse_args(arguments)
     n_looks = asked.windows * LOOKS

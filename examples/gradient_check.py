@@ -147,10 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     checked = checked[: options.checked]
     start = random_network(N_ATOMS, learned.shape[1], seed=SEED)
     learner = learn_dictionary(learned, start=start, penalty=PENALTY, n_samples=options.samples, rng=SEED)
-    networks = {
-        "Random weights": start,
-        f"After {learner.n_samples:,} samples": learner.network,
-    }
+    networks = {"Random weights": start, f"After {learner.n_samples:,} samples": learner.network}
     print("The gradient as neurons observe it, beside the gradient")
     print(f"{len(checked)} patches of {PATCH_SIZE} x {PATCH_SIZE}; {N_ATOMS} atoms; penalty {PENALTY}")
     results = {}

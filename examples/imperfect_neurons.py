@@ -245,10 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--signals", type=at_least(1), default=12, help="patches")
     command.add_argument("--seeds", type=at_least(1), default=3, help="chips, each with its noise")
     command.add_argument(
-        "--duration",
-        type=at_least(1.0, kind=float),
-        default=2_000.0,
-        help="limit of stages",
+        "--duration", type=at_least(1.0, kind=float), default=2_000.0, help="limit of stages"
     )
     command.add_argument("--samples", type=at_least(1), default=10_000, help="to learn atoms from")
     command.add_argument("--only", choices=list(KINDS), nargs="+", default=list(KINDS), help="imperfections")

@@ -27,12 +27,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.decomposition import MiniBatchDictionaryLearning
 
-from dictlearn import (
-    ConvolutionalDictionaryLearning,
-    as_pixels,
-    prepare_image,
-    random_patches,
-)
+from dictlearn import ConvolutionalDictionaryLearning, as_pixels, prepare_image, random_patches
 from dictlearn.images.kernels import Crops, KernelLearner, KernelSettings, random_kernels
 from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, ORANGE, PURPLE, SKY, figure, parser, save, signal_to_noise, table

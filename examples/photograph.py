@@ -151,12 +151,7 @@ def _draw_gaps(ax, problem: LassoProblem, groups: dict[str, tuple[SparseCodingRe
     for label, (result, colour) in groups.items():
         relative = np.clip(result.relative_gap[coded], bins[0], bins[-1])
         ax.hist(relative, bins=bins, color=colour, alpha=0.75, label=label)
-    ax.set(
-        xscale="log",
-        xlabel="certified gap / (½‖signal‖²)",
-        ylabel="patches",
-        ymargin=0.4,
-    )
+    ax.set(xscale="log", xlabel="certified gap / (½‖signal‖²)", ylabel="patches", ymargin=0.4)
     ax.set_title("Certified distance from the optimum", fontsize="medium")
     ax.legend(loc="upper center", fontsize="small")
 
@@ -191,12 +186,7 @@ def network_table(problem: LassoProblem, runs: dict[str, tuple[float, SparseCodi
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
-    command.add_argument(
-        "--height",
-        type=at_least(PATCH_SIZE),
-        default=HEIGHT,
-        help="in pixels",
-    )
+    command.add_argument("--height", type=at_least(PATCH_SIZE), default=HEIGHT, help="in pixels")
     command.add_argument("--width", type=at_least(PATCH_SIZE), default=WIDTH, help="likewise")
     options = command.parse_args(arguments)
     if options.height % PATCH_SIZE or options.width % PATCH_SIZE:

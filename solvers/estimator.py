@@ -235,8 +235,7 @@ def _equals(dictionary: Any, kept: Any) -> bool:
 def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_sparse: bool = False) -> Any:
     """Return `X` as a float64 or float32 array, with NaN only where that is its `missing_values`."""
     _require_unmasked(
-        X,
-        "if they are missing, pass X.filled(np.nan) to an estimator with missing_values=np.nan",
+        X, "if they are missing, pass X.filled(np.nan) to an estimator with missing_values=np.nan"
     )
     if sparse.issparse(X) and not accept_sparse:
         raise TypeError(
@@ -251,12 +250,7 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_spars
             return X
     try:
         return validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype=FLOATS,
-            ensure_all_finite=finite,
-            accept_sparse="csr",
+            estimator, X, reset=reset, dtype=FLOATS, ensure_all_finite=finite, accept_sparse="csr"
         )
     except ValueError as error:
         # Else scikit-learn recommends to fill in what is missing.

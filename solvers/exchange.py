@@ -33,8 +33,7 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
     Parameters
     ----------
     problem : LassoProblem
-        The problem; its signals are not used.  A mask, or weights of features, of all signals is part of the
-        network.
+        The problem, without its signals.  A mask, or weights of features, of all signals is in the network.
     scale : float, default 1.0
         The value of a code for one unit of spike rate; a smaller one causes more spikes.
     time_constant : float, default 1.0

@@ -80,9 +80,7 @@ def uses_full_gram(problem: LassoProblem, most_signals: int = 1, n_codes: int = 
 
 
 def shares_products(
-    problem: LassoProblem,
-    most_signals: int = 1,
-    support_of: Callable[[LassoProblem], float] | None = None,
+    problem: LassoProblem, most_signals: int = 1, support_of: Callable[[LassoProblem], float] | None = None
 ) -> bool:
     """Return True if signals share products of residuals, which take the place of the Gram matrix."""
     if problem.atoms.rows is None or problem.has_gram:

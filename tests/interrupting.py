@@ -2,7 +2,6 @@
 
 import _thread
 import dis
-import gc
 import signal
 import sys
 import threading
@@ -119,6 +118,5 @@ def nothing_left():
         assert not locks_taken()
         assert not _interrupts._turns
         assert blas_threads()[: len(threads)] == threads
-        assert gc.isenabled()
         assert checks._LEFT_OUT.get() == ()
         assert (warnings.filters, np.geterr()) == (filters, errors)

@@ -47,11 +47,7 @@ def test_numbers_of_every_kind_of_column_are_accepted(frame):
         (lambda: LassoProblem(np.eye(6), MISSING, 0.1), ValueError, r"signals .*nan at \[1, 1\].*pass mask="),
         (lambda: learn_dictionary(MISSING, 2, penalty=0.1), ValueError, "signals .*pass mask="),
         (lambda: SpikingSparseCoder(np.eye(6), alpha=0.1).fit(MISSING), ValueError, "X .*missing_values"),
-        (
-            lambda: SpikingDictionaryLearning(2, alpha=0.1).fit(MISSING),
-            ValueError,
-            "X .*missing_values",
-        ),
+        (lambda: SpikingDictionaryLearning(2, alpha=0.1).fit(MISSING), ValueError, "X .*missing_values"),
         (
             lambda: LassoProblem(np.eye(1), FRAME[["text"]].astype("category"), 0.1),
             TypeError,

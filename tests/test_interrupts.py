@@ -100,24 +100,15 @@ CHANGES = {
     "SciPy": (lambda: None, lambda _: load_scipy_linalg.__wrapped__()),
     "rows of weights": (weights, prepared),
     "active set": (model, lambda one: solve_active_set(one.with_signals(SIGNALS))),
-    "one signal": (
-        lambda: LassoModel(ATOMS, 0.5),
-        lambda one: solve_active_set(one.with_signals(SIGNALS[:1])),
-    ),
+    "one signal": (model, lambda one: solve_active_set(one.with_signals(SIGNALS[:1]))),
     "spikes": (model, lambda one: solve_spiking(one.with_signals(SIGNALS[:1]))),
     "stream": (lambda: SparseCodingStream(ATOMS, 0.5), lambda one: one.code(SIGNALS)),
-    "advance": (
-        lambda: Simulator(COUPLED),
-        lambda one: one.advance(one.time + 5.0, stimulus=None if one.time else PULSE),
-    ),
+    "advance": (lambda: Simulator(COUPLED), advance),
     "step": (lambda: Simulator(COUPLED), lambda one: one.step()),
     "drive": (lambda: Simulator(COUPLED), lambda one: setattr(one, "soma_bias", [0.0, 1.0, 0.5, 0.0])),
     "learner": (learner, lambda one: one.learn(SIGNALS[:3])),
     "finer steps": (coarse, lambda one: on_finer_steps(one, lambda new: new.learn(OFFSET))),
-    "kernels": (
-        lambda: KernelLearner(IMAGES[:, :3, :3], KernelSettings(penalty=0.5)),
-        lambda one: one.learn(IMAGES),
-    ),
+    "kernels": (kernels, lambda one: one.learn(IMAGES)),
     "first fit": (estimator, lambda one: one.fit(SIGNALS[:3])),
     "another fit": (fitted, lambda one: one.fit(SIGNALS[:3])),
     "first samples": (estimator, lambda one: one.partial_fit(SIGNALS[:3])),
@@ -128,9 +119,6 @@ CHANGES = {
     "FISTA": (model, lambda one: solve(one.with_signals(SIGNALS[:2]), METHODS["fista"])),
     "coder": (lambda: SpikingSparseCoder(ATOMS, alpha=0.5), lambda one: one.fit(SIGNALS)),
 }
-
-
-OF_SCIKIT_LEARN = METHODS["coordinate_descent"]
 
 
 def content(one):
@@ -186,16 +174,8 @@ def test_steps_were_halved():
 # -- several threads ---------------------------------------------------------------------------------
 
 IN_TURN = (
-    "stream",
-    "advance",
-    "step",
-    "drive",
-    "learner",
-    "finer steps",
-    "kernels",
-    "first fit",
-    "first samples",
-)
+    "stream", "advance", "step", "drive", "learner", "finer steps", "kernels", "first fit", "first samples",
+)  # fmt: skip
 
 
 @contextmanager

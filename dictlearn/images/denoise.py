@@ -73,8 +73,7 @@ def denoise(
     image : array_like, shape (height, width) or (length,)
         One channel.
     dictionary : array_like, shape (n_atoms, n_pixels)
-        Atoms, one a row, for codes of either sign; if they were learned in two channels, `join_channels` of
-        them.
+        Atoms, one a row, for codes of either sign; if learned in two channels, `join_channels` of them.
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; n_pixels is their product.  Of a signal, the
         length of a window.

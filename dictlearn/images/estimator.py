@@ -100,8 +100,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     components_ : ndarray, shape (n_components, height, width[, n_channels])
         The kernels, of norm one; of signals, (n_components, length[, n_channels]).
     learner_ : KernelLearner
-        The learner, with `history`, `n_batches` and `dead_kernels`: those that no code of the last 32 crops
-        has.
+        The learner, with `history`, `n_batches` and `dead_kernels`: those in no code of the last 32 crops.
 
     Notes
     -----
@@ -220,9 +219,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         return coded
 
     def inverse_transform(
-        self,
-        X: list[sparse.csr_array] | sparse.csr_array | ArrayLike,
-        images: list[np.ndarray] | ArrayLike,
+        self, X: list[sparse.csr_array] | sparse.csr_array | ArrayLike, images: list[np.ndarray] | ArrayLike
     ) -> list[np.ndarray] | np.ndarray:
         """Return the images of codes.
 

@@ -98,8 +98,7 @@ class KernelLearner(Resumable):
     @property
     def history(self) -> dict[str, np.ndarray]:
         """Figures by batch, with the kernels before it."""
-        # Images so far; means of objective, 1/2 ||image||^2, gap as a share of it, coefficients and spikes of
-        # an image.
+        # Images so far; means of objective, 1/2 ||x||^2, gap as a share of it, coefficients and spikes.
         return self._history.columns()
 
     @one_thread

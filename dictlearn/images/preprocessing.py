@@ -90,8 +90,7 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
 
     Notes
     -----
-    The transform treats the image as periodic: where opposite edges differ, the result has a seam along
-    them.
+    The transform treats the image as periodic: where opposite edges differ, the result has a seam.
 
     References
     ----------

@@ -147,8 +147,7 @@ def continue_learning(
     progress : bool, default False
         Show a progress bar with the objective as the network observes it.
     callback : callable, optional
-        Called with the learner every `callback_every` samples and at the end; learning stops if it returns
-        True.
+        Called with the learner every `callback_every` samples and at the end; True ends learning.
     callback_every : int, default 1000
         In samples.
     checkpoint : path-like, optional
@@ -244,11 +243,9 @@ def continue_learning(
 
 @one_thread
 def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[TwoPhaseLearner], float]) -> float:
-    """Return what `learn` returns, on a clock of half the step as often as the network runs away.
-
-    Where all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
-    neurons, and a clock takes back too late what has fired too often.
-    """
+    """Return what `learn` returns, on a clock of half the step as often as the network runs away."""
+    # If all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
+    # neurons, and a clock takes back too late what has fired too often.
     before, new = learner.n_halvings, learner._sharing()
     while True:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -108,34 +109,49 @@ class Batch:
             # Weights would differ by sample: inputs of rows with unknown ones fire.
             is_graded[:n_some] &= mask.all(axis=1)
             mask = np.concatenate([mask, np.ones((len(probes), synapses.n_inputs), dtype=bool)])
-        if is_graded.all():
-            return self._observed_of_graded(synapses, inputs, coding, rows, n_threads)
-        if not is_graded.any():
-            return self._observed_of_spiking(synapses, inputs, mask, coding, rows, n_threads)
-        some, others = np.flatnonzero(is_graded), np.flatnonzero(~is_graded)
+        kinds = np.unique(is_graded)
+        if len(kinds) == 1:
+            return self._observed(bool(kinds[0]), synapses, inputs, mask, coding, rows, n_threads)
         assert mask is not None
+        parts = [np.flatnonzero(is_graded == kind) for kind in kinds]
         found = [
-            self._observed_of_graded(synapses, inputs[some], coding[some], rows[some], n_threads),
-            self._observed_of_spiking(
-                synapses, inputs[others], mask[others], coding[others], rows[others], n_threads
-            ),
+            self._observed(bool(kind), synapses, inputs[of], mask[of], coding[of], rows[of], n_threads)
+            for kind, of in zip(kinds, parts, strict=True)
         ]
-        return Observed.joined(found, np.argsort(np.concatenate([some, others])))
+        return Observed.joined(found, np.argsort(np.concatenate(parts)))
 
-    def _observed_of_graded(
-        self, synapses: Synapses, inputs: np.ndarray, coding: np.ndarray, rows: np.ndarray, n_threads: int
+    def _observed(
+        self,
+        is_graded: bool,
+        synapses: Synapses,
+        inputs: np.ndarray,
+        mask: np.ndarray | None,
+        coding: np.ndarray,
+        rows: np.ndarray,
+        n_threads: int,
     ) -> Observed:
-        """Return what neurons observe of rows whose inputs are graded."""
+        """Return what neurons observe of rows whose inputs are all graded, or all fire."""
         settings = self.settings
+        common: Any = {
+            "duration": settings.duration,
+            "time": settings.time,
+            "n_threads": n_threads,
+            "numbers": rows,
+        }
+        if not is_graded:
+            mask = None if mask is None or mask.all() else mask
+            first, second = run_phases(
+                synapses,
+                inputs,
+                coding,
+                mask=mask,
+                gammas=(0.0, settings.kappa),
+                initial_potential=settings.initial_potential,
+                **common,
+            )
+            return Observed.of(first, second, inputs, mask, synapses, settings)
         n_spikes, fired, codes, g_d, g_h = run_graded(
-            synapses,
-            inputs,
-            coding,
-            kappa=settings.kappa,
-            duration=settings.duration,
-            time=settings.time,
-            n_threads=n_threads,
-            numbers=rows,
+            synapses, inputs, coding, kappa=settings.kappa, **common
         )
         return Observed(
             n_spikes=n_spikes,
@@ -145,33 +161,6 @@ class Batch:
             reconstruction_gradient=g_d,
             lateral_gradient=g_h,
         )
-
-    def _observed_of_spiking(
-        self,
-        synapses: Synapses,
-        inputs: np.ndarray,
-        mask: np.ndarray | None,
-        coding: np.ndarray,
-        rows: np.ndarray,
-        n_threads: int,
-    ) -> Observed:
-        """Return what neurons observe of rows whose inputs fire."""
-        settings = self.settings
-        if mask is not None and mask.all():
-            mask = None
-        first, second = run_phases(
-            synapses,
-            inputs,
-            coding,
-            mask=mask,
-            gammas=(0.0, settings.kappa),
-            duration=settings.duration,
-            initial_potential=settings.initial_potential,
-            time=settings.time,
-            n_threads=n_threads,
-            numbers=rows,
-        )
-        return Observed.of(first, second, inputs, mask, synapses, settings)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -112,11 +112,8 @@ def run_phases(
     n_threads: int = 1,
     numbers: np.ndarray | None = None,
 ) -> list[Phase]:
-    """Run copies of the network through two phases, all states kept in between.
-
-    The signals drive the inputs and `coding` drives the coding neurons, both at gamma = 0; a row each.  An
-    error names a row by its number.
-    """
+    """Run copies of the network through two phases, all states kept in between."""
+    # Signals drive the inputs, and `coding` the coding neurons, both at gamma = 0.  Errors have row numbers.
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None)
     thresholds, end = layers.thresholds(synapses.lateral_rows), end_of(time, duration)
 
@@ -175,11 +172,9 @@ def run_graded(
     n_threads: int,
     numbers: np.ndarray,
 ) -> list[np.ndarray]:
-    """Run copies of the network whose inputs pass their currents on, both phases with feedback.
-
-    `synapses.closed_rows` is for kappa.  Return the spikes of each signal, and of the second phase: whether
-    each coding neuron fired, its average filtered spikes, g_D and g_H.
-    """
+    """Run copies of the network whose inputs pass their currents on, both phases with feedback."""
+    # `synapses.closed_rows` is for kappa.  Return the spikes of each signal, and of the second phase: whether
+    # each coding neuron fired, its average filtered spikes, g_D and g_H.
     layers = synapses.graded_layers
     assert synapses.closed_rows is not None
     thresholds = layers.thresholds(synapses.closed_rows)
@@ -305,11 +300,9 @@ def _phase(
 
 
 def forget_debt(membrane_potential: np.ndarray, layers: Layers) -> None:
-    """Raise the negative potentials of pairs of input neurons to zero, in place.
-
-    While one neuron of a pair fires, the potential of the other falls.  Where the next phase changes the sign
-    of what both receive, that neuron would be silent for as long again.
-    """
+    """Raise the negative potentials of pairs of input neurons to zero, in place."""
+    # While one neuron of a pair fires, the potential of the other falls.  If the next phase changes the sign
+    # of what both receive, that neuron would be silent for as long again.
     for inputs in (*layers.inputs, *layers.predictions):
         potentials = membrane_potential[:, inputs.neurons]
         np.maximum(potentials, 0.0, out=potentials)
@@ -324,10 +317,7 @@ def _driven(
     rows: np.ndarray,
     numbers: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a share of F x + `coding`, the drives of coding neurons, and the spikes each signal may have.
-
-    A signal with far too many is refused.
-    """
+    """Return a share of F x + `coding`, the drives of coding neurons, and the spikes each signal may have."""
     drives = np.zeros((len(signals), synapses.n_atoms * (1 if synapses.signs.positive_code else 2)))
     updates.add_products(drives, signals, synapses.feedforward_rows)
     expected = np.empty(len(signals))
@@ -364,10 +354,8 @@ def _describe(layers: Layers, counts: np.ndarray, allowed: float) -> str:
 
 
 def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event) -> list[Result]:
-    """Return the results of a call for each piece: the first one here, the others in threads of their own.
-
-    An error here, Ctrl-C for example, sets `stop`; the threads end soon, and nothing waits for them.
-    """
+    """Return the results of a call for each piece: the first one here, the others in threads of their own."""
+    # An error here, Ctrl-C for example, sets `stop`; the threads end soon, and nothing waits for them.
     results: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
 
     def work(k: int) -> None:
@@ -393,11 +381,9 @@ def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Return the number of threads of `n_jobs`, which has scikit-learn's meaning.
-
-    A backend of joblib for a cluster counts the workers of the cluster.  Threads are of this machine: there
-    it is one, unless `n_jobs` is given.
-    """
+    """Return the number of threads of `n_jobs`, which has scikit-learn's meaning."""
+    # A backend of joblib for a cluster counts the workers of the cluster, but threads are of this machine:
+    # then it is one, unless `n_jobs` is given.
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     backend, _ = get_active_backend()
     if isinstance(backend, BACKENDS_OF_THIS_MACHINE):

@@ -69,29 +69,18 @@ OLD = "old_rule."
 
 
 class Replacement:
-    """Trials of new atoms, and what replacement remembers of all atoms.
+    """Trials of new atoms, and what replacement remembers of all atoms."""
 
-    For each sample an atom is worth about ``1/2 a^2 (1 - c^2)``, with c its cosine with the most similar
-    other atom, which would take over.  Each trial costs a little: the more are lost, the fewer begin.
-
-    Attributes
-    ----------
-    running : tuple of Trial
-        Trials that have not ended.
-    activity : ndarray, shape (n_atoms,)
-        The mean of a^2 over the last quarter of a trial, in units of the signals' mean energy.
-    rests_until : ndarray of int, shape (n_atoms,)
-        Samples learned from when each atom may be tried again.
-    credit : float
-        Trials that may begin.
-    n_won, n_lost : int
-        Trials that ended.
-    """
+    # For each sample an atom is worth about ``1/2 a^2 (1 - c^2)``, with c its cosine with the most similar
+    # other atom, which would take over.  Each trial costs a little: the more are lost, the fewer begin.
 
     def __init__(self, n_atoms: int) -> None:
-        self.running: tuple[Trial, ...] = ()
-        self.activity, self.rests_until = np.zeros(n_atoms), np.zeros(n_atoms, dtype=np.int64)
-        self.credit, self.n_won, self.n_lost = 0.0, 0, 0
+        self.running: tuple[Trial, ...] = ()  # trials that have not ended
+        # The mean of a^2 over the last quarter of a trial, in units of the signals' mean energy.
+        self.activity = np.zeros(n_atoms)
+        self.rests_until = np.zeros(n_atoms, dtype=np.int64)  # when each may be tried again, in samples
+        self.credit = 0.0  # trials that may begin
+        self.n_won, self.n_lost = 0, 0
 
     def __copy__(self) -> Self:
         return replaced(self, activity=self.activity.copy(), rests_until=self.rests_until.copy())

@@ -40,8 +40,7 @@ class Rule:
         Signals that see the same weights, and how inputs send, where settings have "auto".
     remembers : mapping of str to Entry
         The arrays that are kept from batch to batch.  ``Entry("f", ("atoms", "inputs"), 0.0)`` is an array of
-        floats, shape (n_atoms, n_inputs), that are at least 0.  They are zero at first; an optional one is
-        absent.
+        floats, shape (n_atoms, n_inputs), of at least 0.  They are zero at first, or absent if optional.
     """
 
     batch_size: ClassVar[int] = 32

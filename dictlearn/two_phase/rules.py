@@ -26,14 +26,8 @@ from snn.base.value import Value, checked
 from solvers.workers.blas import load_scipy_linalg
 
 __all__ = [
-    "Entry",
-    "PaperSteps",
-    "Rule",
-    "UsageSteps",
-    "change_weights",
-    "observed_penalty",
-    "project_lateral",
-]
+    "Entry", "PaperSteps", "Rule", "UsageSteps", "change_weights", "observed_penalty", "project_lateral",
+]  # fmt: skip
 
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
@@ -177,13 +171,10 @@ class UsageSteps(Value, Rule):
             g_h = keep * g_h
         gain = LATERAL_GAINS[readout] if self.lateral_gain is None else self.lateral_gain
         project_lateral(synapses, observed.codes, g_h, kappa=kappa, gain=gain)
-        if follows and settings.weight_format is None:
-            self._average(used, synapses, memory)
-        else:
+        if not follows or settings.weight_format is not None:
             memory.pop("average", None)
-
-    def _average(self, used: np.ndarray, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
-        """Let the averages of the atoms follow their weights, faster where these have left them."""
+            return
+        # The averages of the atoms follow their weights, faster where these have left them.
         rows = synapses.feedback_rows
         average = memory.setdefault("average", rows.copy())
         averaged, spread = memory["averaged"], memory["spread"]
@@ -401,10 +392,7 @@ def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _mismatch(codes: np.ndarray, g_h: np.ndarray, synapses: Synapses, kappa: float) -> np.ndarray:
-    """Return the share of its lateral currents that each coding neuron sees mismatched, at most 1.
-
-    It is the sum of |g_H| over the rows, over that of ``kappa |H a|``.
-    """
+    """Return the share of its lateral currents, ``kappa |H a|``, that each neuron sees mismatched, |g_H|."""
     received = kappa * np.abs(codes @ synapses.lateral_rows).sum(axis=0)
     share = np.divide(np.abs(g_h).sum(axis=0), received, out=np.zeros_like(received), where=received > 0.0)
     return np.minimum(share, 1.0)

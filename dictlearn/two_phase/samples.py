@@ -47,10 +47,8 @@ class Samples(Closed, ABC):
 
     @cached_property
     def _measured(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The squared norms of the signals, and mean and mean square of the known values of each input.
-
-        In units of the largest number: squares of very large or small ones leave the range of floats.
-        """
+        """The squared norms of the signals, and mean and mean square of the known values of each input."""
+        # In units of the largest number: squares of very large or small ones leave the range of floats.
         energies, totals = [], np.zeros((3, self.n_inputs))
         for signals, known in self.blocks():
             scaled = signals / (self.largest or 1.0)

@@ -214,8 +214,7 @@ class Gathered(NamedTuple):
 @inner
 def choose(group, drift, interval, margin, n_sums, is_active):
     """Mark neurons that may come near their thresholds within the interval; return how many."""
-    # Both of a sign pair are marked: what `ScreenedForm.add_sources` adds to a source's partner is not its
-    # weight.
+    # Both of a sign pair are marked: what `ScreenedForm.add_sources` adds to a partner is not its weight.
     n_neurons = group.threshold.shape[0]
     rise = -math.expm1(-interval)
     bulge = bulge_of(rise, interval)

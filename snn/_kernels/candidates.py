@@ -241,8 +241,7 @@ def tolerance_of(column, moment, fade, windows):
 @inlined
 def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
     """Return the column of the first candidate to cross, whose crossing is made exact; -1 if none does."""
-    # Bits of numbers that are not negative have their order, and a processor takes their minimum eight at a
-    # time.
+    # Bits of numbers that are not negative have their order; a processor takes their minimum eight at a time.
     bits = as_integers(windows.crossing)
     while True:
         first = INFINITE

@@ -1,7 +1,5 @@
 """The line that a user sees while kernels are compiled, once in each process."""
 
-import gc
-import os
 import sys
 import threading
 import time
@@ -46,12 +44,6 @@ class CompileNotice(event.Listener):
             self._timer.cancel()
             self._seconds += time.monotonic() - self._began
 
-    def forget(self) -> None:
-        """Look for garbage again in a forked child: a thread that compiles is not in it."""
-        if self._depth:
-            self._depth = 0
-            gc.enable()
-
     def _say(self) -> None:
         sentence, self.sentence = self.sentence, ""
         # Without a stream, or with one that was closed: a notice is not worth an error.
@@ -66,5 +58,3 @@ def _is_ours(compilation: event.Event) -> bool:
 
 
 NOTICE = CompileNotice()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=NOTICE.forget)

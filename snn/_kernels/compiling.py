@@ -71,8 +71,7 @@ def uncounted(function: Callable, **options: Any) -> Callable:
 def inner(function: Callable, **options: Any) -> Callable:
     """Compile what kernels alone call, and what allocates nothing, as a part of each kernel."""
     # It has no machine code of its own, and is not kept on disk.  One that does allocate is written
-    # ``partial(inner, _nrt=True)``.  Where Python calls it nevertheless, to test it, it is a kernel by
-    # itself.
+    # ``partial(inner, _nrt=True)``.  If Python calls it, to test it, it is a kernel by itself.
     dispatcher: Any = njit(**{**_INNER, **options})(function)
     is_compiled = isinstance(dispatcher, Dispatcher)  # not with NUMBA_DISABLE_JIT
     if IS_LINKED and is_compiled:

@@ -10,9 +10,7 @@ All is entered by the option ``pipeline_class``: functions of other packages are
 does not document what is overridden here, so `compiling` does without in releases that were not tested.
 """
 
-import gc
 from collections.abc import Iterator
-from contextlib import nullcontext
 from typing import Any
 
 from llvmlite import ir as llvm
@@ -23,7 +21,6 @@ from numba.core.typed_passes import NativeLowering
 from numba.core.types.containers import BaseNamedTuple, BaseTuple
 from numba.np.arrayobj import load_item, store_item
 
-from snn._interrupts import undone
 from snn._kernels.compile_notice import OURS
 
 
@@ -123,8 +120,7 @@ class _Lower(lowering.Lower):
 
     def storevar(self, value: llvm.Value, name: str, argidx: int | None = None) -> None:
         """Give a variable its value: a record that came as an argument stays where it is."""
-        # Where references are counted, Numba may delete an argument more than once, and has to find null
-        # then.
+        # If references are counted, Numba may delete an argument twice, and then has to find null.
         is_record = argidx is not None and hasattr(value, "place")
         if is_record and not self.context.enable_nrt and name not in self._singly_assigned_vars:
             self._records[name] = value
@@ -214,11 +210,6 @@ class KernelCompiler(compiler.Compiler):
     """Compiles kernels."""
 
     library: type = Whole
-
-    def compile_extra(self, func: Any) -> Any:
-        """Compile a function; to look for garbage meanwhile, among what Numba keeps, takes a tenth longer."""
-        with undone(gc.enable, gc.disable) if gc.isenabled() else nullcontext():
-            return super().compile_extra(func)
 
     def define_pipelines(self) -> list[PassManager]:
         """Return Numba's passes, with another library of code and another pass that lowers."""

@@ -1,7 +1,6 @@
 """The neurons outside the active set: brought to the end of an interval, and proven not to have fired in it.
 
-With f_j(tau) the spikes of source j since the interval began, filtered by 1 - e^-t, and F_j their value at
-its end, T,
+With f_j(tau) the spikes of source j in the interval, filtered by 1 - e^-t, and F_j = f_j(T) at its end,
 
     v_i(tau) = v_i + c_i tau + h_i (1 - e^-tau) + sum_j W_ji f_j(tau).
 

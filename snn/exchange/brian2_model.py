@@ -83,8 +83,7 @@ def to_brian2(
     state : NetworkState, optional
         Where to start; by default at rest at time 0.
     method : {"rk4", "euler"}, default "rk4"
-        Brian2's method of integration.  "rk4" is exact to time_step^5 / 120 within a step; the papers use
-        "euler".
+        Brian2's method of integration.  "rk4" is exact to time_step^5 / 120 a step; the papers use "euler".
     reset : {"zero", "subtract"}, default "zero"
         Reset of the potential of a neuron that fires.  With "subtract" no charge is lost in a step:
         these are the spikes of a `Clock`.

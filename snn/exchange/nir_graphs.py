@@ -80,12 +80,10 @@ def to_nir(
         The network.  `StencilWeights` become a Conv2d where biases are equal for all neurons of a channel;
         all other forms become an array.
     input_weights : array_like, shape (n_neurons, n_inputs), optional
-        D: what a constant input adds to the soma bias.  Without it the input is one number, which has no
-        effect.
+        D: what a constant input adds to the soma bias.  Without it the input is one number, without effect.
     populations : mapping of str to int, optional
         Names and numbers of neurons of consecutive parts of the network, such as layers.  Each becomes an IF
-        node of its own; weights between two of them are left out if all are zero.  By default one population,
-        "neurons".
+        node of its own; weights between two are left out if all are zero.  By default one, "neurons".
     time_constant : float, default 1.0
         The synaptic time constant in the graph's unit of time: 1e-2 for 10 ms in a graph in seconds.
 
@@ -262,8 +260,7 @@ def _convolutions(
 
     def convolution(kernels: np.ndarray, grid: Any, bias: Any, stride: int, padding: Any) -> Any:
         # NIR 1.0.8 takes the rows of a kernel for its columns where it infers the shape of what comes out,
-        # and refuses graphs whose kernels are not square.  Zeros on both sides, of the kernel and of the
-        # image, change nothing.
+        # and refuses graphs whose kernels are not square.  Zeros around kernel and image change nothing.
         rows, columns = kernels.shape[2:]
         if (rows - columns) % 2:
             raise ValueError(

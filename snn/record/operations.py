@@ -42,8 +42,7 @@ class OperationCounts(Described):
     neuron_updates : int or ndarray
         Neurons times steps of a clock.  An exact run has no steps, and none of these.
     multiply_adds : int or ndarray
-        Products of two numbers that are added up, where neither is known to be zero; NeuroBench's effective
-        MACs.
+        Products of two numbers that are added up, neither known to be zero; NeuroBench's effective MACs.
     neuron_time : float or ndarray
         Neurons times simulated time that no clock has counted.
 

@@ -37,8 +37,7 @@ class SimulationResult(Value, Drawn):
     state : NetworkState
         State of the network at the end; pass it to the next run.
     spikes : SpikeTrain or None
-        Every spike if ``record_spikes=True``, and else None; on a clock at the end of its step, when it is
-        delivered.
+        Every spike if ``record_spikes=True``, else None; on a clock when delivered, at the end of its step.
     n_steps : int or None
         Steps of the clock; None of an exact run.
     stimulus : Stimulus or None
@@ -106,8 +105,7 @@ class SimulationResult(Value, Drawn):
     def operations(self) -> OperationCounts:
         """Operations of the network in this run: spikes, synaptic operations, updates of neurons.
 
-        Deliveries of input spikes are synaptic operations too; a weight of integers that is rounded to zero
-        is none.
+        Deliveries of input spikes are synaptic operations too; a weight that integers round to zero is none.
         """
         fired = np.flatnonzero(self.spike_counts)
         if self.registers is None:

@@ -65,8 +65,7 @@ class Run(ABC):
         check_weights: bool = False,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
-        # All arrays have shape (n_copies, n_neurons); `soma_bias` has the drives of now, and is not copied if
-        # it can be written.
+        # All arrays have shape (n_copies, n_neurons).  `soma_bias`, the drives now, is copied if read-only.
         shape = soma_bias.shape
         self.network = network
         self.soma_bias = soma_bias if soma_bias.flags.writeable else soma_bias.copy()

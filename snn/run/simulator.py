@@ -190,8 +190,7 @@ class Simulator(Described):
         until : float
             After `time`.
         stimulus : Stimulus, optional
-            A drive that changes, and input spikes, from `time` to `until`.  The last drive stays as
-            `soma_bias`.
+            A changing drive, and input spikes, from `time` to `until`.  The last drive stays as `soma_bias`.
         max_spikes : int, optional
             As for `simulate`, of this call.
         progress : bool, default False

@@ -43,8 +43,7 @@ class RealNeuron(Value):
     Parameters
     ----------
     integration : {"exact", "euler"}, default "exact"
-        Rise of potentials within a step: by the charge that arrives, or by dt times the current at its
-        beginning.
+        Rise of potentials in a step: by the charge that arrives, or by dt times the current at its beginning.
     reset : {"subtract", "zero"}, default "subtract"
         Charge that a spike takes: the threshold, or the whole potential.  With "subtract" a neuron fires as
         often in a step as its potential holds the threshold, at most 1,024 times, and with "zero" once.

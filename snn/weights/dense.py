@@ -88,8 +88,7 @@ class _Rows:
         )
         stored, n_stored = self._stored, self.n_stored + len(missing)
         if n_stored > len(stored):
-            # Other runs may be reading: they keep the array that they have.  Memory takes room when it is
-            # written.
+            # Other runs may read, and keep the array that they have.  Memory takes room when it is written.
             stored = np.empty((2 * n_stored, self.n_rows))
             stored[: self.n_stored] = self._stored[: self.n_stored]
         stored[self.n_stored : n_stored] = rows

@@ -174,8 +174,7 @@ def _write_residual(array, signal, weights, columns, values, work):
 @partial(inner, fastmath={"nnan", "nsz", "contract"})
 def _write_reach(correlations, norms, l1_weights, curvatures, positive, error, reach):
     """Write how far correlations can pull atoms, and their errors."""
-    # Return the largest share of an l1 weight, the largest excess over one, and how many atoms have
-    # curvature.
+    # Return the largest share of an l1 weight, the largest excess over one, and the number of curved atoms.
     ratio = violation = 0.0
     n_curved = 0
     for i in range(reach.shape[0]):
@@ -235,10 +234,8 @@ def measure_code(
     # columns, values : the entries of the code, sorted by atom, each once.
     n_atoms, n_features = array.shape
     n_entries = columns.shape[0]
-    residual, correlations, reach, of_entries = (
-        work.residual, work.correlations, work.reach, work.entry_correlations
-    )  # fmt: skip
-
+    residual, correlations = work.residual, work.correlations
+    reach, of_entries = work.reach, work.entry_correlations
     rest_error = _write_residual(array, signal, weights, columns, values, work)
     has_weights = weights.shape[0] > 0
     largest_weight = 0.0 if has_weights else 1.0

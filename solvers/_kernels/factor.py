@@ -5,8 +5,7 @@ G_SS = U^T U, where G is the Gram matrix with the curvatures of the penalty on i
 rows, together with z = U^-T r, so that U y = z solves the equations on S.  An atom that enters S appends a
 column to U; an atom that leaves S deletes its column by plane rotations of rows.
 
-Where supports stay as they are, as those of derivatives, `solve_on_supports` makes, uses and forgets a factor
-for each.
+Where supports stay as they are, as those of derivatives, `solve_on_supports` makes a factor for each, once.
 """
 
 import math

@@ -115,8 +115,7 @@ def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> 
     for k in range(problem.n_signals):
         ratios = largest.ratios[k, : largest.counts[k]]
         others, error = largest.others[k], largest.errors[k]
-        # Atoms of ratios up to `least` are left out.  None of them has the largest ratio, or the largest
-        # violation.
+        # Atoms of ratios up to `least` are left out: none has the largest ratio, or the largest violation.
         least = ratios.max() - 3.0 * error
         if is_curved or not is_uniform:
             least = min(least, 1.0 - 2.0 * error)

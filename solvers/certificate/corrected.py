@@ -211,10 +211,8 @@ class _Point:
     def __post_init__(self) -> None:
         self.up = 1.0 + gamma(self.problem.n_atoms + operations_of_sum(self.problem.n_features))
         # Atoms that correlations limit, and by how much those have to change.
-        self.l1, self.is_limited = (
-            self.problem.l1_weights,
-            (self.problem.curvatures == 0.0) & (self.norms > 0.0),
-        )
+        self.l1 = self.problem.l1_weights
+        self.is_limited = (self.problem.curvatures == 0.0) & (self.norms > 0.0)
         self.excess = np.where(self.is_limited, np.maximum(self.reach - self.l1, 0.0), 0.0)
         self.excess[..., self.basis] = (self.pulls + self.l1)[..., self.basis]
 
@@ -293,8 +291,7 @@ class _Point:
 
     def _along(self, members: np.ndarray) -> Change | None:
         """Return a correction along a direction from which constraints of atoms turn away, or None."""
-        # It serves dependent atoms, such as equal ones, where codes must not be negative.  The direction is
-        # orthogonal to lines.
+        # For dependent atoms, such as equal ones, of positive codes.  The direction is orthogonal to lines.
         norms, basis, up, model = self.norms, self.basis, self.up, self.problem
         atoms, violated = self.take(np.arange(model.n_atoms)), members & ~basis
         eigenvalue = least_eigenvalue(atoms[basis])

@@ -96,8 +96,7 @@ def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
 
 def measure(problem: LassoProblem, codes: ArrayLike | sparse.csr_array) -> Optimality:
     """Return objective, duality gap and KKT violation of each code from one pass over the data."""
-    # The figures of a code are the same to the last bit whatever codes are measured with it, unless the
-    # problem is `stacked`.
+    # The figures of a code have the same bits whatever is measured with it, unless the problem is `stacked`.
     checks.instance_of("problem", problem, LassoProblem)
     codes = checked_codes(problem, codes)
     figures = np.empty((3, problem.n_signals))

@@ -146,17 +146,13 @@ class GramOnDemand(Gram):
         self.n_multiply_adds += len(atoms) * self._atoms.shape[0] * self._atoms.features_of_atom
         return self._atoms.gram_rows(atoms)
 
-    def _codes(
-        self, problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None
-    ) -> Codes:
-        return codes_of_few(problem, signals, start, max_rounds)
+    _codes = staticmethod(codes_of_few)
 
 
 class SharedProducts(GramOnDemand):
     """Where many signals share products with many atoms, in the place of a Gram matrix that is too large."""
 
-    # A network has rows that are computed when a neuron fires, for all signals; as all that they share, these
-    # are not counted.
+    # A network has rows that are computed when a neuron fires, for all signals, and so are not counted.
 
     def __init__(self, problem: LassoProblem) -> None:
         self._unit_atoms = problem.once(unit_atoms_of, whatever_penalty=True)

@@ -16,17 +16,9 @@ from solvers.methods.spiking import (
 )
 
 __all__ = [
-    "ActiveSet",
-    "ActiveSetFromSpikes",
-    "Analog",
-    "AverageCurrents",
-    "CoordinateDescent",
-    "DigitalOneWindow",
-    "Fista",
-    "OneWindow",
-    "Rates",
-    "Stages",
-]
+    "ActiveSet", "ActiveSetFromSpikes", "Analog", "AverageCurrents", "CoordinateDescent", "DigitalOneWindow",
+    "Fista", "OneWindow", "Rates", "Stages",
+]  # fmt: skip
 
 METHODS.update(
     (method.name, method)

@@ -19,16 +19,7 @@ from solvers.plan import most_on_demand, shares_products
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import Penalty
-from solvers.results.codes import (
-    METHOD,
-    BestCodes,
-    Codes,
-    Found,
-    Status,
-    as_sparse,
-    code_of_kernel,
-    rows_of,
-)
+from solvers.results.codes import METHOD, BestCodes, Codes, Found, Status, as_sparse, code_of_kernel, rows_of
 from solvers.results.result import SparseCodingResult, Start
 from solvers.workers.blas import one_blas_thread
 

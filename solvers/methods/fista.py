@@ -160,8 +160,7 @@ class Iterates:
     """Iterates of some signals, a row each; atoms of norm one, correlations and the penalty in units of L."""
 
     # A gradient step is affine in the code, so that the step from the extrapolated code is the extrapolation
-    # of the steps from the last two codes: one product of matrices an iteration, which gives the duality gap
-    # at the code as well.
+    # of the steps from the last two codes: one product of matrices an iteration, which gives the gap as well.
 
     def __init__(self, problem: LassoProblem, step: GradientStep, codes: np.ndarray) -> None:
         self.step = step
@@ -246,10 +245,8 @@ class Iterates:
     @property
     def n_products(self) -> np.ndarray:
         """Multiply-adds of each signal so far."""
-        n_sums, n_atoms = (
-            PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_CHECK * self.n_looks,
-            self.codes.shape[1],
-        )
+        n_sums = PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_CHECK * self.n_looks
+        n_atoms = self.codes.shape[1]
         if self.step.matrix is not None:
             return (self.n_active + n_sums) * n_atoms
         return (self.n_active + self.n_steps * n_atoms) * self.step.atoms.features_of_atom + n_sums * n_atoms

@@ -72,8 +72,7 @@ class Method(Closed, ABC):
         refuses all else.
     together : {"never", "alike", "always"}, default "never"
         Whether signals with masks of their own are solved in one batch: if they know atoms alike
-        (`knows_atoms_alike`), or always.  Otherwise signals with equal masks are, as problems with one Gram
-        matrix.
+        (`knows_atoms_alike`), or always.  Otherwise those with equal masks are, with one Gram matrix.
     steps : str, default "iterations"
         The unit of its steps.
     usual_tol : float, default 1e-3
@@ -278,12 +277,7 @@ def _solved_alone(problem: LassoProblem, method: Method, start: Codes | None, to
 
 
 def _solved(
-    problem: LassoProblem,
-    method: Method,
-    start: Codes | None,
-    tol: float,
-    n_jobs: int | None,
-    progress: bool,
+    problem: LassoProblem, method: Method, start: Codes | None, tol: float, n_jobs: int | None, progress: bool
 ) -> Codes:
     """Return the codes of all signals."""
     from joblib import effective_n_jobs  # here, as in `workers.spread`

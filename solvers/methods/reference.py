@@ -91,8 +91,7 @@ class CoordinateDescent(Method):
         # The loop certifies in the problem itself; scikit-learn knows no weights of features.
         whole, scaled = best.problem.ordinary(), prepared
         # At most: in a sweep every coefficient changes, each with a row of the Gram matrix, and the gap is
-        # looked at.  A fit begins with correlations and one product; each atom that its screening drops is a
-        # row more.
+        # looked at.  A fit begins with correlations and one product, and a row for each atom that it drops.
         n_features, n_atoms = whole.n_features, whole.n_atoms
         work_of_sweep = n_atoms * (n_atoms + 1) + TERMS_OF_GAP * n_atoms
         work_of_fit = n_atoms * (n_features + 2 * n_atoms) + TERMS_OF_GAP * n_atoms

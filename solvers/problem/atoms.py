@@ -26,8 +26,7 @@ class Atoms(Value, Described, ABC):
 
     # Whether these are `MatrixAtoms`, of which rows and columns can be taken, with a Gram matrix.
     is_matrix = False
-    # An array, or compressed rows, of `MatrixAtoms`.  It is as it was given but for zeros in features that no
-    # signal knows.
+    # An array, or compressed rows, of `MatrixAtoms`: as given, but zero where no signal knows a feature.
     matrix: Any
     given: Any
     # The array of atoms that kernels read, or None if they have no kernel for this dictionary.

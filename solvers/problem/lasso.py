@@ -31,8 +31,7 @@ class LassoModel(Value, Described):
     """A dictionary and a penalty, checked once, with what solvers compute of them.
 
     A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue of it.
-    Where signals come one at a time, that takes longer than to solve for them.  Problems of one model share
-    all of it.
+    Where signals come one at a time, that takes longer than to solve for them.  Problems of a model share it.
 
     Parameters
     ----------
@@ -281,8 +280,7 @@ class LassoProblem(LassoModel):
         are made dense for few signals at a time only.
     penalty : float, array_like of shape (n_atoms,), or ElasticNet
         lambda, not negative; one number for all atoms, or one each; or an `ElasticNet`.  Zero for
-        all atoms is (non-negative) least squares, zero for some is an intercept, or atoms that are known to
-        be there.
+        all atoms is (non-negative) least squares, zero for some is an intercept, or atoms known to be there.
     positive : bool or array_like of bool, shape (n_atoms,), default False
         Whether codes must not be negative; for all atoms, or for each.
     gram : array_like, shape (n_atoms, n_atoms), optional
@@ -304,8 +302,7 @@ class LassoProblem(LassoModel):
 
     # Zero where a feature does not count; compressed rows if such were passed.
     signals: np.ndarray | sparse.csr_array
-    # 1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective of the zero code, and the scale
-    # of `tol`.
+    # 1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective of zero, and the scale of `tol`.
     energies: np.ndarray
 
     def __init__(
@@ -357,8 +354,7 @@ class LassoProblem(LassoModel):
     def ordinary(self) -> LassoProblem:
         """Return the problem without weights that has the same codes: of D diag(sqrt(w)) and sqrt(w) s.
 
-        Features of weight zero are left out.  Without weights it is the problem itself; sparse signals become
-        an array.
+        Features of weight zero are left out.  Without weights it is the problem itself; signals are dense.
         """
         weights, signals = self.feature_weights, self.dense_signals()
         if weights is None:
@@ -441,8 +437,7 @@ def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoPr
 
 def zero_code_multiples(problem: LassoProblem) -> np.ndarray:
     """Return the smallest multiple of the penalty, perhaps inf, at which each code is zero, (n_signals,)."""
-    # Correlations that are not known are computed for as many signals at a time as the memory limit allows,
-    # and not kept.
+    # Unknown correlations are computed for as many signals at a time as memory allows, and not kept.
     is_known, penalty = "correlations" in vars(problem), problem.penalty
     parts = in_blocks(problem, problem.memory_limit // (16 * problem.n_atoms))
     correlations = (part.correlations if is_known else part._correlations() for _, part in parts)

@@ -119,8 +119,7 @@ class MatrixAtoms(Atoms):
 
     def correlate(self, signals: np.ndarray | sparse.csr_array) -> np.ndarray:
         # One matrix-vector product a signal: a product of matrices rounds a row differently with the number
-        # of rows beside it, and a code must not depend on its batch mates.  Many features are added up in
-        # parts.
+        # of rows beside it, and a code must not depend on others.  Many features are added up in parts.
         if self.rows is None:
             correlations = np.zeros((signals.shape[0], self.shape[0]))
             for k in range(signals.shape[0]):

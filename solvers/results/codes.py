@@ -21,15 +21,8 @@ from solvers.problem.lasso import LassoProblem
 
 # The purposes of operations; docs/operations.md says what is counted in each part.
 DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
-    "drive",
-    "gram",
-    "network",
-    "read-out",
-    "method",
-    "polish",
-    "start",
-    "certificate",
-)
+    "drive", "gram", "network", "read-out", "method", "polish", "start", "certificate",
+)  # fmt: skip
 FIGURES = tuple(figure.name for figure in fields(Optimality))
 
 

@@ -122,8 +122,6 @@ class SparseCodingStream(Described):
     @one_thread
     def reset(self) -> None:
         """Forget all frames."""
-        self.n_frames: int
-        self.frame: np.ndarray | None
         self._codes: list[sparse.csr_array]
         assign(self, n_frames=0, frame=None, _codes=[])
 

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from dictlearn import (
-    ConvolutionalDictionaryLearning,
-    SpikingDictionaryLearning,
-    overcomplete_dct,
-)
+from dictlearn import ConvolutionalDictionaryLearning, SpikingDictionaryLearning, overcomplete_dct
 from dictlearn.images.kernels import KernelLearner, KernelSettings
 from dictlearn.pictures import plot_atoms
 

@@ -10,14 +10,7 @@ from sklearn.datasets import load_sample_image
 from sklearn.exceptions import ConvergenceWarning
 
 from dictlearn import join_channels
-from examples import (
-    _common,
-    _data,
-    bits,
-    event_camera,
-    inpaint_photograph,
-    learn_missing_pixels,
-)
+from examples import _common, _data, bits, event_camera, inpaint_photograph, learn_missing_pixels
 from examples import time_steps_and_read_outs as steps
 from examples._history import code_history
 from examples._pictures import save_picture

@@ -106,10 +106,8 @@ def filled_in(of):
 
 
 def kernels(of):
-    (start,), (_, _, learned) = (
-        of.floats(r"^start +([\d.]+) "),
-        of.floats(r"^spiking codes +([\d.]+) +([\d.]+) +([\d.]+) "),
-    )
+    (start,) = of.floats(r"^start +([\d.]+) ")
+    _, _, learned = of.floats(r"^spiking codes +([\d.]+) +([\d.]+) +([\d.]+) ")
     assert learned < start
     assert of.floats(r", gap ([\d.e-]+),")[0] < 1e-6
     assert of.floats(r"decibels ([\d.]+),")[0] > of.floats(r"decibels of the background ([\d.]+)")[0]
@@ -256,10 +254,8 @@ def test_a_learning_program_goes_on_where_it_was(monkeypatch, tmp_path, capsys):
 
 
 def test_a_learner_of_another_version_is_not_lost(monkeypatch, tmp_path, capsys):
-    options, file = (
-        "photographs --samples 1000 --held-out 20 --learners",
-        tmp_path / "photographs_0_consistent.npz",
-    )
+    options = "photographs --samples 1000 --held-out 20 --learners"
+    file = tmp_path / "photographs_0_consistent.npz"
     run(monkeypatch, "learn", options, tmp_path)
     with reading(file, "learner") as entries:
         save_archive(file, {name: array for name, array in entries.items() if name != "rule.movement"})

@@ -7,13 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.release.distribution import (
-    build,
-    copy_files,
-    faults_of_archive,
-    faults_of_wheel,
-    tracked_files,
-)
+from tests.release.distribution import build, copy_files, faults_of_archive, faults_of_wheel, tracked_files
 from tests.release.environments import run
 
 pytestmark = pytest.mark.thorough

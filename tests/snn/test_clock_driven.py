@@ -10,15 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.linear_model import Lasso
 
-from snn import (
-    Clock,
-    Imperfections,
-    NetworkState,
-    RealNeuron,
-    RunawayError,
-    SpikingNetwork,
-    simulate,
-)
+from snn import Clock, Imperfections, NetworkState, RealNeuron, RunawayError, SpikingNetwork, simulate
 from snn.run.start import start_run
 from tests.reference.clock import simulate_slowly
 from tests.reference.networks import classo_network, networks, random_dictionary

@@ -119,10 +119,7 @@ NOWHERE = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"), os.devnul
 
 @pytest.mark.parametrize(
     ("before", "environment"),
-    [
-        ("resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))", {}),
-        ("", NOWHERE),
-    ],
+    [("resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))", {}), ("", NOWHERE)],
     ids=["full disk", "nowhere to write"],
 )
 def test_what_cannot_be_kept_is_compiled(kernels, before, environment):

@@ -198,10 +198,8 @@ OTHER_TYPES = [np.float32, np.int64, np.int32, np.uint8, np.bool_, np.complex128
 def test_elements(dtype, index, is_contiguous):
     numbers = np.random.default_rng(0).integers(0, 2, (2 * LENGTH, 2 * LENGTH)).astype(dtype)
     step = 1 if is_contiguous else 2
-    values, table = (
-        numbers[0, : step * LENGTH : step],
-        numbers[: step * LENGTH : step, : step * LENGTH : step],
-    )
+    values = numbers[0, : step * LENGTH : step]
+    table = numbers[: step * LENGTH : step, : step * LENGTH : step]
     if is_contiguous:
         values, table = np.ascontiguousarray(values), np.ascontiguousarray(table)
     if not isinstance(index, bool):

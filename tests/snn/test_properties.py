@@ -4,11 +4,9 @@ import copy
 import math
 import os
 import pickle
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -277,31 +275,6 @@ def test_simulators_that_are_copied_go_on_alike(form, onto, data):
         at_once = simulate(network, this.duration, state=this.state, record_spikes=True, stimulus=whole)
     np.testing.assert_array_equal(simulator.spike_counts, at_once.spike_counts)
     np.testing.assert_allclose(simulator.membrane_potential, at_once.state.membrane_potential, atol=TOLERANCE)
-
-
-@every_form
-@examples(8)
-@given(data=st.data())
-def test_a_run_cut_into_parts_is_one_run(form, data):
-    """Its state is saved and loaded at each cut."""
-    this = data.draw(networks(form, MODERATE))
-    network, state = this.network(), this.state
-    whole = recorded(this, network)
-    assume(whole.n_spikes <= MOST_SPIKES)
-    cuts = sorted(data.draw(st.lists(st.floats(0.01, 0.99), min_size=1, max_size=4, unique=True)))
-    times, neurons, charge = [], [], 0.0
-    for begin, end in pairwise([0.0, *cuts, 1.0]):
-        part = recorded(this, network, state, (end - begin) * this.duration)
-        times.append(part.spikes.times)
-        neurons.append(part.spikes.neurons)
-        charge += part.duration * part.average_soma_current
-        with tempfile.TemporaryDirectory() as folder:
-            part.state.save(f"{folder}/state.npz")
-            state = NetworkState.load(f"{folder}/state.npz")
-    np.testing.assert_array_equal(np.concatenate(neurons), whole.spikes.neurons)
-    np.testing.assert_allclose(np.concatenate(times), whole.spikes.times, rtol=TOLERANCE, atol=TOLERANCE)
-    np.testing.assert_allclose(charge, whole.duration * whole.average_soma_current, rtol=1e-9, atol=TOLERANCE)
-    np.testing.assert_allclose(state.membrane_potential, whole.state.membrane_potential, atol=TOLERANCE)
 
 
 @every_form

@@ -221,10 +221,7 @@ def test_rates_are_their_formulas(spikes, data):
     end = data.draw(st.integers(begin + 1, steps))
     start, stop = spikes.start + 0.25 * begin, spikes.start + 0.25 * end
     length, grid = stop - start, spikes.start + 0.25 * np.arange(begin + 1, end + 1)
-    spike_rate, smooth = (
-        spikes.rate(start=start, stop=stop),
-        spikes.smooth_rate(start=start, stop=stop),
-    )
+    spike_rate, smooth = (spikes.rate(start=start, stop=stop), spikes.smooth_rate(start=start, stop=stop))
     counts, curve = spikes.counts(start=start, stop=stop), spikes.rate_curve(grid, start=start)
     for i in range(spikes.n_neurons):
         of = [t for t, j in zip(spikes.times, spikes.neurons, strict=True) if j == i]

@@ -10,16 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn import (
-    Clock,
-    Exact,
-    Imperfections,
-    RealNeuron,
-    RunawayError,
-    Simulator,
-    SpikingNetwork,
-    simulate,
-)
+from snn import Clock, Exact, Imperfections, RealNeuron, RunawayError, Simulator, SpikingNetwork, simulate
 from snn.digital import DigitalFormat, FixedPoint
 from snn.run.start import prepared, start_run
 from tests.reference.networks import networks

@@ -12,14 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from snn import (
-    Clock,
-    DenseRows,
-    NetworkState,
-    SpikingNetwork,
-    StencilWeights,
-    simulate,
-)
+from snn import Clock, DenseRows, NetworkState, SpikingNetwork, StencilWeights, simulate
 from snn.weights import Connection, Segments, SparseWeights, Weights, examples
 from tests.reference.exact_spikes import judge
 from tests.reference.networks import LARGEST_RATIO, moderate_state

@@ -165,11 +165,8 @@ def test_what_overflows_is_not_certified(figures):
         assert not figures(problem, np.array([[1e200, 0.0]])).duality_gap[0] <= 1e300
     # Where a feature is missing, neither its number nor a residual that overflows is read.
     rng = np.random.default_rng(0)
-    dictionary, codes, mask = (
-        rng.standard_normal((6, 4)),
-        rng.standard_normal((3, 6)),
-        rng.random((3, 4)) < 0.6,
-    )
+    dictionary, codes = rng.standard_normal((6, 4)), rng.standard_normal((3, 6))
+    mask = rng.random((3, 4)) < 0.6
     signals = rng.standard_normal((3, 4))
     clean = figures(LassoProblem(dictionary, np.where(mask, signals, 0.0), 0.1, mask=mask), codes)
     for rubbish in (np.nan, np.inf, -1e308):

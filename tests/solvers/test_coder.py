@@ -283,31 +283,15 @@ def test_codes_that_are_all_zero_are_named():
 # -- what is kept between calls ----------------------------------------------------------------------
 
 
+CHANGES = (
+    "entry", "sign", "dictionary", "sparse", "float32", "columns", "alpha", "vector", "net", "positive",
+    "missing", "limit",
+)  # fmt: skip
+
+
 @pytest.mark.property
 @examples(30)
-@given(
-    changes=st.lists(
-        st.sampled_from(
-            (
-                "entry",
-                "sign",
-                "dictionary",
-                "sparse",
-                "float32",
-                "columns",
-                "alpha",
-                "vector",
-                "net",
-                "positive",
-                "missing",
-                "limit",
-            )
-        ),
-        min_size=1,
-        max_size=6,
-    ),
-    seed=st.integers(0, 2**20),
-)
+@given(changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=6), seed=st.integers(0, 2**20))
 def test_a_coder_never_codes_with_numbers_of_an_earlier_call(changes, seed):
     rng = np.random.default_rng(seed)
     dictionary = rng.standard_normal((12, 8))

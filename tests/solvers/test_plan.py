@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from solvers import LassoProblem, memory_limit, solve_active_set
+from solvers import LassoProblem, memory_limit
 from solvers.gram.gram import FullGram, GramOnDemand, SharedProducts
 from solvers.methods.active_set import ActiveSet
 from solvers.plan import most_sharing, shares_products, uses_full_gram
@@ -26,16 +26,6 @@ def test_the_number_of_signals_decides(n_signals, kind):
     assert type(ActiveSet().prepare(problem)) is kind
     _ = problem.gram
     assert type(ActiveSet().prepare(problem)) is FullGram
-
-
-def test_codes_that_share_products_are_those_of_the_gram_matrix():
-    for options in ({}, {"positive": True}, {"mask": np.arange(32) > 1}):
-        problem, given = (problem_of(30, **options) for _ in range(2))
-        _ = given.gram
-        result, expected = solve_active_set(problem), solve_active_set(given)
-        assert not problem.has_gram
-        np.testing.assert_allclose(result.codes, expected.codes, rtol=0, atol=1e-10)
-        np.testing.assert_array_equal(solve_active_set(problem, n_jobs=2).codes, result.codes)
 
 
 def test_the_support_is_asked_where_the_choice_depends_on_it():

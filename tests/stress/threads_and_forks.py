@@ -117,10 +117,8 @@ def amid(call, rng, latest):
 def changed_again_and_again(n_interrupts, rng):
     """Interrupt what keeps something from call to call; yield what is wrong."""
     atoms, signals = rng.standard_normal((24, 16)), np.abs(rng.standard_normal((40, 16)))
-    model, network = (
-        solvers.LassoModel(atoms, 0.5),
-        snn.SpikingNetwork(np.eye(9, k=1) - np.eye(9, k=-1), np.ones(9)),
-    )
+    model = solvers.LassoModel(atoms, 0.5)
+    network = snn.SpikingNetwork(np.eye(9, k=1) - np.eye(9, k=-1), np.ones(9))
     stream, simulator = solvers.SparseCodingStream(atoms, 0.5), snn.Simulator(network)
     learner = new_learner(signals, 12, settings=LearningSettings(penalty=0.1, batch_size=4), rng=1)
     kinds = {

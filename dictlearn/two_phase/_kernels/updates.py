@@ -42,10 +42,8 @@ def add_products(total, signals, rows):
 
 @uncounted
 def drive(drives, expected, signals, coding, thresholds, share, duration):
-    """Make F x, in the first columns, share (F x + coding), in the second neurons of pairs its opposite.
-
-    Set expected to the spikes of a signal's inputs in a duration, and of its busiest neuron uninhibited.
-    """
+    """Make F x, in the first columns, share (F x + coding), in the second neurons of pairs its opposite."""
+    # Set expected to the spikes of a signal's inputs in a duration, and of its busiest neuron uninhibited.
     n_atoms = coding.shape[1]
     for k in range(signals.shape[0]):
         most = 0.0
@@ -64,10 +62,8 @@ def drive(drives, expected, signals, coding, thresholds, share, duration):
 
 @uncounted
 def observe(fired, codes, g_d, g_h, counts, remaining, share, kappa, feedback, lateral, closed):
-    """Set which coding neurons fired and their codes, share (counts + remaining); add to g_D and g_H.
-
-    F B is known, as H - (H - kappa F B).
-    """
+    """Set which coding neurons fired and their codes, share (counts + remaining); add to g_D and g_H."""
+    # F B is known, as H - (H - kappa F B).
     n_atoms = feedback.shape[0]
     for k in range(codes.shape[0]):
         for j in range(n_atoms):
@@ -102,10 +98,8 @@ def add_sums_by_atom(sums, codes, rho):
 
 @uncounted
 def change_rows(rows, are_columns, codes, values, keep, least, changes, is_changing):
-    """Set rows of atoms with codes, or that decay, to max(keep rows - codes.T @ values, least).
-
-    Rows may be columns of the matrix.  Eight atoms at a time, for which there is memory.
-    """
+    """Set rows of atoms with codes, or that decay, to max(keep rows - codes.T @ values, least)."""
+    # Rows may be columns of the matrix.  Eight atoms at a time, for which there is memory.
     n_atoms, n_others = codes.shape[1], values.shape[1]
     for first in range(0, n_atoms, 8):
         last = min(first + 8, n_atoms)
@@ -131,10 +125,8 @@ def change_rows(rows, are_columns, codes, values, keep, least, changes, is_chang
 
 @uncounted
 def average_rows(average, averaged, spread, rows, used, averaging, lets_go, least_distance, rise):
-    """Move averages of the rows of atoms that were used towards these, and their usual distance.
-
-    Where the distance is lets_go times the usual one, half of what was averaged is forgotten.
-    """
+    """Move averages of the rows of atoms that were used towards these, and their usual distance."""
+    # If the distance is lets_go times the usual one, half of what was averaged is forgotten.
     for j in range(rows.shape[0]):
         if averaged[j] == 0.0:  # never used, or begins anew
             for i in range(rows.shape[1]):
@@ -168,10 +160,8 @@ def is_transpose(matrix, other):
 
 @uncounted
 def close_columns(closed, lateral, product, first, gamma):
-    """Set columns, and the same rows, of closed to lateral - gamma F B, which is symmetric.
-
-    Product has the entries of F B in these columns, the first one and others, on and below the diagonal.
-    """
+    """Set columns, and the same rows, of closed to lateral - gamma F B, which is symmetric."""
+    # Product has the entries of F B in these columns, the first one and others, on and below the diagonal.
     n_rows, n_columns = product.shape
     # A few rows of the product at a time, which are in the cache.
     for begin in range(0, n_rows, 32):

@@ -10,12 +10,7 @@ synapse changes by what its two neurons observed.  Patches have no mean and norm
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_sample_image
 
-from dictlearn import (
-    SpikingDictionaryLearning,
-    normalise,
-    random_patches,
-    remove_mean,
-)
+from dictlearn import SpikingDictionaryLearning, normalise, random_patches, remove_mean
 from dictlearn.pictures import plot_atoms
 
 image = load_sample_image("flower.jpg").mean(axis=2) / 255.0

@@ -28,10 +28,7 @@ figure, (current, potential) = plt.subplots(
     2, 1, sharex=True, figsize=(6.4, 4.6), layout="constrained"
 )
 current.plot(
-    times,
-    run.record.current(times)[:, 2],
-    color="black",
-    label="soma current",
+    times, run.record.current(times)[:, 2], color="black", label="soma current"
 )
 current.axhline(
     network.soma_bias[2], color="0.6", linestyle="--", label="its constant drive"

@@ -4,8 +4,7 @@ The package's docstring has the bounds.  They must not fail by rounding.  Bounds
 computed from the same w and p, so only what is computed from these can differ: by a few roundings of the
 terms of v, of which BOUND_SLACK is more than a million, and by the sums of an excess or of a w with up to
 MOST_LOGGED spikes, which err by less than WEIGHT_SLACK of the largest weight.  The slack of the gap covers
-the roundings of the equation of second degree too: that equation is a perturbed one, by roundings of the
-terms of v.
+the roundings of the equation of second degree too: that equation is perturbed by roundings of the terms of v.
 """
 
 import math

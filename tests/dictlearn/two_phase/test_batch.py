@@ -177,7 +177,7 @@ class ByHand:
                 usage[atom] = movement[atom] = n_fired[atom] = 0
                 averaged[atom] = spread[atom] = 0.0
                 last_fired[atom], n_replaced = n_samples, n_replaced + 1
-        rows = new_b.T if self.average is None else self.average
+        rows = new_b.T if self.average is None else np.where(usage[:, None] > 0.0, self.average, new_b.T)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         n_spikes = first["n_spikes"].sum() + second["n_spikes"].sum()
         objectives = 0.5 * errors + sizes @ (penalty * weights)
@@ -238,10 +238,8 @@ class ByHand:
 
 
 def compare(learner, expected, objective):
-    network, whole = (
-        learner.network,
-        ("n_fired", "last_fired", "last_compared", "n_samples", "n_spikes", "n_bounded", "n_replaced"),
-    )
+    network = learner.network
+    whole = ("n_fired", "last_fired", "last_compared", "n_samples", "n_spikes", "n_bounded", "n_replaced")
     for name in ("feedforward", "feedback", "lateral"):
         np.testing.assert_allclose(getattr(network, name), expected[name], **ROUNDING, err_msg=name)
     for name, found in {"dictionary": learner.dictionary, **learner.memory}.items():

@@ -111,10 +111,8 @@ def test_a_run_that_stopped_anywhere_goes_on_bit_for_bit(
         learner.save(path)
         learner = TwoPhaseLearner.load(path)
     elif how != "learner":
-        before, make = (
-            learner,
-            {"copy": copy.deepcopy, "pickle": lambda one: pickle.loads(pickle.dumps(one))}[how],
-        )
+        before = learner
+        make = {"copy": copy.deepcopy, "pickle": lambda one: pickle.loads(pickle.dumps(one))}[how]
         learner = make(before)
         if n_batches:  # a copy has arrays of its own
             before.learn(signals[:16])

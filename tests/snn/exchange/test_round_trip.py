@@ -11,13 +11,7 @@ from scipy import sparse
 pytest.importorskip("nir", reason="NIR is an extra: pip install 'sparsespike[nir]'")
 import nir
 
-from snn import (
-    DenseRows,
-    RunawayError,
-    SpikingNetwork,
-    StencilWeights,
-    simulate,
-)
+from snn import DenseRows, RunawayError, SpikingNetwork, StencilWeights, simulate
 from snn.exchange import from_nir, to_nir
 from snn.exchange.nir_graphs import InputConvolution
 from tests.processes import run_python
