@@ -355,7 +355,7 @@ class TwoPhaseLearner(Resumable):
         return self.scale * penalties
 
     def _replace(self, batch: Batch, observed: Observed) -> None:
-        """Replace dead atoms, and on trial those too similar."""
+        """Replace dead atoms, and on trial those too similar; stalled ones begin anew."""
         rule, now, trials, n = self.settings.rule, self.n_samples, self.replacement, batch.n_signals
         trials.observe(observed.codes[:n], batch.energy)
         n_won = trials.n_won
@@ -367,6 +367,9 @@ class TwoPhaseLearner(Resumable):
             return
         tried: list[int] = []
         if now // SEARCH_EVERY > max((now - n) // SEARCH_EVERY, NO_SEARCHES):
+            for atom in rule.stalled(self.n_fired, self.memory):
+                rule.forget(atom, self.synapses, self.memory)
+                self.n_fired[atom] = 0
             tried = trials.candidates(now, self.n_fired, self.synapses)
         dead = self.dead_atoms
         if not tried and not len(dead):

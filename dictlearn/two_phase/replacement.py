@@ -171,11 +171,12 @@ class Replacement:
         return new
 
 
-def largest_by_chance(values: np.ndarray) -> float:
-    """Return the largest of as many independent normal values with this median and upper spread."""
+def usual_range(values: np.ndarray) -> tuple[float, float]:
+    """Return the range of as many independent normal values with this median and upper spread."""
     # The spread is the one number here that no neuron has by itself.
     median, tail = np.quantile(values, (0.5, 1.0 - TAIL))
-    return float(median + (tail - median) / NORMAL_TAIL * np.sqrt(2.0 * np.log(len(values))))
+    beyond = (tail - median) / NORMAL_TAIL * np.sqrt(2.0 * np.log(len(values)))
+    return median - beyond, median + beyond
 
 
 def similar_atoms(
@@ -191,7 +192,7 @@ def similar_atoms(
     thresholds = np.diagonal(lateral)
     cosines = lateral[first, second] / np.sqrt(thresholds[first] * thresholds[second])
     cosines = cosines if positive_code else np.concatenate([cosines, -cosines])
-    similar = np.flatnonzero(cosines > largest_by_chance(cosines))
+    similar = np.flatnonzero(cosines > usual_range(cosines)[1])
     for pair in similar[np.argsort(-cosines[similar])] % len(first):
         one, other = int(first[pair]), int(second[pair])
         if len(given) < most and free[one] and free[other]:

@@ -70,7 +70,8 @@ class Rule:
     ) -> None:
         """Change F, B and H in place, and what the rule remembers.
 
-        The learner then bounds thresholds, replaces atoms and rounds weights, where its settings say so.
+        The learner then bounds thresholds, replaces atoms, lets those of `stalled` begin anew, and rounds
+        weights, where its settings say so.
 
         Parameters
         ----------
@@ -90,8 +91,12 @@ class Rule:
         """Return the atoms that were learned, of any norm, shape (n_atoms, n_inputs): B^T."""
         return synapses.feedback_rows
 
+    def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return atoms that `forget` makes begin anew, from the signals that each fired for: none."""
+        return np.empty(0, dtype=int)
+
     def forget(self, atom: int, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
-        """Forget what an atom did: it was just replaced by another pattern."""
+        """Forget what an atom did: it was just replaced by another pattern, or is stalled."""
         for array in self._of_atoms(memory).values():
             array[atom] = 0.0
 

@@ -17,6 +17,7 @@ import numpy as np
 from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.observed import Batch, Observed
+from dictlearn.two_phase.replacement import LEAST_ATOMS, usual_range
 from dictlearn.two_phase.rule import STRONG_FEEDBACK, Rule
 from dictlearn.two_phase.synapses import Synapses
 from snn.base import checks
@@ -71,7 +72,9 @@ class UsageSteps(Value, Rule):
     can follow.  Such steps are large, and keep atoms in motion: the dictionary is an average of each atom,
     to which a batch adds its new weights with the share ``min(averaging D_i / S_i, 1)``.  S_i is A_i, halved
     whenever ``||B_i - average_i||^2`` is four times what it usually is: when signals change, the average must
-    not lag behind the weights.  Where gradients are read from counts, steps are those of positive atoms.
+    not lag behind the weights.  Where gradients are read from counts, steps are those of positive atoms.  An
+    atom whose codes are smaller than chance allows stands between several true ones: its sums begin anew
+    (`stalled`).
 
     The decay keeps every atom at unit norm: the norm of F_i changes by
     ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever the code; on the unit sphere the update is tangent, and
@@ -183,6 +186,14 @@ class UsageSteps(Value, Rule):
         """Return B^T; where weights may have either sign, the average that each synapse keeps of it."""
         is_used, rows = memory["usage"][:, np.newaxis] > 0.0, synapses.feedback_rows
         return np.where(is_used, memory.get("average", rows), rows)
+
+    def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return atoms with smaller codes than chance allows: A_i over the signals that they fired for."""
+        used = np.flatnonzero((n_fired > 0) & (memory["usage"] > 0.0))
+        # Those that fired for less than half of what is usual have had too little time.
+        old = used[2 * n_fired[used] > np.median(n_fired[used])] if len(used) else used
+        sizes = np.log(memory["usage"][old] / n_fired[old])
+        return old[sizes < usual_range(sizes)[0]] if len(old) >= LEAST_ATOMS else old[:0]
 
 
 @dataclass(frozen=True, kw_only=True)

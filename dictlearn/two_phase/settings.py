@@ -80,8 +80,8 @@ class LearningSettings(Value, PhaseSettings):
         Samples that see the same weights: 32, and 1 with `PaperSteps`.
     replacement : bool, default True
         Whether atoms are replaced by what samples are missing: those that have long been silent
-        (`TwoPhaseLearner.dead_atoms`), and one of two that are more similar than chance allows
-        (docs/dictionary_learning.md, section 11).
+        (`TwoPhaseLearner.dead_atoms`), and one of two that are more similar than chance allows; and whether
+        stalled atoms begin anew (docs/dictionary_learning.md, section 11).
     weight_format : snn.digital.FixedPoint, optional
         Round all weights and thresholds to numbers of this format, at the start and after each batch; by
         default they are float64.  With an exponent of None weights between the layers lie below 1, and

@@ -314,6 +314,23 @@ def test_atoms_are_similar_only_beyond_what_their_spread_allows():
     assert len(similar(many, most=1)) == 1
 
 
+def test_atoms_are_weak_only_beyond_what_their_spread_allows():
+    rng = np.random.default_rng(0)
+    n_fired, sizes = rng.integers(50, 90, 40), 0.3 * rng.standard_normal(40)
+
+    def weak(sizes, n_fired=n_fired):
+        return UsageSteps().stalled(n_fired, {"usage": n_fired * np.exp(sizes)}).tolist()
+
+    low = np.r_[sizes[:39], -2.0]
+    assert weak(sizes) == []
+    assert weak(low) == weak(low + 5.0) == [39]
+    assert weak(-low) == []  # strong atoms are welcome
+    assert weak(low, np.r_[n_fired[:39], 20]) == []  # it had too little time
+    assert weak(low[-14:], n_fired[-14:]) == []  # too few to know
+    # A few large codes, as photographs have them, widen what is usual.
+    assert weak(np.r_[low, 1.5, 2.0, 2.5], rng.integers(50, 90, 43)) == []
+
+
 def test_a_rule_may_be_changed_and_the_weights_be_looked_at_at_any_time(data):
     """The next rule has no memory yet; consistency takes nothing from a batch that is to run."""
     learner = learn(data[1], 32, replace(USAGE, rule=PaperSteps()))
@@ -337,6 +354,28 @@ def test_a_rule_may_leave_defaults_out():
 
     settings = LearningSettings(penalty=0.1, rule=Slow())
     assert (settings.duration, settings.amplitude, settings.kappa) == (9.0, 3.0, 0.1)
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_weak_atom_keeps_its_weights_and_begins_anew(is_on):
+    rng = np.random.default_rng(1)
+    atoms = random_dictionary(40, 30, positive=False, rng=1)
+    signals = np.where(rng.uniform(size=(3200, 40)) < 0.1, rng.uniform(0.5, 1.0, (3200, 40)), 0.0) @ atoms
+    settings = LearningSettings(penalty=0.1, positive_atoms=False, replacement=is_on)
+    usual = learn(signals, 3168, settings, start=atoms)
+    weak = copy.copy(usual)
+    weak.memory["usage"][7] *= 1e-3
+    usual.learn(signals[3168:])
+    weak.learn(signals[3168:])
+    np.testing.assert_array_equal(usual.synapses.values, weak.synapses.values)
+    others = np.delete(np.arange(40), 7)
+    for name in ("usage", "movement", "average"):
+        np.testing.assert_array_equal(weak.memory[name][others], usual.memory[name][others])
+    assert usual.memory["movement"][7] > 0.0
+    assert (weak.memory["usage"][7] == weak.memory["movement"][7] == weak.n_fired[7] == 0.0) == is_on
+    if is_on:
+        row = weak.synapses.feedback_rows[7]  # and no average of what it was
+        np.testing.assert_allclose(weak.dictionary[7], row / np.linalg.norm(row), rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("always")

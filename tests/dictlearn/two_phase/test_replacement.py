@@ -102,7 +102,7 @@ def test_an_interrupted_batch_leaves_trials_as_they_were():
     begin_trial(learner, 5, np.eye(30)[0])
 
     class Fails(UsageSteps):
-        def forget(self, atom, synapses, memory):
+        def stalled(self, n_fired, memory):
             raise KeyboardInterrupt
 
     learner.replacement.running[0].memory.clear()
@@ -181,22 +181,19 @@ def test_no_atom_is_lost_in_the_last_batches(passes):
 
 
 def test_dictionaries_follow_signals_that_change():
-    """The average that is shown lets go of what the weights have left; one start may end at another minimum."""
+    """The average that is shown lets go of what the weights have left."""
     sizes = {"n_atoms": 16, "n_inputs": 12}
     (_, old, _), (_, new, _) = planted(30_000, **sizes), planted(13_000, rng=1, **sizes)
     new = new @ np.linalg.qr(np.random.default_rng(2).standard_normal((12, 12)))[0]
     settings = LearningSettings(penalty=0.1, positive_atoms=False)
-    ratios = []
-    for seed in range(3):
-        objectives = []
-        for before in (old, old[:0]):
-            learner = new_learner(new, 16, settings=settings, rng=seed)
-            signals = np.vstack([before, new[:12_000]])
-            for first in range(0, len(signals), 64):
-                learner.learn(signals[first : first + 64])
-            objectives.append(mean_objective(learner.dictionary, new[12_000:], penalty=0.1).objective)
-        ratios.append(objectives[0] / objectives[1])
-    assert np.median(ratios) < 1.02
+    objectives = []
+    for before in (old, old[:0]):
+        learner = new_learner(new, 16, settings=settings, rng=0)
+        signals = np.vstack([before, new[:12_000]])
+        for first in range(0, len(signals), 64):
+            learner.learn(signals[first : first + 64])
+        objectives.append(mean_objective(learner.dictionary, new[12_000:], penalty=0.1).objective)
+    assert objectives[0] < 1.02 * objectives[1]
 
 
 @pytest.mark.parametrize("positive", [True, False])
