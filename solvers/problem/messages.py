@@ -35,7 +35,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     factor = float(zero_code_multiples(problem).max())
     if factor > 1.0 - EQUAL_PENALTIES:
         return
-    if factor == 0.0:
+    if factor == 0.0 and problem.positive.all():
         why = "no correlation of a signal with an atom is positive, which positive=True requires"
     else:
         why = (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from solvers import LassoProblem, penalty_max, solve_active_set
+from solvers import LassoProblem, ZeroCodesWarning, penalty_max, solve_active_set
 from solvers.problem.convolutional_dictionary import require_grid, require_room, valid_shape
 from solvers.problem.lasso import zero_code_multiples
 from solvers.problem.matrix import MatrixAtoms, atoms_of
@@ -190,3 +190,10 @@ def test_columns_of_a_data_frame_are_arguments():
     of_series = LassoProblem(atoms, np.atleast_2d(signal), pandas.Series([0.1, 0.2, 0.3]), positive=signs)
     of_arrays = LassoProblem(atoms, signal.to_numpy()[np.newaxis], [0.1, 0.2, 0.3], positive=list(signs))
     np.testing.assert_array_equal(solve_active_set(of_series).codes, solve_active_set(of_arrays).codes)
+
+
+def test_a_huge_penalty_is_not_said_to_be_the_fault_of_signs():
+    """Correlations over penalties underflow."""
+    problem = LassoProblem(1e-140 * np.eye(2), np.ones((2, 2)), 1e200)
+    with pytest.warns(ZeroCodesWarning, match="the penalty is too large"):
+        solve_active_set(problem)
