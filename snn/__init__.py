@@ -17,8 +17,26 @@ __distribution__ = "sparsespike"
 __version__ = "1.0.0rc1"
 
 __all__ = [
-    "ARITHMETIC_45NM", "LOIHI", "Clock", "DenseRows", "Exact", "Imperfections", "NetworkState",
-    "OperationCounts", "RealNeuron", "Record", "RunawayError", "SimulationResult", "Simulator",
-    "SpikeExplanation", "SpikeTrain", "SpikingNetwork", "StencilWeights", "Stimulus", "Weights",
-    "energy_estimate", "simulate", "warm_up",
-]  # fmt: skip
+    "ARITHMETIC_45NM",
+    "LOIHI",
+    "Clock",
+    "DenseRows",
+    "Exact",
+    "Imperfections",
+    "NetworkState",
+    "OperationCounts",
+    "RealNeuron",
+    "Record",
+    "RunawayError",
+    "SimulationResult",
+    "Simulator",
+    "SpikeExplanation",
+    "SpikeTrain",
+    "SpikingNetwork",
+    "StencilWeights",
+    "Stimulus",
+    "Weights",
+    "energy_estimate",
+    "simulate",
+    "warm_up",
+]

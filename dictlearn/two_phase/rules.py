@@ -26,8 +26,14 @@ from snn.base.value import Value, checked
 from solvers.workers.blas import load_scipy_linalg
 
 __all__ = [
-    "Entry", "PaperSteps", "Rule", "UsageSteps", "change_weights", "observed_penalty", "project_lateral",
-]  # fmt: skip
+    "Entry",
+    "PaperSteps",
+    "Rule",
+    "UsageSteps",
+    "change_weights",
+    "observed_penalty",
+    "project_lateral",
+]
 
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01

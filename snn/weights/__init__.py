@@ -22,9 +22,15 @@ from snn.weights.sparse import SparseWeights
 from snn.weights.stencil import StencilWeights
 
 __all__ = [
-    "Connection", "DenseRows", "Segments", "SparseWeights", "StencilWeights", "Weights", "as_weights",
+    "Connection",
+    "DenseRows",
+    "Segments",
+    "SparseWeights",
+    "StencilWeights",
+    "Weights",
+    "as_weights",
     "examples",
-]  # fmt: skip
+]
 
 
 def as_weights(weights: Any) -> Weights:

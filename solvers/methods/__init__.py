@@ -16,9 +16,17 @@ from solvers.methods.spiking import (
 )
 
 __all__ = [
-    "ActiveSet", "ActiveSetFromSpikes", "Analog", "AverageCurrents", "CoordinateDescent", "DigitalOneWindow",
-    "Fista", "OneWindow", "Rates", "Stages",
-]  # fmt: skip
+    "ActiveSet",
+    "ActiveSetFromSpikes",
+    "Analog",
+    "AverageCurrents",
+    "CoordinateDescent",
+    "DigitalOneWindow",
+    "Fista",
+    "OneWindow",
+    "Rates",
+    "Stages",
+]
 
 METHODS.update(
     (method.name, method)
