@@ -11,7 +11,8 @@ from dictlearn.evaluation import AtomMatch
 from dictlearn.images.denoise import DenoisingResult
 from dictlearn.images.frame import CodedImage, PreparedImage, as_size
 from dictlearn.images.kernels import KernelLearner
-from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
+from dictlearn.two_phase.history import RECORD_EVERY
+from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.phases import Phase
 from snn.base import checks
 from snn.base.describe import counted, plot, size

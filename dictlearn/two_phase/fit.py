@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 
 from dictlearn.atoms import checked_atoms, unit_norm
 from dictlearn.resumable import Course, batches_in_order, digest, learn_batches, seed_of_order
+from dictlearn.two_phase.history import RECORD_EVERY
 from dictlearn.two_phase.layers import Signs
-from dictlearn.two_phase.learner import RECORD_EVERY, TwoPhaseLearner
+from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError, thread_count
 from dictlearn.two_phase.replacement import LEAST_ATOMS
@@ -212,6 +213,11 @@ def continue_learning(
         course=course,
         identity=identity,
     )
+    _warn_of_atoms(learner, samples)
+
+
+def _warn_of_atoms(learner: TwoPhaseLearner, samples: Samples) -> None:
+    """Warn of atoms that are dead, of all that are silent, and of too many that are used."""
     n_atoms, n_dead = learner.n_atoms, len(learner.dead_atoms)
     silent = learner.n_fired == 0  # since they were replaced
     silent[learner.dead_atoms] = True

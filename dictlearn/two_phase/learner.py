@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.atoms import unit_norm
-from dictlearn.resumable import History, Resumable
+from dictlearn.resumable import Resumable
 from dictlearn.signals import checked_signals
+from dictlearn.two_phase.history import HISTORY_COLUMNS, N_SUMS, LearningHistory
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError
 from dictlearn.two_phase.replacement import (
@@ -38,16 +39,6 @@ SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
 LARGEST_PENALTY = 1e150
 # Spikes of a probed neuron in the phase with feedback.
 PROBE_SPIKES = 3.0
-# Samples between two entries of the history.
-RECORD_EVERY = 1000
-# Columns of the history: means over the samples since the entry before, and figures of the weights.
-NAMES = (
-    "n_samples", "objective", "nonzeros", "spikes", "disturbance", "consistency", "symmetry", "least_norm",
-    "median_norm", "largest_norm",
-)  # fmt: skip
-# Sums for the next entry: samples, objectives, non-zeros, spikes, disturbances, and samples that are not
-# zero.  Only these have a disturbance.
-N_SUMS = 6
 COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated", "n_halvings")
 OF_ATOMS = ("n_fired", "last_fired", "last_compared")
 # Version of what a learner's file has; it changes with `_schema`.
@@ -141,7 +132,7 @@ class TwoPhaseLearner(Resumable):
         self.n_fired, self.last_fired, self.last_compared = np.zeros((3, network.n_atoms), dtype=np.int64)
         self.n_samples, self.n_spikes, self.n_bounded = 0, 0, 0
         self.n_replaced, self.n_halvings = 0, 0
-        self._history, self._sums = History(NAMES), np.zeros(N_SUMS)
+        self._history = LearningHistory()
         self.n_saturated = self._round(self.synapses)
         self.memory = self._remembered()
 
@@ -264,7 +255,7 @@ class TwoPhaseLearner(Resumable):
         new.synapses.values[:] = self.synapses.values
         new._spare = self.synapses
         new.memory = {name: array.copy() for name, array in self.memory.items()}
-        for name in (*OF_ATOMS, "_sums", "_history", "replacement"):
+        for name in (*OF_ATOMS, "_history", "replacement"):
             setattr(new, name, copy.copy(getattr(self, name)))
         objective = new._apply(batch, observed)
         assign(self, **vars(new))  # all at once: Ctrl-C comes before or after
@@ -337,7 +328,7 @@ class TwoPhaseLearner(Resumable):
         if settings.replacement or self.replacement.running:
             self._replace(batch, observed)
         self.n_saturated += self._round(synapses)
-        return self._record(batch, observed)
+        return self._history.observe(batch, observed, synapses)
 
     def _remembered(self) -> dict[str, np.ndarray]:
         """Return what the rule of now remembers."""
@@ -406,34 +397,6 @@ class TwoPhaseLearner(Resumable):
         rng = np.random.default_rng([self.rounding_seed, 1, self.n_samples])
         return synapses.round(self.settings.weight_format, rng)
 
-    def _record(self, batch: Batch, observed: Observed) -> float:
-        """Add the batch to the history; return its mean objective in units of the signals."""
-        n, scale = batch.n_signals, self.scale
-        codes, norms = observed.codes[:n], observed.signal_norm[:n]
-        # ||B a - x||^2, by equation 9; while g_D is read from spike counts, that of the rates.
-        errors = observed.reconstruction_gradient[:n] / self.settings.kappa
-        squares = np.einsum("ij,ij->i", errors, errors)
-        objectives = 0.5 * squares + np.abs(codes) @ (batch.penalty * batch.reweighting)
-        objective, nonzero = float(objectives.sum()) / scale**2, norms > 0.0
-        self._sums += [
-            n,
-            objective,
-            int(np.count_nonzero(codes)),
-            int(observed.n_spikes.sum()),
-            float((np.sqrt(squares[nonzero]) / norms[nonzero]).sum()),
-            int(np.count_nonzero(nonzero)),
-        ]
-        if self.n_samples // RECORD_EVERY > (self.n_samples - n) // RECORD_EVERY:
-            n_summed, *totals, n_nonzero = self._sums
-            # The disturbance of a thousand zero signals is 0, not 0 / 0.
-            means = np.array(totals) / (n_summed, n_summed, n_summed, max(n_nonzero, 1.0))
-            norms = np.quantile(np.linalg.norm(self.synapses.feedback_rows, axis=1), (0.0, 0.5, 1.0))
-            self._history.add(
-                self.n_samples, *means, self.synapses.consistency, self.synapses.symmetry, *norms
-            )
-            self._sums[:] = 0.0
-        return objective / n
-
     # -- saving ---------------------------------------------------------------------------------
 
     _counter = "n_samples"
@@ -447,7 +410,7 @@ class TwoPhaseLearner(Resumable):
         **{name: Entry("iu", ("atoms",), 0) for name in OF_ATOMS},
         "counters": Entry("iu", (len(COUNTERS),), 0),
         "sums": Entry("f", (N_SUMS,), 0.0),
-        "history": Entry("f", ("steps", len(NAMES))),
+        "history": Entry("f", ("steps", len(HISTORY_COLUMNS))),
         "rounding_seed": Entry("iu", (), 0),
         **OF_ALL,
         **TRIALS,
@@ -464,7 +427,7 @@ class TwoPhaseLearner(Resumable):
             "scale": self.scale,
             **{name: getattr(self, name) for name in OF_ATOMS},
             "counters": np.array([getattr(self, name) for name in COUNTERS]),
-            "sums": self._sums,
+            "sums": self._history.sums,
             "history": self._history.rows,
             "rounding_seed": self.rounding_seed,
             **{REMEMBERED + name: array for name, array in self._remembered().items()},
@@ -506,6 +469,5 @@ class TwoPhaseLearner(Resumable):
             getattr(learner, name)[:] = entries[name]
         learner.replacement = Replacement.of_entries(entries)
         assign(learner, **counters)
-        learner._sums[:] = entries["sums"]
-        learner._history.rows = entries["history"]
+        learner._history.sums[:], learner._history.rows = entries["sums"], entries["history"]
         return learner

@@ -1,0 +1,60 @@
+"""The history of learning: means over each thousand samples, and the weights at the end of them."""
+
+from typing import Self
+
+import numpy as np
+
+from dictlearn.resumable import History
+from dictlearn.two_phase.observed import Batch, Observed
+from dictlearn.two_phase.synapses import Synapses
+
+# Samples between two entries.
+RECORD_EVERY = 1000
+# Columns: means over the samples since the entry before, and figures of the weights.
+HISTORY_COLUMNS = (
+    "n_samples", "objective", "nonzeros", "spikes", "disturbance", "consistency", "symmetry", "least_norm",
+    "median_norm", "largest_norm",
+)  # fmt: skip
+# Sums for the next entry: samples, objectives, non-zeros, spikes, disturbances, and samples that are not
+# zero.  Only these have a disturbance.
+N_SUMS = 6
+
+
+class LearningHistory(History):
+    """Entries of each thousand samples, and the sums for the next one."""
+
+    def __init__(self) -> None:
+        super().__init__(HISTORY_COLUMNS)
+        self.sums = np.zeros(N_SUMS)
+
+    def __copy__(self) -> Self:
+        new = type(self)()
+        new.rows, new.sums = self.rows, self.sums.copy()
+        return new
+
+    def observe(self, batch: Batch, observed: Observed, synapses: Synapses) -> float:
+        """Add a batch; return its mean objective in units of the signals."""
+        n = batch.n_signals
+        codes, norms = observed.codes[:n], observed.signal_norm[:n]
+        # ||B a - x||^2, by equation 9; while g_D is read from spike counts, that of the rates.
+        errors = observed.reconstruction_gradient[:n] / batch.settings.kappa
+        squares = np.einsum("ij,ij->i", errors, errors)
+        objectives = 0.5 * squares + np.abs(codes) @ (batch.penalty * batch.reweighting)
+        objective, nonzero = float(objectives.sum()) / batch.scale**2, norms > 0.0
+        self.sums += [
+            n,
+            objective,
+            int(np.count_nonzero(codes)),
+            int(observed.n_spikes.sum()),
+            float((np.sqrt(squares[nonzero]) / norms[nonzero]).sum()),
+            int(np.count_nonzero(nonzero)),
+        ]
+        n_samples = batch.n_samples + n
+        if n_samples // RECORD_EVERY > batch.n_samples // RECORD_EVERY:
+            n_summed, *totals, n_nonzero = self.sums
+            # The disturbance of a thousand zero signals is 0, not 0 / 0.
+            means = np.array(totals) / (n_summed, n_summed, n_summed, max(n_nonzero, 1.0))
+            norms = np.quantile(np.linalg.norm(synapses.feedback_rows, axis=1), (0.0, 0.5, 1.0))
+            self.add(n_samples, *means, synapses.consistency, synapses.symmetry, *norms)
+            self.sums[:] = 0.0
+        return objective / n
