@@ -41,13 +41,14 @@ from solvers.gram.gram import Gram, SharedProducts, gram_of
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.parts import in_groups, with_shared_mask
 from solvers.results.codes import (
+    AT_LIMIT,
     GRAM,
     NETWORK,
+    RAN_AWAY,
     READ_OUT,
     BestCodes,
     Codes,
     Found,
-    Status,
     as_sparse,
     code_of_kernel,
     one_row,
@@ -369,7 +370,7 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
         GRAM: np.array([refined.network.gram.n_multiply_adds]),
     }
     spikes = one_row(len(counts), fired.astype(np.int32), counts[fired])
-    found.status = np.where(refined.run.is_lost, Status.RAN_AWAY, Status.AT_LIMIT).astype(np.int8)
+    found.status = np.where(refined.run.is_lost, RAN_AWAY, AT_LIMIT)
     found.info = figures_of(refined.run, refined.network, spikes, **refined.figures())
     is_final = found.reach(problem, tol) or not refined.can_improve(np.array([0])).any()
     idle.append(refined)
@@ -379,7 +380,7 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
 def finish(best: BestCodes, run: Run, network: LassoNetwork, **figures: Any) -> None:
     """Write the activity of the networks of a batch to its best codes."""
     best.steps = run.spike_counts.sum(axis=1)
-    best.status[run.is_lost] = Status.RAN_AWAY
+    best.status[run.is_lost] = RAN_AWAY
     best.info |= figures_of(run, network, **figures)
     if not isinstance(run, IntegersOnClock):
         best.work[GRAM] += network.gram.n_multiply_adds

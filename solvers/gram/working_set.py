@@ -49,7 +49,7 @@ from solvers.problem.largest import Largest, largest_ratios, norms_of
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.matrix import UnitAtoms
 from solvers.problem.parts import with_shared_mask
-from solvers.results.codes import GRAM, METHOD, Codes, Status, as_sparse
+from solvers.results.codes import AT_LIMIT, AT_PRECISION, GRAM, METHOD, Codes, as_sparse
 
 # Signals times atoms in one call of a kernel: some milliseconds, so that Ctrl-C is quick.
 VALUES_PER_CALL = 100_000
@@ -89,7 +89,7 @@ def codes_by_kernel(
 
 def status_of(ended: np.ndarray) -> np.ndarray:
     """Return the status of searches that ended where only rounding was left, or at their limit of rounds."""
-    return np.where(ended, Status.AT_PRECISION, Status.AT_LIMIT).astype(np.int8)
+    return np.where(ended, AT_PRECISION, AT_LIMIT)
 
 
 def entries_at(start: RowEntries, signal: int) -> tuple[np.ndarray, np.ndarray]:

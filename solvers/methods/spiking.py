@@ -21,6 +21,7 @@ from solvers.methods.method import Method, documented, solve
 from solvers.problem.lasso import LassoProblem
 from solvers.problem_network import LassoNetwork, RefinedCodes, SpikingCodingResult, code_of_one, finish
 from solvers.results.codes import (
+    AT_PRECISION,
     METHOD,
     POLISH,
     READ_OUT,
@@ -389,7 +390,7 @@ class ActiveSetFromSpikes(SpikingMethod):
             yield behind, batch.codes_of_currents(behind, 1)
             # On a support that is close to singular the equations may lead astray.  Where the method ended,
             # only rounding is left, and no spike can improve on it.
-            has_ended = solved.status == Status.AT_PRECISION
+            has_ended = solved.status == AT_PRECISION
             goes_on = np.isin(signals, best.active) & ~has_ended & ~batch.run.is_lost[signals]
             signals = signals[goes_on] if end < min(self.max_duration, LAST_POLISH_TIME) else signals[:0]
             end = min(POLISH_GROWTH * end, self.max_duration)

@@ -47,6 +47,10 @@ class Status(IntEnum):
     AT_PRECISION = 3
 
 
+# As arrays have them: to make a number of an enumeration, NumPy runs Python and swallows a Ctrl-C in it.
+REACHED, AT_LIMIT, RAN_AWAY, AT_PRECISION = (np.int8(status.value) for status in Status)
+
+
 @dataclass(eq=False)
 class Codes:
     """Codes of some signals: one row, or entry, for each."""
@@ -107,7 +111,7 @@ class BestCodes:
         self.steps = np.zeros(n_signals, dtype=np.int64)
         self.info: dict[str, Any] = {}
         self.work: dict[str, np.ndarray] = defaultdict(partial(np.zeros, n_signals, dtype=np.int64))
-        self.status = np.full(n_signals, Status.AT_LIMIT, dtype=np.int8)
+        self.status = np.full(n_signals, AT_LIMIT)
         self._certificate = Optimality(**{name: np.full(n_signals, np.inf) for name in FIGURES})
         # Codes that were kept, one after the other, and the row of the best of each signal.
         self._kept: list[sparse.csr_array] = []
@@ -165,7 +169,7 @@ class BestCodes:
             for name in FIGURES:
                 getattr(self._certificate, name)[chosen] = getattr(certificate, name)[kept]
         if isinstance(found, Codes):
-            self.status[chosen] = Status.AT_LIMIT if found.status is None else found.status[kept]
+            self.status[chosen] = AT_LIMIT if found.status is None else found.status[kept]
             for name, figures in found.info.items():
                 self.info.setdefault(name, np.zeros(self.problem.n_signals, figures.dtype))
                 self.info[name][chosen] = figures[kept]

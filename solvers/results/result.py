@@ -17,7 +17,16 @@ from solvers.certificate.compiled import certificates_of
 from solvers.certificate.optimality import checked_codes
 from solvers.derivatives import CodeDerivatives, CodeGradients
 from solvers.problem.lasso import LassoProblem
-from solvers.results.codes import CERTIFICATE, DRIVE, PARTS, Codes, Status, certificate_work, drive_work
+from solvers.results.codes import (
+    AT_LIMIT,
+    CERTIFICATE,
+    DRIVE,
+    PARTS,
+    REACHED,
+    Codes,
+    certificate_work,
+    drive_work,
+)
 
 EXACT, AT_MOST = "exact", "at most"
 SIGNS = {EXACT: "", AT_MOST: "<= "}
@@ -149,8 +158,7 @@ class SparseCodingResult(Drawn):
     @property
     def status(self) -> np.ndarray:
         """Why the search for each code ended, shape (n_signals,): numbers of `Status`."""
-        missed = Status.AT_LIMIT if self._found.status is None else self._found.status
-        return np.where(self.reached, np.int8(Status.REACHED), missed)
+        return np.where(self.reached, REACHED, AT_LIMIT if self._found.status is None else self._found.status)
 
     @property
     def converged(self) -> bool:
