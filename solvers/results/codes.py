@@ -48,7 +48,7 @@ class Status(IntEnum):
 
 
 # As arrays have them: to make a number of an enumeration, NumPy runs Python and swallows a Ctrl-C in it.
-REACHED, AT_LIMIT, RAN_AWAY, AT_PRECISION = (np.int8(status.value) for status in Status)
+TOL_REACHED, AT_LIMIT, RAN_AWAY, AT_PRECISION = (np.int8(status.value) for status in Status)
 
 
 @dataclass(eq=False)

@@ -22,7 +22,7 @@ from solvers.results.codes import (
     CERTIFICATE,
     DRIVE,
     PARTS,
-    REACHED,
+    TOL_REACHED,
     Codes,
     certificate_work,
     drive_work,
@@ -158,7 +158,9 @@ class SparseCodingResult(Drawn):
     @property
     def status(self) -> np.ndarray:
         """Why the search for each code ended, shape (n_signals,): numbers of `Status`."""
-        return np.where(self.reached, REACHED, AT_LIMIT if self._found.status is None else self._found.status)
+        return np.where(
+            self.reached, TOL_REACHED, AT_LIMIT if self._found.status is None else self._found.status
+        )
 
     @property
     def converged(self) -> bool:
