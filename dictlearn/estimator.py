@@ -221,7 +221,8 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
         for first in range(0, len(signals), settings.batch_size):
             batch = slice(first, first + settings.batch_size)
             on_finer_steps(learner, learn)
-            take_fitted(self, new)
+            if first == 0:  # later batches change the same learner
+                take_fitted(self, new)
         return self
 
     def _fit(self, X: ArrayLike) -> None:

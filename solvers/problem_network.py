@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -341,9 +342,11 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
     """Return the code of a single signal, by a network that is used again; None if looks can improve it."""
     idle = problem.once(IdleCodes)
     options: dict[str, Any] = {"tol": tol, "max_duration": max_duration, "refine": refine}
-    try:
+    refined: RefinedCodes | None = None
+    with suppress(IndexError):  # another thread may have taken the last
         refined = idle.pop()
-    except IndexError:  # another thread may have taken the last
+    # Not where the error is handled: it would be shown before a Ctrl-C.
+    if refined is None:
         refined = RefinedCodes(problem, LassoNetwork(problem), **options)
     else:
         refined.renew(problem, **options)

@@ -12,6 +12,7 @@ import pytest
 
 from dictlearn import (
     LearningSettings,
+    RunawayFeedbackError,
     SpikingDictionaryLearning,
     TwoPhaseLearner,
     continue_learning,
@@ -139,6 +140,7 @@ def interrupt(name, numbers):
         with nothing_left():
             error = interrupted(lambda one=one: change(one), number)
         assert error.__traceback__ is not None
+        assert isinstance(error.__context__, (type(None), RunawayFeedbackError)), number
         assert content(one) in (before, after), number
         if content(one) == before:
             again = change(one)

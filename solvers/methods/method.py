@@ -330,11 +330,11 @@ def require_taken(problem: LassoProblem, method: Method, start: Codes | None) ->
         "signed_zero_penalties": has_zeros and not problem.penalty.is_positive,
         "own_weights": problem.has_own_weights,
     }
-    wanted = {feature for feature, is_needed in needed.items() if is_needed}
-    for feature in needed:
-        if feature in wanted and feature not in method.takes:
+    wanted = [feature for feature, is_needed in needed.items() if is_needed]
+    for feature in wanted:
+        if feature not in method.takes:
             error, rule = REFUSALS[feature]
-            takers = [repr(name) for name, other in METHODS.items() if wanted.issubset(other.takes)]
+            takers = [repr(name) for name, other in METHODS.items() if set(wanted) <= set(other.takes)]
             hint = f": {', '.join(takers)} {'take' if len(takers) > 1 else 'takes'} it" if takers else ""
             raise error(f"{rule} for {method.name}{hint}")
     signal = signal_of_dependent_atoms(problem) if has_zeros else None
