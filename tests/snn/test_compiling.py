@@ -1,14 +1,12 @@
 """Machine code on disk: found again when nothing has changed, never when something has, never in the way."""
 
-import importlib
 import os
-import sys
 
 import numpy as np
 import pytest
 
-from snn._kernels import compiling
 from tests.processes import ROOT, run_python
+from tests.reference.kernel_files import imported_anew, kernel_folder
 
 pytestmark = pytest.mark.thorough
 
@@ -35,26 +33,14 @@ def total(values):
 @pytest.fixture
 def kernels(tmp_path, monkeypatch):
     """A folder of two kernels, of which one is part of the other; Numba keeps its files within."""
-    folder = tmp_path / "_kernels"
-    folder.mkdir()
-    (folder / "inner_of_test.py").write_text(INNER.format(factor="2.0"))
-    (folder / "outer_of_test.py").write_text(OUTER)
-    monkeypatch.syspath_prepend(folder)
-    yield folder
-    forget()
-
-
-def forget():
-    for name in ("inner_of_test", "outer_of_test"):
-        sys.modules.pop(name, None)
-    compiling._digest_of_files.cache_clear()
+    sources = {"inner_of_test": INNER.format(factor="2.0"), "outer_of_test": OUTER}
+    with kernel_folder(tmp_path, monkeypatch, **sources) as folder:
+        yield folder
 
 
 def as_a_new_process():
     """Return the kernel `total` with nothing compiled yet."""
-    forget()
-    importlib.invalidate_caches()
-    return importlib.import_module("outer_of_test").total
+    return imported_anew("outer_of_test").total
 
 
 def require_total(expected, *, n_loaded, values=None):

@@ -1,6 +1,5 @@
 """Records whose methods kernels call: which method runs, when it is compiled anew, and what is refused."""
 
-import importlib
 import os
 import sys
 from collections import namedtuple
@@ -15,6 +14,7 @@ from snn._kernels import compiling
 from snn._kernels.compiling import record
 from snn._kernels.rows import Rows
 from tests.processes import ROOT, run_python
+from tests.reference.kernel_files import imported_anew, kernel_folder
 
 SHAPES = """
 from abc import abstractmethod
@@ -105,25 +105,13 @@ MODULES = ("shapes_of_test", "squares_of_test")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder of kernels, with a protocol in one file and records in another."""
-    folder = tmp_path / "_kernels"
-    folder.mkdir()
-    (folder / "shapes_of_test.py").write_text(SHAPES.format(factor="2.0"))
-    (folder / "squares_of_test.py").write_text(SQUARES)
-    monkeypatch.syspath_prepend(folder)
-    yield folder
-    forget()
-
-
-def forget():
-    for name in MODULES:
-        sys.modules.pop(name, None)
-    compiling._digest_of_files.cache_clear()
+    sources = {"shapes_of_test": SHAPES.format(factor="2.0"), "squares_of_test": SQUARES}
+    with kernel_folder(tmp_path, monkeypatch, **sources) as folder:
+        yield folder
 
 
 def as_a_new_process():
-    forget()
-    importlib.invalidate_caches()
-    return importlib.import_module("squares_of_test")
+    return imported_anew("squares_of_test")
 
 
 def test_a_foreign_tuple_with_fields_of_all_names_of_methods_compiles():
@@ -192,7 +180,6 @@ def test_a_record_of_another_folder_is_compiled_anew(folder, tmp_path, monkeypat
     for path in (kernel, base):
         path.mkdir(parents=True)
         monkeypatch.syspath_prepend(path)
-    monkeypatch.setattr(sys.modules[__name__], "MODULES", (*MODULES, "kernel_of_test"))
     (kernel / "kernel_of_test.py").write_text(
         "from squares_of_test import Square\n"
         "from snn._kernels.compiling import compiled\n"
@@ -201,9 +188,7 @@ def test_a_record_of_another_folder_is_compiled_anew(folder, tmp_path, monkeypat
     (folder / "shapes_of_test.py").rename(base / "shapes_of_test.py")
     for factor, n_loaded in (("2.0", 0), ("2.0", 1), ("10.0", 0)):
         (base / "shapes_of_test.py").write_text(SHAPES.format(factor=factor))
-        forget()
-        importlib.invalidate_caches()
-        module = importlib.import_module("kernel_of_test")
+        module = imported_anew("kernel_of_test")
         assert module.measure(module.Square(np.ones(1))) == float(factor)
         assert sum(module.measure.stats.cache_hits.values()) == n_loaded
 
