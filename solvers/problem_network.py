@@ -343,9 +343,8 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
     idle = problem.once(IdleCodes)
     options: dict[str, Any] = {"tol": tol, "max_duration": max_duration, "refine": refine}
     refined: RefinedCodes | None = None
-    with suppress(IndexError):  # another thread may have taken the last
-        refined = idle.pop()
-    # Not where the error is handled: it would be shown before a Ctrl-C.
+    with suppress(IndexError):  # another thread may take the last
+        refined = idle.pop() if idle else None  # an error that is handled is shown before a Ctrl-C
     if refined is None:
         refined = RefinedCodes(problem, LassoNetwork(problem), **options)
     else:
