@@ -9,7 +9,7 @@ import numpy as np
 from snn import SpikingNetwork
 from snn.base import checks
 from snn.exchange import to_nir
-from snn.exchange.nir_graphs import InputConvolution
+from snn.exchange.nir_writer import InputConvolution
 from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 from solvers.problem.lasso import LassoProblem
 from solvers.problem_network import LassoNetwork

@@ -5,6 +5,7 @@ function is called.
 """
 
 from snn.exchange.brian2_model import Brian2Model, to_brian2
-from snn.exchange.nir_graphs import ImportedNetwork, from_nir, to_nir
+from snn.exchange.nir_reader import ImportedNetwork, from_nir
+from snn.exchange.nir_writer import to_nir
 
 __all__ = ["Brian2Model", "ImportedNetwork", "from_nir", "to_brian2", "to_nir"]

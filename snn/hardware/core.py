@@ -10,26 +10,19 @@ sequence of operations is the same.  So a current in memory has decayed, and lac
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import reduce
 from itertools import repeat
 from operator import or_
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from snn.base import checks
-from snn.base.describe import Described
-from snn.base.value import Value, assign, checked
-from snn.digital.digital_network import DigitalNetwork, integer_drive
+from snn.hardware.layout import CoreLayout
 
-MOST_LANES = 256
-LARGEST_MEMORY = 2**22  # words of the largest memory of a lane
 STEP_BITS = 32  # of a number of steps
 # Which register was too narrow: the potential below or above, the current, the message.
 NARROW = data.StructLayout({"below": 1, "above": 1, "current": 1, "message": 1})
@@ -49,87 +42,6 @@ class Action(IntEnum):
 
 
 LOADED = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CoreLayout(Value, Described):
-    """The memories of a core that runs one network, in plain integers."""
-
-    # Neuron i is in group i // lanes, and in lane i % lanes.  A row, the weights of one source, is a list of
-    # words: a word has a weight for each neuron of one group.
-    network: DigitalNetwork = checked(checks.instance_of, DigitalNetwork)
-    # Neurons of a group, which are updated in one cycle: a power of two.
-    lanes: int = checked(checks.positive_integer, default=1)
-    # Whether words whose weights are all zero are left out; a memory then says the group of each word.  By
-    # default, what takes fewer bits.
-    compressed: bool = checked(checks.flag, default=None)
-    words: np.ndarray = field(init=False)  # mantissas of the weights, row after row, shape (n_words, lanes)
-    word_groups: np.ndarray = field(init=False)  # the group of each word
-    rows: np.ndarray = field(init=False)  # words of neuron j: words[rows[j] : rows[j + 1]]
-    drive: np.ndarray = field(init=False)  # what is added to each potential in a step
-
-    _shown: ClassVar = ("lanes", "n_groups", "words", "compressed")
-
-    def _check(self) -> None:
-        network, lanes, n_groups = self.network, self.lanes, self.n_groups
-        if lanes & (lanes - 1) or lanes > MOST_LANES:
-            raise ValueError(f"lanes must be a power of two, at most {MOST_LANES}; got {lanes}")
-        starts, all_targets, mantissas, _ = network.synapses
-        if not mantissas.any():
-            raise ValueError("network must have a weight that is not zero, to be a core; got none")
-        sources = np.repeat(np.arange(network.n_neurons), np.diff(starts))
-        kept = mantissas != 0
-        sources, targets = sources[kept], all_targets[kept]
-        # Words that are not all zero; a row of all words has one for each group.
-        places = sources * n_groups + targets // lanes
-        positions, n_all = np.unique(places), network.n_neurons * n_groups
-        compressed = self.compressed
-        if compressed is None:
-            word_bits = lanes * network.format.weights.bits
-            compressed = len(positions) * (word_bits + (n_groups - 1).bit_length()) < n_all * word_bits
-        if not compressed:
-            positions = np.arange(n_all)
-        largest = max(len(positions), self.n_slots * n_groups)
-        if largest > LARGEST_MEMORY:
-            raise ValueError(f"network must need at most 2^22 words in a memory of a core; got {largest:,}")
-        words = np.zeros((len(positions), lanes), dtype=np.int64)
-        words[np.searchsorted(positions, places), targets % lanes] = mantissas[kept]
-        amounts = integer_drive(network, network.network.soma_bias)
-        half = 2 ** (network.format.potential_bits - 1)
-        drive = amounts.values << amounts.exponent
-        if drive.min() < -half or drive.max() >= half:
-            raise ValueError(
-                f"drive of network must fit into the {network.format.potential_bits} bits of the potential; "
-                f"got {drive.min()} to {drive.max()}"
-            )
-        rows = np.searchsorted(positions, np.arange(network.n_neurons + 1) * n_groups)
-        groups = positions % n_groups
-        assign(self, compressed=compressed, words=words, word_groups=groups, rows=rows, drive=drive)
-
-    @property
-    def n_groups(self) -> int:
-        """Groups of neurons.  Where the last one is not full, neurons that never fire fill it."""
-        return -(-self.network.n_neurons // self.lanes)
-
-    @property
-    def n_slots(self) -> int:
-        """Steps for which arriving input is kept: the longest delay, and one."""
-        return int(self.network.synapses.delays.max()) + 1
-
-    @property
-    def pending_range(self) -> range:
-        """Sums of weights times messages that can reach a neuron in one step."""
-        sums = np.zeros((2, self.n_groups, self.lanes), dtype=np.int64)
-        np.add.at(sums[0], self.word_groups, np.minimum(self.words, 0))
-        np.add.at(sums[1], self.word_groups, np.maximum(self.words, 0))
-        most = self.network.format.largest_message
-        return range(int(sums.min()) * most, int(sums.max()) * most + 1)
-
-    def of_lane(self, values: np.ndarray, lane: int, filler: int = 0) -> list[int]:
-        """Return the numbers of the neurons of a lane, with a filler where the last group is not full."""
-        padded = np.full(self.n_groups * self.lanes, filler, dtype=np.int64)
-        padded[: len(values)] = values
-        return padded[lane :: self.lanes].tolist()
 
 
 def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
@@ -330,7 +242,10 @@ class Core(wiring.Component):
     def __init__(self, layout: CoreLayout) -> None:
         self.layout, form = layout, layout.network.format
         self.lanes = [Lane(layout, index) for index in range(layout.lanes)]
-        self.neuron_bits = len(self.lanes[0].order.group) + (layout.lanes - 1).bit_length()
+        self.order = Signal(orders(layout))
+        self.loads = [Signal(LOADS, name=f"load_{index}") for index in range(layout.lanes)]
+        self.lane_bits = (layout.lanes - 1).bit_length()
+        self.neuron_bits = len(self.order.group) + self.lane_bits
         value_bits = max(form.potential_bits, form.current_bits, STEP_BITS)
         command = {"action": Action, "neuron": self.neuron_bits, "value": signed(value_bits)}
         spike = {"neuron": self.neuron_bits, "message": form.message_bits, "step": STEP_BITS}
@@ -341,143 +256,167 @@ class Core(wiring.Component):
                 "narrow": Out(NARROW),
             }
         )
-        # For simulations: the group whose messages the lanes show.
-        self.done, self.done_group = Signal(), Signal.like(self.lanes[0].order.group)
+        # The group whose messages the lanes show; simulations read it too.
+        self.done, self.done_group = Signal(), Signal.like(self.order.group)
+        # The messages of the group that was taken from the queue, and the lane that is sent next.
+        messages = data.ArrayLayout(len(self.order.factor), layout.lanes)
+        self.taken = Signal(data.StructLayout({"group": len(self.order.group), "messages": messages}))
+        self.chosen = Signal(self.lane_bits)
+        self.step, self.steps_left = Signal(STEP_BITS), Signal(STEP_BITS)
+        # The next group of a sweep, and the slot of this step.
+        self.sweep, self.slot = Signal.like(self.order.group), Signal.like(self.order.slot)
+        # The next word of a row, where the row ends, and the group of that word.
+        self.position, self.end = (Signal(range(len(layout.words) + 1)) for _ in range(2))
+        self.target = Signal.like(self.order.target)
 
     def elaborate(self, platform: Any) -> Module:
         """Return the gates."""
-        m = Module()
-        layout, lanes = self.layout, self.lanes
-        n_groups, n_slots, n_words = layout.n_groups, layout.n_slots, len(layout.words)
-        command, spike = self.command.payload, self.spikes.payload
-        order = Signal(orders(layout))
-        loads = [Signal(LOADS, name=f"load_{index}") for index in range(layout.lanes)]
-        for index, lane in enumerate(lanes):
+        self.m = m = Module()
+        for index, lane in enumerate(self.lanes):
             m.submodules[f"lane_{index}"] = lane
-            m.d.comb += [lane.order.eq(order), lane.load.eq(loads[index])]
+            m.d.comb += [lane.order.eq(self.order), lane.load.eq(self.loads[index])]
+        queue, row = self._queue(), self._row()
+        self._choose_spike()
+        m.d.comb += [self.order.group.eq(self.sweep), self.order.slot.eq(self.slot)]
+        with m.FSM():
+            self._take_commands()
+            self._update_neurons()
+            self._send_spikes(queue)
+            self._deliver_row(row)
+        return m
 
-        # Groups in which a neuron fires go to a queue.
-        done, done_group = self.done, self.done_group
+    def _queue(self) -> Any:
+        """Return the queue of the groups in which a neuron fired."""
+        m, lanes, done = self.m, self.lanes, self.done
         m.d.comb += [
-            done.eq(delayed(m, order.update, lanes[0].latency)),
-            done_group.eq(delayed(m, order.group, lanes[0].latency)),
+            done.eq(delayed(m, self.order.update, lanes[0].latency)),
+            self.done_group.eq(delayed(m, self.order.group, lanes[0].latency)),
         ]
         messages = Cat(lane.message for lane in lanes)
-        fired = data.StructLayout(
-            {"group": len(order.group), "messages": data.ArrayLayout(len(order.factor), layout.lanes)}
-        )
         # One place is at the output; the others must hold the groups of a step.
-        m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=fired.size, depth=max(n_groups, 2) + 1)
-        m.d.comb += [queue.w_data.eq(Cat(done_group, messages)), queue.w_en.eq(done & messages.any())]
+        depth = max(self.layout.n_groups, 2) + 1
+        m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=len(self.taken.as_value()), depth=depth)
+        m.d.comb += [queue.w_data.eq(Cat(self.done_group, messages)), queue.w_en.eq(done & messages.any())]
         with m.If(done):
             narrow = reduce(or_, (lane.narrow.as_value() for lane in lanes))
             m.d.sync += self.narrow.eq(self.narrow.as_value() | narrow)
+        return queue
 
-        # The spike that is sent next: the lowest lane of the group that was taken from the queue.
-        taken = Signal(fired)
-        lane_bits = self.neuron_bits - len(order.group)
-        chosen = Signal(lane_bits)
-        for index in reversed(range(layout.lanes)):
+    def _choose_spike(self) -> None:
+        """Choose the spike that is sent next: the lowest lane of the group that was taken."""
+        m, taken, spike = self.m, self.taken, self.spikes.payload
+        for index in reversed(range(self.layout.lanes)):
             with m.If(taken.messages[index].any()):
-                m.d.comb += chosen.eq(index)
-        step, steps_left = Signal(STEP_BITS), Signal(STEP_BITS)
+                m.d.comb += self.chosen.eq(index)
         m.d.comb += [
-            spike.neuron.eq(Cat(chosen, taken.group)),
-            spike.message.eq(taken.messages[chosen]),
-            spike.step.eq(step),
+            spike.neuron.eq(Cat(self.chosen, taken.group)),
+            spike.message.eq(taken.messages[self.chosen]),
+            spike.step.eq(self.step),
         ]
 
-        # The row of a neuron: where it begins and ends, and how many steps its spikes take.
-        position, end = Signal(range(n_words + 1)), Signal(range(n_words + 1))
-        target, target_slot = Signal.like(order.target), Signal.like(order.target_slot)
-        factor = Signal.like(order.factor)
-        row = data.StructLayout({"begin": len(end), "end": len(end), "delay": len(target_slot)})
+    def _row(self) -> Any:
+        """Return the row of the neuron that is sent: where it begins and ends, and its delay in steps."""
+        m, layout, order = self.m, self.layout, self.order
+        shape = {"begin": len(self.end), "end": len(self.end), "delay": len(order.target_slot)}
         bounds = zip(layout.rows[:-1], layout.rows[1:], layout.network.synapses.delays, strict=True)
         rows = [{"begin": int(a), "end": int(b), "delay": int(d)} for a, b, d in bounds]
-        read_row = memory_of(m, "rows", row, len(rows), rows).read_port()
-        m.d.comb += [
-            read_row.addr.eq(spike.neuron),
-            order.word.eq(position),
-            order.factor.eq(factor),
-            order.target_slot.eq(target_slot),
-        ]
+        row = memory_of(m, "rows", data.StructLayout(shape), len(rows), rows).read_port()
+        m.d.comb += [row.addr.eq(self.spikes.payload.neuron), order.word.eq(self.position)]
         if layout.compressed:
-            word_groups = layout.word_groups.tolist()
-            read_group = memory_of(m, "word_groups", len(target), n_words, word_groups).read_port()
-            m.d.comb += [read_group.addr.eq(position), order.target.eq(read_group.data)]
+            groups = layout.word_groups.tolist()
+            group = memory_of(m, "word_groups", len(self.target), len(groups), groups).read_port()
+            m.d.comb += [group.addr.eq(self.position), order.target.eq(group.data)]
         else:
-            m.d.comb += order.target.eq(delayed(m, target))
+            m.d.comb += order.target.eq(delayed(m, self.target))
+        return row
 
-        # The groups of a sweep, and the slots of a step, one after the other.
-        sweep, slot = Signal.like(order.group), Signal.like(order.slot)
-        is_last = sweep == n_groups - 1
-        slot_after = Mux(slot == n_slots - 1, 0, slot + 1)
-        m.d.comb += [order.group.eq(sweep), order.slot.eq(slot)]
+    def _next_slot(self) -> Any:
+        return Mux(self.slot == self.layout.n_slots - 1, 0, self.slot + 1)
 
-        with m.FSM():
-            with m.State("IDLE"):
-                m.d.comb += [
-                    self.command.ready.eq(1),
-                    order.group.eq(command.neuron[lane_bits:]),
-                    order.value.eq(command.value),
-                ]
-                with m.If(self.command.valid), m.Switch(command.action):
-                    with m.Case(Action.REST):
-                        m.d.sync += [slot.eq(0), step.eq(0), self.narrow.eq(0)]
-                        m.next = "REST"
-                    with m.Case(Action.RUN):
-                        m.d.sync += steps_left.eq(command.value)
-                        m.next = "UPDATE"
-                    for action, name in LOADED.items():
-                        with m.Case(action):
-                            for index, load in enumerate(loads):
-                                m.d.comb += load[name].eq(command.neuron[:lane_bits] == index)
-            with m.State("REST"):
-                m.d.comb += [load.eq(RESTING) for load in loads]
-                m.d.sync += sweep.eq(Mux(is_last, 0, sweep + 1))
-                with m.If(is_last):
-                    m.d.sync += slot.eq(slot_after)
-                    with m.If(slot == n_slots - 1):
-                        m.next = "IDLE"
-            with m.State("UPDATE"):
-                m.d.comb += order.update.eq(1)
-                m.d.sync += sweep.eq(Mux(is_last, 0, sweep + 1))
-                with m.If(is_last):
-                    m.d.sync += [slot.eq(slot_after), step.eq(step + 1), steps_left.eq(steps_left - 1)]
-                    m.next = "WAIT"
-            with m.State("WAIT"), m.If(done & (done_group == n_groups - 1)):
-                m.next = "SPIKE"
-            with m.State("SPIKE"):
-                with m.If(taken.messages.as_value().any()):
-                    m.d.comb += self.spikes.valid.eq(1)
-                    with m.If(self.spikes.ready):
-                        m.d.sync += [factor.eq(spike.message), taken.messages[chosen].eq(0)]
-                        m.next = "ROW"
-                with m.Elif(queue.r_rdy):
-                    m.d.comb += queue.r_en.eq(1)
-                    m.d.sync += taken.eq(queue.r_data)
-                with m.Elif(queue.level == 0):
+    def _sweep_on(self) -> Any:
+        """Go to the next group, and after the last one to the first; return whether this one is the last."""
+        is_last = self.sweep == self.layout.n_groups - 1
+        self.m.d.sync += self.sweep.eq(Mux(is_last, 0, self.sweep + 1))
+        return is_last
+
+    def _take_commands(self) -> None:
+        m, slot, command = self.m, self.slot, self.command.payload
+        with m.State("IDLE"):
+            m.d.comb += [
+                self.command.ready.eq(1),
+                self.order.group.eq(command.neuron[self.lane_bits :]),
+                self.order.value.eq(command.value),
+            ]
+            with m.If(self.command.valid), m.Switch(command.action):
+                with m.Case(Action.REST):
+                    m.d.sync += [slot.eq(0), self.step.eq(0), self.narrow.eq(0)]
+                    m.next = "REST"
+                with m.Case(Action.RUN):
+                    m.d.sync += self.steps_left.eq(command.value)
                     m.next = "UPDATE"
-                    with m.If(steps_left == 0):
-                        m.next = "DONE"
-            with m.State("ROW"):
-                due = slot + read_row.data.delay
+                for action, name in LOADED.items():
+                    with m.Case(action):
+                        for index, load in enumerate(self.loads):
+                            m.d.comb += load[name].eq(command.neuron[: self.lane_bits] == index)
+        with m.State("REST"):
+            m.d.comb += [load.eq(RESTING) for load in self.loads]
+            with m.If(self._sweep_on()):
+                m.d.sync += slot.eq(self._next_slot())
+                with m.If(slot == self.layout.n_slots - 1):
+                    m.next = "IDLE"
+
+    def _update_neurons(self) -> None:
+        m, step, steps_left = self.m, self.step, self.steps_left
+        with m.State("UPDATE"):
+            m.d.comb += self.order.update.eq(1)
+            with m.If(self._sweep_on()):
                 m.d.sync += [
-                    position.eq(read_row.data.begin),
-                    end.eq(read_row.data.end),
-                    target_slot.eq(Mux(due >= n_slots, due - n_slots, due)),
-                    target.eq(0),
+                    self.slot.eq(self._next_slot()),
+                    step.eq(step + 1),
+                    steps_left.eq(steps_left - 1),
                 ]
-                m.next = "WORDS"
-            with m.State("WORDS"):
-                # The next row, or step, begins so late that it reads what the last word has written.
-                with m.If(position == end):
-                    m.next = "SPIKE"
-                with m.Else():
-                    m.d.comb += order.deliver.eq(1)
-                    m.d.sync += [position.eq(position + 1), target.eq(target + 1)]
-            with m.State("DONE"):
+                m.next = "WAIT"
+        with m.State("WAIT"), m.If(self.done & (self.done_group == self.layout.n_groups - 1)):
+            m.next = "SPIKE"
+
+    def _send_spikes(self, queue: Any) -> None:
+        m, taken, factor = self.m, self.taken, Signal.like(self.order.factor, name="factor")
+        m.d.comb += self.order.factor.eq(factor)
+        with m.State("SPIKE"):
+            with m.If(taken.messages.as_value().any()):
                 m.d.comb += self.spikes.valid.eq(1)
                 with m.If(self.spikes.ready):
-                    m.next = "IDLE"
-        return m
+                    m.d.sync += [factor.eq(self.spikes.payload.message), taken.messages[self.chosen].eq(0)]
+                    m.next = "ROW"
+            with m.Elif(queue.r_rdy):
+                m.d.comb += queue.r_en.eq(1)
+                m.d.sync += taken.eq(queue.r_data)
+            with m.Elif(queue.level == 0):
+                m.next = "UPDATE"
+                with m.If(self.steps_left == 0):
+                    m.next = "DONE"
+        with m.State("DONE"):
+            m.d.comb += self.spikes.valid.eq(1)
+            with m.If(self.spikes.ready):
+                m.next = "IDLE"
+
+    def _deliver_row(self, row: Any) -> None:
+        m, position, target, n_slots = self.m, self.position, self.target, self.layout.n_slots
+        target_slot = Signal.like(self.order.target_slot, name="target_slot")
+        m.d.comb += self.order.target_slot.eq(target_slot)
+        with m.State("ROW"):
+            due = self.slot + row.data.delay
+            m.d.sync += [
+                position.eq(row.data.begin),
+                self.end.eq(row.data.end),
+                target_slot.eq(Mux(due >= n_slots, due - n_slots, due)),
+                target.eq(0),
+            ]
+            m.next = "WORDS"
+        with m.State("WORDS"):
+            # The next row, or step, begins so late that it reads what the last word has written.
+            with m.If(position == self.end):
+                m.next = "SPIKE"
+            with m.Else():
+                m.d.comb += self.order.deliver.eq(1)
+                m.d.sync += [position.eq(position + 1), target.eq(target + 1)]

@@ -8,7 +8,8 @@ from amaranth.back import verilog
 
 from snn.base import checks
 from snn.digital.digital_network import DigitalNetwork
-from snn.hardware.core import STEP_BITS, Action, Core, CoreLayout
+from snn.hardware.core import STEP_BITS, Action, Core
+from snn.hardware.layout import CoreLayout
 from snn.run.simulate import simulate
 from snn.run.time import Clock
 

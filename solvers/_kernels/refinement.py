@@ -1,10 +1,19 @@
-"""Codes read through a smooth window, their gaps, and the drive of the next stage.
+"""The stages of a spiking solver: codes are read from spikes, and each stage starts from the best of them.
 
-One look at the network of a signal: its rates through the window are added to the code that it started from
-(the offset), the duality gap follows from one product with the Gram matrix, and so does the thresholded
-current that these rates cause, the second code.  Everything is computed from correlations,
-``b - (G + M) a`` with M the curvatures of the penalty, so a gap is right to rounding of the energy; who
-returns a code has it certified from the signal itself.
+The simulator stops the network of a signal at its next look, and calls `Looking.go_on`.  The whole loop is::
+
+    begin at the best code                                   _begin_at_best, _begin_stage
+    repeat, at each look:                                    look_at_one
+        read the code of the rates, and one Jacobi step      _read_codes
+        keep the code with the smallest gap                  _measure
+        end,            if its gap is small enough, or the time is over
+        begin a stage,  if the gap has fallen, or the stage is long enough
+                        extrapolate, set offset and drive    _next_stage: _move_on, _begin_stage
+        or look again,  at twice the time
+
+A code is an offset, which the stage started from, plus the rates of its spikes through a smooth window.  Gaps
+are computed from correlations, ``b - (G + M) a`` with M the curvatures of the penalty, so a gap is right to
+rounding of the energy; the method that returns a code has it certified from the signal itself.
 """
 
 import math
@@ -103,9 +112,7 @@ class Problem(NamedTuple):
     energies: np.ndarray
     positive: np.ndarray  # True for atoms whose codes must not be negative
     has_zeros: bool  # whether an atom has no l1 weight
-    neurons: (
-        np.ndarray
-    )  # the positive neuron of each atom, and its negative one, -1 where codes have one sign
+    neurons: np.ndarray  # shape (2, n_atoms): the positive neuron and the negative one, -1 if there is none
 
 
 @record
@@ -126,9 +133,7 @@ class Looking(NamedTuple):
     potential: np.ndarray
     current: np.ndarray
     moments: np.ndarray  # of the spike times since the stage began
-    current_per_rate: (
-        float  # synaptic current as a step begins, for one unit of the currents of constant rates
-    )
+    current_per_rate: float  # synaptic current at the start of a step, per unit of current at constant rates
     memory: np.ndarray  # shape (4, n_atoms)
 
     def stop_of(self, k):
@@ -355,41 +360,59 @@ def _begin_at_best(looking, k):
 
 
 @inner
-def look_at_one(looking, k):
-    """Look at the network of signal k at its time `stop`, and say how to go on."""
+def _read_codes(looking, k):
+    """Read a code from spikes, and measure it and one Jacobi step from it; return the gap of the first."""
     problem, memory, look, moments = looking.problem, looking.memory, looking.looks[k], looking.moments[k]
-    best, code, stepped = looking.codes[BEST, k], memory[CODE], memory[STEPPED]
-    time = look.stop
-    _read_rates(moments, time, look.scale, problem, looking.codes[OFFSET, k], code)
+    code, stepped = memory[CODE], memory[STEPPED]
+    _read_rates(moments, look.stop, look.scale, problem, looking.codes[OFFSET, k], code)
     look.n_multiply_adds += PRODUCTS_OF_RATE * moments.shape[0]
     gap = _measure(looking, k, code, memory[CURRENTS])
     if look.gap > look.target:
-        for i in range(best.shape[0]):
+        for i in range(code.shape[0]):
             stepped[i] = _stepped(problem, k, i, memory[CURRENTS])
         _measure(looking, k, stepped, memory[STEPPED_CURRENTS])
+    return gap
+
+
+@inner
+def _next_stage(looking, k, gap):
+    """Begin the next stage, from the code of this one, whose gap is given, or from the best code."""
+    # Return whether a neuron is driven.
+    look = looking.looks[k]
+    look.duration += look.stop
+    if look.n_stages == 1:
+        look.limit = LIMIT
+    look.n_failed = 0 if look.gap < look.gap_before else look.n_failed + 1
+    if look.n_failed == PATIENCE:
+        look.limit = min(LONGER * look.limit, LAST_LIMIT)
+        look.n_failed = 0
+    # If a code is astray, momentum is wrong.
+    largest_gap = (ASTRAY if look.n_failed < LOST else ASTRAY_IF_LOST) * look.gap
+    look.n_astray = 0 if gap <= largest_gap else look.n_astray + 1
+    is_accelerated = look.n_astray == 0 and look.gap > FAST * look.gap_before
+    end = looking.memory[CODE] if is_accelerated else looking.codes[BEST, k]
+    _move_on(looking.codes, k, end, look, is_accelerated)
+    return _begin_stage(looking, k)
+
+
+@inner
+def look_at_one(looking, k):
+    """Look at the network of signal k at its time `stop`: end, begin a stage, or look again later."""
+    look = looking.looks[k]
+    time = look.stop
+    gap = _read_codes(looking, k)
+    time_left = looking.max_duration - look.duration
     # The last look is at this difference; the sum may round to less than the duration.
-    is_over = time >= looking.max_duration - look.duration
-    has_ended = look.gap <= look.target or is_over
-    look.status = DONE if has_ended else GOES_ON
+    is_over = time >= time_left
     has_fallen = look.gap <= looking.enough * look.gap_before
-    if not has_ended and looking.refine and (has_fallen or time >= look.limit):
-        look.duration += time
-        if look.n_stages == 1:
-            look.limit = LIMIT
-        look.n_failed = 0 if look.gap < look.gap_before else look.n_failed + 1
-        if look.n_failed == PATIENCE:
-            look.limit = min(LONGER * look.limit, LAST_LIMIT)
-            look.n_failed = 0
-        # Where a code is astray, momentum is wrong.
-        most = (ASTRAY if look.n_failed < LOST else ASTRAY_IF_LOST) * look.gap
-        look.n_astray = 0 if gap <= most else look.n_astray + 1
-        is_accelerated = look.n_astray == 0 and look.gap > FAST * look.gap_before
-        _move_on(looking.codes, k, code if is_accelerated else best, look, is_accelerated)
-        look.status = STAGE_ENDED if _begin_stage(looking, k) else DONE
-    elif has_ended:
+    if look.gap <= look.target or is_over:
+        look.status = DONE
         look.duration = looking.max_duration if is_over else look.duration + time
+    elif looking.refine and (has_fallen or time >= look.limit):
+        look.status = STAGE_ENDED if _next_stage(looking, k, gap) else DONE
     else:
-        look.stop = min(time * LOOK_GROWTH, looking.max_duration - look.duration)
+        look.status = GOES_ON
+        look.stop = min(time * LOOK_GROWTH, time_left)
         if looking.refine:
             look.stop = min(look.stop, look.limit)
 
@@ -403,7 +426,7 @@ def look_at(looking, signals):
 
 @uncounted
 def resume(looking, signals):
-    """Go on with signals that were done, whose gaps are not what they seemed, for at most half of those."""
+    """Reopen finished signals whose true gap was larger than the estimate; halve their target."""
     for position in range(signals.shape[0]):
         k = signals[position]
         look = looking.looks[k]

@@ -13,7 +13,7 @@ import nir
 
 from snn import DenseRows, RunawayError, SpikingNetwork, StencilWeights, simulate
 from snn.exchange import from_nir, to_nir
-from snn.exchange.nir_graphs import InputConvolution
+from snn.exchange.nir_writer import InputConvolution
 from tests.processes import run_python
 from tests.reference.networks import MODERATE, networks
 from tests.reference.weight_forms import NAMES

@@ -15,7 +15,8 @@ from snn import NetworkState, SpikingNetwork
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
 from snn.digital.digital_network import integer_drive
 from snn.hardware import to_verilog
-from snn.hardware.core import Action, CoreLayout
+from snn.hardware.core import Action
+from snn.hardware.layout import CoreLayout
 from tests.reference.core import SimulatedCore
 from tests.reference.digital import in_integers, random_digital
 from tests.tiers import examples

@@ -1,9 +1,8 @@
-"""Spiking networks as NIR graphs, and back."""
+"""Spiking networks read from NIR graphs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,15 +18,6 @@ if TYPE_CHECKING:
     import nir
     from numpy.typing import ArrayLike
 
-# Neurons whose weights are written as one dense array: 512 MB.
-LARGEST_DENSE = 8192
-
-# Conventions that NIR leaves open, written into each graph as text; readers may ignore it.
-METADATA = {
-    "start": "all potentials and currents are zero at time 0",
-    "firing": "a neuron fires where its potential reaches the threshold",
-    "ties": "neurons that reach their thresholds in one instant all fire in it",
-}
 LINEAR = ("Affine", "Linear", "Conv2d")
 SOURCES = {"IF": LINEAR, "LI": ("IF",), **dict.fromkeys(LINEAR, ("Input", "LI")), "Input": ()}
 # Kinds of nodes that are read, and the kinds from which each may get its values.
@@ -47,97 +37,6 @@ FIXED = {
     "v_leak": (0, "a synapse here has no current without spikes"),
     "r": (1, "a resistance is a factor of weights and biases"),
 }
-
-
-class InputConvolution(NamedTuple):
-    """Weights from the pixels of an image to a network on a grid."""
-
-    kernels: np.ndarray  # (n_channels, n_colours, height, width), one for each channel of the grid
-    image_shape: tuple[int, int]
-    stride: int  # between neighbouring positions, in pixels
-
-
-def to_nir(
-    network: SpikingNetwork,
-    *,
-    input_weights: ArrayLike | InputConvolution | None = None,
-    populations: Mapping[str, int] | None = None,
-    time_constant: float = 1.0,
-) -> nir.NIRGraph:
-    """Return the NIR graph of a network, which starts at rest.
-
-    With D the input weights, beta the soma bias, theta the thresholds and W the weights::
-
-        Input -> Affine(D, beta) -> IF(r=1, v_threshold=theta, v_reset=0) -> Output
-        IF -> LI(tau=1, r=1, v_leak=0) -> Affine(W^T, 0) -> IF
-
-    A spike, a unit impulse, lifts LI by r / tau = 1, which then decays as the synaptic current does; edges
-    into one node add up.  Graph and network have the same equations, number for number.
-
-    Parameters
-    ----------
-    network : SpikingNetwork
-        The network.  `StencilWeights` become a Conv2d where biases are equal for all neurons of a channel;
-        all other forms become an array.
-    input_weights : array_like, shape (n_neurons, n_inputs), optional
-        D: what a constant input adds to the soma bias.  Without it the input is one number, without effect.
-    populations : mapping of str to int, optional
-        Names and numbers of neurons of consecutive parts of the network, such as layers.  Each becomes an IF
-        node of its own; weights between two are left out if all are zero.  By default one, "neurons".
-    time_constant : float, default 1.0
-        The synaptic time constant in the graph's unit of time: 1e-2 for 10 ms in a graph in seconds.
-
-    Returns
-    -------
-    nir.NIRGraph
-        All arrays are float64.
-    """
-    checks.instance_of("network", network, SpikingNetwork)
-    time_constant = checks.positive_number("time_constant", time_constant)
-    nir = checks.installed("nir", extra="nir")
-    # The nodes that drive populations, with thresholds in the shape of each, and the weights between two.
-    drives: dict[str, tuple[Any, np.ndarray]]
-    synapses: dict[tuple[str, str], Any]
-    weights: Any = network.weights
-    is_grid = isinstance(weights, StencilWeights) and populations is None
-    bias = network.soma_bias.reshape(-1, getattr(weights, "n_channels", network.n_neurons))
-    is_uniform = bool((bias == bias[0]).all())
-    if input_weights is None and is_grid and is_uniform:
-        input_weights = InputConvolution(np.zeros((weights.n_channels, 1, 1, 1)), weights.grid_shape, 1)
-    if not isinstance(input_weights, InputConvolution):
-        inputs, drives, synapses = _arrays(nir, network, input_weights, populations, time_constant)
-    elif not is_uniform:
-        raise ValueError(
-            "soma_bias of network must be the same at every position for a convolution; got "
-            f"{bias.min()} to {bias.max()}"
-        )
-    else:
-        inputs, drives, synapses = _convolutions(nir, network, input_weights, time_constant)
-    nodes: list[tuple[str, Any]] = [("input", nir.Input(np.array(inputs)))]
-    edges: list[tuple[str, str]] = []
-    for name, (drive, threshold) in drives.items():
-        shape, output = threshold.shape, "output" if len(drives) == 1 else f"output_{name}"
-        nodes += [
-            (f"input_to_{name}", drive),
-            (name, nir.IF(r=np.ones(shape), v_threshold=threshold, v_reset=np.zeros(shape))),
-            (
-                f"{name}_synapses",
-                nir.LI(tau=np.full(shape, time_constant), r=np.ones(shape), v_leak=np.zeros(shape)),
-            ),
-            (output, nir.Output(np.array(shape))),
-        ]
-        edges += [("input", f"input_to_{name}"), (f"input_to_{name}", name)]
-        edges += [(name, f"{name}_synapses"), (name, output)]
-    for (before, behind), weights in synapses.items():
-        name = f"{before}_to_{behind}"
-        nodes.append((name, weights))
-        edges += [(f"{before}_synapses", name), (name, behind)]
-    if len(dict(nodes)) < len(nodes):
-        raise ValueError(
-            f"populations must have names that leave other nodes theirs; got {', '.join(drives)}"
-        )
-    metadata = {**METADATA, "time constant": time_constant}
-    return nir.NIRGraph(nodes=dict(nodes), edges=edges, metadata=metadata)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -222,86 +121,6 @@ def from_nir(graph: nir.NIRGraph, *, signal: ArrayLike | None = None) -> Importe
         populations=populations,
         time_constant=time_constant,
     )
-
-
-def _arrays(
-    nir: Any, network: SpikingNetwork, given: Any, populations: Mapping[str, int] | None, time_constant: float
-) -> tuple[Any, Any, Any]:
-    """Return the shape of the input, the drives and the weights of populations, as arrays."""
-    n_neurons = network.n_neurons
-    if n_neurons > LARGEST_DENSE:
-        raise ValueError(
-            f"network must have at most {LARGEST_DENSE:,} neurons to be written as a dense array; got "
-            f"{n_neurons:,}: only StencilWeights with one bias for each channel become a convolution"
-        )
-    parts = _parts(populations, n_neurons)
-    given = np.zeros((n_neurons, 1)) if given is None else given
-    given = checks.real_array("input_weights", given, shape=(n_neurons, None), meaning="one row a neuron")
-    scaled, bias = given / time_constant, network.soma_bias / time_constant
-    weights = network.weights.toarray()
-    drives, synapses = {}, {}
-    for target, own in parts.items():
-        drives[target] = nir.Affine(scaled[own], bias[own]), network.firing_threshold[own].copy()
-        for source, sources in parts.items():
-            between = weights[sources, own].T.copy()
-            if between.any() or len(parts) == 1:
-                synapses[source, target] = nir.Affine(between, np.zeros(len(between)))
-    return [given.shape[1]], drives, synapses
-
-
-def _convolutions(
-    nir: Any, network: SpikingNetwork, source: InputConvolution, time_constant: float
-) -> tuple[Any, Any, Any]:
-    """Return shape of the input, drive and weights of a network on a grid; NIR has the channels first."""
-    weights: Any = network.weights
-    layout = *weights.grid_shape, weights.n_channels
-    bias = network.soma_bias.reshape(layout)[0, 0] / time_constant
-    threshold = np.ascontiguousarray(network.firing_threshold.reshape(layout).transpose(2, 0, 1))
-
-    def convolution(kernels: np.ndarray, grid: Any, bias: Any, stride: int, padding: Any) -> Any:
-        # NIR 1.0.8 takes the rows of a kernel for its columns where it infers the shape of what comes out,
-        # and refuses graphs whose kernels are not square.  Zeros around kernel and image change nothing.
-        rows, columns = kernels.shape[2:]
-        if (rows - columns) % 2:
-            raise ValueError(
-                "kernels must have sides that are both even or both odd, since NIR infers shapes of square "
-                f"kernels alone; got {rows} x {columns}: add a row or a column of zeros"
-            )
-        down, right = max(columns - rows, 0) // 2, max(rows - columns, 0) // 2
-        return nir.Conv2d(
-            input_shape=grid,
-            weight=np.ascontiguousarray(np.pad(kernels, ((0, 0), (0, 0), (down, down), (right, right)))),
-            stride=(stride, stride),
-            padding=(padding[0] + down, padding[1] + right),
-            dilation=(1, 1),
-            groups=1,
-            bias=bias,
-        )
-
-    kernels, image = source.kernels / time_constant, source.image_shape
-    drive = convolution(kernels, image, bias, source.stride, (0, 0))
-    # NIR's convolution reads: the target at q gets w[l, k, a, b] from q + (a, b) - reach.  Ours sends, so
-    # that offsets have the opposite sign.
-    kernels = weights.values[:, ::-1, ::-1].transpose(3, 0, 1, 2)
-    none = np.zeros(weights.n_channels)
-    between = convolution(kernels, weights.grid_shape, none, 1, weights.reach)
-    inputs = [source.kernels.shape[1], *image]
-    return inputs, {"neurons": (drive, threshold)}, {("neurons", "neurons"): between}
-
-
-def _parts(populations: Mapping[str, int] | None, n_neurons: int) -> dict[str, slice]:
-    """Return the neurons of each population."""
-    populations = {"neurons": n_neurons} if populations is None else populations
-    checks.instance_of("populations", populations, Mapping, hint=": pass {name: number of neurons}")
-    parts, first = {}, 0
-    for name, length in populations.items():
-        if not isinstance(name, str) or not name or "/" in name:
-            raise ValueError(f"populations must have names without a slash, not empty; got {name!r}")
-        end = first + checks.positive_integer(f"populations[{name!r}]", length)
-        parts[name], first = slice(first, end), end
-    if first != n_neurons:
-        raise ValueError(f"populations must have {n_neurons} neurons together; got {first}")
-    return parts
 
 
 class _Node(NamedTuple):
