@@ -14,6 +14,7 @@ from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus, excitation, require_fitting
 from snn.run.imperfect import TIME_ROUNDING
 from snn.run.integers import IntegersOnClock
+from snn.run.run import Run
 from snn.run.start import start_run
 from snn.run.time import Exact, Time, end_of, require_time
 
@@ -134,10 +135,7 @@ def result_of(
     by_drive = run_state.expected_spikes(
         soma_bias, network.firing_threshold, start.synaptic_current, duration
     )
-    if max_spikes is None:
-        max_spikes = max(LEAST_SPIKE_LIMIT, math.ceil(min(SPIKE_LIMIT_FACTOR * by_drive, 1e18)))
-        max_spikes = min(max_spikes, MOST_RECORDED) if record_spikes else max_spikes
-    max_spikes = checks.positive_integer("max_spikes", max_spikes)
+    max_spikes = _spike_limit(max_spikes, by_drive, record_spikes)
     run = start_run(time, network, drive[np.newaxis], state, window_moments=True, check_weights=True)
     that_ran: Any = run.network  # with mismatch, if there is any
     if that_ran is not network:
@@ -150,14 +148,10 @@ def result_of(
     final = run.state(time=stop if elapsed == end else start.time + elapsed)
     if elapsed == end != duration:
         elapsed, times = duration, np.minimum(times, duration)
-    departures = run.departures
-    if stimulus is not None:
-        moved = start.time + run.instants_of(stimulus.times, start.time)
-        if not np.allclose(moved, stimulus.times, rtol=TIME_ROUNDING, atol=TIME_ROUNDING * run.time_step):
-            departures = ", ".join(filter(None, (departures, "changes between steps")))
     average_soma_current = network.soma_bias + start.synaptic_current
     if elapsed > 0.0:  # not a runaway within its first instant
         average_soma_current = run.charge[0] / elapsed
+    departures = ", ".join(filter(None, (run.departures, _between_steps(run, stimulus, start.time))))
     train = None
     if record_spikes:
         train = spike_train(start.time + times, spikes.neurons, start.time, final, departures)
@@ -180,6 +174,23 @@ def result_of(
     if result.registers is not None:
         warn_of_narrow_currents(result.registers.saturations)
     return result
+
+
+def _spike_limit(max_spikes: int | None, by_drive: float, record_spikes: bool) -> int:
+    """Return the number of spikes that ends a run, by default a multiple of those that the drive explains."""
+    if max_spikes is None:
+        max_spikes = max(LEAST_SPIKE_LIMIT, math.ceil(min(SPIKE_LIMIT_FACTOR * by_drive, 1e18)))
+        max_spikes = min(max_spikes, MOST_RECORDED) if record_spikes else max_spikes
+    return checks.positive_integer("max_spikes", max_spikes)
+
+
+def _between_steps(run: Run, stimulus: Stimulus | None, start: float) -> str:
+    """Return a name for what differs if a clock moves changes of the stimulus to its steps."""
+    if stimulus is None:
+        return ""
+    moved = start + run.instants_of(stimulus.times, start)
+    is_same = np.allclose(moved, stimulus.times, rtol=TIME_ROUNDING, atol=TIME_ROUNDING * run.time_step)
+    return "" if is_same else "changes between steps"
 
 
 def spike_train(

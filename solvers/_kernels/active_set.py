@@ -315,7 +315,8 @@ def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratc
             if solved and n_members < n_atoms:
                 n_joining = list_joining(atoms, terms, signal, work, size, tolerance, scratch)
                 if n_members + n_joining > work.atoms.shape[0]:
-                    progress[:] = k, n_members, size, n_joining, rounds_left
+                    progress[0], progress[1], progress[2] = k, n_members, size
+                    progress[3], progress[4] = n_joining, rounds_left
                     return 2 * (n_members + n_joining)
         if solved:
             refine(work, size)

@@ -126,18 +126,9 @@ def path(
     tol = checks.positive_number("tol", tol)
     progress = checks.flag("progress", progress)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
-    # With a mask for all signals the features that count are cut out once, not for each penalty.
-    asked, mask = problem, problem.feature_weights
-    is_cut = mask is not None and mask.ndim == 1 and mask.dtype == np.bool_ and problem.atoms.is_matrix
-    if is_cut:
-        problem = problem.ordinary()
-    if (n_multiples if multiples is None else np.size(multiples)) >= plan.COSTS.fewest_sharing:
-        problem = problem.prepared()
-    # Computed once for all penalties: atoms in single precision, or correlations.
-    if plan.shares_products(problem):
-        problem.once(unit_atoms_of, whatever_penalty=True)
-    elif 8 * problem.n_signals * problem.n_atoms <= problem.memory_limit:
-        _ = problem.correlations
+    asked, n_asked = problem, n_multiples if multiples is None else np.size(multiples)
+    problem = _shared(problem, n_asked)
+    is_cut = problem.feature_weights is not asked.feature_weights
     if multiples is None:
         multiples = _default_multiples(problem, n_multiples, smallest)
     else:
@@ -173,6 +164,21 @@ def path(
             convergence_warning(),
         )
     return PathResult(multiples=multiples, results=tuple(results))
+
+
+def _shared(problem: LassoProblem, n_multiples: int) -> LassoProblem:
+    """Return the same problem, with what all penalties share computed, and hidden features cut out."""
+    mask = problem.feature_weights
+    # Features that a mask hides from all signals are cut out once, not for each penalty.
+    if mask is not None and mask.ndim == 1 and mask.dtype == np.bool_ and problem.atoms.is_matrix:
+        problem = problem.ordinary()
+    if n_multiples >= plan.COSTS.fewest_sharing:
+        problem = problem.prepared()
+    if plan.shares_products(problem):
+        problem.once(unit_atoms_of, whatever_penalty=True)
+    elif 8 * problem.n_signals * problem.n_atoms <= problem.memory_limit:
+        _ = problem.correlations
+    return problem
 
 
 def _along(problem: LassoProblem, method: Method, penalties: Sequence[Penalty]) -> list[Codes]:
