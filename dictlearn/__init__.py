@@ -23,6 +23,7 @@ from dictlearn.images.patches import (
 )
 from dictlearn.images.preprocessing import join_channels, normalise, remove_mean, split_channels, whiten
 from dictlearn.precompile import warm_up
+from dictlearn.sizes import SizeComparison, compare_sizes
 from dictlearn.two_phase import rules
 from dictlearn.two_phase.fit import continue_learning, learn_dictionary, new_learner, random_dictionary
 from dictlearn.two_phase.learner import TwoPhaseLearner
@@ -54,12 +55,14 @@ __all__ = [
     "PreparedImage",
     "Rule",
     "RunawayFeedbackError",
+    "SizeComparison",
     "SpikingDictionaryLearning",
     "Synapses",
     "TwoPhaseLearner",
     "TwoPhaseNetwork",
     "UsageSteps",
     "as_pixels",
+    "compare_sizes",
     "continue_learning",
     "denoise",
     "extract_patches",

@@ -1,6 +1,7 @@
 """Evaluation of dictionaries: the objective on held-out signals, and the distance to given atoms."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,11 +32,16 @@ class DictionaryScore(Described):
         Largest duality gap of a code, as a share of ``1/2 ||x||^2``: the certificate of the codes.
     nonzeros : float
         Mean number of atoms in a code.
+    usage : ndarray of int, shape (n_atoms,)
+        Number of signals whose codes have each atom.
     """
 
     objective: float
     worst_gap: float
     nonzeros: float
+    usage: np.ndarray
+
+    _shown: ClassVar = ("objective", "worst_gap", "nonzeros")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -102,7 +108,7 @@ def mean_objective(
         atoms = unit_norm(atoms)
     gram = atoms @ atoms.T
     size = max(1, CODES_PER_BLOCK // max(atoms.shape))
-    objectives, gaps, sizes = [], [], []
+    objectives, gaps, usage = [], [], np.zeros(len(dictionary), dtype=np.int64)
     for start in tqdm(range(0, len(signals), size), disable=not progress, desc="evaluating"):
         problem = LassoProblem(
             atoms, signals[start : start + size], penalty, positive=positive_code, gram=gram
@@ -113,11 +119,12 @@ def mean_objective(
             result = solve(problem, METHODS["active_set_from_spikes"], tol=TOL, n_jobs=n_jobs)
         objectives.append(result.objective)
         gaps.append(result.relative_gap)
-        sizes.append(result.support_size)
+        usage[used] += np.bincount(result.sparse_codes.indices, minlength=len(atoms))
     return DictionaryScore(
         objective=float(np.concatenate(objectives).mean()),
         worst_gap=float(np.concatenate(gaps).max()),
-        nonzeros=float(np.concatenate(sizes).mean()),
+        nonzeros=usage.sum().item() / len(signals),
+        usage=usage,
     )
 
 

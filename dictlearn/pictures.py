@@ -11,6 +11,7 @@ from dictlearn.evaluation import AtomMatch
 from dictlearn.images.denoise import DenoisingResult
 from dictlearn.images.frame import CodedImage, PreparedImage, as_size
 from dictlearn.images.kernels import KernelLearner
+from dictlearn.sizes import SizeComparison
 from dictlearn.two_phase.history import RECORD_EVERY
 from dictlearn.two_phase.learner import TwoPhaseLearner
 from dictlearn.two_phase.phases import Phase
@@ -234,4 +235,30 @@ def coding_rates(phase: Phase, *, signal: int = 0, ax: Axes | None = None) -> Ax
         title=f"signal {signal}: {len(fired):,} of {counted(len(rates), 'coding neuron')}, "
         f"T = {phase.duration:g}",
     )
+    return ax
+
+
+@plot.register
+def sizes(comparison: SizeComparison, *, ax: Axes | None = None) -> Axes:
+    """Draw the objective against the number of atoms, with the range over seeds, and shares of the atoms."""
+    n_atoms, objective = comparison.sizes, comparison.objective
+    ax = axes_of(ax)
+    shares = ax.twinx()
+    for name, style in (("agreement", "C2s--"), ("similar", "C1^:"), ("unused", "C3v:")):
+        share = getattr(comparison, name)
+        if share.size:  # one seed agrees with none
+            shares.plot(n_atoms, 100.0 * share.mean(axis=1), style, label=name, markersize=3.0, linewidth=1.0)
+    ax.plot(n_atoms, objective.mean(axis=1), "C0o-", markersize=4.0, label="objective")
+    range_over_seeds = objective.min(axis=1), objective.max(axis=1)
+    ax.fill_between(n_atoms, *range_over_seeds, alpha=0.3, color="C0", linewidth=0.0)
+    ax.set(xlabel="number of atoms", ylabel="held-out objective")
+    ax.set_title(f"{counted(objective.shape[1], 'seed')} for each number of atoms", pad=24.0)
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(n_atoms, [f"{n:,}" for n in n_atoms])
+    ax.minorticks_off()
+    shares.set(ylabel="share of the atoms (%)", ylim=(-3.0, 103.0))
+    lines = [*ax.get_lines(), *shares.get_lines()]
+    labels = [str(line.get_label()) for line in lines]
+    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
+    ax.legend(lines, labels, fontsize="small", ncols=len(lines), **above)
     return ax

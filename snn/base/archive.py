@@ -78,7 +78,7 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
             raise ValueError(f"{entry} must be made of numbers or text to be saved; got Python objects")
     # In memory first: an archive whose disk is full writes once more when it is collected.
     packed = io.BytesIO()
-    np.savez(packed, allow_pickle=False, **entries)
+    np.savez(packed, **entries)
     # The digest of all bytes is the comment that ends the file, behind its length.
     content = packed.getbuffer()[:-2]
     try:
