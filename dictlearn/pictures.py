@@ -259,6 +259,8 @@ def sizes(comparison: SizeComparison, *, ax: Axes | None = None) -> Axes:
     shares.set(ylabel="share of the atoms (%)", ylim=(-3.0, 103.0))
     lines = [*ax.get_lines(), *shares.get_lines()]
     labels = [str(line.get_label()) for line in lines]
-    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
-    ax.legend(lines, labels, fontsize="small", ncols=len(lines), **above)
+    ax.legend(
+        lines, labels, fontsize="small", ncols=len(lines), loc="lower center", bbox_to_anchor=(0.5, 1.0),
+        frameon=False,
+    )  # fmt: skip
     return ax

@@ -117,8 +117,11 @@ def make_things():
         dictlearn.DenoisingResult(
             image=image, penalty=np.ones(3), n_patches=9, nonzeros_per_patch=2.0, relative_gap=1e-3
         ),
-        dictlearn.DictionaryScore(objective=1.0, worst_gap=1e-12, nonzeros=3.0),
+        dictlearn.DictionaryScore(objective=1.0, worst_gap=1e-12, nonzeros=3.0, usage=np.array([2, 1])),
         dictlearn.match_atoms(rng.standard_normal((6, 4)), rng.standard_normal((5, 4))),
+        dictlearn.compare_sizes(
+            rng.uniform(size=(9, 4)), [2, 3], held_out=np.eye(4), penalty=0.1, n_samples=9, n_seeds=2, rng=0
+        ),
     ]
     return {type(thing): thing for thing in things}
 

@@ -20,7 +20,7 @@ import numpy as np
 from snn._kernels.candidates import ARRIVING, Windows, add_to_range, find_candidates
 from snn._kernels.compiling import inner, record
 from snn._kernels.delivery import ScreenedForm
-from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
+from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, integrate_windows
 from snn._kernels.neuron import Group
 from snn._kernels.rows import SOURCES_TOGETHER
 from snn._kernels.run_state import SpikeLog
@@ -40,16 +40,16 @@ MOST_MEMBERS = 4096  # neurons of the largest active set: their weights take 128
 FEWEST_SCREENED = 64  # all neurons of smaller networks are integrated
 LARGEST_PART = 2  # all are, too, where more than half would be active
 MOST_RUNS = 5  # times that an interval is run before it is given up: a cascade may add one neuron in each
-# Spikes wanted in a window; of few neurons, so many over their number, since all are candidates anyway.
+# Spikes wanted in a window: CANDIDATES_WANTED / n_active, at least LEAST_WANTED.
 LEAST_WANTED, CANDIDATES_WANTED = 8, 384
 
 # Nanoseconds, roughly, by which intervals are planned (as in `screening`): a weight gathered; a spike, for
 # each member of the active set.
 COST_OF_GATHERING, COST_OF_MEMBER = 1.5, 0.3
-# An interval is at most so many times the last one, or that part of all the time before it.
+# An interval is at most MOST_GROWTH times the last one, or SHARE_OF_PAST of the time so far.
 MOST_GROWTH, SHARE_OF_PAST = 2.0, 0.5
-# It may be that part of it where no more than this part of the neurons is active: where many are near their
-# thresholds drifts still change, and long intervals end in violators.
+# It is at most MOST_SHARE_OF_PAST of the time so far if at most SETTLED_PART of the neurons are active: while
+# many are near their thresholds, drifts change, and long intervals end in violators.
 MOST_SHARE_OF_PAST, SETTLED_PART = 2.0, 1 / 32
 LENGTHS_COMPARED = 4  # lengths that an interval is chosen from
 # Share of the margin that stays after an interval that does not confirm it: a short interval shows little of
@@ -99,7 +99,7 @@ class ScreeningWork(NamedTuple):
         n_neurons = group.threshold.shape[0]
         for i in range(n_neurons):
             before[i] = group.potential[i]
-        elapsed, state.window, n_new, n_windows, state.missing = run(
+        elapsed, state.window, n_new, n_windows, state.missing = integrate_windows(
             form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, self.windows,
             log,
         )  # fmt: skip
@@ -266,8 +266,8 @@ def plan(group, drift, state, remaining, settings, work):
 @inner
 def integrate_active(form, group, drift, state, interval, settings, work):
     """Run the active set, then screen the others; return (time that passed, spikes, windows)."""
-    # The time is -1, and nothing has changed, when too many would have to be active, the interval was run too
-    # often, or no time would pass.
+    # The time is -1, and the state unchanged, if too many neurons would have to be active, the interval was
+    # run too often, or no time would pass.
     active, sources, screened, log = work.active, work.sources, work.screened, work.log
     n_neurons = group.threshold.shape[0]
     next_interval = interval
@@ -297,7 +297,7 @@ def integrate_active(form, group, drift, state, interval, settings, work):
             own[OWN_BIAS, :n_active], own[OWN_THRESHOLD, :n_active], own[OWN_POTENTIAL, :n_active],
             own[OWN_CURRENT, :n_active],
         )  # fmt: skip
-        elapsed, window, n_new, n_windows, missing = run(
+        elapsed, window, n_new, n_windows, missing = integrate_windows(
             Gathered(form, active),
             members,
             interval,

@@ -168,15 +168,15 @@ def open_window(group, length, windows):
 
 
 @inlined
-def renew_bound(k, moment, to_end, growth, windows):
+def renew_bound(k, moment, windows):
     """Deliver the weights that arrive at a candidate, and note a time before which it does not cross."""
     candidates = windows.candidates
     weight = candidates[ARRIVING, k]
     candidates[ARRIVING, k] = 0.0
     bias = candidates[BIAS, k]
     threshold = candidates[THRESHOLD, k]
-    y = candidates[END_POTENTIAL, k] + to_end * weight
-    p = candidates[CURRENT, k] + growth * weight
+    y = candidates[END_POTENTIAL, k] + moment.to_end * weight
+    p = candidates[CURRENT, k] + moment.growth * weight
     candidates[END_POTENTIAL, k] = y
     candidates[CURRENT, k] = p
     h = p * moment.fade
@@ -186,10 +186,10 @@ def renew_bound(k, moment, to_end, growth, windows):
 
 
 @inlined
-def renew_bounds(n_candidates, moment, to_end, growth, windows):
+def renew_bounds(n_candidates, moment, windows):
     """Renew the bounds of all candidates."""
     for column in range(n_candidates):
-        renew_bound(np.uint64(column), moment, to_end, growth, windows)
+        renew_bound(np.uint64(column), moment, windows)
 
 
 # More crossings that could be first are refined together: `python -m tests.benchmarks correlated`.
@@ -211,7 +211,7 @@ def renew_touched(moment, windows):
     """Renew the bounds of the candidates that were touched."""
     for t in range(windows.n_touched[0]):
         k = windows.touched[t]
-        renew_bound(k, moment, moment.to_end, moment.growth, windows)
+        renew_bound(k, moment, windows)
         windows.exact_at[k] = 0
     windows.n_touched[0] = 0
 

@@ -55,7 +55,7 @@ class ScreenedForm(Form):
 
     def renew(self, n_candidates, moment, instant, windows):
         """Renew the bounds of candidates that an instant reaches; return the number of the next instant."""
-        renew_bounds(n_candidates, moment, moment.to_end, moment.growth, windows)
+        renew_bounds(n_candidates, moment, windows)
         return instant + 1
 
     @abstractmethod

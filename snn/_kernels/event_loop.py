@@ -23,11 +23,11 @@ MOST_EVENTS_PER_WINDOW = 512  # spikes in one window, apart from those of its la
 
 
 @inner
-def run(form, group, interval, window, most_events, n_wanted, windows, log):
+def integrate_windows(form, group, interval, window, most_events, n_wanted, windows, log):
     """Integrate a group for `interval`; return (time that passed, window, spikes, windows, missing)."""
-    # Windows are made to have `n_wanted` spikes each, and end after an instant that brings twice as many.
-    # Returns early, between two windows, after `most_events` spikes or as many windows, and before the first
-    # spike whose row of weights is not there: `missing` is its neuron, otherwise -1.
+    # A window aims at `n_wanted` spikes, and ends early after twice as many.  The loop returns between two
+    # windows: at the end, after `most_events` spikes or windows, or before a spike whose row of weights has
+    # not been computed (`missing` is its neuron, otherwise -1).
     for k in range(windows.exact_at.shape[0]):
         windows.exact_at[k] = 0
     windows.n_touched[0] = 0
@@ -52,7 +52,7 @@ def run(form, group, interval, window, most_events, n_wanted, windows, log):
             continue
         end_fade = math.exp(-length)
         moment = moment_at(0.0, end_fade)
-        renew_bounds(n_candidates, moment, 0.0, 0.0, windows)
+        renew_bounds(n_candidates, moment, windows)
         instant += 1
         n_before = n_events
         most_in_window = n_events + int(2.0 * n_wanted)

@@ -1,7 +1,7 @@
 """The neuron: what happens to one between two spikes, and what follows from it.
 
 The same equations, written out: in windows in `candidates` (resets too) and, in other variables, in
-`convolution.windows` and its loop; from spike to spike in `screening.fires`; step by step in `neurons`.
+`convolution.windows` and its loop; from spike to spike in `screening.fires`; step by step in `real_neurons`.
 
 A neuron with soma bias c, threshold theta and, at some instant, potential v and synaptic current h has, a
 time t later and with no further spike arriving (docs/theory.md, equations 1-3),

@@ -41,8 +41,8 @@ RUN_STATE = np.dtype(
         ("screened_time", np.float64),
         # The source whose row of weights is missing, -1 for none.
         ("missing", np.int64),
-        # Spikes that were more than so many in a unit of time, and the most that may be; by its own spikes
-        # and time alone, so that it does not matter when the run pauses, and what else is in it.
+        # Spikes beyond `burst_rate` per unit of time, summed up; above `largest_burst` the copy is given up.
+        # They depend only on the copy itself, not on pauses or on other copies.
         ("burst", np.float64),
         ("burst_rate", np.float64),
         ("largest_burst", np.float64),

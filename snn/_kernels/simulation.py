@@ -36,18 +36,18 @@ from snn._kernels.run_state import (
 from snn._kernels.sparse_rows import CompressedRows, Segments
 from snn._kernels.workspace import Settings
 
-# Spikes of an interval in which all neurons are integrated: few, where many neurons drop out soon; more,
-# where weights are sparse, one for so many neurons, since planning costs as much as some spikes.
+# Spikes after which an interval with all neurons ends, so that an active set can be tried.  With sparse
+# weights it is longer, at least one spike for NEURONS_PER_SPARSE neurons: planning costs as much as several.
 DENSE_IN_PLACE, SPARSE_IN_PLACE, NEURONS_PER_SPARSE = 32, 128, 16
-# Neurons for each spike wanted in a window: opening and closing one costs more where there are more.
+# Neurons for each spike wanted in a window: with more neurons, opening and closing a window costs more.
 NEURONS_PER_WANTED = 200
-# The same where a run pauses after a spike: less than one; more than half, so that empty windows grow.
+# Spikes wanted in a window if a run pauses after each spike: below 1; above 1/2, so that empty windows grow.
 WANTED_IN_STEP = 0.75
 
-# Nanoseconds by which intervals are planned (`python -m tests.benchmarks simulate` says what comes of it): of
-# a spike, for each target while all neurons are integrated; of a source, for each sum over sources.
+# Nanoseconds, for planning intervals (tried by `python -m tests.benchmarks simulate`): of a spike, for each
+# target, if all neurons are integrated; of a source, for each sum over sources.
 COSTS_OF_FORMS = {Rows: (0.3, 0.4), Segments: (0.3, 0.4), CompressedRows: (3.0, 3.0), Stencil: (0.3, 0.4)}
-# The same, besides, of scattered targets: of a window, for each neuron; of a spike, for each of a window.
+# CompressedRows add: of a window, for each neuron; of a spike, for each spike of its window.
 COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
 
 
@@ -101,7 +101,7 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
     # window costs as much as a spike.  `spikes` is of size zero, or has room for `workspace.overshoot` more.
     n_neurons = neurons.threshold.shape[0]
     work = memory.work_of(n_neurons)
-    # Copies that may be written, as those of an active set may: functions are compiled for one of both.
+    # Writable copies, like those of an active set: one compiled version serves both.
     for i in range(n_neurons):
         work.threshold[i] = neurons.threshold[i]
     n_events = 0

@@ -71,6 +71,9 @@ class MessageLog(NamedTuple):
 class ClockNeurons(StoppedNeurons):
     """The neurons of all copies of a run on a clock, of any kind: rows of arrays are copies."""
 
+    # A field `faults`, a `NoFaults` or `Faults`, says which of their spikes are lost.  Neurons whose synapses
+    # may have no delays also have `receive(form, source, count)`, which adds the weights of a source at once.
+
     __slots__ = ()
 
     def enter(self, k):

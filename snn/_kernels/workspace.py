@@ -7,7 +7,7 @@ import numpy as np
 
 from snn._kernels.candidates import CANDIDATE_ROWS, Windows
 from snn._kernels.compiling import record
-from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, run
+from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, integrate_windows
 from snn._kernels.run_state import SpikeLog
 
 LARGE = 2**19  # numbers from which on an array is large to NumPy, 4 MB
@@ -43,7 +43,7 @@ class Work(NamedTuple):
 
     def integrate(self, form, group, drift, state, remaining, settings):
         """Integrate neurons for the time that remains or less; return (time that passed, spikes, windows)."""
-        elapsed, state.window, n_new, n_windows, state.missing = run(
+        elapsed, state.window, n_new, n_windows, state.missing = integrate_windows(
             form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, self.windows,
             self.log,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from snn.run.imperfect import require_fit
 from snn.run.integers import IntegersOnClock
 from snn.run.real import RealOnClock
 from snn.run.run import Run
-from snn.run.time import Exact, RealNeuron, Time
+from snn.run.time import Exact, Time, is_digital
 
 
 def prepared(time: Time, network: RunnableNetwork) -> Time:
@@ -37,5 +37,5 @@ def start_run(
     time = prepared(time, network)
     if isinstance(time, Exact):
         return ExactRun(time, network, soma_bias, state, **options)
-    kind = RealOnClock if isinstance(time.neuron, RealNeuron) else IntegersOnClock
+    kind = IntegersOnClock if is_digital(time) else RealOnClock
     return kind(time, network, soma_bias, state, **options)

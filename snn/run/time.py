@@ -126,7 +126,7 @@ def require_time(name: str, value: Any) -> None:
 
 def is_digital(time: Time) -> bool:
     """Return whether neurons are integers."""
-    return isinstance(time, Clock) and not isinstance(time.neuron, RealNeuron)
+    return isinstance(time, Clock) and isinstance(time.neuron, DigitalFormat | DigitalNetwork)
 
 
 def end_of(time: Time, duration: float) -> float:

@@ -52,11 +52,12 @@ def changes_by_step(network, stimulus, start, step):
 
     if stimulus.drive is not None:
         drives.update(zip(map(end_of, stimulus.drive_times), stimulus.drive, strict=True))
+    weights = stimulus.weights.toarray()
     for time, source in zip(stimulus.spikes.times, stimulus.spikes.neurons, strict=True):
         if stimulus.onto == "drive":
-            drives[end_of(time)] = drive = drive + stimulus.weights[source]
+            drives[end_of(time)] = drive = drive + weights[source]
         else:
-            inputs[end_of(time)] = inputs.get(end_of(time), 0.0) + stimulus.weights[source]
+            inputs[end_of(time)] = inputs.get(end_of(time), 0.0) + weights[source]
     return drives, inputs
 
 

@@ -47,7 +47,7 @@ def random_train(n_neurons, n_spikes, start=0.0):
 
 def darkness(ax):
     """How far each pixel within axes is from white, 0 to 1, without ticks and frame."""
-    figure = ax.get_figure(root=True)
+    figure = ax.figure.canvas.figure
     figure.canvas.draw()
     pixels = np.asarray(figure.canvas.buffer_rgba())[::-1, :, :3].mean(axis=2)
     x0, y0, x1, y1 = ax.get_window_extent().extents.round().astype(int)
