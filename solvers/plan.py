@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 
 import numpy as np
 
@@ -15,30 +16,29 @@ from solvers.problem.parts import knows_atoms_alike
 class Costs:
     """Thresholds of all these choices; times are of one core by `python -m tests.benchmarks.products`."""
 
-    # Atoms from which on the Gram matrix is not computed for a single signal.  The full matrix of fewer atoms
-    # takes a millisecond or two.
+    # Fewer atoms always have the full Gram matrix, which takes a millisecond or two.
     fewest_on_demand: int = 512
-    # With at most one code for this number of atoms, codes one by one take less time than the matrix.
+    # Up to n_atoms / 100 codes are computed one by one in less time than the Gram matrix takes.
     atoms_per_code: int = 100
-    # Signals from which on products of matrices pay, where they share them.
+    # Sharing products of matrices pays from this number of signals on.
     fewest_sharing: int = 4
-    # Atoms from which on signals may share products although the Gram matrix fits into memory.
+    # If the Gram matrix fits into memory, signals share products only with at least this number of atoms.
     fewest_shared: int = 2048
-    # Nanoseconds of an entry of the Gram matrix: to store it, and for each feature.
+    # Time of an entry of the Gram matrix, in nanoseconds: to store it, and for each feature.
     ns_of_entry: float = 5.0
     ns_of_feature: float = 0.02
-    # Nanoseconds by which a code takes longer from shared products, and those for each atom of its support.
+    # Additional time of a code from shared products, in nanoseconds: fixed, and for each atom of its support.
     ns_of_code: float = 450_000.0
     ns_of_support: float = 20_000.0
-    # The largest support of which shared products are considered.
+    # If sharing pays even at this support, the support of codes is not measured.
     largest_support: int = 100
     # Signals in a batch that shares products: the minimum, even beyond the memory limit; enough for full
     # speed; and enough that converting the atoms for each batch does not dominate.
     least_together: int = 16
     most_together: int = 512
     most_converting: int = 4096
-    # Values in any other batch, 8 MB, and signals, more where atoms are fewer than 256: a batch stays in
-    # cache, Ctrl-C is quick, and Python takes little of its time: `python -m tests.benchmarks patches tiny`.
+    # All other batches: at most this number of values, 8 MB, and of signals (more if there are fewer than 256
+    # atoms), so that a batch stays in cache, and Ctrl-C is quick: `python -m tests.benchmarks patches tiny`.
     values_per_batch: int = 1_000_000
     largest_batch: int = 256
     # Batches of each worker, at least, so that workers end together: `python -m tests.benchmarks threads`.
@@ -73,8 +73,39 @@ def most_sharing(problem: LassoProblem, support: float) -> int:
     return int(problem.n_atoms**2 * ns_of_entry / (COSTS.ns_of_code + COSTS.ns_of_support * support))
 
 
+class Products(Enum):
+    """Products of atoms that serve the active-set method, or the network of a problem."""
+
+    FULL = auto()  # the Gram matrix
+    ON_DEMAND = auto()  # as much of the Gram matrix as few signals need
+    SHARED = auto()  # no Gram matrix: products of the residuals of many signals with all atoms
+    OWN = auto()  # no Gram matrix: each signal has weights of features of its own
+    GRID = auto()  # parts of the Gram matrix of a convolutional dictionary
+
+
+def products_for(
+    problem: LassoProblem,
+    *,
+    on_demand: bool = False,
+    most_signals: int = 1,
+    support_of: Callable[[LassoProblem], float] | None = None,
+) -> Products:
+    """Return which products of atoms serve a problem."""
+    # Without `on_demand` they are all there from the beginning.  Up to `most_signals` may be solved one by one.
+    # `support_of` measures the support of codes.
+    if problem.has_own_weights and problem.atoms.rows is not None:
+        return Products.SHARED if shares_products(problem) else Products.OWN
+    if problem.has_own_weights:
+        return Products.ON_DEMAND
+    if not problem.seen_atoms.is_matrix:
+        return Products.GRID
+    if on_demand and shares_products(problem, most_signals, support_of):
+        return Products.SHARED
+    return Products.FULL if not on_demand or uses_full_gram(problem, most_signals) else Products.ON_DEMAND
+
+
 def uses_full_gram(problem: LassoProblem, most_signals: int = 1, n_codes: int = 0) -> bool:
-    """Return True if all of the Gram matrix of an array is used where parts of it might do."""
+    """Return True for the full Gram matrix of an array of atoms, False for parts of it."""
     is_few = (n_codes or problem.n_signals) <= most_signals and problem.n_atoms >= COSTS.fewest_on_demand
     return problem.gram_fits and (problem.has_gram or not is_few)
 

@@ -2,11 +2,11 @@
 
 - `FullGram`: the matrix of an array of atoms;
 - `GramOnDemand`: as much of it as few signals need;
-- `SharedProducts`: none, of many atoms whose products with residuals many signals share;
-- `OwnWeights`: none, where each signal has weights of features of its own, and no network;
-- `ConvolutionalGram`: parts of that of a convolutional dictionary.
+- `SharedProducts`: no Gram matrix: many signals share products of their residuals with all atoms;
+- `OwnWeights`: no Gram matrix: each signal has weights of features of its own;
+- `ConvolutionalGram`: parts of the Gram matrix of a convolutional dictionary.
 
-`gram_of` chooses the kind.
+`solvers.plan.products_for` chooses the kind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from solvers._kernels.factor import Terms
 from solvers._kernels.products import GramMatrix, WeightedAtoms
 from solvers.gram import convolutional
 from solvers.gram.working_set import ATOMS_LISTED, codes_by_kernel, codes_of_few, codes_of_many
-from solvers.plan import batches_that_share, shares_products, uses_full_gram
+from solvers.plan import Products, batches_that_share, products_for
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 from solvers.problem.largest import largest_ratios
@@ -41,14 +41,18 @@ ROWS_PER_SIGNAL = 24
 
 
 def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1) -> Gram:
-    """Return the Gram matrix of a problem's atoms, with the weights of features that all signals share."""
-    if not problem.seen_atoms.is_matrix:
-        return problem.once(ConvolutionalGram)
-    if on_demand and shares_products(problem, most_signals, _mean_support):
-        return SharedProducts(problem)
-    if on_demand and not uses_full_gram(problem, most_signals):
-        return GramOnDemand(problem.model)
-    return problem.once(FullGram)
+    """Return the products of a problem's atoms that `plan.products_for` chooses."""
+    match products_for(problem, on_demand=on_demand, most_signals=most_signals, support_of=_mean_support):
+        case Products.FULL:
+            return problem.once(FullGram)
+        case Products.GRID:
+            return problem.once(ConvolutionalGram)
+        case Products.SHARED:
+            return SharedProducts(problem)
+        case Products.OWN:
+            return OwnWeights(problem.model)
+        case Products.ON_DEMAND:
+            return GramOnDemand(problem.model)
 
 
 def _mean_support(problem: LassoProblem) -> float:

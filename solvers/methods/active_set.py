@@ -11,11 +11,11 @@ from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
 from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms
 from solvers._kernels.path import solve_path
-from solvers.gram.gram import Gram, GramOnDemand, OwnWeights, SharedProducts, count_corrections, gram_of
+from solvers.gram.gram import Gram, SharedProducts, count_corrections, gram_of
 from solvers.gram.working_set import ROUNDS_PER_ATOM
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import Method, documented, solve
-from solvers.plan import most_on_demand, shares_products
+from solvers.plan import most_on_demand
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import Penalty
@@ -87,10 +87,6 @@ class ActiveSet(Method):
 
     def prepare(self, problem: LassoProblem) -> Gram:
         """Return the Gram matrix, or the products in its place."""
-        if problem.has_own_weights:
-            if problem.atoms.rows is None:
-                return GramOnDemand(problem.model)
-            return SharedProducts(problem) if shares_products(problem) else OwnWeights(problem.model)
         return gram_of(problem, on_demand=True, most_signals=most_on_demand(problem.n_atoms))
 
     def batches(self, problem: LassoProblem, prepared: Gram, n_workers: int) -> list[slice]:

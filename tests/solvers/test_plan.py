@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from solvers import LassoProblem, memory_limit
-from solvers.gram.gram import FullGram, GramOnDemand, SharedProducts
+from solvers.gram.gram import FullGram, GramOnDemand, OwnWeights, SharedProducts
 from solvers.methods.active_set import ActiveSet
 from solvers.plan import most_sharing, shares_products, uses_full_gram
 from tests.reference.costs import costs
@@ -54,6 +54,13 @@ def test_a_matrix_that_does_not_fit_is_never_used():
     with memory_limit(1e6):
         for n_signals, kind in ((1, GramOnDemand), (4, SharedProducts), (200, SharedProducts)):
             assert type(ActiveSet().prepare(problem_of(n_signals))) is kind
+
+
+def test_signals_with_masks_of_their_own_have_products_of_their_own():
+    mask = np.random.default_rng(1).random((3, 32)) < 0.5
+    assert type(ActiveSet().prepare(problem_of(3, n_atoms=40, feature_weights=mask))) is OwnWeights
+    with memory_limit(1e3):  # the Gram matrix of no signal fits
+        assert type(ActiveSet().prepare(problem_of(3, n_atoms=40, feature_weights=mask))) is OwnWeights
 
 
 def test_thresholds_may_be_others():
