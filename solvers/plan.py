@@ -91,8 +91,8 @@ def products_for(
     support_of: Callable[[LassoProblem], float] | None = None,
 ) -> Products:
     """Return which products of atoms serve a problem."""
-    # Without `on_demand` they are all there from the beginning.  Up to `most_signals` may be solved one by one.
-    # `support_of` measures the support of codes.
+    # Without `on_demand` all of them are there from the beginning.  Up to `most_signals` may be solved one by
+    # one.  `support_of` measures the support of codes.
     if problem.has_own_weights and problem.atoms.rows is not None:
         return Products.SHARED if shares_products(problem) else Products.OWN
     if problem.has_own_weights:

@@ -58,9 +58,9 @@ def test_a_matrix_that_does_not_fit_is_never_used():
 
 def test_signals_with_masks_of_their_own_have_products_of_their_own():
     mask = np.random.default_rng(1).random((3, 32)) < 0.5
-    assert type(ActiveSet().prepare(problem_of(3, n_atoms=40, feature_weights=mask))) is OwnWeights
+    assert type(ActiveSet().prepare(problem_of(3, n_atoms=40, mask=mask))) is OwnWeights
     with memory_limit(1e3):  # the Gram matrix of no signal fits
-        assert type(ActiveSet().prepare(problem_of(3, n_atoms=40, feature_weights=mask))) is OwnWeights
+        assert type(ActiveSet().prepare(problem_of(3, n_atoms=40, mask=mask))) is SharedProducts
 
 
 def test_thresholds_may_be_others():
