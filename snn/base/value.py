@@ -88,6 +88,11 @@ class Value:
     def _check(self) -> None:
         """Check rules between fields, which are checked before; `assign` replaces one."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies: other threads may add what they compute while this is being pickled.
+        values = dict(vars(self))
+        return {name: dict(value) if type(value) is dict else value for name, value in values.items()}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         assign(self, **{name: _read_only(value) for name, value in state.items()})
 

@@ -41,10 +41,10 @@ def optimality_of(problem: LassoProblem, codes: sparse.csr_array, figures: np.nd
 
 def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the figures of codes, a column each, from all atoms."""
-    # Kernels divide by weights, and what they say of the gap is replaced where one is zero.
+    # Kernels divide by weights of atoms without a curvature; gaps where one of those is zero are replaced.
     l1_weights = problem.l1_weights
     if problem.penalty.has_zeros:
-        l1_weights = checks.read_only(np.maximum(l1_weights, SMALLEST))
+        l1_weights = checks.read_only(np.where(problem.penalty.limits == 0.0, SMALLEST, l1_weights))
     atoms = problem.atoms
     arrays = (atoms.rows, _norms(problem), l1_weights, problem.curvatures, problem.positive)
     pointers, columns = _indices(codes.indptr), _indices(codes.indices)

@@ -14,11 +14,11 @@ import numpy as np
 from scipy import sparse
 
 from snn._interrupts import float_errors
-from solvers._kernels.precision import QUANTUM, SMALLEST_NORM, gamma, operations_of_sum
+from solvers._kernels.precision import QUANTUM, SLACK, SMALLEST, SMALLEST_NORM, gamma, operations_of_sum
 from solvers.certificate.lines import CONE_ROUNDING, Lines, lines_of, nearest_of_hull
 from solvers.certificate.residuals import Products, products_of
 from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks
-from solvers.problem.parts import in_groups, seen_norms
+from solvers.problem.parts import in_groups, seen_features, seen_norms
 from solvers.workers.blas import one_blas_thread
 
 # Codes measured together: a few buffers of 8 MB, however many signals there are.
@@ -47,9 +47,10 @@ def corrected_gaps(
     problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray, products: Products | None = None
 ) -> np.ndarray:
     """Return the gaps of codes, or smaller ones that corrections of the dual points prove."""
-    # Those that are passed are at multiples of the residuals; where an l1 weight is zero, they are no proof,
-    # and are replaced.  All gaps come through here, and none leaves that is not a number.
-    has_zeros, energies = problem.penalty.has_zeros, problem.energies
+    # Those that are passed are at multiples of the residuals; where a penalty is zero, they are no proof, and
+    # are replaced.  All gaps come through here, and none leaves that is not a number.
+    penalty, energies = problem.penalty, problem.energies
+    has_zeros = penalty.has_zeros and not penalty.limits.all()
     # The lines below take a tenth of the time of a small problem.
     if len(gaps) == 1 and gaps[0] <= CERTAIN * energies[0] and not has_zeros:
         return gaps
@@ -136,8 +137,12 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Products | N
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
     residuals, correlations = products or products_of(problem, codes)
     # Nothing is rounded of atoms that are not seen.
-    norms = seen_norms(problem)[0]
+    norms = seen_norms(problem)[0].copy()
+    if (is_faint := (norms > 0.0) & (norms <= SMALLEST_NORM)).any():
+        largest = np.abs(seen_features(problem, problem.atoms.take(is_faint))).max(axis=1, initial=SMALLEST)
+        norms[is_faint] = SLACK * np.sqrt(problem.n_features) * largest
     errors = residuals.correlation_errors[:, np.newaxis] * norms
+    errors += (norms > 0.0) * problem.n_features * QUANTUM
     reach, pulls = problem.penalty.reach(correlations) + errors, np.abs(correlations) + errors
     lost = (problem.n_features + problem.n_atoms) * QUANTUM
     residual_norms = np.sqrt(residuals.squared_norms + lost) + residuals.errors
@@ -238,8 +243,8 @@ class _Point:
         if not len(basis):
             return first if first is not NONE else self._corrected(self._along)
         # In place of the other atoms of lines comes what is left of them.
-        atoms, weights = model.seen_atoms.toarray().copy(), model.feature_weights
-        atoms[others] = rests if weights is None else (rests * np.sqrt(weights))[:, weights != 0]
+        atoms = model.seen_atoms.toarray().copy()
+        atoms[others] = seen_features(model, rests)
         lengths = np.maximum(np.linalg.norm(atoms[others], axis=1), SMALLEST_NORM)
         norms[others] = np.where(rests.any(axis=1), lengths, 0.0)
         at, errors = rests @ residual + rooms, self.up * (len(basis) + 1) * error * norms[others]

@@ -12,6 +12,7 @@ import numpy as np
 
 from solvers._kernels.precision import QUANTUM, WITHIN
 from solvers.problem.lasso import LassoModel
+from solvers.problem.parts import seen_features
 
 # Parts of an atom at norm one that are rounding, and distances of a cone's hull from zero.
 CONE_ROUNDING = 1e-10
@@ -19,6 +20,8 @@ CONE_ROUNDING = 1e-10
 LARGEST_DENOMINATOR = 10**6
 # Products of rational numbers, one to three microseconds each; lines that need more are not looked for.
 MOST_PRODUCTS = 2**18
+# Times that coefficients are computed: each time brings what is left down to its rounding.
+MOST_PASSES = 8
 
 
 class Lines(NamedTuple):
@@ -80,11 +83,18 @@ def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
     rows = model.atoms.take(atoms)
     for i, (j, row) in enumerate(zip(others, coefficients, strict=True)):
         rest, room = np.array([Fraction(x) for x in rows[j]]), Fraction(0)
-        for k in np.flatnonzero(row):
-            part = Fraction(row[k]).limit_denominator(LARGEST_DENOMINATOR)
-            part *= Fraction(2) ** int(exponents[j] - exponents[basis[k]])
-            rest -= part * np.array([Fraction(x) for x in rows[basis[k]]])
-            room += part * Fraction(limits[k])
+        parts = [Fraction(x).limit_denominator(LARGEST_DENOMINATOR) for x in row]
+        for _ in range(MOST_PASSES):
+            for k in filter(parts.__getitem__, range(len(basis))):
+                part = parts[k] * Fraction(2) ** int(exponents[j] - exponents[basis[k]])
+                rest -= part * np.array([Fraction(x) for x in rows[basis[k]]])
+                room += part * Fraction(limits[k])
+            # What is left is again a combination of the basis where its numbers are of very different sizes.
+            left = np.ldexp(seen_features(model, rest.astype(np.float64)), -exponents[j])
+            row = np.linalg.lstsq(units[basis].T, left, rcond=None)[0]
+            if not np.linalg.norm(left - row @ units[basis]) < CONE_ROUNDING * np.linalg.norm(left):
+                break
+            parts = [Fraction(x) for x in row]
         # What is not zero stays so.
         rests[i] = [x and (float(x) or QUANTUM) for x in rest]
         rooms[i] = min(float(room) * WITHIN + QUANTUM, 0.0)

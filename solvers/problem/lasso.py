@@ -415,16 +415,14 @@ class LassoProblem(LassoModel):
             raise ValueError(f"which must select among {self.n_signals} signals: {error}") from None
         if energies.ndim != 1 or not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
-        arrays = {"signals": self.signals}
-        if self.has_own_weights:
-            arrays["feature_weights"] = self.feature_weights
-        if "correlations" in vars(self):
-            arrays["correlations"] = self.correlations
-        rows = {name: _rows(array, which) for name, array in arrays.items()}
+        # Results that one of them computes later are not for the other, so that both can be timed.
+        part = self._with()
+        # Of the copy: another thread may compute the correlations of all signals at any moment.
+        names = ("signals", "correlations", "feature_weights")[: 3 if self.has_own_weights else 2]
+        rows = {name: _rows(vars(part)[name], which) for name in names if name in vars(part)}
         if self.penalty.is_stack:
             rows.update(penalty=self.penalty.rows(which), _made={})
-        # Results that one of them computes later are not for the other, so that both can be timed.
-        return self._with(energies=_rows(energies, slice(None)), **rows)
+        return assign(part, energies=_rows(energies, slice(None)), **rows)
 
 
 def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoProblem]]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from snn.base import checks
 from solvers._kernels.precision import SMALLEST_NORM
-from solvers.problem.lasso import LassoProblem, whatever_weights
+from solvers.problem.lasso import LassoModel, LassoProblem, whatever_weights
 from solvers.problem.penalty import Penalty
 
 # Share of ||d_i||^2 that a signal has to know for products that it shares with signals of other masks.
@@ -46,6 +46,12 @@ def with_shared_mask(problem: LassoProblem) -> LassoProblem:
     shared = problem._with(feature_weights=weights, is_prepared=True, **made)
     shared._see(weights != 0)
     return shared
+
+
+def seen_features(model: LassoModel, rows: np.ndarray) -> np.ndarray:
+    """Return rows of features as all signals see them: what is known, times the roots of weights."""
+    weights = model.feature_weights
+    return rows if weights is None else (rows * np.sqrt(weights.astype(np.float64)))[..., weights != 0]
 
 
 def seen_norms(problem: LassoProblem) -> np.ndarray:

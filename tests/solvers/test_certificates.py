@@ -380,6 +380,62 @@ def test_exact_arithmetic_finds_no_false_gap_at_the_ends_of_the_range(seed):
     assert kind != "lines" or not wrong["optimal, not converged"]
 
 
+@pytest.mark.property
+@BOTH
+@examples(40)
+@given(
+    seed=st.integers(0, 2**32 - 1), exponent=st.floats(100.0, 295.0), penalty=st.sampled_from([0.0, 1e-200])
+)
+def test_atoms_of_which_next_to_nothing_is_seen_have_their_say(figures, seed, exponent, penalty):
+    """Their correlations say that no code may be positive, whatever they are."""
+    rng = np.random.default_rng(seed)
+    atoms, signal = rng.uniform(0.1, 1.0, (4, 5)), -rng.uniform(0.1, 1.0, (1, 5))
+    atoms[:, 2:] *= 10.0**-exponent
+    atoms = sparse.csr_array(atoms) if rng.random() < 0.5 else atoms
+    problem = LassoProblem(atoms, signal, penalty, positive=True, mask=np.arange(5) >= 2)
+    assert figures(problem, np.zeros((1, 4))).duality_gap[0] <= 1e-12 * problem.energies[0]
+
+
+@pytest.mark.property
+@examples(40)
+@given(seed=st.integers(0, 2**32 - 1), exponent=st.integers(30, 100), has_signs=st.booleans())
+def test_atoms_that_differ_by_next_to_nothing_of_themselves_are_certified(seed, exponent, has_signs):
+    """One feature is larger by many orders, so that all atoms are on one line but for the others."""
+    rng = np.random.default_rng(seed)
+    atoms, signals = rng.standard_normal((4, 5)), rng.standard_normal((3, 5))
+    atoms[:, 2] *= 10.0**exponent
+    positive = False if has_signs else np.arange(4) > 0
+    problem = LassoProblem(atoms, signals, rng.uniform(1e8, 1e10, 4), positive=positive)
+    assert (solve_active_set(problem, tol=1e-9).relative_gap <= 1e-9).all()
+
+
+@BOTH
+def test_an_l1_weight_of_zero_beside_a_quadratic_one_needs_no_correction(figures):
+    net, options = (
+        ElasticNet([4.5e27, 8e27, 0.0], [0.17, 2e-5, 2e-4]),
+        {"positive": True, "feature_weights": [6e31]},
+    )
+    problem = LassoProblem([[2.0], [0.8], [-0.4]], [[0.4]], net, **options)
+    codes = solve_active_set(problem, tol=1e-9).codes
+    assert figures(problem, codes).duality_gap[0] <= 1e-9 * problem.energies[0]
+
+
+AT_THE_ENDS = {
+    "faint": [97, 135, 201, 375, 1580, 2370],
+    "quadratic": [738, 2715],
+    "parallel": [373, 1190, 1495, 1554, 2161, 2400, 2868],
+}
+
+
+@pytest.mark.parametrize("seeds", AT_THE_ENDS.values(), ids=AT_THE_ENDS)
+def test_optimal_codes_at_the_ends_of_the_range_are_said_to_be(seeds):
+    for seed in seeds:
+        _, wrong = judged(seed)
+        assert wrong["optimal"]
+        assert not wrong["optimal, not converged"]
+        assert not wrong["false"]
+
+
 @BOTH
 @pytest.mark.parametrize(
     ("atom", "options", "penalty", "distance"),

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import SimpleNamespace
 
+import cloudpickle
 import joblib
 import numpy as np
 import pytest
@@ -17,9 +18,11 @@ from joblib.parallel import LokyBackend
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from solvers import METHODS, LassoProblem, penalty_max, solve, solve_active_set
+from solvers.problem.parts import in_groups
 from solvers.workers import blas
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.spread import spread
+from tests.interrupting import Amid, n_places
 from tests.processes import LIMIT, run_python
 from tests.reference.convolutions import random_dictionary
 
@@ -130,6 +133,63 @@ def test_a_thread_takes_the_model_while_another_computes_correlations():
             assert problem.correlations.shape == (1, 3)
             models.result(LIMIT)
     sys.setswitchinterval(0.005)  # as usual
+
+
+class Meanwhile:
+    """Computes all that a problem keeps when `sent` is read, as another thread may at any moment."""
+
+    def __init__(self, problem):
+        self.problem = problem
+
+    @property
+    def sent(self):
+        assert self.problem.correlations.shape == (6, 5)
+        assert self.problem.has_own_weights or self.problem.gram.shape == (5, 5)
+        assert not self.problem.penalty.has_mixed_signs
+
+
+def shared_problem(weights):
+    rng = np.random.default_rng(0)
+    given = {"none": {}, "mask": {"mask": np.arange(4) > 0}, "weights": {"feature_weights": np.arange(4.0)}}
+    given["own masks"] = {"mask": np.arange(24).reshape(6, 4) % 5 > 0}
+    return LassoProblem(rng.standard_normal((5, 4)), rng.standard_normal((6, 4)), 0.5, **given[weights])
+
+
+COPIES = {
+    "slice": lambda problem: problem.subset(slice(3, 5)),
+    "list": lambda problem: problem.subset([5, 2]),
+    "bools": lambda problem: problem.subset(np.arange(6) > 3),
+    "all": lambda problem: problem.subset(slice(None)),
+    "other signals": lambda problem: problem.with_signals(np.ones((2, 4))),
+    "other mask": lambda problem: problem.with_signals(np.ones((2, 4)), mask=np.arange(4) < 2),
+    "other penalty": lambda problem: problem.with_penalty(0.25),
+    "prepared": lambda problem: problem.prepared(),
+    "group": lambda problem: next(in_groups(problem))[1],
+    "model": lambda problem: problem.model.with_signals(np.ones((1, 4))),
+    "ordinary": lambda problem: problem if problem.has_own_weights else problem.ordinary(),
+}
+
+
+@pytest.mark.parametrize("weights", ["none", "mask", "weights", "own masks"])
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+def test_a_copy_is_right_whenever_another_thread_computes_what_a_problem_keeps(copied, weights):
+    for number in range(1, n_places(lambda: copied(shared_problem(weights))) + 1):
+        problem, copies = shared_problem(weights), []
+        Amid(Meanwhile(problem), number).run(lambda: copies.append(copied(problem)))  # noqa: B023 - it runs now
+        (copy,) = copies
+        signals, counts = copy.dense_signals(), copy.feature_weights
+        expected = (signals if counts is None else counts * signals) @ copy.atoms.toarray().T
+        np.testing.assert_allclose(copy.correlations, expected, atol=1e-12)
+
+
+def test_a_problem_is_sent_whole_whenever_another_thread_computes_what_it_keeps():
+    """Python runs while the arrays of a problem are pickled for other processes."""
+    problem = shared_problem("none")
+    sent = cloudpickle.dumps(problem, protocol=5, buffer_callback=lambda _: bool(Meanwhile(problem).sent))
+    assert sent
+    assert "correlations" in vars(problem)
+    codes = solve_active_set(cloudpickle.loads(cloudpickle.dumps(problem))).codes
+    np.testing.assert_array_equal(codes, solve_active_set(shared_problem("none")).codes)
 
 
 @pytest.mark.parametrize("counts_by_thread", [True, False])
