@@ -23,14 +23,12 @@ N_SUMS = 6
 class LearningHistory(History):
     """Entries of each thousand samples, and the sums for the next one."""
 
-    def __init__(self) -> None:
-        super().__init__(HISTORY_COLUMNS)
-        self.sums = np.zeros(N_SUMS)
+    def __init__(self, rows: np.ndarray | None = None, sums: np.ndarray | None = None) -> None:
+        super().__init__(HISTORY_COLUMNS, rows)
+        self.sums = np.zeros(N_SUMS) if sums is None else sums
 
     def __copy__(self) -> Self:
-        new = type(self)()
-        new.rows, new.sums = self.rows, self.sums.copy()
-        return new
+        return type(self)(self.rows, self.sums.copy())
 
     def observe(self, batch: Batch, observed: Observed, synapses: Synapses) -> float:
         """Add a batch; return its mean objective in units of the signals."""

@@ -136,7 +136,7 @@ def test_files_of_other_versions_are_named(tmp_path):
     atoms, signals, _ = planted(64)
     path = tmp_path / "learner.npz"
     new_learner(signals, settings=SETTINGS, start=atoms, rng=0).save(path, version=1)
-    with pytest.raises(ValueError, match="of format 1, but this version of sparsespike reads 3"):
+    with pytest.raises(ValueError, match="of format 1, but this version of sparsespike reads 4"):
         TwoPhaseLearner.load(path)
 
 
