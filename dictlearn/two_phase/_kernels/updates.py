@@ -6,7 +6,7 @@ which others are in its batch.
 
 import numpy as np
 
-from snn._kernels.compiling import uncounted
+from snn._kernels.compiling import inner, uncounted
 
 
 @uncounted
@@ -20,7 +20,7 @@ def add_combinations(total, codes, factor, rows):
                     total[k, i] += amount * rows[j, i]
 
 
-@uncounted
+@inner
 def add_products(total, signals, rows):
     """Add signals @ rows to total, where many of the numbers of the signals are not zero."""
     n_sources = rows.shape[0]
@@ -41,10 +41,14 @@ def add_products(total, signals, rows):
 
 
 @uncounted
-def drive(drives, expected, signals, coding, thresholds, share, duration):
-    """Make F x, in the first columns, share (F x + coding), in the second neurons of pairs its opposite."""
+def drive(drives, expected, signals, coding, rows, thresholds, share, duration):
+    """Set drives to share (F x + coding), those of the second neurons of pairs to the opposite."""
     # Set expected to the spikes of a signal's inputs in a duration, and of its busiest neuron uninhibited.
     n_atoms = coding.shape[1]
+    for k in range(signals.shape[0]):
+        for i in range(n_atoms):
+            drives[k, i] = 0.0
+    add_products(drives, signals, rows)
     for k in range(signals.shape[0]):
         most = 0.0
         for i in range(n_atoms):
@@ -60,26 +64,41 @@ def drive(drives, expected, signals, coding, thresholds, share, duration):
         expected[k] = most * duration
 
 
-@uncounted
-def observe(fired, codes, g_d, g_h, counts, remaining, share, kappa, feedback, lateral, closed):
-    """Set which coding neurons fired and their codes, share (counts + remaining); add to g_D and g_H."""
+@inner
+def observe_row(
+    k, counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral, closed
+):  # fmt: skip
+    """Set which neurons of a row fired, the codes share (counts + remaining), g_D and g_H."""
     # F B is known, as H - (H - kappa F B).
-    n_atoms = feedback.shape[0]
-    for k in range(codes.shape[0]):
-        for j in range(n_atoms):
-            n_spikes, code = counts[k, j], counts[k, j] + remaining[k, j]
-            if counts.shape[1] > n_atoms:
-                n_spikes -= counts[k, n_atoms + j]
-                code -= counts[k, n_atoms + j] + remaining[k, n_atoms + j]
-            elif code < 0.0:
-                code = 0.0  # it is rounding
-            code *= share
-            fired[k, j], codes[k, j] = n_spikes != 0, code
-            if code != 0.0:
-                for i in range(g_d.shape[1]):
-                    g_d[k, i] += kappa * code * feedback[j, i]
-                for i in range(n_atoms):
-                    g_h[k, i] += code * (closed[j, i] - (1.0 - kappa) * lateral[j, i])
+    n_neurons, n_atoms = counts.shape[0], feedback.shape[0]
+    for i in range(g_d.shape[1]):
+        g_d[k, i] = -kappa * signals[k, i]
+    for i in range(n_atoms):
+        g_h[k, i] = 0.0
+    for j in range(n_atoms):
+        n_spikes, code = counts[j], counts[j] + remaining[j]
+        if n_neurons > n_atoms:
+            n_spikes -= counts[n_atoms + j]
+            code -= counts[n_atoms + j] + remaining[n_atoms + j]
+        elif code < 0.0:
+            code = 0.0  # it is rounding
+        code *= share
+        fired[k, j], codes[k, j] = n_spikes != 0, code
+        if code != 0.0:
+            for i in range(g_d.shape[1]):
+                g_d[k, i] += kappa * code * feedback[j, i]
+            for i in range(n_atoms):
+                g_h[k, i] += code * (closed[n_atoms * j + i] - (1.0 - kappa) * lateral[j, i])
+
+
+@uncounted
+def observe(counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral, closed):
+    """Set what neurons observe in all rows."""
+    for k in range(counts.shape[0]):
+        observe_row(
+            k, counts[k], remaining[k], signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral,
+            closed,
+        )  # fmt: skip
 
 
 @uncounted
