@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from dictlearn.atoms import unit_norm
 from dictlearn.resumable import FILE_VERSION, Resumable, in_file
 from dictlearn.signals import checked_signals
+from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.history import HISTORY_COLUMNS, N_SUMS, LearningHistory
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError
@@ -311,29 +312,26 @@ class TwoPhaseLearner(Resumable):
         synapses.values[:] = self.synapses.values
         memory = {name: array.copy() for name, array in self._remembered().items()}
         settings.rule.change(batch, observed, synapses, memory)
-        if (
-            not np.isfinite(np.linalg.norm(synapses.values))
-            or synapses.values.min() < settings.signs.least_weight
-        ):
+        n_bounded = updates.bound(
+            synapses.values, settings.signs.least_weight, synapses.thresholds, LEAST_THRESHOLD
+        )
+        if n_bounded < 0:
             raise ValueError(
                 "rule must keep weights finite and with the signs of the settings; "
                 f"{type(settings.rule).__name__} did not after {self.n_samples:,} samples: the weights are "
                 "those before this batch"
             )
-        thresholds = synapses.thresholds
-        n_bounded = int(np.count_nonzero(thresholds < LEAST_THRESHOLD))
-        np.maximum(thresholds, LEAST_THRESHOLD, out=thresholds)
-        n_fired: np.ndarray = np.count_nonzero(observed.fired[:n], axis=0)
-        last_compared = np.where(observed.fired.any(axis=0), now, self.last_compared)
-        last_compared[batch.probed] = now
+        counts = self.n_fired.copy(), self.last_fired.copy(), self.last_compared.copy()
+        updates.count_fired(observed.fired, n, now, batch.probed, *counts)
+        n_fired, last_fired, last_compared = counts
         new = replaced(
             self,
             synapses=synapses,
             _spare=self.synapses,
             memory=memory,
             replacement=copy.copy(self.replacement),
-            n_fired=self.n_fired + n_fired,
-            last_fired=np.where(n_fired > 0, now, self.last_fired),
+            n_fired=n_fired,
+            last_fired=last_fired,
             last_compared=last_compared,
             n_samples=now,
             n_spikes=self.n_spikes + int(observed.n_spikes.sum()),

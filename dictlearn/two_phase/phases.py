@@ -289,7 +289,7 @@ def _in_pieces(
         except _Refused as refused:
             return refused
 
-    outcomes: list[Any] = in_threads(outcome, pieces, stop)
+    outcomes: list[Any] = in_threads(outcome, pieces, stop) if n_pieces > 1 else [outcome(pieces[0])]
     refused = [each.order for each in outcomes if isinstance(each, _Refused)]
     if refused:
         # Run this signal alone: the error does not depend on the pieces.

@@ -4,6 +4,8 @@ Sums run over signals and atoms in the order of their indices, so that a signal'
 which others are in its batch.
 """
 
+import math
+
 import numpy as np
 
 from snn._kernels.compiling import inner, uncounted
@@ -18,6 +20,22 @@ def add_combinations(total, codes, factor, rows):
             if amount != 0.0:
                 for i in range(rows.shape[1]):
                     total[k, i] += amount * rows[j, i]
+
+
+@uncounted
+def begin(inputs, norms, coding, signals, scale, inhibition, probed, probe_drives):
+    """Set the inputs of signals and of probes, which have none, their norms, and drives of coding neurons."""
+    n_signals = signals.shape[0]
+    for k in range(inputs.shape[0]):
+        squares = 0.0
+        for j in range(inputs.shape[1]):
+            inputs[k, j] = scale * signals[k, j] if k < n_signals else 0.0
+            squares += inputs[k, j] * inputs[k, j]
+        norms[k] = math.sqrt(squares)
+        for i in range(coding.shape[1]):
+            coding[k, i] = -inhibition[i]
+        if k >= n_signals:
+            coding[k, probed[k - n_signals]] = probe_drives[k - n_signals]
 
 
 @inner
@@ -99,6 +117,58 @@ def observe(counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, fe
             k, counts[k], remaining[k], signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral,
             closed,
         )  # fmt: skip
+
+
+@uncounted
+def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, scale):
+    """Add the figures of a batch to the sums of `history`; return the sum of the objectives."""
+    objective = 0.0
+    for k in range(n_signals):
+        # ||B a - x||^2, by equation 9; while g_D is read from spike counts, that of the rates.
+        squares = 0.0
+        for j in range(g_d.shape[1]):
+            squares += (g_d[k, j] / kappa) ** 2
+        objective += 0.5 * squares
+        for i in range(codes.shape[1]):
+            objective += abs(codes[k, i]) * penalties[i]
+            sums[2] += codes[k, i] != 0.0
+        if norms[k] > 0.0:
+            sums[4] += math.sqrt(squares) / norms[k]
+            sums[5] += 1.0
+    for k in range(n_spikes.shape[0]):
+        sums[3] += n_spikes[k]
+    objective /= scale * scale
+    sums[0] += n_signals
+    sums[1] += objective
+    return objective
+
+
+@uncounted
+def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compared):
+    """Count the signals that neurons fired for, and note when they last fired for one, and at all."""
+    for k in range(fired.shape[0]):
+        for i in range(fired.shape[1]):
+            if fired[k, i]:
+                last_compared[i] = now
+                if k < n_signals:
+                    n_fired[i] += 1
+                    last_fired[i] = now
+    for i in probed:
+        last_compared[i] = now
+
+
+@uncounted
+def bound(values, least, thresholds, least_threshold):
+    """Raise thresholds to the least one; return how many were below it, -1 if weights are impossible."""
+    # Squares of weights are in the range of floats.
+    is_possible, n_bounded = True, 0
+    for k in range(values.shape[0]):
+        is_possible &= (abs(values[k]) < 1e150) & (values[k] >= least)
+    for i in range(thresholds.shape[0]):
+        if thresholds[i] < least_threshold:
+            thresholds[i] = least_threshold
+            n_bounded += 1
+    return n_bounded if is_possible else -1
 
 
 @uncounted
