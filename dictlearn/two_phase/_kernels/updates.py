@@ -172,17 +172,97 @@ def bound(values, least, thresholds, least_threshold):
 
 
 @uncounted
-def add_sums_by_atom(sums, codes, rho):
-    """Add a_i^2, |a_i| sum_j |a_j| and a_i rho_i, summed over the signals, for each atom i."""
+def sums_by_atom(sums, products, codes, g_d, g_h, forward, lateral, kappa, current, follows):
+    """Set sums over a batch for each atom, and codes.T @ g_D, shape (n_atoms, n_inputs)."""
+    # Of signals, which g_d has: a_i^2, |a_i| sum_j |a_j|, a_i rho_i = -a_i F_i . g_D / kappa.  If H follows
+    # F B, also a_i^2 ||g_D||^2 / kappa^2; and of probes too |g_H| and kappa |H a|.
+    (n_atoms, n_inputs), n_signals = products.shape, g_d.shape[0]
+    for i in range(n_atoms):
+        for p in range(sums.shape[0]):
+            sums[p, i] = 0.0
+        for j in range(n_inputs):
+            products[i, j] = 0.0
     for k in range(codes.shape[0]):
-        size = 0.0
-        for i in range(codes.shape[1]):
+        size = squares = 0.0
+        for i in range(n_atoms):
             size += abs(codes[k, i])
-        for i in range(codes.shape[1]):
+            current[i] = 0.0
+        if follows and k < n_signals:
+            for j in range(n_inputs):
+                squares += (g_d[k, j] / kappa) ** 2
+        for i in range(n_atoms):
             code = codes[k, i]
-            sums[0, i] += code * code
-            sums[1, i] += size * abs(code)
-            sums[2, i] += code * rho[k, i]
+            if code != 0.0 and k < n_signals:
+                sums[0, i] += code * code
+                sums[1, i] += size * abs(code)
+                sums[3, i] += code * code * squares
+                for j in range(n_inputs):
+                    products[i, j] += code * g_d[k, j]
+            if code != 0.0 and follows:
+                for j in range(n_atoms):
+                    current[j] += code * lateral[i, j]
+        if follows:
+            for i in range(n_atoms):
+                sums[4, i] += abs(g_h[k, i])
+                sums[5, i] += kappa * abs(current[i])
+    for start in range(0, n_inputs, 8):
+        for i in range(n_atoms):
+            if sums[0, i] > 0.0:
+                for j in range(start, min(start + 8, n_inputs)):
+                    sums[2, i] -= forward[np.uint64(j), np.uint64(i)] * products[i, np.uint64(j)] / kappa
+
+
+@uncounted
+def change_atoms(forward, feedback, products, factors, keep, least):
+    """Set the weights of atoms that change to max(keep weights - factors products, least)."""
+    n_atoms, n_inputs = products.shape
+    for start in range(0, n_inputs, 8):
+        for i in range(n_atoms):
+            if factors[i] != 0.0 or keep[i] != 1.0:
+                for j in range(start, min(start + 8, n_inputs)):
+                    one, other = np.uint64(i), np.uint64(j)
+                    change = factors[i] * products[one, other]
+                    forward[other, one] = max(keep[i] * forward[other, one] - change, least)
+                    feedback[one, other] = max(keep[i] * feedback[one, other] - change, least)
+
+
+@uncounted
+def solve(products, values, codes, ridge):
+    """Solve (A A^T + ridge diag(A A^T)) X = values in place, A the codes; return whether X is finite."""
+    # Cholesky's U^T U, by rows of the upper triangle.  A row of codes that is zero counts as a unit vector.
+    n_rows = codes.shape[0]
+    for k in range(n_rows):
+        for m in range(k, n_rows):
+            products[k, m] = 0.0
+    for i in range(codes.shape[1]):
+        for k in range(n_rows):
+            if codes[k, i] != 0.0:
+                for m in range(k, n_rows):
+                    products[k, m] += codes[k, i] * codes[m, i]
+    for k in range(n_rows):
+        products[k, k] = (1.0 + ridge) * products[k, k] if products[k, k] != 0.0 else 1.0
+    for k in range(n_rows):
+        factor = 1.0 / math.sqrt(products[k, k])
+        for m in range(k, n_rows):
+            products[k, m] *= factor
+        for i in range(values.shape[1]):
+            values[k, i] /= products[k, k]
+        for m in range(k + 1, n_rows):
+            if products[k, m] != 0.0:
+                for p in range(m, n_rows):
+                    products[m, p] -= products[k, m] * products[k, p]
+                for i in range(values.shape[1]):
+                    values[m, i] -= products[k, m] * values[k, i]
+    is_finite = True
+    for k in range(n_rows - 1, -1, -1):
+        for m in range(k + 1, n_rows):
+            if products[k, m] != 0.0:
+                for i in range(values.shape[1]):
+                    values[k, i] -= products[k, m] * values[m, i]
+        for i in range(values.shape[1]):
+            values[k, i] /= products[k, k]
+            is_finite &= abs(values[k, i]) < np.inf
+    return is_finite
 
 
 @uncounted
