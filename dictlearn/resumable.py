@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -19,15 +19,17 @@ from snn.base.value import Value, assign, checked
 
 # The type of what describes a batch: row numbers, or crops.
 Batch = TypeVar("Batch")
+# Version of the files of learners: it changes with what they have.
+FILE_VERSION = 4
 
 
 class History:
     """A table of figures of learning, with a name for each column."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], rows: np.ndarray | None = None) -> None:
         self.names = tuple(names)
         # A row for each entry, another array after each `add`.
-        self.rows = np.empty((0, len(self.names)))
+        self.rows = np.empty((0, len(self.names))) if rows is None else rows
 
     def add(self, *values: float) -> None:
         """Add an entry, with a value for each name."""
@@ -42,12 +44,24 @@ class History:
         return self.rows[-1, self.names.index(name)].item() if len(self.rows) else None
 
 
+def in_file(kinds: str, shape: tuple[str | int, ...], least: float | None = None, **options: Any) -> Any:
+    """Return a field of a learner that is an entry of its file."""
+    return field(metadata={"entry": Entry(kinds, shape, least)}, **options)
+
+
 class Resumable(Saved, Drawn):
     """A learner that can be saved, copied and resumed after any batch, with the same bits."""
 
-    # It counts what it has learned from in the attribute that `_counter` names.
+    # A subclass is a dataclass, whose fields are its state: those of `in_file` are saved as they are.  It
+    # counts what it has learned from in the attribute that `_counter` names.
 
     _counter: ClassVar[str]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        entries = {name: one.metadata["entry"] for name, one in vars(cls).items() if isinstance(one, Field)}
+        cls._schema = {**getattr(cls, "_schema", {}), **entries}
+        cls._assignable = (*cls._assignable, *cls.__annotations__)
 
     @property
     def _position(self) -> int:
@@ -56,6 +70,17 @@ class Resumable(Saved, Drawn):
     @property
     def _unit(self) -> str:
         return self._counter.removeprefix("n_")
+
+    @classmethod
+    def _conforming(
+        cls, entries: Mapping[str, np.ndarray], others: Mapping[str, Entry]
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the values of fields, and the other entries; ValueError if no such learner has them."""
+        if (version := int(entries.get("version", 1))) != FILE_VERSION:
+            raise ValueError(f"of format {version}, but this version of sparsespike reads {FILE_VERSION}")
+        arrays = conforming(entries, {**cls._schema, **others})
+        values = {name: arrays.pop(name) for name in cls._schema}
+        return {name: value if value.ndim else value.item() for name, value in values.items()}, arrays
 
 
 @dataclass(frozen=True, kw_only=True)

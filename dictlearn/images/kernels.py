@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from dictlearn.atoms import require_positive_norms, scaled_by_power_of_two, unit_norm
 from dictlearn.images.statistics import KernelStatistics, improve_kernels
-from dictlearn.resumable import Course, History, Resumable, digest, learn_batches
+from dictlearn.resumable import FILE_VERSION, Course, History, Resumable, digest, in_file, learn_batches
 from snn._interrupts import one_thread
 from snn.base import checks
-from snn.base.archive import Entry, conforming
+from snn.base.archive import Entry
 from snn.base.value import Value, assign, checked
 from solvers import LassoProblem, SpikingCodingResult, solve_spiking
 from solvers.problem.convolutional_dictionary import ConvolutionalAtoms, valid_shape
@@ -29,7 +29,6 @@ HISTORY = ("n_samples", "objective", "energy", "gap", "n_nonzeros", "n_spikes")
 SMALLEST_VALUE, LARGEST_VALUE = 1e-120, 1e120
 # A saved kernel is of norm one at most, to rounding.
 LARGEST_KERNEL_NORM = 1.0 + 1e-9
-COUNTERS_OF_KERNELS = ("n_samples", "n_batches", "n_replaced")
 # Sweeps over the kernels after a batch, and how fast batches are forgotten: docs/images.md, section 2.
 N_SWEEPS, FORGETTING = 2, 3.0
 # Patches that a random start chooses from, for each kernel.
@@ -52,6 +51,7 @@ class KernelSettings(Value):
     replace_dead: bool = checked(checks.flag, default=False)
 
 
+@dataclass(init=False, eq=False, repr=False, kw_only=True)
 class KernelLearner(Resumable):
     """Kernels, and the sums over images that they are learned from."""
 
@@ -59,25 +59,35 @@ class KernelLearner(Resumable):
     # overlap.  Before batch t all sums so far are multiplied by ``(1 - 1 / t) ** 3``.  `settings` may be
     # replaced between batches, by others of the same stride.
 
-    _shown: ClassVar = ("kernels", *COUNTERS_OF_KERNELS, "dead_kernels")
-    _assignable = ("settings", "last_used", *COUNTERS_OF_KERNELS)
+    _shown: ClassVar = ("kernels", "n_samples", "n_batches", "n_replaced", "dead_kernels")
+
+    settings: KernelSettings
+    # For each kernel the images learned from when a code last had it.
+    last_used: np.ndarray = in_file("iu", ("kernels",), 0)
+    n_samples: int = in_file("iu", (), 0, default=0)
+    n_batches: int = in_file("iu", (), 0, default=0)
+    n_replaced: int = in_file("iu", (), 0, default=0)
+    _kernels: np.ndarray
+    _shape: tuple[int, ...]
+    _statistics: KernelStatistics
+    _history: History
 
     def __init__(self, kernels: ArrayLike, settings: KernelSettings) -> None:
         meaning = "(n_kernels, height, width[, n_channels])"
         array = checks.real_array("kernels", kernels, shape=(None,) * np.ndim(kernels), meaning=meaning)
-        self.settings = settings
-        self._shape = array.shape
         n_kernels, height, width = array.shape[:3]
         rows = array.reshape(n_kernels, -1)
         require_positive_norms("kernels", rows)
-        self._kernels = unit_norm(rows).reshape(n_kernels, height * width, -1)
-        self._statistics = KernelStatistics(
-            n_kernels, (height, width), self._kernels.shape[2], settings.stride
+        unit = unit_norm(rows).reshape(n_kernels, height * width, -1)
+        assign(
+            self,
+            settings=settings,
+            last_used=np.zeros(n_kernels, dtype=np.int64),
+            _kernels=unit,
+            _shape=array.shape,
+            _statistics=KernelStatistics(n_kernels, (height, width), unit.shape[2], settings.stride),
+            _history=History(HISTORY),
         )
-        self.n_samples = self.n_batches = self.n_replaced = 0
-        # For each kernel the images learned from when a code last had it.
-        self.last_used = np.zeros(n_kernels, dtype=np.int64)
-        self._history = History(HISTORY)
 
     @property
     def kernels(self) -> np.ndarray:
@@ -149,45 +159,40 @@ class KernelLearner(Resumable):
     # -- saving ---------------------------------------------------------------------------------
 
     _counter = "n_batches"
-    _schema: ClassVar = {
+    _others: ClassVar = {
         "kernels": Entry("f", None),
         "settings": Entry("U", ()),
         "lags": Entry("f", ("kernels", "row lags", "column lags", "kernels")),
         "correlations": Entry("f", ("kernels", "rows", "columns")),
-        "counters": Entry("iu", (len(COUNTERS_OF_KERNELS),), 0),
-        "last_used": Entry("iu", ("kernels",), 0),
         "history": Entry("f", ("batches", len(HISTORY))),
     }
 
     def _entries(self) -> dict[str, Any]:
-        statistics = self._statistics
         return {
+            "version": FILE_VERSION,
+            **super()._entries(),
             "kernels": self._kernels.reshape(self._shape),
             "settings": json.dumps(asdict(self.settings)),
-            "lags": statistics.lags,
-            "correlations": statistics.correlations,
-            "counters": np.array([getattr(self, name) for name in COUNTERS_OF_KERNELS]),
-            "last_used": self.last_used,
+            "lags": self._statistics.lags,
+            "correlations": self._statistics.correlations,
             "history": self._history.rows,
         }
 
     @classmethod
     def _of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
-        entries = conforming(entries, cls._schema)
-        kernels, history = entries["kernels"], entries["history"]
-        learner = cls(kernels, KernelSettings(**json.loads(str(entries["settings"]))))
+        values, arrays = cls._conforming(entries, cls._others)
+        kernels, history = arrays["kernels"], arrays["history"]
+        learner = cls(kernels, KernelSettings(**json.loads(str(arrays["settings"]))))
+        # As saved: kernels that are scaled to norm one again differ in their last bits.
+        saved = kernels.reshape(learner._kernels.shape)
+        assign(learner, **values, _kernels=saved, _history=History(HISTORY, history))
         statistics = learner._statistics
         for name, target in (("lags", statistics.lags), ("correlations", statistics.correlations)):
-            if entries[name].shape != target.shape:
-                raise ValueError(f"{name} has the wrong shape, {entries[name].shape}")
-            target[:] = entries[name]
-        learner.last_used[:] = entries["last_used"]
-        assign(learner, **dict(zip(COUNTERS_OF_KERNELS, entries["counters"].tolist(), strict=True)))
-        # As saved: kernels that are scaled to norm one again differ in their last bits.
-        learner._kernels = kernels.reshape(learner._kernels.shape)
-        learner._history.rows = history
+            if arrays[name].shape != target.shape:
+                raise ValueError(f"{name} has the wrong shape, {arrays[name].shape}")
+            target[:] = arrays[name]
         if not (
-            np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1).max() <= LARGEST_KERNEL_NORM
+            np.linalg.norm(saved, axis=(1, 2)).max() <= LARGEST_KERNEL_NORM
             and learner.last_used.max() <= learner.n_samples
             and statistics.usage.min() >= 0.0
             and len(history) == learner.n_batches

@@ -5,6 +5,7 @@ from typing import Self
 import numpy as np
 
 from dictlearn.resumable import History
+from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.synapses import Synapses
 
@@ -23,32 +24,19 @@ N_SUMS = 6
 class LearningHistory(History):
     """Entries of each thousand samples, and the sums for the next one."""
 
-    def __init__(self) -> None:
-        super().__init__(HISTORY_COLUMNS)
-        self.sums = np.zeros(N_SUMS)
+    def __init__(self, rows: np.ndarray | None = None, sums: np.ndarray | None = None) -> None:
+        super().__init__(HISTORY_COLUMNS, rows)
+        self.sums = np.zeros(N_SUMS) if sums is None else sums
 
     def __copy__(self) -> Self:
-        new = type(self)()
-        new.rows, new.sums = self.rows, self.sums.copy()
-        return new
+        return type(self)(self.rows, self.sums.copy())
 
     def observe(self, batch: Batch, observed: Observed, synapses: Synapses) -> float:
         """Add a batch; return its mean objective in units of the signals."""
         n = batch.n_signals
-        codes, norms = observed.codes[:n], observed.signal_norm[:n]
-        # ||B a - x||^2, by equation 9; while g_D is read from spike counts, that of the rates.
-        errors = observed.reconstruction_gradient[:n] / batch.settings.kappa
-        squares = np.einsum("ij,ij->i", errors, errors)
-        objectives = 0.5 * squares + np.abs(codes) @ (batch.penalty * batch.reweighting)
-        objective, nonzero = float(objectives.sum()) / batch.scale**2, norms > 0.0
-        self.sums += [
-            n,
-            objective,
-            int(np.count_nonzero(codes)),
-            int(observed.n_spikes.sum()),
-            float((np.sqrt(squares[nonzero]) / norms[nonzero]).sum()),
-            int(np.count_nonzero(nonzero)),
-        ]
+        seen = observed.codes, observed.reconstruction_gradient, observed.signal_norm, observed.n_spikes
+        constants = batch.penalty * batch.reweighting, batch.settings.kappa, batch.scale
+        objective = updates.add_figures(self.sums, n, *seen, *constants)
         n_samples = batch.n_samples + n
         if n_samples // RECORD_EVERY > batch.n_samples // RECORD_EVERY:
             n_summed, *totals, n_nonzero = self.sums

@@ -2,15 +2,16 @@
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dictlearn.atoms import unit_norm
-from dictlearn.resumable import Resumable
+from dictlearn.resumable import FILE_VERSION, Resumable, in_file
 from dictlearn.signals import checked_signals
+from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.history import HISTORY_COLUMNS, N_SUMS, LearningHistory
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import RunawayFeedbackError
@@ -39,16 +40,13 @@ SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
 LARGEST_PENALTY = 1e150
 # Spikes of a probed neuron in the phase with feedback.
 PROBE_SPIKES = 3.0
-COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated", "n_halvings")
-OF_ATOMS = ("n_fired", "last_fired", "last_compared")
-# Version of what a learner's file has; it changes with `_schema`.
-FILE_VERSION = 3
-# Entries of a file that the rule remembers.
+# Before the names of the arrays that the rule remembers, in a file.
 REMEMBERED = "rule."
 # The smallest step of a clock to which a runaway leads.
 FINEST_STEP = 1 / 128
 
 
+@dataclass(init=False, eq=False, repr=False, kw_only=True)
 class TwoPhaseLearner(Resumable):
     """A two-phase network that learns, with everything it needs to continue learning.
 
@@ -96,43 +94,56 @@ class TwoPhaseLearner(Resumable):
         Number of times that a weight was beyond the range of its format, and was kept at its end.
     """
 
-    _assignable = (
-        "settings",
-        "scale",
-        "rounding_seed",
-        "synapses",
-        "memory",
-        "replacement",
-        *COUNTERS,
-        *OF_ATOMS,
-    )
+    # The state, which a batch replaces: two learners never share arrays that change.
+    settings: LearningSettings
+    scale: float = in_file("f", (), 0.0)
+    rounding_seed: int = in_file("iu", (), 0)
+    synapses: Synapses
+    memory: dict[str, np.ndarray]
+    replacement: Replacement
+    n_fired: np.ndarray = in_file("iu", ("atoms",), 0)
+    last_fired: np.ndarray = in_file("iu", ("atoms",), 0)
+    last_compared: np.ndarray = in_file("iu", ("atoms",), 0)
+    n_samples: int = in_file("iu", (), 0, default=0)
+    n_spikes: int = in_file("iu", (), 0, default=0)
+    n_bounded: int = in_file("iu", (), 0, default=0)
+    n_replaced: int = in_file("iu", (), 0, default=0)
+    n_saturated: int = in_file("iu", (), 0, default=0)
+    n_halvings: int = in_file("iu", (), 0, default=0)
+    _history: LearningHistory
+    # The weights of the batch before: memory for those of the next one.
+    _spare: Synapses | None = None
+    # Whether a checkpoint may have begun with other weights: the start was random, without a seed.
+    _any_start: bool = False
 
     def __init__(
         self, network: TwoPhaseNetwork, settings: LearningSettings, *, scale: float, rounding_seed: int = 0
     ) -> None:
         checks.instance_of("network", network, TwoPhaseNetwork)
-        self.settings = checks.instance_of("settings", settings, LearningSettings)
-        self.scale = checks.positive_number("scale", scale)
-        if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
+        checks.instance_of("settings", settings, LearningSettings)
+        scale = checks.positive_number("scale", scale)
+        if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
             raise ValueError(
                 f"scale must lie between {SMALLEST_SCALE:g} and {LARGEST_SCALE:g}, so that objectives are in "
-                f"the range of floats; got {self.scale:g}: change the unit of the signals"
+                f"the range of floats; got {scale:g}: change the unit of the signals"
             )
         if network.signs != settings.signs:
             raise ValueError(f"network must have the settings' {settings.signs}; got {network.signs}")
-        self.rounding_seed = checks.non_negative_integer("rounding_seed", rounding_seed)
-        self.synapses = network.synapses()
-        # The weights of the batch before: memory for those of the next one.
-        self._spare: Synapses | None = None
-        # Whether a checkpoint may have begun with other weights: the start was random, without a seed.
-        self._any_start = False
+        n_fired, last_fired, last_compared = np.zeros((3, network.n_atoms), dtype=np.int64)
+        assign(
+            self,
+            settings=settings,
+            scale=scale,
+            rounding_seed=checks.non_negative_integer("rounding_seed", rounding_seed),
+            synapses=network.synapses(),
+            memory={},
+            replacement=Replacement(network.n_atoms),
+            n_fired=n_fired,
+            last_fired=last_fired,
+            last_compared=last_compared,
+            _history=LearningHistory(),
+        )
         self._penalties()
-        self.memory: dict[str, np.ndarray] = {}
-        self.replacement = Replacement(network.n_atoms)
-        self.n_fired, self.last_fired, self.last_compared = np.zeros((3, network.n_atoms), dtype=np.int64)
-        self.n_samples, self.n_spikes, self.n_bounded = 0, 0, 0
-        self.n_replaced, self.n_halvings = 0, 0
-        self._history = LearningHistory()
         self.n_saturated = self._round(self.synapses)
         self.memory = self._remembered()
 
@@ -160,6 +171,11 @@ class TwoPhaseLearner(Resumable):
         return self.synapses.n_inputs
 
     @property
+    def dead_atoms(self) -> np.ndarray:
+        """Atoms silent for long: for the last 1,000 samples, or 10 for each atom if that is more."""
+        return np.flatnonzero(self.n_samples - self.last_fired >= max(1000, 10 * self.n_atoms))
+
+    @property
     def network(self) -> TwoPhaseNetwork:
         """The network as it is now, a copy; with the old atoms where new ones are on trial."""
         return TwoPhaseNetwork.of_synapses(self._without_trials()[0])
@@ -178,11 +194,6 @@ class TwoPhaseLearner(Resumable):
         symmetry, and the norms.
         """
         return self._history.columns()
-
-    @property
-    def dead_atoms(self) -> np.ndarray:
-        """Atoms silent for long: for the last 1,000 samples, or 10 for each atom if that is more."""
-        return np.flatnonzero(self.n_samples - self.last_fired >= max(1000, 10 * self.n_atoms))
 
     def _facts(self) -> dict[str, str]:
         objective = self._history.last("objective")
@@ -250,14 +261,7 @@ class TwoPhaseLearner(Resumable):
                 f"after {self.n_samples:,} samples {error}; the weights are those before this batch: "
                 "subtract the mean of signals with an offset, or learn in exact time (time=Exact())"
             ) from None
-        new = self._sharing()
-        new.synapses = self._spare or copy.deepcopy(self.synapses)
-        new.synapses.values[:] = self.synapses.values
-        new._spare = self.synapses
-        new.memory = {name: array.copy() for name, array in self.memory.items()}
-        for name in (*OF_ATOMS, "_history", "replacement"):
-            setattr(new, name, copy.copy(getattr(self, name)))
-        objective = new._apply(batch, observed)
+        new, objective = self._after(batch, observed)
         assign(self, **vars(new))  # all at once: Ctrl-C comes before or after
         return objective
 
@@ -301,34 +305,43 @@ class TwoPhaseLearner(Resumable):
             return self.settings
         return replace(self.settings, time=replace(time, time_step=time.time_step / 2**self.n_halvings))
 
-    def _apply(self, batch: Batch, observed: Observed) -> float:
-        """Change everything by what neurons observed of a batch; return its mean objective."""
-        settings, synapses, n = self.settings, self.synapses, batch.n_signals
-        self.memory = self._remembered()
-        settings.rule.change(batch, observed, synapses, self.memory)
-        if (
-            not np.isfinite(np.linalg.norm(synapses.values))
-            or synapses.values.min() < settings.signs.least_weight
-        ):
+    def _after(self, batch: Batch, observed: Observed) -> tuple[Self, float]:
+        """Return the state after a batch, by what neurons observed of it, and its mean objective."""
+        settings, n, now = self.settings, batch.n_signals, self.n_samples + batch.n_signals
+        synapses = self._spare or copy.deepcopy(self.synapses)
+        synapses.values[:] = self.synapses.values
+        memory = {name: array.copy() for name, array in self._remembered().items()}
+        settings.rule.change(batch, observed, synapses, memory)
+        n_bounded = updates.bound(
+            synapses.values, settings.signs.least_weight, synapses.thresholds, LEAST_THRESHOLD
+        )
+        if n_bounded < 0:
             raise ValueError(
                 "rule must keep weights finite and with the signs of the settings; "
                 f"{type(settings.rule).__name__} did not after {self.n_samples:,} samples: the weights are "
                 "those before this batch"
             )
-        thresholds = synapses.thresholds
-        self.n_bounded += int(np.count_nonzero(thresholds < LEAST_THRESHOLD))
-        np.maximum(thresholds, LEAST_THRESHOLD, out=thresholds)
-        self.n_samples += n
-        self.n_spikes += int(observed.n_spikes.sum())
-        n_fired = np.count_nonzero(observed.fired[:n], axis=0)
-        self.n_fired += n_fired
-        self.last_fired[n_fired > 0] = self.n_samples
-        self.last_compared[observed.fired.any(axis=0)] = self.n_samples
-        self.last_compared[batch.probed] = self.n_samples
+        counts = self.n_fired.copy(), self.last_fired.copy(), self.last_compared.copy()
+        updates.count_fired(observed.fired, n, now, batch.probed, *counts)
+        n_fired, last_fired, last_compared = counts
+        new = replaced(
+            self,
+            synapses=synapses,
+            _spare=self.synapses,
+            memory=memory,
+            replacement=copy.copy(self.replacement),
+            n_fired=n_fired,
+            last_fired=last_fired,
+            last_compared=last_compared,
+            n_samples=now,
+            n_spikes=self.n_spikes + int(observed.n_spikes.sum()),
+            n_bounded=self.n_bounded + n_bounded,
+            _history=copy.copy(self._history),
+        )
         if settings.replacement or self.replacement.running:
-            self._replace(batch, observed)
-        self.n_saturated += self._round(synapses)
-        return self._history.observe(batch, observed, synapses)
+            new._replace(batch, observed)
+        new.n_saturated += new._round(synapses)
+        return new, new._history.observe(batch, observed, synapses)
 
     def _remembered(self) -> dict[str, np.ndarray]:
         """Return what the rule of now remembers."""
@@ -366,10 +379,10 @@ class TwoPhaseLearner(Resumable):
         if not tried and not len(dead):
             return
         on_trial = {*tried, *(trial.atom for trial in trials.running)}
-        replaced = [*tried, *(atom for atom in dead if atom not in on_trial)]
+        atoms = [*tried, *(atom for atom in dead if atom not in on_trial)]
         signs, missing = self.settings.signs, -observed.reconstruction_gradient[:n]
         found = patterns(missing, positive_code=signs.positive_code, least=signs.least_weight)
-        for atom, pattern in zip(replaced, found, strict=False):
+        for atom, pattern in zip(atoms, found, strict=False):
             if atom in on_trial:
                 rows = rule._of_atoms(self.memory)
                 trials.begin(atom, now, int(self.n_fired[atom]), self.synapses, rows)
@@ -400,18 +413,13 @@ class TwoPhaseLearner(Resumable):
     # -- saving ---------------------------------------------------------------------------------
 
     _counter = "n_samples"
-    _schema: ClassVar = {
-        "version": Entry("iu", ()),
+    _others: ClassVar = {
         "feedforward": Entry("f", ("atoms", "inputs")),
         "feedback": Entry("f", ("inputs", "atoms")),
         "lateral": Entry("f", ("atoms", "atoms")),
         "settings": Entry("U", ()),
-        "scale": Entry("f", (), 0.0),
-        **{name: Entry("iu", ("atoms",), 0) for name in OF_ATOMS},
-        "counters": Entry("iu", (len(COUNTERS),), 0),
         "sums": Entry("f", (N_SUMS,), 0.0),
         "history": Entry("f", ("steps", len(HISTORY_COLUMNS))),
-        "rounding_seed": Entry("iu", (), 0),
         **OF_ALL,
         **TRIALS,
     }
@@ -420,54 +428,39 @@ class TwoPhaseLearner(Resumable):
         synapses = self.synapses
         return {
             "version": FILE_VERSION,
+            **super()._entries(),
             "feedforward": synapses.feedforward,
             "feedback": synapses.feedback,
             "lateral": synapses.lateral,
             "settings": self.settings.as_text(),
-            "scale": self.scale,
-            **{name: getattr(self, name) for name in OF_ATOMS},
-            "counters": np.array([getattr(self, name) for name in COUNTERS]),
             "sums": self._history.sums,
             "history": self._history.rows,
-            "rounding_seed": self.rounding_seed,
             **{REMEMBERED + name: array for name, array in self._remembered().items()},
             **self.replacement.entries(),
         }
 
     @classmethod
     def _of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
-        if (version := int(entries.get("version", 1))) != FILE_VERSION:
-            raise ValueError(f"of format {version}, but this version of sparsespike reads {FILE_VERSION}")
+        values, arrays = cls._conforming(entries, cls._others)
         with checks.without_warnings():  # the user was warned when the settings were made
-            text = conforming(entries, {"settings": cls._schema["settings"]})["settings"]
-            settings = LearningSettings.from_text(str(text))
-        remembered = {REMEMBERED + name: entry for name, entry in settings.rule.remembers.items()}
+            settings = LearningSettings.from_text(str(arrays["settings"]))
+        rule = settings.rule
+        remembered = {REMEMBERED + name: entry for name, entry in rule.remembers.items()}
         rows = {
             OLD + name: entry._replace(shape=("trials", *entry.shape[1:]), optional=True)
-            for name, entry in settings.rule._of_atoms(settings.rule.remembers).items()
+            for name, entry in rule._of_atoms(rule.remembers).items()
         }
-        entries = conforming(entries, {**cls._schema, **remembered, **rows})
-        counters = dict(zip(COUNTERS, entries["counters"].tolist(), strict=True))
-        for name in OF_ATOMS:
-            if entries[name].max() > counters["n_samples"]:
-                raise ValueError(f"{name} is more than the {counters['n_samples']} samples learned from")
-        weights = entries["feedforward"], entries["feedback"], entries["lateral"]
-        learner = cls(
-            TwoPhaseNetwork(*weights, *settings.signs),
-            settings,
-            scale=float(entries["scale"]),
-            rounding_seed=int(entries["rounding_seed"]),
+        arrays = conforming(entries, {**cls._others, **remembered, **rows})
+        for name in ("n_fired", "last_fired", "last_compared"):
+            if values[name].max() > values["n_samples"]:
+                raise ValueError(f"{name} is more than the {values['n_samples']} samples learned from")
+        weights = arrays["feedforward"], arrays["feedback"], arrays["lateral"]
+        begun = {name: values[name] for name in ("scale", "rounding_seed")}
+        return assign(
+            cls(TwoPhaseNetwork(*weights, *settings.signs), settings, **begun),
+            **values,
+            synapses=Synapses(*weights, settings.signs),  # the constructor rounds to the format of now
+            memory={name.removeprefix(REMEMBERED): arrays[name] for name in remembered if name in arrays},
+            replacement=Replacement.of_entries(arrays),
+            _history=LearningHistory(arrays["history"], arrays["sums"]),
         )
-        # Not as the constructor left them: it rounds to the format of now.
-        learner.synapses = Synapses(*weights, settings.signs)
-        learner.memory = {
-            name.removeprefix(REMEMBERED): array.copy()
-            for name, array in entries.items()
-            if name.startswith(REMEMBERED)
-        }
-        for name in OF_ATOMS:
-            getattr(learner, name)[:] = entries[name]
-        learner.replacement = Replacement.of_entries(entries)
-        assign(learner, **counters)
-        learner._history.sums[:], learner._history.rows = entries["sums"], entries["history"]
-        return learner

@@ -12,7 +12,6 @@ from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.phases import Phase, run_graded, run_phases
 from dictlearn.two_phase.synapses import Synapses
-from snn._interrupts import float_errors
 from snn.base.value import cached_property
 from snn.digital import FixedPoint
 from snn.run.time import Time
@@ -97,38 +96,35 @@ class Batch:
 
         `signals` and `mask` are those of the rows.
         """
-        rows = np.arange(self.n_rows)[start:stop]
-        n_some, probes = len(signals), rows[len(signals) :] - self.n_signals
-        inputs = np.zeros((len(rows), synapses.n_inputs))
-        with float_errors(over="ignore"):  # runs refuse what is too large
-            inputs[:n_some] = self.scale * (signals if mask is None else np.where(mask, signals, 0.0))
-        coding = np.full((len(rows), synapses.n_atoms), -self.penalty * self.reweighting)
-        coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
-        is_graded = np.full(len(rows), self.settings.inputs == "graded")
-        if mask is not None:
-            # Weights would differ by sample: inputs of rows with unknown ones fire.
-            is_graded[:n_some] &= mask.all(axis=1)
-            mask = np.concatenate([mask, np.ones((len(probes), synapses.n_inputs), dtype=bool)])
-        kinds = np.unique(is_graded)
-        if len(kinds) == 1:
-            return self._observed(bool(kinds[0]), synapses, inputs, mask, coding, rows, n_threads)
-        assert mask is not None
-        parts = [np.flatnonzero(is_graded == kind) for kind in kinds]
+        rows, inhibition = np.arange(self.n_rows)[start:stop], self.penalty * self.reweighting
+        inputs, coding = np.empty((len(rows), synapses.n_inputs)), np.empty((len(rows), synapses.n_atoms))
+        norms, first_probe = np.empty(len(rows)), max(rows[0] - self.n_signals, 0)
+        known = np.array(signals if mask is None else np.where(mask, signals, 0.0), order="C")
+        probes = self.probed[first_probe:], self.probe_drive[first_probe:]
+        updates.begin(inputs, norms, coding, known, self.scale, inhibition, *probes)
+        given, is_graded = (inputs, norms, coding, rows), self.settings.inputs == "graded"
+        if mask is None:
+            return self._observed(is_graded, synapses, n_threads, mask, *given)
+        mask = np.concatenate([mask, np.ones((len(rows) - len(mask), synapses.n_inputs), dtype=bool)])
+        # Weights would differ by sample: inputs of rows with unknown ones fire.
+        are_graded = is_graded & mask.all(axis=1)
+        parts = [(kind, of) for kind in (True, False) if len(of := np.flatnonzero(are_graded == kind))]
         found = [
-            self._observed(bool(kind), synapses, inputs[of], mask[of], coding[of], rows[of], n_threads)
-            for kind, of in zip(kinds, parts, strict=True)
+            self._observed(kind, synapses, n_threads, mask[of], *(each[of] for each in given))
+            for kind, of in parts
         ]
-        return Observed.joined(found, np.argsort(np.concatenate(parts)))
+        return Observed.joined(found, np.argsort(np.concatenate([of for _, of in parts])))
 
     def _observed(
         self,
         is_graded: bool,
         synapses: Synapses,
-        inputs: np.ndarray,
+        n_threads: int,
         mask: np.ndarray | None,
+        inputs: np.ndarray,
+        norms: np.ndarray,
         coding: np.ndarray,
         rows: np.ndarray,
-        n_threads: int,
     ) -> Observed:
         """Return what neurons observe of rows whose inputs are all graded, or all fire."""
         settings = self.settings
@@ -149,13 +145,13 @@ class Batch:
                 initial_potential=settings.initial_potential,
                 **common,
             )
-            return Observed.of(first, second, inputs, mask, synapses, settings)
+            return Observed.of(first, second, norms, mask, synapses, settings)
         n_spikes, fired, codes, g_d, g_h = run_graded(
             synapses, inputs, coding, kappa=settings.kappa, **common
         )
         return Observed(
             n_spikes=n_spikes,
-            signal_norm=np.sqrt(np.einsum("ij,ij->i", inputs, inputs)),
+            signal_norm=norms,
             fired=fired,
             codes=codes,
             reconstruction_gradient=g_d,
@@ -201,12 +197,12 @@ class Observed:
         cls,
         first: Phase,
         second: Phase,
-        inputs: np.ndarray,
+        norms: np.ndarray,
         known: np.ndarray | None,
         synapses: Synapses,
         settings: PhaseSettings,
     ) -> Observed:
-        """Return what is read from two phases of these inputs, which fire, as the settings say."""
+        """Return what is read from two phases of inputs that fire, as the settings say."""
         kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
         reads_currents = settings.readout == "current"
         before, after = (
@@ -234,7 +230,7 @@ class Observed:
             updates.add_combinations(gradient, (1.0 - kappa) * (sent - before), 1.0, f)
         return cls(
             n_spikes=first.n_spikes + second.n_spikes,
-            signal_norm=np.sqrt(np.einsum("ij,ij->i", inputs, inputs)),
+            signal_norm=norms,
             fired=second.coding_rate != 0.0,
             codes=codes,
             reconstruction_gradient=after - sent,

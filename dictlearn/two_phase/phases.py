@@ -18,14 +18,16 @@ from joblib.parallel import (
     get_active_backend,
 )
 
-from dictlearn.two_phase._kernels import updates
+from dictlearn.two_phase._kernels import graded, updates
 from dictlearn.two_phase.layers import Layers, Population, difference, of_first, total
 from dictlearn.two_phase.synapses import Synapses
+from snn._kernels.real_neurons import CHUNK
 from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.value import Value
 from snn.network import NetworkState
-from snn.run.run import Run
+from snn.run.real import charge_of_step, new_workspace
+from snn.run.run import UPDATES_PER_CALL, Run
 from snn.run.start import start_run
 from snn.run.time import Clock, Time, end_of
 from snn.weights import Segments
@@ -184,11 +186,19 @@ def run_graded(
             f"the network ran away: for a spike of coding neuron {lowest} the inputs return as much to it as "
             "its threshold takes; a smaller kappa or smaller steps helps"
         )
-    network = _Network(synapses.weights(layers, kappa), thresholds)
     end = end_of(time, duration)
+    # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
+    weights = kappa, synapses.feedback_rows, synapses.lateral_rows, synapses.closed_rows.reshape(-1)
 
     def run_piece(rows: np.ndarray, stop: Event, signals: np.ndarray, coding: np.ndarray) -> list[np.ndarray]:
         drives, allowed = _driven(synapses, signals, coding, 1.0 - kappa, duration, rows, numbers)
+        fired, codes = np.empty(coding.shape, dtype=np.bool_), np.empty(coding.shape)
+        observed = fired, codes, np.empty(signals.shape), np.empty(coding.shape)
+        if isinstance(time, Clock):
+            observation = signals, *observed, duration, *weights
+            n_spikes = _on_clock(time, layers, end, thresholds, drives, allowed, rows, stop, observation)
+            return [n_spikes, *observed]
+        network = _Network(synapses.weights(layers, kappa), thresholds)
         run = start_run(time, network, drives, filter_spikes=True)
         # Without a signal nobody but a probe fires: there is nothing to settle.
         settles = signals.any(axis=1)
@@ -196,16 +206,44 @@ def run_graded(
         filtered, until = run.filtered_spikes, np.where(settles, 2.0 * end, end)
         counts = _advanced(run, layers, 1, until, allowed, rows, stop, settled)
         filtered -= run.filtered_spikes
-        fired, codes = np.empty(coding.shape, dtype=np.bool_), np.empty(coding.shape)
-        observed = fired, codes, -kappa * signals, np.zeros(coding.shape)
-        # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
-        weights = synapses.feedback_rows, synapses.lateral_rows, synapses.closed_rows
-        updates.observe(*observed, counts, filtered, run.gain / duration, kappa, *weights)
+        updates.observe(counts, filtered, signals, *observed, 1.0 / duration, *weights)
         return [run.spike_counts.sum(axis=1), *observed]
 
     if isinstance(time, Clock):
         n_threads = max(1, min(n_threads, len(signals) * layers.n_neurons // NEURONS_PER_THREAD))
     return _in_pieces(run_piece, (signals, coding), n_threads)
+
+
+def _on_clock(
+    clock: Clock,
+    layers: Layers,
+    end: float,
+    thresholds: np.ndarray,
+    drives: np.ndarray,
+    allowed: np.ndarray,
+    rows: np.ndarray,
+    stop: Event,
+    observation: tuple[Any, ...],
+) -> np.ndarray:
+    """Run rows through both phases and set what their neurons observe; return the spikes of each."""
+    n_rows, n_neurons = drives.shape
+    n_spikes, place = np.empty(n_rows, dtype=np.int64), np.zeros(graded.PLACE_SIZE, dtype=np.int64)
+    numbers = np.zeros((graded.N_FLOATS, n_neurons))
+    integers = np.zeros((graded.N_INTEGERS, n_neurons + CHUNK), dtype=np.int64)
+    neuron: Any = clock.neuron
+    step, charge, subtracts = clock.time_step, charge_of_step(clock), neuron.reset == "subtract"
+    while place[graded.ROW] < n_rows:
+        if stop.is_set():
+            raise CancelledError
+        if not graded.run_rows(
+            place, UPDATES_PER_CALL // n_neurons, end, step, charge, subtracts, drives, allowed, n_spikes,
+            numbers, integers, new_workspace(thresholds), thresholds[layers.n_atoms :], *graded.NOTHING,
+            *observation,
+        ):  # fmt: skip
+            k = place[graded.ROW]
+            counts = integers[graded.COUNTS] - integers[graded.SETTLED_COUNTS]
+            raise _ran_away(layers, 0, rows[k], counts, allowed[k])
+    return n_spikes
 
 
 def _advanced(
@@ -232,8 +270,7 @@ def _advanced(
     if (over := are_too_many()).any():
         # Copies are advanced one after the other: the first runaway does not depend on later ones.
         k = int(np.argmax(over))
-        error = RunawayFeedbackError(_describe(layers, counts[k], allowed[k]))
-        raise _Refused((phase, int(rows[k])), error)
+        raise _ran_away(layers, phase, rows[k], counts[k], allowed[k])
     return counts
 
 
@@ -252,7 +289,7 @@ def _in_pieces(
         except _Refused as refused:
             return refused
 
-    outcomes: list[Any] = in_threads(outcome, pieces, stop)
+    outcomes: list[Any] = in_threads(outcome, pieces, stop) if n_pieces > 1 else [outcome(pieces[0])]
     refused = [each.order for each in outcomes if isinstance(each, _Refused)]
     if refused:
         # Run this signal alone: the error does not depend on the pieces.
@@ -318,10 +355,9 @@ def _driven(
     numbers: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a share of F x + `coding`, the drives of coding neurons, and the spikes each signal may have."""
-    drives = np.zeros((len(signals), synapses.n_atoms * (1 if synapses.signs.positive_code else 2)))
-    updates.add_products(drives, signals, synapses.feedforward_rows)
-    expected = np.empty(len(signals))
-    updates.drive(drives, expected, signals, coding, synapses.thresholds, share, duration)
+    drives = np.empty((len(signals), synapses.n_atoms * (1 if synapses.signs.positive_code else 2)))
+    expected, forward = np.empty(len(signals)), synapses.feedforward_rows
+    updates.drive(drives, expected, signals, coding, forward, synapses.thresholds, share, duration)
     too_many = ~(expected <= MOST_SPIKES_EXPECTED)
     if too_many.any():
         k = int(np.argmax(too_many))
@@ -336,8 +372,8 @@ def _driven(
     return drives, SPIKES_ALLOWED * expected + LEAST_SPIKES_ALLOWED
 
 
-def _describe(layers: Layers, counts: np.ndarray, allowed: float) -> str:
-    """Return the sentence of a RunawayFeedbackError."""
+def _ran_away(layers: Layers, phase: int, row: int, counts: np.ndarray, allowed: float) -> _Refused:
+    """Return the error of a row with too many spikes in a phase."""
     of_coding = total(layers.coding, counts)
     of_inputs = sum(
         (total(inputs, counts) for inputs in (layers.inputs, layers.predictions) if inputs), np.zeros(1)
@@ -346,11 +382,12 @@ def _describe(layers: Layers, counts: np.ndarray, allowed: float) -> str:
     neuron = (
         f"coding neuron {coding}" if of_coding[coding] > of_inputs[busiest] else f"input neuron {busiest}"
     )
-    return (
+    error = RunawayFeedbackError(
         f"the network ran away: more than {allowed:,.0f} spikes of one signal in a phase, most of them of "
         f"{neuron}: feedback excites more than thresholds and inhibition take away; a smaller kappa, smaller "
         "steps (a smaller gain, or smaller batches) or a clock with a shorter time_step helps"
     )
+    return _Refused((phase, int(row)), error)
 
 
 def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event) -> list[Result]:

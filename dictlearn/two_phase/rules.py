@@ -1,8 +1,9 @@
 """Learning rules of the two-phase network: values that say how weights change by what neurons observed.
 
-`UsageSteps` and `PaperSteps` are two of them, written with the functions of this module and nothing else.  A
-rule is local: a neuron uses its own rates and currents, what arrives at its synapses, and its incoming
-weights.  The updates of several signals add up.  Equations 9 to 12 are those of Lin and Tang (2018).
+`PaperSteps` is written with the functions of this module and nothing else; `UsageSteps`, the default, calls
+kernels as well.  A rule is local: a neuron uses its own rates and currents, what arrives at its synapses, and
+its incoming weights.  The updates of several signals add up.  Equations 9 to 12 are those of Lin and Tang
+(2018).
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ __all__ = [
 
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
+# Rows of a batch for which a kernel takes less time than LAPACK to project.
+SMALL_BATCH = 64
 # The share of the mismatch that H corrects: currents measure it exactly, counts do not.
 LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
 # Time in which the paper's decay follows the mean code, in samples.
@@ -150,28 +153,31 @@ class UsageSteps(Value, Rule):
         settings, n, energy = batch.settings, batch.n_signals, batch.energy
         kappa, least, readout = settings.kappa, settings.signs.least_weight, settings.readout
         codes, g_d = observed.codes[:n], observed.reconstruction_gradient[:n]
-        g_h, rho = observed.lateral_gradient, observed_penalty(synapses, g_d, kappa=kappa)
-        sums = np.zeros((3, synapses.n_atoms))
-        updates.add_sums_by_atom(sums, codes, rho)
-        used, together, explained = sums[0] / energy, sums[1] / energy, sums[2]
-        memory["usage"] += used
+        g_h, rows, forward = observed.lateral_gradient, synapses.feedback_rows, synapses.feedforward_rows
         # No bound stops F and B, and currents are exact: H can move as their product does.
         follows = not settings.positive_atoms and readout == "current"
+        sums, products = np.empty((7, synapses.n_atoms)), np.empty(rows.shape)
+        weights = forward, synapses.lateral_rows, kappa
+        updates.sums_by_atom(sums[:6], products, observed.codes, g_d, g_h, *weights, sums[6], follows)
+        used, together, explained = sums[0] / energy, sums[1] / energy, sums[2]
+        memory["usage"] += used
         if follows:
-            errors = np.einsum("ij,ij->i", g_d, g_d) / kappa**2
-            memory["movement"] += errors @ (codes * codes) / energy**2
-            mismatch = _mismatch(observed.codes, g_h, synapses, kappa)
+            memory["movement"] += sums[3] / energy**2
+            # The share of its lateral currents, kappa |H a|, that each neuron sees mismatched, |g_H|.
+            mismatch = np.divide(sums[4], sums[5], out=np.zeros_like(used), where=sums[5] > 0.0)
+            np.minimum(mismatch, 1.0, out=mismatch)
             bound = (1.0 - mismatch) * used + self.caution / self.gain * mismatch * together
             step = 1.0 / (np.sqrt(FIRST_MOVEMENT + memory["movement"]) / self.reach + bound) / energy
         else:
             initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
             step = self.gain / (initial + memory["usage"] + self.caution * together) / energy
-        keep, weighted = np.clip(1.0 - step * explained, 0.0, 1.0), codes * step
-        atoms = synapses.feedforward, synapses.feedback_rows
-        change_weights(atoms, weighted, g_d / kappa, keep=keep, least=least)
+        keep = np.clip(1.0 - step * explained, 0.0, 1.0)
+        if follows:
+            weighted, rho = codes * step, observed_penalty(synapses, g_d, kappa=kappa)
+            change_weights(synapses.lateral_rows, weighted, -rho, keep=keep)
+        updates.change_atoms(forward, rows, products, step * (used > 0.0) / kappa, keep, least)
         if follows:
             # F B changes by both; the second time rho is that of the changed F.
-            change_weights(synapses.lateral_rows, weighted, -rho, keep=keep)
             rho = observed_penalty(synapses, g_d, kappa=kappa)
             change_weights(synapses.lateral, weighted, -rho, keep=keep)
             g_h = keep * g_h
@@ -181,7 +187,6 @@ class UsageSteps(Value, Rule):
             memory.pop("average", None)
             return
         # The averages of the atoms follow their weights, faster where these have left them.
-        rows = synapses.feedback_rows
         average = memory.setdefault("average", rows.copy())
         averaged, spread = memory["averaged"], memory["spread"]
         updates.average_rows(
@@ -364,6 +369,12 @@ def project_lateral(
     """
     rows, least = synapses.lateral_rows, synapses.signs.least_weight
     lateral_gradient = gain / kappa * lateral_gradient
+    if len(codes) <= SMALL_BATCH:
+        _require_finite(
+            updates.solve(np.empty(2 * codes.shape[:1]), lateral_gradient, codes, PROJECTION_RIDGE)
+        )
+        change_weights(rows, codes, lateral_gradient, least=least)
+        return
     if len(codes) <= synapses.n_atoms:
         # G^T L (L A A^T L + epsilon I)^-1 L = G^T (A A^T + epsilon L^-2)^-1.
         products = codes @ codes.T
@@ -392,13 +403,10 @@ def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:
     solved = blas.dtrsm(
         1.0, factor, blas.dtrsm(1.0, factor, values.T, side=1), side=1, trans_a=1, overwrite_b=1
     ).T
-    if not np.isfinite(solved).all():
-        raise np.linalg.LinAlgError("codes and gradients must be finite to project lateral weights")
+    _require_finite(bool(np.isfinite(solved).all()))
     return solved
 
 
-def _mismatch(codes: np.ndarray, g_h: np.ndarray, synapses: Synapses, kappa: float) -> np.ndarray:
-    """Return the share of its lateral currents, ``kappa |H a|``, that each neuron sees mismatched, |g_H|."""
-    received = kappa * np.abs(codes @ synapses.lateral_rows).sum(axis=0)
-    share = np.divide(np.abs(g_h).sum(axis=0), received, out=np.zeros_like(received), where=received > 0.0)
-    return np.minimum(share, 1.0)
+def _require_finite(is_finite: bool) -> None:
+    if not is_finite:
+        raise np.linalg.LinAlgError("codes and gradients must be finite to project lateral weights")

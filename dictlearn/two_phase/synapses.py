@@ -41,11 +41,13 @@ class Synapses(Closed):
         Rows of H - gamma F B, once `close` has computed them, of the last gamma.
     feedforward, feedback, lateral : ndarray
         F, B and H: views of the same numbers, transposed.
+    thresholds : ndarray, shape (n_atoms,)
+        The diagonal of H, a view.
     """
 
     _assignable = (
         "n_inputs", "n_atoms", "signs", "values", "feedforward", "feedback", "lateral", "feedforward_rows",
-        "feedback_rows", "lateral_rows", "graded_layers", "closed_rows",
+        "feedback_rows", "lateral_rows", "thresholds", "graded_layers", "closed_rows",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +63,7 @@ class Synapses(Closed):
         self.feedback_rows = self.values[third:].reshape(n_atoms, n_inputs)
         self.feedforward, self.lateral = self.feedforward_rows.T, self.lateral_rows.T
         self.feedback = self.feedback_rows.T
+        self.thresholds = self.values[second : third : n_atoms + 1]
         self.graded_layers = Layers(n_inputs, n_atoms, signs, graded=True)
         self.closed_rows: np.ndarray | None = None
         self._weights: dict[tuple[float, bool, bool], Segments] = {}
@@ -69,11 +72,6 @@ class Synapses(Closed):
         # The rows are views of one array, which a copy or a pickle would tear apart.
         matrices = self.feedforward, self.feedback, self.lateral
         return Synapses, (*matrices, self.signs), {"closed_rows": self.closed_rows}
-
-    @property
-    def thresholds(self) -> np.ndarray:
-        """The diagonal of H, shape (n_atoms,), a view."""
-        return np.einsum("ii->i", self.lateral_rows)
 
     @property
     def consistency(self) -> float:

@@ -11,6 +11,7 @@ from snn._kernels.stepped import MessageLog
 from snn.network import NetworkState, RunnableNetwork
 from snn.run.run import Run, Spikes
 from snn.run.stepped import SteppedRun, mean_exponential
+from snn.run.time import Clock
 from snn.weights import SparseWeights
 
 
@@ -56,9 +57,7 @@ class RealOnClock(SteppedRun):
         step, shape, is_euler = self.time_step, self.soma_bias.shape, neuron.integration == "euler"
         self._own_departures = ("Euler's steps",) * is_euler + ("resets to zero",) * (neuron.reset == "zero")
         decay, rise = math.exp(-step), step
-        # Charge of a soma in a step, for one unit of synaptic current at its beginning.  With exact
-        # integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
-        charge = arrival = step if is_euler else 1.0 - decay
+        charge = arrival = charge_of_step(self._clock)
         self.gain, self.current_per_rate = charge / -math.expm1(-step), step / -math.expm1(-step)
         leak = 0.0 if self._clock.imperfections is None else self._clock.imperfections.leak
         keep = 1.0 - leak * step if is_euler else math.exp(-leak * step)
@@ -79,7 +78,7 @@ class RealOnClock(SteppedRun):
             trace=np.zeros(shape),
             growth=np.ones(shape[0]),
             step_growth=1.0 / decay if decay > 0.0 else math.inf,
-            workspace=_workspace(self.network.firing_threshold),
+            workspace=new_workspace(self.network.firing_threshold),
         )
         self.neurons.trace[:] = getattr(state, "filtered_spikes", 0.0)
 
@@ -96,7 +95,14 @@ class RealOnClock(SteppedRun):
         return removed + faults.leaked + faults.refused - faults.kicks
 
 
-def _workspace(firing_threshold: np.ndarray) -> np.ndarray:
+def charge_of_step(clock: Clock) -> float:
+    """Return the charge of a soma in a step, for one unit of synaptic current at its beginning."""
+    # With exact integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
+    is_euler = clock.neuron.integration == "euler"  # type: ignore[union-attr]
+    return clock.time_step if is_euler else 1.0 - math.exp(-clock.time_step)
+
+
+def new_workspace(firing_threshold: np.ndarray) -> np.ndarray:
     """Return the workspace of a kernel, its rows aligned to cache lines."""
     padded = -(-len(firing_threshold) // CHUNK) * CHUNK
     memory = np.zeros(4 * padded + 8)

@@ -4,9 +4,11 @@ Sums run over signals and atoms in the order of their indices, so that a signal'
 which others are in its batch.
 """
 
+import math
+
 import numpy as np
 
-from snn._kernels.compiling import uncounted
+from snn._kernels.compiling import inner, uncounted
 
 
 @uncounted
@@ -21,6 +23,22 @@ def add_combinations(total, codes, factor, rows):
 
 
 @uncounted
+def begin(inputs, norms, coding, signals, scale, inhibition, probed, probe_drives):
+    """Set the inputs of signals and of probes, which have none, their norms, and drives of coding neurons."""
+    n_signals = signals.shape[0]
+    for k in range(inputs.shape[0]):
+        squares = 0.0
+        for j in range(inputs.shape[1]):
+            inputs[k, j] = scale * signals[k, j] if k < n_signals else 0.0
+            squares += inputs[k, j] * inputs[k, j]
+        norms[k] = math.sqrt(squares)
+        for i in range(coding.shape[1]):
+            coding[k, i] = -inhibition[i]
+        if k >= n_signals:
+            coding[k, probed[k - n_signals]] = probe_drives[k - n_signals]
+
+
+@inner
 def add_products(total, signals, rows):
     """Add signals @ rows to total, where many of the numbers of the signals are not zero."""
     n_sources = rows.shape[0]
@@ -41,10 +59,14 @@ def add_products(total, signals, rows):
 
 
 @uncounted
-def drive(drives, expected, signals, coding, thresholds, share, duration):
-    """Make F x, in the first columns, share (F x + coding), in the second neurons of pairs its opposite."""
+def drive(drives, expected, signals, coding, rows, thresholds, share, duration):
+    """Set drives to share (F x + coding), those of the second neurons of pairs to the opposite."""
     # Set expected to the spikes of a signal's inputs in a duration, and of its busiest neuron uninhibited.
     n_atoms = coding.shape[1]
+    for k in range(signals.shape[0]):
+        for i in range(n_atoms):
+            drives[k, i] = 0.0
+    add_products(drives, signals, rows)
     for k in range(signals.shape[0]):
         most = 0.0
         for i in range(n_atoms):
@@ -60,40 +82,187 @@ def drive(drives, expected, signals, coding, thresholds, share, duration):
         expected[k] = most * duration
 
 
-@uncounted
-def observe(fired, codes, g_d, g_h, counts, remaining, share, kappa, feedback, lateral, closed):
-    """Set which coding neurons fired and their codes, share (counts + remaining); add to g_D and g_H."""
+@inner
+def observe_row(
+    k, counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral, closed
+):  # fmt: skip
+    """Set which neurons of a row fired, the codes share (counts + remaining), g_D and g_H."""
     # F B is known, as H - (H - kappa F B).
-    n_atoms = feedback.shape[0]
-    for k in range(codes.shape[0]):
-        for j in range(n_atoms):
-            n_spikes, code = counts[k, j], counts[k, j] + remaining[k, j]
-            if counts.shape[1] > n_atoms:
-                n_spikes -= counts[k, n_atoms + j]
-                code -= counts[k, n_atoms + j] + remaining[k, n_atoms + j]
-            elif code < 0.0:
-                code = 0.0  # it is rounding
-            code *= share
-            fired[k, j], codes[k, j] = n_spikes != 0, code
-            if code != 0.0:
-                for i in range(g_d.shape[1]):
-                    g_d[k, i] += kappa * code * feedback[j, i]
-                for i in range(n_atoms):
-                    g_h[k, i] += code * (closed[j, i] - (1.0 - kappa) * lateral[j, i])
+    n_neurons, n_atoms = counts.shape[0], feedback.shape[0]
+    for i in range(g_d.shape[1]):
+        g_d[k, i] = -kappa * signals[k, i]
+    for i in range(n_atoms):
+        g_h[k, i] = 0.0
+    for j in range(n_atoms):
+        n_spikes, code = counts[j], counts[j] + remaining[j]
+        if n_neurons > n_atoms:
+            n_spikes -= counts[n_atoms + j]
+            code -= counts[n_atoms + j] + remaining[n_atoms + j]
+        elif code < 0.0:
+            code = 0.0  # it is rounding
+        code *= share
+        fired[k, j], codes[k, j] = n_spikes != 0, code
+        if code != 0.0:
+            for i in range(g_d.shape[1]):
+                g_d[k, i] += kappa * code * feedback[j, i]
+            for i in range(n_atoms):
+                g_h[k, i] += code * (closed[n_atoms * j + i] - (1.0 - kappa) * lateral[j, i])
 
 
 @uncounted
-def add_sums_by_atom(sums, codes, rho):
-    """Add a_i^2, |a_i| sum_j |a_j| and a_i rho_i, summed over the signals, for each atom i."""
+def observe(counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral, closed):
+    """Set what neurons observe in all rows."""
+    for k in range(counts.shape[0]):
+        observe_row(
+            k, counts[k], remaining[k], signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral,
+            closed,
+        )  # fmt: skip
+
+
+@uncounted
+def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, scale):
+    """Add the figures of a batch to the sums of `history`; return the sum of the objectives."""
+    objective = 0.0
+    for k in range(n_signals):
+        # ||B a - x||^2, by equation 9; while g_D is read from spike counts, that of the rates.
+        squares = 0.0
+        for j in range(g_d.shape[1]):
+            squares += (g_d[k, j] / kappa) ** 2
+        objective += 0.5 * squares
+        for i in range(codes.shape[1]):
+            objective += abs(codes[k, i]) * penalties[i]
+            sums[2] += codes[k, i] != 0.0
+        if norms[k] > 0.0:
+            sums[4] += math.sqrt(squares) / norms[k]
+            sums[5] += 1.0
+    for k in range(n_spikes.shape[0]):
+        sums[3] += n_spikes[k]
+    objective /= scale * scale
+    sums[0] += n_signals
+    sums[1] += objective
+    return objective
+
+
+@uncounted
+def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compared):
+    """Count the signals that neurons fired for, and note when they last fired for one, and at all."""
+    for k in range(fired.shape[0]):
+        for i in range(fired.shape[1]):
+            if fired[k, i]:
+                last_compared[i] = now
+                if k < n_signals:
+                    n_fired[i] += 1
+                    last_fired[i] = now
+    for i in probed:
+        last_compared[i] = now
+
+
+@uncounted
+def bound(values, least, thresholds, least_threshold):
+    """Raise thresholds to the least one; return how many were below it, -1 if weights are impossible."""
+    # Squares of weights are in the range of floats.
+    is_possible, n_bounded = True, 0
+    for k in range(values.shape[0]):
+        is_possible &= (abs(values[k]) < 1e150) & (values[k] >= least)
+    for i in range(thresholds.shape[0]):
+        if thresholds[i] < least_threshold:
+            thresholds[i] = least_threshold
+            n_bounded += 1
+    return n_bounded if is_possible else -1
+
+
+@uncounted
+def sums_by_atom(sums, products, codes, g_d, g_h, forward, lateral, kappa, current, follows):
+    """Set sums over a batch for each atom, and codes.T @ g_D, shape (n_atoms, n_inputs)."""
+    # Of signals, which g_d has: a_i^2, |a_i| sum_j |a_j|, a_i rho_i = -a_i F_i . g_D / kappa.  If H follows
+    # F B, also a_i^2 ||g_D||^2 / kappa^2; and of probes too |g_H| and kappa |H a|.
+    (n_atoms, n_inputs), n_signals = products.shape, g_d.shape[0]
+    for i in range(n_atoms):
+        for p in range(sums.shape[0]):
+            sums[p, i] = 0.0
+        for j in range(n_inputs):
+            products[i, j] = 0.0
     for k in range(codes.shape[0]):
-        size = 0.0
-        for i in range(codes.shape[1]):
+        size = squares = 0.0
+        for i in range(n_atoms):
             size += abs(codes[k, i])
-        for i in range(codes.shape[1]):
+            current[i] = 0.0
+        if follows and k < n_signals:
+            for j in range(n_inputs):
+                squares += (g_d[k, j] / kappa) ** 2
+        for i in range(n_atoms):
             code = codes[k, i]
-            sums[0, i] += code * code
-            sums[1, i] += size * abs(code)
-            sums[2, i] += code * rho[k, i]
+            if code != 0.0 and k < n_signals:
+                sums[0, i] += code * code
+                sums[1, i] += size * abs(code)
+                sums[3, i] += code * code * squares
+                for j in range(n_inputs):
+                    products[i, j] += code * g_d[k, j]
+            if code != 0.0 and follows:
+                for j in range(n_atoms):
+                    current[j] += code * lateral[i, j]
+        if follows:
+            for i in range(n_atoms):
+                sums[4, i] += abs(g_h[k, i])
+                sums[5, i] += kappa * abs(current[i])
+    for start in range(0, n_inputs, 8):
+        for i in range(n_atoms):
+            if sums[0, i] > 0.0:
+                for j in range(start, min(start + 8, n_inputs)):
+                    sums[2, i] -= forward[np.uint64(j), np.uint64(i)] * products[i, np.uint64(j)] / kappa
+
+
+@uncounted
+def change_atoms(forward, feedback, products, factors, keep, least):
+    """Set the weights of atoms that change to max(keep weights - factors products, least)."""
+    n_atoms, n_inputs = products.shape
+    for start in range(0, n_inputs, 8):
+        for i in range(n_atoms):
+            if factors[i] != 0.0 or keep[i] != 1.0:
+                for j in range(start, min(start + 8, n_inputs)):
+                    one, other = np.uint64(i), np.uint64(j)
+                    change = factors[i] * products[one, other]
+                    forward[other, one] = max(keep[i] * forward[other, one] - change, least)
+                    feedback[one, other] = max(keep[i] * feedback[one, other] - change, least)
+
+
+@uncounted
+def solve(products, values, codes, ridge):
+    """Solve (A A^T + ridge diag(A A^T)) X = values in place, A the codes; return whether X is finite."""
+    # Cholesky's U^T U, by rows of the upper triangle.  A row of codes that is zero counts as a unit vector.
+    n_rows = codes.shape[0]
+    for k in range(n_rows):
+        for m in range(k, n_rows):
+            products[k, m] = 0.0
+    for i in range(codes.shape[1]):
+        for k in range(n_rows):
+            if codes[k, i] != 0.0:
+                for m in range(k, n_rows):
+                    products[k, m] += codes[k, i] * codes[m, i]
+    for k in range(n_rows):
+        products[k, k] = (1.0 + ridge) * products[k, k] if products[k, k] != 0.0 else 1.0
+    for k in range(n_rows):
+        factor = 1.0 / math.sqrt(products[k, k])
+        for m in range(k, n_rows):
+            products[k, m] *= factor
+        for i in range(values.shape[1]):
+            values[k, i] /= products[k, k]
+        for m in range(k + 1, n_rows):
+            if products[k, m] != 0.0:
+                for p in range(m, n_rows):
+                    products[m, p] -= products[k, m] * products[k, p]
+                for i in range(values.shape[1]):
+                    values[m, i] -= products[k, m] * values[k, i]
+    is_finite = True
+    for k in range(n_rows - 1, -1, -1):
+        for m in range(k + 1, n_rows):
+            if products[k, m] != 0.0:
+                for i in range(values.shape[1]):
+                    values[k, i] -= products[k, m] * values[m, i]
+        for i in range(values.shape[1]):
+            values[k, i] /= products[k, k]
+            is_finite &= abs(values[k, i]) < np.inf
+    return is_finite
 
 
 @uncounted

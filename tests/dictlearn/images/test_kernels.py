@@ -1,7 +1,5 @@
 """Kernels learned from images and signals: statistics and updates beside dense matrices, the learner."""
 
-# ruff: noqa: E501 - a case a line reads better
-
 import copy
 import pickle
 
@@ -287,7 +285,9 @@ def test_a_file_that_no_learner_wrote_is_refused(tmp_path):
         entries = dict(archive)
     history = entries["history"]
     wrong = {
-        "counters": [np.array([-5, 1, 0]), np.array([6.5, 1.0, 0.0]), np.array([6, 2, 0]), np.array([7, 1, 0])],
+        "version": [np.array(3)],
+        "n_samples": [np.array(-5), np.array(6.5), np.array(7)],
+        "n_batches": [np.array(2)],
         "last_used": [np.full(3, 99), np.full(3, 1.5), np.full(3, -1)],
         "history": [np.full(history.shape, np.nan), np.repeat(history, 2, axis=0)],
         "lags": [-entries["lags"], np.zeros(())],

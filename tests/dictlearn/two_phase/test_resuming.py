@@ -335,7 +335,8 @@ DEEP = "[" * 100_000 + "]" * 100_000
 # Entries that no learner has; where another name is refused, that is first.
 WRONG = {
     "settings": ["5", DEEP, '{"penalty": 0.1, "rule": 5}', '{"penalty": 0.1, "rule": {"kind": []}}', 5.0],
-    "counters": [np.full(5, np.inf), [64, -1, 0, 0, 0], [64, 1, 0, 0]],
+    "n_samples": [np.inf, -1, [64]],
+    "n_spikes": [-1, 0.5],
     "n_fired": [np.full(8, 65)],
     "last_fired": [np.full(8, 65), np.arange(7)],
     "last_compared": [np.full(8, 65), np.full(8, -1)],
