@@ -105,8 +105,8 @@ class NetworkState(Value, Saved, Described):
     time : float, default 0.0
         In synaptic time constants.
     pending : array_like, shape (n_slots, n_neurons), optional
-        On a clock with delays, what is on its way: row d arrives at the end of the step after d more steps,
-        and there are as many rows as the longest delay, and one.  Integers where neurons are.
+        On a clock with delays, what is on its way: row d arrives d steps after the next step.  There is one
+        row more than the longest delay has steps.  Integers if neurons are.
     """
 
     membrane_potential: np.ndarray = checked(

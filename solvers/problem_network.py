@@ -188,10 +188,10 @@ class RefinedCodes:
         self._pace = FEW_SPIKES if in_few_spikes else FEW_STEPS
         # Last look at each signal, and its codes, the best one among them.
         self.looks = new_records(n_signals, LOOK)
-        self.stage = np.zeros((5, n_signals, n_atoms))
-        self.codes = self.stage[BEST]
+        self.stage_codes = np.zeros((5, n_signals, n_atoms))
+        self.best_codes = self.stage_codes[BEST]
         if start is not None:
-            self.codes[:] = start
+            self.best_codes[:] = start
             self._inhibition.prepare(np.flatnonzero(start.any(axis=0)))
         self._memory = np.empty((4, n_atoms))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
@@ -202,11 +202,11 @@ class RefinedCodes:
         self._set(problem, tol, max_duration, refine)
 
     def renew(self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> None:
-        """Begin again in exact time, from zero, with other signals of the same model; as many."""
+        """Restart from zero with as many other signals of the same model; exact time only."""
         assert isinstance(self.run, ExactRun)
         # All zero, as new ones: to write the fields of a record one by one takes longer.
         self.looks.view(np.uint8).fill(0)
-        self.codes.fill(0.0)
+        self.best_codes.fill(0.0)
         self._soma_bias.fill(0.0)
         self.run.renew()
         self._set(problem, tol, max_duration, refine)
@@ -255,7 +255,7 @@ class RefinedCodes:
                 self.advance(once=once)
                 if time.perf_counter() >= deadline:
                     break
-            yield signals, self.codes[signals]
+            yield signals, self.best_codes[signals]
             signals = best.missed(signals)
             signals = signals[self.can_improve(signals)]
             signals = signals[self.run.spike_counts[signals].sum(axis=1) < max_spikes]
@@ -291,7 +291,7 @@ class RefinedCodes:
             self._refine if refine is None else refine,
             once,
             self.looks,
-            self.stage,
+            self.stage_codes,
             self._soma_bias,
             self.run.membrane_potential,
             self.run.synaptic_current,
@@ -359,7 +359,7 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
         problem.curvatures,
         problem.positive,
         problem.dense_signals(),
-        refined.codes,
+        refined.best_codes,
         atoms,
         values,
         figures[:, 0],

@@ -122,8 +122,7 @@ class Run(ABC):
         origin: float = 0.0,
     ) -> Spikes:
         """Advance copies to times, on a clock to the last step that ends by then; `until` may be an array."""
-        # A stimulus is in a time in which copies were started at `origin`.
-        # A kind of run may change their order.
+        # `origin` is the time of the stimulus at which copies were started.  A run may reorder `active`.
         active = np.arange(len(self.spike_counts)) if active is None else np.array(active, dtype=np.int64)
         most = sys.maxsize if max_spikes is None else max_spikes
         buffer = self._begin(record)

@@ -123,7 +123,7 @@ def result_of(
     progress: bool,
 ) -> SimulationResult:
     """Run a network from a state, which is `start` or None for rest, to time `stop`; return what happened."""
-    # The drive is that of the network; in an array that can be written it is then the last one of the run.
+    # `drive` is the network's; an array that can be written has the last drive of the run afterwards.
     record_spikes, progress = checks.flag("record_spikes", record_spikes), checks.flag("progress", progress)
     end = end_of(time, duration)
     soma_bias = network.soma_bias

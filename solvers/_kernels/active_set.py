@@ -284,6 +284,7 @@ def _begin(atoms, terms, signal, start, work, scratch):
 def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratch, progress):
     """Go on with some signals until W has no room left; return the capacity it needs, or 0 at the end."""
     # References to arrays are not counted here, which would take longer than to solve for a tiny signal.
+    # `progress` says where to go on: at which signal, the sizes of W and S, atoms that join, rounds left.
     first, n_members, size, n_joining, rounds_left = progress
     residual, is_member = scratch.residual, scratch.is_member
     n_atoms = residual.shape[0]

@@ -73,7 +73,7 @@ def new_working_set(capacity):
 
 @inner
 def copy_members(new, work, n_members, size):
-    """Copy members of W, of which S has `size`, to another working set."""
+    """Copy W to a larger working set; `size` of its members are in S."""
     copy(new.atoms[:n_members], work.atoms)
     copy(new.correlation[:n_members], work.correlation)
     copy(new.l1_weight[:n_members], work.l1_weight)

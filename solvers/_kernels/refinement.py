@@ -127,7 +127,7 @@ class Looking(NamedTuple):
     refine: bool
     once: bool  # whether copies stop after a look
     looks: np.ndarray  # `LOOK` of each signal
-    codes: np.ndarray  # shape (5, n_signals, n_atoms): OFFSET, BEST, ORIGIN, BEFORE, MOVED
+    stage_codes: np.ndarray  # shape (5, n_signals, n_atoms): OFFSET, BEST, ORIGIN, BEFORE, MOVED
     # Drives and states at the start of a stage, a row for each signal, written where a stage begins.
     soma_bias: np.ndarray
     potential: np.ndarray
@@ -147,7 +147,7 @@ class Looking(NamedTuple):
         if look.status == NEW:
             # The code that a signal starts from may be good enough.
             look.gap = math.inf
-            _measure(self, k, self.codes[BEST, k], self.memory[CURRENTS])
+            _measure(self, k, self.stage_codes[BEST, k], self.memory[CURRENTS])
             look.status = STAGE_ENDED if look.gap > look.target and _begin_at_best(self, k) else DONE
         elif neurons.is_lost(states, k):
             return False, 0
@@ -217,7 +217,7 @@ def _estimated_gap(problem, k, code, currents):
 def _measure(looking, k, code, currents):
     """Write the currents that a code causes, and keep the code if it is the best so far."""
     # Return its gap, or an estimate, infinite where rows of weights are missing.
-    look, best = looking.looks[k], looking.codes[BEST, k]
+    look, best = looking.looks[k], looking.stage_codes[BEST, k]
     is_known, n_multiply_adds = _caused_currents(looking.form, code, currents)
     look.n_multiply_adds += n_multiply_adds
     if not is_known:
@@ -257,7 +257,7 @@ def _start_network(looking, k, code, code_currents, rate):
     # ``code - offset``.  At this scale the busiest neuron starts with `rate`.
     problem, look = looking.problem, looking.looks[k]
     diagonal, l1_weights, neurons = problem.diagonal, problem.l1_weights, problem.neurons
-    offset, offset_currents = looking.codes[OFFSET, k], looking.memory[STEPPED_CURRENTS]
+    offset, offset_currents = looking.stage_codes[OFFSET, k], looking.memory[STEPPED_CURRENTS]
     soma_bias, potential, current = looking.soma_bias[k], looking.potential[k], looking.current[k]
     largest = 0.0
     for i in range(offset.shape[0]):
@@ -310,7 +310,11 @@ def _move_on(codes, k, end, look, is_accelerated):
 def _begin_stage(looking, k):
     """Set the offset of the next stage and the network that starts there; return whether one is driven."""
     form, problem, look = looking.form, looking.problem, looking.looks[k]
-    origin, offset, moved = looking.codes[ORIGIN, k], looking.codes[OFFSET, k], looking.codes[MOVED, k]
+    origin, offset, moved = (
+        looking.stage_codes[ORIGIN, k],
+        looking.stage_codes[OFFSET, k],
+        looking.stage_codes[MOVED, k],
+    )
     currents, offset_currents = looking.memory[CURRENTS], looking.memory[STEPPED_CURRENTS]
     look.n_multiply_adds += _caused_currents(form, origin, currents)[1]
     step = 0.0
@@ -348,7 +352,7 @@ def _begin_stage(looking, k):
 @inner
 def _begin_at_best(looking, k):
     """Set up a stage that starts from the best code."""
-    look, codes = looking.looks[k], looking.codes
+    look, codes = looking.looks[k], looking.stage_codes
     for i in range(codes.shape[2]):
         codes[ORIGIN, k, i] = codes[BEFORE, k, i] = codes[BEST, k, i]
         codes[MOVED, k, i] = 0.0
@@ -364,7 +368,7 @@ def _read_codes(looking, k):
     """Read a code from spikes, and measure it and one Jacobi step from it; return the gap of the first."""
     problem, memory, look, moments = looking.problem, looking.memory, looking.looks[k], looking.moments[k]
     code, stepped = memory[CODE], memory[STEPPED]
-    _read_rates(moments, look.stop, look.scale, problem, looking.codes[OFFSET, k], code)
+    _read_rates(moments, look.stop, look.scale, problem, looking.stage_codes[OFFSET, k], code)
     look.n_multiply_adds += PRODUCTS_OF_RATE * moments.shape[0]
     gap = _measure(looking, k, code, memory[CURRENTS])
     if look.gap > look.target:
@@ -390,8 +394,8 @@ def _next_stage(looking, k, gap):
     largest_gap = (ASTRAY if look.n_failed < LOST else ASTRAY_IF_LOST) * look.gap
     look.n_astray = 0 if gap <= largest_gap else look.n_astray + 1
     is_accelerated = look.n_astray == 0 and look.gap > FAST * look.gap_before
-    end = looking.memory[CODE] if is_accelerated else looking.codes[BEST, k]
-    _move_on(looking.codes, k, end, look, is_accelerated)
+    end = looking.memory[CODE] if is_accelerated else looking.stage_codes[BEST, k]
+    _move_on(looking.stage_codes, k, end, look, is_accelerated)
     return _begin_stage(looking, k)
 
 

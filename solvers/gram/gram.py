@@ -210,7 +210,7 @@ class SharedProducts(GramOnDemand):
 
 
 class OwnWeights(Gram):
-    """Where each signal has weights of features, in the place of a Gram matrix."""
+    """No Gram matrix: each signal has weights of features of its own."""
 
     # The products that are used are computed from the atoms, signal by signal, and count as part of the
     # method.  So a code has the same bits whatever masks the others have.

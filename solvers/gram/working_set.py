@@ -67,6 +67,11 @@ ATOMS_LISTED = 128
 PLAIN = 2
 
 
+def rounds_allowed(max_rounds: int | None, n_atoms: int) -> int:
+    """Return the most rounds for one signal: `max_rounds`, or ROUNDS_PER_ATOM for each atom."""
+    return ROUNDS_PER_ATOM * n_atoms if max_rounds is None else max_rounds
+
+
 def codes_by_kernel(
     atoms: GramMatrix | WeightedAtoms,
     terms: Terms,
@@ -76,7 +81,7 @@ def codes_by_kernel(
 ) -> Codes:
     """Return the codes of some signals by the kernel of the active-set method."""
     n_atoms = len(terms.l1_weights)
-    max_rounds = max_rounds or ROUNDS_PER_ATOM * n_atoms
+    max_rounds = rounds_allowed(max_rounds, n_atoms)
     codes = np.zeros((len(signals), n_atoms))
     report = np.zeros((len(signals), N_REPORTED), dtype=np.int64)
     step = max(1, VALUES_PER_CALL // n_atoms)
@@ -120,7 +125,7 @@ class Members:
         return found
 
     def join(self, before: int, size: int, atoms: np.ndarray, rows: np.ndarray, signal: np.ndarray) -> int:
-        """Make atoms members, behind those that are, of which `size` are in S; return how many there are."""
+        """Append atoms to the members, of which `size` are in S; return the number of members."""
         after = before + len(atoms)
         if after > len(self.rows):
             # Memory that is not used is not touched.
@@ -146,11 +151,11 @@ class Members:
 
 
 class Search:
-    """The method for one signal; of many signals, each has W for as long as its violators are listed."""
+    """The method for one signal; searches of many signals take turns with one W."""
 
     def __init__(self, members: Members, number: int, max_rounds: int | None) -> None:
         self.members = members
-        self.max_rounds = self.rounds_left = max_rounds or ROUNDS_PER_ATOM * members.problem.n_atoms
+        self.max_rounds = self.rounds_left = rounds_allowed(max_rounds, members.problem.n_atoms)
         roots = members.root_weights
         self._roots = roots if roots is None or roots.ndim == 1 else roots[number]
         self.signal = self.weighted(members.signals[number])

@@ -12,7 +12,7 @@ from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms
 from solvers._kernels.path import solve_path
 from solvers.gram.gram import Gram, SharedProducts, count_corrections, gram_of
-from solvers.gram.working_set import ROUNDS_PER_ATOM
+from solvers.gram.working_set import rounds_allowed
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import Method, documented, solve
 from solvers.plan import most_on_demand
@@ -100,11 +100,13 @@ class ActiveSet(Method):
         n_atoms, shape = problem.n_atoms, (problem.n_signals, len(penalties))
         l1, l2 = (np.stack([getattr(penalty, name) for penalty in penalties]) for name in ("l1", "l2"))
         codes, report = np.zeros((*shape, n_atoms)), np.zeros((*shape, N_REPORTED), dtype=np.int64)
-        norms, max_rounds = inverse_norms(problem.seen_atoms.squared_norms), self.max_rounds
+        norms, max_rounds = (
+            inverse_norms(problem.seen_atoms.squared_norms),
+            rounds_allowed(self.max_rounds, n_atoms),
+        )
         for k in range(problem.n_signals):
             terms = Terms(problem.correlations[k : k + 1], l1[0], l2[0], norms, problem.positive)
-            most = ROUNDS_PER_ATOM * n_atoms if max_rounds is None else max_rounds
-            solve_path(problem.gram, terms, l1, l2, most, codes[k], report[k])
+            solve_path(problem.gram, terms, l1, l2, max_rounds, codes[k], report[k])
         changes = np.abs(np.diff(np.sign(codes), axis=1, prepend=0.0)).sum(axis=2, dtype=np.int64)
         n_rounds, _, n_multiply_adds = report.transpose(2, 1, 0).reshape(N_REPORTED, -1)
         values = as_sparse(codes.swapaxes(0, 1).reshape(-1, n_atoms))
@@ -156,7 +158,7 @@ class ActiveSet(Method):
             correlations,
             currents.columns,
             currents.values,
-            ROUNDS_PER_ATOM * problem.n_atoms if self.max_rounds is None else self.max_rounds,
+            rounds_allowed(self.max_rounds, problem.n_atoms),
             report[:, 0],
             atoms,
             values,

@@ -236,15 +236,15 @@ class LassoModel(Value, Described):
         return self._with(penalty=checked_penalty(penalty, self.atoms, self.positive), _made={})
 
     def _at(self, penalty: Penalty) -> Self:
-        """Return the same with another penalty, which was checked; both know what either computes later."""
+        """Return this with another penalty, which was checked; what either computes of the atoms is shared."""
         return self._with(penalty=penalty, _made={}, _made_of_atoms=self._made_of_atoms)
 
     def prepared(self) -> Self:
-        """Return the same as one of several that are solved one after the other."""
+        """Return this as one of several problems that are solved one after the other."""
         return self._with(is_prepared=True, _made_of_atoms=self._made_of_atoms)
 
     def _with(self, **changes: Any) -> Self:
-        """Return a copy with changes, which knows what this one does; what is computed later is its own."""
+        """Return a changed copy; it starts with what this one has computed, and keeps later results to itself."""
         made = {"_made": dict(self._made), "_made_of_atoms": dict(self._made_of_atoms)}
         return replaced(self, **{**made, **changes})
 

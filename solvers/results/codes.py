@@ -27,7 +27,7 @@ FIGURES = tuple(figure.name for figure in fields(Optimality))
 
 
 class Status(IntEnum):
-    """Why the search for a code ended.
+    """Why the search that found the best code of a signal ended.
 
     Attributes
     ----------
@@ -62,7 +62,8 @@ class Codes:
     work: dict[str, np.ndarray] = field(default_factory=dict)
     # Further figures, arrays and compressed rows; other objects are the same for all signals.
     info: dict[str, Any] = field(default_factory=dict)
-    # As if no code reached its tolerance; None where all are at the limit.
+    # Why each search ended: a `Status`, but never REACHED, which the result reads from the gap.  None if all
+    # are AT_LIMIT.
     status: np.ndarray | None = None
 
     def reach(self, problem: LassoProblem, tol: float) -> bool:
