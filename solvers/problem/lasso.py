@@ -236,7 +236,7 @@ class LassoModel(Value, Described):
         return self._with(penalty=checked_penalty(penalty, self.atoms, self.positive), _made={})
 
     def _at(self, penalty: Penalty) -> Self:
-        """Return this with another penalty, which was checked; what either computes of the atoms is shared."""
+        """Return this with another, checked penalty; both share what either computes of the atoms."""
         return self._with(penalty=penalty, _made={}, _made_of_atoms=self._made_of_atoms)
 
     def prepared(self) -> Self:
@@ -244,7 +244,7 @@ class LassoModel(Value, Described):
         return self._with(is_prepared=True, _made_of_atoms=self._made_of_atoms)
 
     def _with(self, **changes: Any) -> Self:
-        """Return a changed copy; it starts with what this one has computed, and keeps later results to itself."""
+        """Return a changed copy, which starts with what this one has computed."""
         made = {"_made": dict(self._made), "_made_of_atoms": dict(self._made_of_atoms)}
         return replaced(self, **{**made, **changes})
 
