@@ -93,9 +93,9 @@ def products_for(
     """Return which products of atoms serve a problem."""
     # Without `on_demand` all of them are there from the beginning.  Up to `most_signals` may be solved one by
     # one.  `support_of` measures the support of codes.
-    if problem.has_own_weights and problem.atoms.rows is not None:
+    if on_demand and problem.has_own_weights and problem.atoms.rows is not None:
         return Products.SHARED if shares_products(problem) else Products.OWN
-    if problem.has_own_weights:
+    if on_demand and problem.has_own_weights:
         return Products.ON_DEMAND
     if not problem.seen_atoms.is_matrix:
         return Products.GRID

@@ -310,11 +310,8 @@ def _move_on(codes, k, end, look, is_accelerated):
 def _begin_stage(looking, k):
     """Set the offset of the next stage and the network that starts there; return whether one is driven."""
     form, problem, look = looking.form, looking.problem, looking.looks[k]
-    origin, offset, moved = (
-        looking.stage_codes[ORIGIN, k],
-        looking.stage_codes[OFFSET, k],
-        looking.stage_codes[MOVED, k],
-    )
+    codes = looking.stage_codes
+    origin, offset, moved = codes[ORIGIN, k], codes[OFFSET, k], codes[MOVED, k]
     currents, offset_currents = looking.memory[CURRENTS], looking.memory[STEPPED_CURRENTS]
     look.n_multiply_adds += _caused_currents(form, origin, currents)[1]
     step = 0.0

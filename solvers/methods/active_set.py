@@ -100,10 +100,8 @@ class ActiveSet(Method):
         n_atoms, shape = problem.n_atoms, (problem.n_signals, len(penalties))
         l1, l2 = (np.stack([getattr(penalty, name) for penalty in penalties]) for name in ("l1", "l2"))
         codes, report = np.zeros((*shape, n_atoms)), np.zeros((*shape, N_REPORTED), dtype=np.int64)
-        norms, max_rounds = (
-            inverse_norms(problem.seen_atoms.squared_norms),
-            rounds_allowed(self.max_rounds, n_atoms),
-        )
+        norms = inverse_norms(problem.seen_atoms.squared_norms)
+        max_rounds = rounds_allowed(self.max_rounds, n_atoms)
         for k in range(problem.n_signals):
             terms = Terms(problem.correlations[k : k + 1], l1[0], l2[0], norms, problem.positive)
             solve_path(problem.gram, terms, l1, l2, max_rounds, codes[k], report[k])
