@@ -35,9 +35,8 @@ def inputs_of(stimulus):
     """Return (time, weights) of each input spike onto the current."""
     if stimulus is None or stimulus.onto == "drive":
         return []
-    return [
-        (t, stimulus.weights[j]) for t, j in zip(stimulus.spikes.times, stimulus.spikes.neurons, strict=True)
-    ]
+    rows = stimulus.weights.toarray()[stimulus.spikes.neurons]
+    return list(zip(stimulus.spikes.times, rows, strict=True))
 
 
 def drive_of(stimulus, network, since, until):
