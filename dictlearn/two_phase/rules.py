@@ -383,14 +383,9 @@ def project_lateral(
         change_weights(rows, codes, _solution(products, lateral_gradient), least=least)
         return
     # Equal to (A^T L^2 A + epsilon I)^-1 A^T L^2 G: a system of the atoms.
-    active = np.flatnonzero(codes.any(axis=0))
-    norms = np.linalg.norm(codes, axis=1, keepdims=True)
-    inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
-    directions = inverse * codes[:, active]
-    products = directions.T @ directions
-    products[np.diag_indices(len(active))] += PROJECTION_RIDGE
-    change = _solution(products, directions.T @ (inverse * lateral_gradient))
-    rows[active] = np.maximum(rows[active] - change, least)
+    products, change = np.zeros((2, *rows.shape))
+    updates.add_normalised(products, change, codes, lateral_gradient, PROJECTION_RIDGE)
+    np.maximum(rows - _solution(products, change), least, out=rows)
 
 
 def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:

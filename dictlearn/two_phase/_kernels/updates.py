@@ -266,6 +266,24 @@ def solve(products, values, codes, ridge):
 
 
 @uncounted
+def add_normalised(products, right, codes, values, ridge):
+    """Add A^T L^2 A + ridge I, its upper half, and A^T L^2 V, of codes A, values V and inverse norms L."""
+    for k in range(codes.shape[0]):
+        squares = 0.0
+        for i in range(codes.shape[1]):
+            squares += codes[k, i] * codes[k, i]
+        for i in range(codes.shape[1]):
+            if codes[k, i] != 0.0 and squares > 0.0:
+                share = codes[k, i] / squares
+                for j in range(i, codes.shape[1]):
+                    products[i, j] += share * codes[k, j]
+                for j in range(values.shape[1]):
+                    right[i, j] += share * values[k, j]
+    for i in range(codes.shape[1]):
+        products[i, i] += ridge
+
+
+@uncounted
 def change_rows(rows, are_columns, codes, values, keep, least, changes, is_changing):
     """Set rows of atoms with codes, or that decay, to max(keep rows - codes.T @ values, least)."""
     # Rows may be columns of the matrix.  Eight atoms at a time, for which there is memory.
