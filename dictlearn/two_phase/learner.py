@@ -14,7 +14,7 @@ from dictlearn.signals import checked_signals
 from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.history import HISTORY_COLUMNS, N_SUMS, LearningHistory
 from dictlearn.two_phase.observed import Batch, Observed
-from dictlearn.two_phase.phases import RunawayFeedbackError
+from dictlearn.two_phase.phases import SILENCING_DRIVE, RunawayFeedbackError
 from dictlearn.two_phase.replacement import (
     NO_SEARCHES,
     OF_ALL,
@@ -86,6 +86,8 @@ class TwoPhaseLearner(Resumable):
         Number of times that a threshold would have fallen below LEAST_THRESHOLD, and was kept there.
     n_replaced : int
         Atoms that were replaced: dead ones, and those whose trial the new atom won.
+    frozen, lesioned : ndarray of bool, shape (n_atoms,)
+        Atoms that stay as they are, and coding neurons that do not fire: see `hold`.
     replacement : Replacement
         Trials of new atoms.  Their `network` and `dictionary` have the old ones until they are won.
     n_halvings : int
@@ -104,6 +106,8 @@ class TwoPhaseLearner(Resumable):
     n_fired: np.ndarray = in_file("iu", ("atoms",), 0)
     last_fired: np.ndarray = in_file("iu", ("atoms",), 0)
     last_compared: np.ndarray = in_file("iu", ("atoms",), 0)
+    frozen: np.ndarray = in_file("b", ("atoms",))
+    lesioned: np.ndarray = in_file("b", ("atoms",))
     n_samples: int = in_file("iu", (), 0, default=0)
     n_spikes: int = in_file("iu", (), 0, default=0)
     n_bounded: int = in_file("iu", (), 0, default=0)
@@ -141,6 +145,8 @@ class TwoPhaseLearner(Resumable):
             n_fired=n_fired,
             last_fired=last_fired,
             last_compared=last_compared,
+            frozen=np.zeros(network.n_atoms, dtype=bool),
+            lesioned=np.zeros(network.n_atoms, dtype=bool),
             _history=LearningHistory(),
         )
         self._penalties()
@@ -172,8 +178,9 @@ class TwoPhaseLearner(Resumable):
 
     @property
     def dead_atoms(self) -> np.ndarray:
-        """Atoms silent for long: for the last 1,000 samples, or 10 for each atom if that is more."""
-        return np.flatnonzero(self.n_samples - self.last_fired >= max(1000, 10 * self.n_atoms))
+        """Atoms, not lesioned, silent for the last 1,000 samples, or 10 for each atom if that is more."""
+        is_silent = self.n_samples - self.last_fired >= max(1000, 10 * self.n_atoms)
+        return np.flatnonzero(is_silent & ~self.lesioned)
 
     @property
     def network(self) -> TwoPhaseNetwork:
@@ -208,6 +215,39 @@ class TwoPhaseLearner(Resumable):
         }
 
     # -- learning --------------------------------------------------------------------------------
+
+    def hold(self, *, frozen: ArrayLike | None = None, lesioned: ArrayLike | None = None) -> None:
+        """Set which atoms are frozen and which coding neurons are lesioned, from the next batch on.
+
+        Frozen atoms code, and no batch changes them: neither the rule, nor replacement.  Their lateral
+        weights follow F B as others learn.  Lesioned neurons do not fire, so that others learn what they
+        coded; their atoms stay as they were.  If such an atom is on trial, all trials end as lost.
+
+        Parameters
+        ----------
+        frozen, lesioned : array_like of bool, shape (n_atoms,), optional
+            By default as before; at first none.
+        """
+        masks = {"frozen": self.frozen, "lesioned": self.lesioned}
+        for name, given in (("frozen", frozen), ("lesioned", lesioned)):
+            if given is not None:
+                mask = masks[name] = np.array(given)
+                if mask.dtype != np.bool_ or mask.shape != (self.n_atoms,):
+                    got = f"shape {mask.shape}, dtype {mask.dtype}"
+                    raise ValueError(f"{name} must have a bool for each of {self.n_atoms} atoms; got {got}")
+        if masks["lesioned"].all():
+            raise ValueError("lesioned must leave a neuron; got all of them")
+        held, changes = np.flatnonzero(masks["frozen"] | masks["lesioned"]), {}
+        if any(trial.atom in held for trial in self.replacement.running):
+            synapses, memory = self._without_trials()
+            replacement = replaced(self.replacement, running=())
+            changes = {"synapses": synapses, "memory": memory, "replacement": replacement}
+        assign(self, **masks, **changes)
+
+    @property
+    def _held(self) -> np.ndarray:
+        """The atoms that no batch changes."""
+        return np.flatnonzero(self.frozen | self.lesioned)
 
     def learn(self, signals: ArrayLike, *, mask: ArrayLike | None = None, n_threads: int = 1) -> float:
         """Learn from one batch; return its mean objective, as the network observed it.
@@ -274,18 +314,23 @@ class TwoPhaseLearner(Resumable):
             Signals of the batch.
         """
         settings, thresholds = self.settings, self.synapses.thresholds.copy()
+        penalty, silence = self._penalties(), self.n_samples - self.last_fired
+        reweighting = settings.rule.penalty_weights(thresholds, silence, self._remembered())
+        if self.lesioned.any():
+            reweighting = np.where(self.lesioned, -SILENCING_DRIVE / penalty, reweighting)
         if settings.signs != self.synapses.signs:
             raise ValueError(f"settings must have the network's {self.synapses.signs}; got {settings.signs}")
         if settings.inputs == "graded":
             self.synapses.close(settings.kappa)
         n_probes = min(settings.rule.n_probes(self.n_samples, n_signals), self.n_atoms)
         # Those whose lateral weights were not used longest.
-        probed = np.argsort(self.last_compared, kind="stable")[:n_probes]
+        compared = np.where(self.lesioned, self.n_samples + 1, self.last_compared)
+        probed = np.argsort(compared, kind="stable")[: min(n_probes, np.count_nonzero(~self.lesioned))]
         return Batch(
             n_signals=n_signals,
             n_samples=self.n_samples,
-            penalty=self._penalties(),
-            reweighting=settings.rule.penalty_weights(thresholds, self.n_samples - self.last_fired),
+            penalty=penalty,
+            reweighting=reweighting,
             probed=probed,
             probe_drive=PROBE_SPIKES / settings.duration / (1.0 - settings.kappa) * thresholds[probed],
             scale=self.scale,
@@ -310,8 +355,14 @@ class TwoPhaseLearner(Resumable):
         settings, n, now = self.settings, batch.n_signals, self.n_samples + batch.n_signals
         synapses = self._spare or copy.deepcopy(self.synapses)
         synapses.values[:] = self.synapses.values
-        memory = {name: array.copy() for name, array in self._remembered().items()}
+        before, known = self.synapses, self._remembered()
+        memory = {name: array.copy() for name, array in known.items()}
         settings.rule.change(batch, observed, synapses, memory)
+        held = self._held
+        if len(held):
+            synapses.replace(held, before.feedforward_rows[:, held], before.feedback_rows[held])
+            for name, rows in settings.rule._of_atoms(memory).items():
+                rows[held] = known[name][held] if name in known else 0.0
         n_bounded = updates.bound(
             synapses.values, settings.signs.least_weight, synapses.thresholds, LEAST_THRESHOLD
         )
@@ -370,12 +421,13 @@ class TwoPhaseLearner(Resumable):
         if not self.settings.replacement:  # switched off: trials that run come to their end
             return
         tried: list[int] = []
+        held = self._held
         if now // SEARCH_EVERY > max((now - n) // SEARCH_EVERY, NO_SEARCHES):
-            for atom in rule.stalled(self.n_fired, self.memory):
+            for atom in np.setdiff1d(rule.stalled(self.n_fired, self.memory), held):
                 rule.forget(atom, self.synapses, self.memory)
                 self.n_fired[atom] = 0
-            tried = trials.candidates(now, self.n_fired, self.synapses)
-        dead = self.dead_atoms
+            tried = [atom for atom in trials.candidates(now, self.n_fired, self.synapses) if atom not in held]
+        dead = np.setdiff1d(self.dead_atoms, held)
         if not tried and not len(dead):
             return
         on_trial = {*tried, *(trial.atom for trial in trials.running)}

@@ -145,12 +145,13 @@ class Batch:
                 initial_potential=settings.initial_potential,
                 **common,
             )
-            return Observed.of(first, second, norms, mask, synapses, settings)
+            return Observed.of(first, second, inputs, norms, mask, synapses, settings)
         n_spikes, fired, codes, g_d, g_h = run_graded(
             synapses, inputs, coding, kappa=settings.kappa, **common
         )
         return Observed(
             n_spikes=n_spikes,
+            signals=inputs,
             signal_norm=norms,
             fired=fired,
             codes=codes,
@@ -167,8 +168,10 @@ class Observed:
     ----------
     n_spikes : ndarray of int, shape (n_rows,)
         Spikes of both phases; of probes with graded inputs, which have no first one, of the second.
+    signals : ndarray, shape (n_rows, n_inputs)
+        The signals in the network's units, zero where they are not known, and of probes.
     signal_norm : ndarray, shape (n_rows,)
-        Norm of the known part of each signal, in the network's units.
+        Their norms.
     fired : ndarray of bool, shape (n_rows, n_atoms)
         Whether each coding neuron fired in the phase with feedback.
     codes : ndarray, shape (n_rows, n_atoms)
@@ -186,6 +189,7 @@ class Observed:
     """
 
     n_spikes: np.ndarray
+    signals: np.ndarray
     signal_norm: np.ndarray
     fired: np.ndarray
     codes: np.ndarray
@@ -197,6 +201,7 @@ class Observed:
         cls,
         first: Phase,
         second: Phase,
+        signals: np.ndarray,
         norms: np.ndarray,
         known: np.ndarray | None,
         synapses: Synapses,
@@ -230,6 +235,7 @@ class Observed:
             updates.add_combinations(gradient, (1.0 - kappa) * (sent - before), 1.0, f)
         return cls(
             n_spikes=first.n_spikes + second.n_spikes,
+            signals=signals,
             signal_norm=norms,
             fired=second.coding_rate != 0.0,
             codes=codes,

@@ -57,8 +57,18 @@ class Rule:
             return STRONG_FEEDBACK
         return GRADED_INPUTS if inputs == "graded" else SPIKING_INPUTS[signs.positive_atoms]
 
-    def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
-        """Return s, the weight of each neuron's penalty, from its threshold and the samples it was silent."""
+    def penalty_weights(
+        self, thresholds: np.ndarray, silence: np.ndarray, memory: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
+        """Return s, the weight of each neuron's penalty, from its threshold and the samples it was silent.
+
+        Parameters
+        ----------
+        thresholds, silence : ndarray, shape (n_atoms,)
+            The diagonal of H, and the samples since each neuron fired for a signal.
+        memory : dict of str to ndarray
+            The arrays that `remembers` names.
+        """
         return np.ones(len(thresholds))
 
     def n_probes(self, n_samples: int, n_signals: int) -> int:
@@ -79,7 +89,7 @@ class Rule:
             The run of the network: number of signals, samples so far, penalties, settings, and `energy`, the
             mean squared norm of its signals: steps are to be divided by it.
         observed : Observed
-            Codes, g_D and g_H.
+            Signals, codes, g_D and g_H.
         synapses : Synapses
             The weights, as the run had them.
         memory : dict of str to ndarray

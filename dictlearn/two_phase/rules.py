@@ -138,7 +138,9 @@ class UsageSteps(Value, Rule):
         if self.lateral_gain is not None and self.lateral_gain >= 2.0:
             raise ValueError(f"lateral_gain must be less than 2; got {self.lateral_gain}")
 
-    def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
+    def penalty_weights(
+        self, thresholds: np.ndarray, silence: np.ndarray, memory: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
         """Return s: neurons that were silent for long are excitable."""
         return np.maximum(1.0 - silence / (self.patience * len(silence)), 0.0)
 
@@ -247,7 +249,9 @@ class PaperSteps(Value, Rule):
         """Return the strong feedback of the paper."""
         return STRONG_FEEDBACK
 
-    def penalty_weights(self, thresholds: np.ndarray, silence: np.ndarray) -> np.ndarray:
+    def penalty_weights(
+        self, thresholds: np.ndarray, silence: np.ndarray, memory: Mapping[str, np.ndarray]
+    ) -> np.ndarray:
         """Return s: the thresholds, or 1."""
         return thresholds if self.reweighting else np.ones(len(thresholds))
 

@@ -87,13 +87,13 @@ class Synapses(Closed):
         # Every atom may have vanished.
         return 1.0 - (difference / size if size > 0.0 else math.inf if difference > 0.0 else 0.0)
 
-    def replace(self, atom: int, feedforward: np.ndarray, feedback: np.ndarray) -> None:
-        """Give a coding neuron other weights, and lateral ones that agree with them."""
+    def replace(self, atom: int | np.ndarray, feedforward: np.ndarray, feedback: np.ndarray) -> None:
+        """Give a coding neuron, or several, other weights, and lateral ones that agree with them."""
         self.feedforward_rows[:, atom] = feedforward
         self.feedback_rows[atom] = feedback
         self.lateral_rows[:, atom] = self.feedback_rows @ feedforward
         self.lateral_rows[atom] = feedback @ self.feedforward_rows
-        self.thresholds[atom] = max(self.thresholds[atom], LEAST_THRESHOLD)
+        self.thresholds[atom] = np.maximum(self.thresholds[atom], LEAST_THRESHOLD)
 
     def close(self, gamma: float) -> None:
         """Compute `closed_rows`, the lateral weights and thresholds with feedback by graded inputs.

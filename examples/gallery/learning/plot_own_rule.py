@@ -26,7 +26,7 @@ from solvers import LassoProblem, solve_active_set
 class Homeostasis(UsageSteps):
     """Weight the penalty of each neuron by how long it has been silent."""
 
-    def penalty_weights(self, thresholds, silence):
+    def penalty_weights(self, thresholds, silence, memory):
         """Return 1.2 for a neuron that has just fired, less for each silent signal."""
         return 0.8 + 0.4 * np.exp(-silence / 8.0)
 
