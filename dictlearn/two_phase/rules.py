@@ -79,8 +79,8 @@ class UsageSteps(Value, Rule):
     to which a batch adds its new weights with the share ``min(averaging D_i / S_i, 1)``.  S_i is A_i, halved
     whenever ``||B_i - average_i||^2`` is four times what it usually is: when signals change, the average must
     not lag behind the weights.  Where gradients are read from counts, steps are those of positive atoms.  An
-    atom whose codes are smaller than chance allows stands between several true ones: its sums begin anew
-    (`stalled`).
+    atom that is left between several true ones after such a change has smaller codes than chance allows: its
+    sums begin anew (`stalled`).
 
     The decay keeps every atom at unit norm: the norm of F_i changes by
     ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever the code; on the unit sphere the update is tangent, and
@@ -194,12 +194,16 @@ class UsageSteps(Value, Rule):
         return np.where(is_used, memory.get("average", rows), rows)
 
     def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return atoms with smaller codes than chance allows: A_i over the signals that they fired for."""
+        """Return atoms with smaller codes than chance allows, A_i over their signals, after a change."""
         used = np.flatnonzero((n_fired > 0) & (memory["usage"] > 0.0))
         # Those that fired for less than half of what is usual have had too little time.
         old = used[2 * n_fired[used] > np.median(n_fired[used])] if len(used) else used
+        if len(old) < LEAST_ATOMS:
+            return old[:0]
         sizes = np.log(memory["usage"][old] / n_fired[old])
-        return old[sizes < usual_range(sizes)[0]] if len(old) >= LEAST_ATOMS else old[:0]
+        # Where signals have not changed, fewer true atoms are found if small ones begin anew.
+        has_let_go = memory["averaged"][old] < 0.5 * memory["usage"][old]
+        return old[has_let_go & (sizes < usual_range(sizes)[0])]
 
 
 @dataclass(frozen=True, kw_only=True)
