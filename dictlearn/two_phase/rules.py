@@ -47,6 +47,9 @@ FIRST_MOVEMENT = 0.01
 # A larger distance raises the usual one by the share RISE, so that a slow drift does not become usual.
 # A squared distance below LEAST_DISTANCE, of atoms of unit norm, is as good as none.
 LETS_GO, RISE, LEAST_DISTANCE = 4.0, 0.03, 1e-5
+# What the atoms of a start have in 1 / eta and in S, as after long learning, until the squared sum of their
+# gradients is DIRECTION times that of gradients without a direction, or, of few weights, more by CHANCE.
+HELD, HELD_AVERAGE, DIRECTION, CHANCE = 12.0, 1000.0, 1.1, 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,11 @@ class UsageSteps(Value, Rule):
     not lag behind the weights.  Where gradients are read from counts, steps are those of positive atoms.  An
     atom that is left between several true ones after such a change has smaller codes than chance allows: its
     sums begin anew (`stalled`).
+
+    Atoms that learning starts from may have been learned before.  Until their gradients have a direction
+    they are held: ``1 / eta_i`` is larger by 12, and S_i by 1000.  They are let go together, in the first
+    batches if they are random: as soon as the sum of all gradients, squared, is ``1.1 + 4 / sqrt(n_atoms
+    n_inputs)`` times what it is of gradients without a direction, the sum of V_i.
 
     The decay keeps every atom at unit norm: the norm of F_i changes by
     ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever the code; on the unit sphere the update is tangent, and
@@ -119,6 +127,8 @@ class UsageSteps(Value, Rule):
         "average": Entry("f", ("atoms", "inputs"), optional=True),  # of B^T
         "averaged": Entry("f", ("atoms",), 0.0),  # S
         "spread": Entry("f", ("atoms",), 0.0),  # usual ||B_i - average_i||^2
+        "held": Entry("f", ("atoms",), 0.0),  # HELD, or 0
+        "drift": Entry("f", ("atoms", "inputs"), optional=True),  # sum of gradients while any is held
     }
 
     gain: float = checked(checks.positive_number, default=4.0)
@@ -154,18 +164,20 @@ class UsageSteps(Value, Rule):
         sums = np.zeros((3, synapses.n_atoms))
         updates.add_sums_by_atom(sums, codes, rho)
         used, together, explained = sums[0] / energy, sums[1] / energy, sums[2]
+        errors = np.einsum("ij,ij->i", g_d, g_d) / kappa**2
+        memory["movement"] += errors @ (codes * codes) / energy**2
+        self._hold(batch, observed, explained, synapses, memory)
         memory["usage"] += used
         # No bound stops F and B, and currents are exact: H can move as their product does.
         follows = not settings.positive_atoms and readout == "current"
         if follows:
-            errors = np.einsum("ij,ij->i", g_d, g_d) / kappa**2
-            memory["movement"] += errors @ (codes * codes) / energy**2
             mismatch = _mismatch(observed.codes, g_h, synapses, kappa)
             bound = (1.0 - mismatch) * used + self.caution / self.gain * mismatch * together
             step = 1.0 / (np.sqrt(FIRST_MOVEMENT + memory["movement"]) / self.reach + bound) / energy
         else:
             initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
             step = self.gain / (initial + memory["usage"] + self.caution * together) / energy
+        step /= 1.0 + memory["held"] * step * energy
         keep, weighted = np.clip(1.0 - step * explained, 0.0, 1.0), codes * step
         atoms = synapses.feedforward, synapses.feedback_rows
         change_weights(atoms, weighted, g_d / kappa, keep=keep, least=least)
@@ -187,6 +199,34 @@ class UsageSteps(Value, Rule):
         updates.average_rows(
             average, averaged, spread, rows, used, self.averaging, LETS_GO, LEAST_DISTANCE, RISE
         )
+
+    def _hold(
+        self,
+        batch: Batch,
+        observed: Observed,
+        explained: np.ndarray,
+        synapses: Synapses,
+        memory: dict[str, np.ndarray],
+    ) -> None:
+        """Hold the atoms that learning starts from until their gradients have a direction."""
+        held, averaged, rows = memory["held"], memory["averaged"], synapses.feedback_rows
+        if batch.n_samples == 0:
+            held[:], averaged[:], memory["spread"][:] = HELD, HELD_AVERAGE, 1.0
+            memory["drift"] = np.zeros(rows.shape)
+        if not (is_held := held > 0.0).any():
+            return
+        if "drift" in memory:  # if not, an atom came back from before all were let go
+            n, drift = batch.n_signals, memory["drift"]
+            gradient = observed.codes[:n].T @ observed.reconstruction_gradient[:n] / batch.settings.kappa
+            drift += (gradient + explained[:, np.newaxis] * rows) / batch.energy
+            # Weights at a bound do not fall.
+            is_free = (rows > batch.settings.signs.least_weight) | (drift < 0.0)
+            by_chance = (DIRECTION + CHANCE / math.sqrt(drift.size)) * memory["movement"][is_held].sum()
+            if np.linalg.norm((drift * is_free)[is_held]) ** 2 <= by_chance:
+                return
+            del memory["drift"]
+        averaged[is_held] = np.minimum(averaged, memory["usage"])[is_held]
+        held[:], memory["spread"][is_held] = 0.0, 0.0
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return B^T; where weights may have either sign, the average that each synapse keeps of it."""
