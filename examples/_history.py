@@ -139,10 +139,10 @@ class _RecordedCodes(RefinedCodes):
         if not self.looks["n_stages"][0]:
             super().advance(once=True)
         while len(self.active):
-            look, offset = self.looks[0].copy(), self.stage[OFFSET, 0].copy()
+            look, offset = self.looks[0].copy(), self.stage_codes[OFFSET, 0].copy()
             spikes = self.run.advance(self.looks["stop"], active=self.active, record=True)
             super().advance(once=True)
-            found = (offset, look["scale"], look["stop"], spikes, self.codes[0].copy())
+            found = (offset, look["scale"], look["stop"], spikes, self.best_codes[0].copy())
             self.seen.append(_Look(int(look["n_stages"]), *found))
 
 

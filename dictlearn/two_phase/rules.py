@@ -50,6 +50,9 @@ FIRST_MOVEMENT = 0.01
 # A larger distance raises the usual one by the share RISE, so that a slow drift does not become usual.
 # A squared distance below LEAST_DISTANCE, of atoms of unit norm, is as good as none.
 LETS_GO, RISE, LEAST_DISTANCE = 4.0, 0.03, 1e-5
+# What the atoms of a start have in 1 / eta and in S, as after long learning, until the squared sum of their
+# gradients is DIRECTION times that of gradients without a direction, or, of few weights, more by CHANCE.
+HELD, HELD_AVERAGE, DIRECTION, CHANCE = 12.0, 1000.0, 1.1, 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +85,13 @@ class UsageSteps(Value, Rule):
     to which a batch adds its new weights with the share ``min(averaging D_i / S_i, 1)``.  S_i is A_i, halved
     whenever ``||B_i - average_i||^2`` is four times what it usually is: when signals change, the average must
     not lag behind the weights.  Where gradients are read from counts, steps are those of positive atoms.  An
-    atom whose codes are smaller than chance allows stands between several true ones: its sums begin anew
-    (`stalled`).
+    atom that is left between several true ones after such a change has smaller codes than chance allows: its
+    sums begin anew (`stalled`).
+
+    Atoms that learning starts from may have been learned before.  Until their gradients have a direction
+    they are held: ``1 / eta_i`` is larger by 12, and S_i by 1000.  They are let go together, in the first
+    batches if they are random: as soon as the sum of all gradients, squared, is ``1.1 + 4 / sqrt(n_atoms
+    n_inputs)`` times what it is of gradients without a direction, the sum of V_i.
 
     The decay keeps every atom at unit norm: the norm of F_i changes by
     ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever the code; on the unit sphere the update is tangent, and
@@ -122,6 +130,8 @@ class UsageSteps(Value, Rule):
         "average": Entry("f", ("atoms", "inputs"), optional=True),  # of B^T
         "averaged": Entry("f", ("atoms",), 0.0),  # S
         "spread": Entry("f", ("atoms",), 0.0),  # usual ||B_i - average_i||^2
+        "held": Entry("f", ("atoms",), 0.0),  # HELD, or 0
+        "drift": Entry("f", ("atoms", "inputs"), optional=True),  # sum of gradients while any is held
     }
 
     gain: float = checked(checks.positive_number, default=4.0)
@@ -162,9 +172,10 @@ class UsageSteps(Value, Rule):
         weights = forward, synapses.lateral_rows, kappa
         updates.sums_by_atom(sums[:6], products, observed.codes, g_d, g_h, *weights, sums[6], follows)
         used, together, explained = sums[0] / energy, sums[1] / energy, sums[2]
+        memory["movement"] += sums[3] / energy**2
+        self._hold(batch, products / kappa, explained, synapses, memory)
         memory["usage"] += used
         if follows:
-            memory["movement"] += sums[3] / energy**2
             # The share of its lateral currents, kappa |H a|, that each neuron sees mismatched, |g_H|.
             mismatch = np.divide(sums[4], sums[5], out=np.zeros_like(used), where=sums[5] > 0.0)
             np.minimum(mismatch, 1.0, out=mismatch)
@@ -173,6 +184,7 @@ class UsageSteps(Value, Rule):
         else:
             initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
             step = self.gain / (initial + memory["usage"] + self.caution * together) / energy
+        step /= 1.0 + memory["held"] * step * energy
         keep = np.clip(1.0 - step * explained, 0.0, 1.0)
         if follows:
             weighted, rho = codes * step, observed_penalty(synapses, g_d, kappa=kappa)
@@ -195,18 +207,49 @@ class UsageSteps(Value, Rule):
             average, averaged, spread, rows, used, self.averaging, LETS_GO, LEAST_DISTANCE, RISE
         )
 
+    def _hold(
+        self,
+        batch: Batch,
+        gradient: np.ndarray,
+        explained: np.ndarray,
+        synapses: Synapses,
+        memory: dict[str, np.ndarray],
+    ) -> None:
+        """Hold the atoms that learning starts from until their gradients have a direction."""
+        held, averaged, rows = memory["held"], memory["averaged"], synapses.feedback_rows
+        if batch.n_samples == 0:
+            held[:], averaged[:], memory["spread"][:] = HELD, HELD_AVERAGE, 1.0
+            memory["drift"] = np.zeros(rows.shape)
+        if not (is_held := held > 0.0).any():
+            return
+        if "drift" in memory:  # if not, an atom came back from before all were let go
+            drift = memory["drift"]
+            drift += (gradient + explained[:, np.newaxis] * rows) / batch.energy
+            # Weights at a bound do not fall.
+            is_free = (rows > batch.settings.signs.least_weight) | (drift < 0.0)
+            by_chance = (DIRECTION + CHANCE / math.sqrt(drift.size)) * memory["movement"][is_held].sum()
+            if np.linalg.norm((drift * is_free)[is_held]) ** 2 <= by_chance:
+                return
+            del memory["drift"]
+        averaged[is_held] = np.minimum(averaged, memory["usage"])[is_held]
+        held[:], memory["spread"][is_held] = 0.0, 0.0
+
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return B^T; where weights may have either sign, the average that each synapse keeps of it."""
         is_used, rows = memory["usage"][:, np.newaxis] > 0.0, synapses.feedback_rows
         return np.where(is_used, memory.get("average", rows), rows)
 
     def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return atoms with smaller codes than chance allows: A_i over the signals that they fired for."""
+        """Return atoms with smaller codes than chance allows, A_i over their signals, after a change."""
         used = np.flatnonzero((n_fired > 0) & (memory["usage"] > 0.0))
         # Those that fired for less than half of what is usual have had too little time.
         old = used[2 * n_fired[used] > np.median(n_fired[used])] if len(used) else used
+        if len(old) < LEAST_ATOMS:
+            return old[:0]
         sizes = np.log(memory["usage"][old] / n_fired[old])
-        return old[sizes < usual_range(sizes)[0]] if len(old) >= LEAST_ATOMS else old[:0]
+        # Where signals have not changed, fewer true atoms are found if small ones begin anew.
+        has_let_go = memory["averaged"][old] < 0.5 * memory["usage"][old]
+        return old[has_let_go & (sizes < usual_range(sizes)[0])]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -174,8 +174,8 @@ def bound(values, least, thresholds, least_threshold):
 @uncounted
 def sums_by_atom(sums, products, codes, g_d, g_h, forward, lateral, kappa, current, follows):
     """Set sums over a batch for each atom, and codes.T @ g_D, shape (n_atoms, n_inputs)."""
-    # Of signals, which g_d has: a_i^2, |a_i| sum_j |a_j|, a_i rho_i = -a_i F_i . g_D / kappa.  If H follows
-    # F B, also a_i^2 ||g_D||^2 / kappa^2; and of probes too |g_H| and kappa |H a|.
+    # Of signals, which g_d has: a_i^2, |a_i| sum_j |a_j|, a_i rho_i = -a_i F_i . g_D / kappa and
+    # a_i^2 ||g_D||^2 / kappa^2.  If H follows F B, also |g_H| and kappa |H a|, of probes too.
     (n_atoms, n_inputs), n_signals = products.shape, g_d.shape[0]
     for i in range(n_atoms):
         for p in range(sums.shape[0]):
@@ -187,7 +187,7 @@ def sums_by_atom(sums, products, codes, g_d, g_h, forward, lateral, kappa, curre
         for i in range(n_atoms):
             size += abs(codes[k, i])
             current[i] = 0.0
-        if follows and k < n_signals:
+        if k < n_signals:
             for j in range(n_inputs):
                 squares += (g_d[k, j] / kappa) ** 2
         for i in range(n_atoms):

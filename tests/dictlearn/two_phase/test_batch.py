@@ -30,6 +30,7 @@ class ByHand:
 
     def __init__(self, learner):
         self.learner, self.average, self.mean_cost, self.sums, self.rows = learner, None, 0.0, np.zeros(6), []
+        self.drift = np.zeros(learner.network.feedforward.shape)
 
     def learn(self, signals, mask=None):
         """Return all that the learner must have after the batch, and the objective."""
@@ -100,14 +101,27 @@ class ByHand:
         energy = settings.amplitude**2
         used = np.square(codes).sum(axis=0) / energy
         usage, movement = (learner.memory.get(name, np.zeros(n_atoms)) for name in ("usage", "movement"))
-        averaged, spread = (learner.memory.get(name, np.zeros(n_atoms)) for name in ("averaged", "spread"))
+        averaged, spread, held = (
+            learner.memory.get(name, np.zeros(n_atoms)).copy() for name in ("averaged", "spread", "held")
+        )
         sizes, least, follows = np.abs(codes), 0.0 if settings.positive_atoms else -np.inf, False
         errors = np.square(g_d / kappa).sum(axis=1)
         if is_usage:
+            movement = movement + (errors[:, None] * codes**2).sum(axis=0) / energy**2
+            rho = -g_d @ f.T / kappa
+            if n_before == 0:
+                held[:], averaged[:], spread[:] = 12.0, 1000.0, 1.0
+            if (some := held > 0.0).any():
+                radial = (codes * rho).sum(axis=0)[:, None] * b.T
+                self.drift = self.drift + (codes.T @ g_d / kappa + radial) / energy
+                falls = np.where((self.drift > 0.0) & (least >= b.T), 0.0, self.drift)
+                usual = movement[some].sum()
+                if np.square(falls[some]).sum() > (1.1 + 4.0 / np.sqrt(f.size)) * usual:
+                    averaged[some], spread[some] = np.minimum(averaged, usage)[some], 0.0
+                    held[:] = 0.0
             usage = usage + used
             together = (sizes * sizes.sum(axis=1, keepdims=True)).sum(axis=0) / energy
             if follows := is_current and not settings.positive_atoms:
-                movement = movement + (errors[:, None] * codes**2).sum(axis=0) / energy**2
                 received = kappa * np.abs(a @ h.T).sum(axis=0)
                 m = np.abs(g_h).sum(axis=0) / np.where(received > 0.0, received, 1.0)
                 m = np.minimum(np.where(received > 0.0, m, 0.0), 1.0)
@@ -116,7 +130,7 @@ class ByHand:
             else:
                 initial = steps.initial_usage / (1.0 + n_before / steps.settling)
                 step = steps.gain / (initial + usage + steps.caution * together) / energy
-            rho = -g_d @ f.T / kappa
+            step = 1.0 / (1.0 / step + held * energy)
             keep = np.clip(1.0 - step * (codes * rho).sum(axis=0), 0.0, 1.0)
         else:
             step = steps.step / (1.0 + n_before / steps.halving) / energy * np.ones(n_atoms)
@@ -175,7 +189,8 @@ class ByHand:
                 new_f[atom] = new_b[:, atom] = pattern
                 h[:, atom], h[atom] = new_f @ new_b[:, atom], new_f[atom] @ new_b
                 usage[atom] = movement[atom] = n_fired[atom] = 0
-                averaged[atom] = spread[atom] = 0.0
+                averaged[atom] = spread[atom] = held[atom] = 0.0
+                self.drift[atom] = 0.0
                 last_fired[atom], n_replaced = n_samples, n_replaced + 1
         rows = new_b.T if self.average is None else np.where(usage[:, None] > 0.0, self.average, new_b.T)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -191,6 +206,7 @@ class ByHand:
             "movement": movement,
             "averaged": averaged,
             "spread": spread,
+            "held": held,
             "n_fired": n_fired,
             "last_fired": last_fired,
             "last_compared": last_compared,
