@@ -12,6 +12,7 @@ from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.phases import Phase, run_graded, run_phases
 from dictlearn.two_phase.synapses import Synapses
+from snn._interrupts import float_errors
 from snn.base.value import cached_property
 from snn.digital import FixedPoint
 from snn.run.time import Time
@@ -96,12 +97,14 @@ class Batch:
 
         `signals` and `mask` are those of the rows.
         """
-        rows, inhibition = np.arange(self.n_rows)[start:stop], self.penalty * self.reweighting
-        inputs, coding = np.empty((len(rows), synapses.n_inputs)), np.empty((len(rows), synapses.n_atoms))
-        norms, first_probe = np.empty(len(rows)), max(rows[0] - self.n_signals, 0)
-        known = np.array(signals if mask is None else np.where(mask, signals, 0.0), order="C")
-        probes = self.probed[first_probe:], self.probe_drive[first_probe:]
-        updates.begin(inputs, norms, coding, known, self.scale, inhibition, *probes)
+        rows = np.arange(self.n_rows)[start:stop]
+        n_some, probes = len(signals), rows[len(signals) :] - self.n_signals
+        inputs, coding = np.zeros((len(rows), synapses.n_inputs)), np.empty((len(rows), synapses.n_atoms))
+        with float_errors(over="ignore"):  # runs refuse what is too large
+            inputs[:n_some] = self.scale * (signals if mask is None else np.where(mask, signals, 0.0))
+            norms = np.sqrt(np.einsum("ij,ij->i", inputs, inputs))
+        coding[:] = -self.penalty * self.reweighting
+        coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
         given, is_graded = (inputs, norms, coding, rows), self.settings.inputs == "graded"
         if mask is None:
             return self._observed(is_graded, synapses, n_threads, mask, *given)

@@ -230,15 +230,16 @@ def _on_clock(
     n_spikes, place = np.empty(n_rows, dtype=np.int64), np.zeros(graded.PLACE_SIZE, dtype=np.int64)
     numbers = np.zeros((graded.N_FLOATS, n_neurons))
     integers = np.zeros((graded.N_INTEGERS, n_neurons + CHUNK), dtype=np.int64)
+    integers[graded.ROW_OF, : layers.n_atoms] = np.arange(layers.n_atoms)
     neuron: Any = clock.neuron
     step, charge, subtracts = clock.time_step, charge_of_step(clock), neuron.reset == "subtract"
+    workspace = new_workspace(thresholds)
     while place[graded.ROW] < n_rows:
         if stop.is_set():
             raise CancelledError
         if not graded.run_rows(
-            place, UPDATES_PER_CALL // n_neurons, end, step, charge, subtracts, drives, allowed, n_spikes,
-            numbers, integers, new_workspace(thresholds), thresholds[layers.n_atoms :], *graded.NOTHING,
-            *observation,
+            place, UPDATES_PER_CALL // n_neurons, round(end / step), step, charge, subtracts, drives, allowed,
+            n_spikes, numbers, integers, workspace, thresholds[layers.n_atoms :], *observation,
         ):  # fmt: skip
             k = place[graded.ROW]
             counts = integers[graded.COUNTS] - integers[graded.SETTLED_COUNTS]

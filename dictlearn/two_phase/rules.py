@@ -38,8 +38,8 @@ __all__ = [
 
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
-# Rows of a batch for which a kernel takes less time than LAPACK to project.
-SMALL_BATCH = 64
+# Equations that a kernel solves in less time than LAPACK.
+SMALL_SYSTEM = 64
 # The share of the mismatch that H corrects: currents measure it exactly, counts do not.
 LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
 # Time in which the paper's decay follows the mean code, in samples.
@@ -168,7 +168,7 @@ class UsageSteps(Value, Rule):
         g_h, rows, forward = observed.lateral_gradient, synapses.feedback_rows, synapses.feedforward_rows
         # No bound stops F and B, and currents are exact: H can move as their product does.
         follows = not settings.positive_atoms and readout == "current"
-        sums, products = np.empty((7, synapses.n_atoms)), np.empty(rows.shape)
+        sums, products = np.zeros((7, synapses.n_atoms)), np.zeros(rows.shape)
         weights = forward, synapses.lateral_rows, kappa
         updates.sums_by_atom(sums[:6], products, observed.codes, g_d, g_h, *weights, sums[6], follows)
         used, together, explained = sums[0] / energy, sums[1] / energy, sums[2]
@@ -416,12 +416,6 @@ def project_lateral(
     """
     rows, least = synapses.lateral_rows, synapses.signs.least_weight
     lateral_gradient = gain / kappa * lateral_gradient
-    if len(codes) <= SMALL_BATCH:
-        _require_finite(
-            updates.solve(np.empty(2 * codes.shape[:1]), lateral_gradient, codes, PROJECTION_RIDGE)
-        )
-        change_weights(rows, codes, lateral_gradient, least=least)
-        return
     if len(codes) <= synapses.n_atoms:
         # G^T L (L A A^T L + epsilon I)^-1 L = G^T (A A^T + epsilon L^-2)^-1.
         products = codes @ codes.T
@@ -436,19 +430,18 @@ def project_lateral(
 
 
 def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return ``products^-1 values`` of a positive definite matrix."""
-    load_scipy_linalg()  # only learning with projections needs it
-    from scipy.linalg import blas, lapack
+    """Return ``products^-1 values`` of a positive definite matrix; both are overwritten."""
+    if len(products) <= SMALL_SYSTEM:
+        solved, is_finite = values, updates.solve(products, values)
+    else:
+        load_scipy_linalg()  # only learning with projections needs it
+        from scipy.linalg import blas, lapack
 
-    factor, _ = lapack.dpotrf(products)
-    # Transposed views, which BLAS takes without copies.
-    solved = blas.dtrsm(
-        1.0, factor, blas.dtrsm(1.0, factor, values.T, side=1), side=1, trans_a=1, overwrite_b=1
-    ).T
-    _require_finite(bool(np.isfinite(solved).all()))
-    return solved
-
-
-def _require_finite(is_finite: bool) -> None:
+        factor, _ = lapack.dpotrf(products)
+        # Transposed views, which BLAS takes without copies.
+        half = blas.dtrsm(1.0, factor, values.T, side=1)
+        solved = blas.dtrsm(1.0, factor, half, side=1, trans_a=1, overwrite_b=1).T
+        is_finite = np.isfinite(solved).all()
     if not is_finite:
         raise np.linalg.LinAlgError("codes and gradients must be finite to project lateral weights")
+    return solved

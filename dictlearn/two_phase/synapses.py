@@ -19,7 +19,7 @@ from solvers.workers.blas import load_scipy_linalg, one_blas_thread
 
 # In units of the target, 1: a threshold at zero would mean endless spikes.
 LEAST_THRESHOLD = 0.05
-# Columns of F B that are computed together.
+# Columns of F B that are computed together, if there are more.
 LATERAL_BLOCK = 128
 # Largest F and B, and H, as powers of two.
 LARGEST_FEEDFORWARD, LARGEST_LATERAL = 0, 1
@@ -110,7 +110,7 @@ class Synapses(Closed):
 
     def _close_rows(self, gamma: float, closed: np.ndarray) -> np.ndarray:
         forward, back, lateral = self.feedforward_rows, self.feedback_rows, self.lateral_rows
-        if updates.is_transpose(forward, back):
+        if len(back) > LATERAL_BLOCK and updates.is_transpose(forward, back):
             load_scipy_linalg()
             from scipy.linalg.blas import dsyrk
 

@@ -111,8 +111,8 @@ def restart_steps(copies, k):
             copies.pending[k, slot, i] = 0
 
 
-@inner
-def advance_copies(neurons, synapses, copies, active, first, stops, max_steps, max_spikes, spikes):
+@uncounted
+def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spikes, spikes):
     """Advance copies active[first:] until they stay; return (where to go on, spikes, entries recorded)."""
     # It returns early after `max_steps` steps or `max_spikes` spikes.  `spikes` is empty, or has room for as
     # many more as there are neurons, since a step is not split.
@@ -160,6 +160,3 @@ def advance_copies(neurons, synapses, copies, active, first, stops, max_steps, m
             is_going, n_done = stops.go_on(neurons, copies, k)
             n_steps += n_done
     return active.shape[0], n_spikes, n_recorded
-
-
-advance = uncounted(advance_copies)

@@ -6,100 +6,87 @@ from typing import NamedTuple
 import numpy as np
 
 from dictlearn.two_phase._kernels.updates import observe_row
-from snn._kernels.compiling import record, uncounted
+from snn._kernels.compiling import uncounted
 from snn._kernels.faults import NoFaults
-from snn._kernels.real_neurons import RealNeurons
+from snn._kernels.real_neurons import CURRENT_ROW, POTENTIAL_ROW, RISE_ROW, RealNeurons
 from snn._kernels.rows import Rows
-from snn._kernels.stepped import Copies, MessageLog, advance_copies
 
-# Rows of memory for the neurons of one row of a batch: floats and integers.
-N_FLOATS, N_INTEGERS = 7, 4
-BIAS, POTENTIAL, CURRENT, REMOVED, TRACE, SETTLED, GROWTH = range(N_FLOATS)
+# Rows of memory for the neurons of one row of a batch, beside the workspace: floats and integers.
+N_FLOATS, N_INTEGERS = 4, 4
+REMOVED, FILTERED, SETTLED, GROWTH = range(N_FLOATS)
 COUNTS, SETTLED_COUNTS, FIRED, ROW_OF = range(N_INTEGERS)
-# Where a run is: the row of the batch, its phase, its spikes, and the steps of the row; the rest is 0.
-PLACE_SIZE = 6
-ROW, PHASE, N_SPIKES, STEPS, STEPS_BEFORE, COPY = range(PLACE_SIZE)
+# Where a run is: the row of the batch, its phase, and the spikes and steps in that.
+PLACE_SIZE = 4
+ROW, PHASE, N_SPIKES, STEP = range(PLACE_SIZE)
 NOT_BEGUN, SETTLING, OBSERVED = range(3)
-# Moments, and slots of what is on its way, that perfect neurons do not have.
-NOTHING = np.empty((1, 0, 0)), np.empty((1, 0), dtype=np.bool_)
 
 
-@record
-class End(NamedTuple):
-    """The time at which copies stop, and stay."""
+class Listed(NamedTuple):
+    """What neurons ask of copies on a clock: memory for a list of those that fire."""
 
-    time: float
-
-    def stop_of(self, k):
-        """Return when copy k stops."""
-        return self.time
-
-    def go_on(self, neurons, states, k):
-        """Return whether copy k goes on, and the work done."""
-        return False, 0
+    fired: np.ndarray
 
 
 @uncounted
 def run_rows(
-    place, budget, end, step, charge, subtracts, drives, allowed, n_spikes, numbers, integers, workspace,
-    cross, nothing, is_nothing, signals, fired, codes, g_d, g_h, duration, kappa, feedback, lateral, closed,
+    place, budget, n_steps, step, charge, subtracts, drives, allowed, n_spikes, numbers, integers, workspace,
+    cross, signals, fired, codes, g_d, g_h, duration, kappa, feedback, lateral, closed,
 ):  # fmt: skip
     """Go on with rows until all are done or the budget is spent; return False at one with too many spikes."""
     # The budget is in steps and spikes.  The memory of one row serves all, one after the other.
     n_neurons, n_atoms, decay = drives.shape[1], feedback.shape[0], math.exp(-step)
-    growth, counts, settled = numbers[GROWTH], integers[COUNTS], numbers[SETTLED]
-    active, steps, none = place[COPY : COPY + 1], place[STEPS : STEPS + 1], place[:0]
+    growth, settled, counts = numbers[GROWTH], numbers[SETTLED], integers[COUNTS]
+    listed = Listed(integers[FIRED])
+    # Neurons neither enter the workspace nor leave it: they are nowhere else.
+    removed, trace = numbers[REMOVED : REMOVED + 1], numbers[FILTERED : FILTERED + 1]
     neurons = RealNeurons(
-        NoFaults(0), step, charge, decay, subtracts, numbers[BIAS : BIAS + 1],
-        numbers[POTENTIAL : POTENTIAL + 1], numbers[CURRENT : CURRENT + 1], numbers[REMOVED : REMOVED + 1],
-        numbers[TRACE : TRACE + 1], growth, 1.0 / decay, workspace,
+        NoFaults(0), step, charge, decay, subtracts, removed, removed, removed, removed, trace, growth,
+        1.0 / decay, workspace,
     )  # fmt: skip
-    copies = Copies(
-        step, steps, place[STEPS_BEFORE : STEPS_BEFORE + 1], integers[COUNTS : COUNTS + 1], nothing[:0],
-        nothing, is_nothing, integers[FIRED],
-    )  # fmt: skip
-    for i in range(n_atoms):
-        integers[ROW_OF, i] = i
-    synapses, log = Rows(closed, integers[ROW_OF, :n_atoms], -1.0, cross), MessageLog(none, none, none)
+    synapses = Rows(closed, integers[ROW_OF, :n_atoms], -1.0, cross)
     share = charge / -math.expm1(-step) / duration
     while place[ROW] < drives.shape[0] and budget > 0:
         k = place[ROW]
-        settles = False
-        for i in range(signals.shape[1]):
-            settles |= signals[k, i] != 0.0
         if place[PHASE] == NOT_BEGUN:
             # Without a signal nobody but a probe fires: there is nothing to settle.
-            place[PHASE] = SETTLING if settles else OBSERVED
-            place[N_SPIKES] = steps[0] = 0
+            place[PHASE] = OBSERVED
+            for i in range(signals.shape[1]):
+                if signals[k, i] != 0.0:
+                    place[PHASE] = SETTLING
+            place[N_SPIKES] = place[STEP] = 0
             growth[0] = 1.0
             for i in range(n_neurons):
-                numbers[BIAS, i] = drives[k, i]
+                workspace[RISE_ROW, i] = drives[k, i] * step
+                workspace[POTENTIAL_ROW, i] = workspace[CURRENT_ROW, i] = trace[0, i] = settled[i] = 0.0
                 counts[i] = integers[SETTLED_COUNTS, i] = 0
-                numbers[POTENTIAL, i] = numbers[CURRENT, i] = numbers[TRACE, i] = settled[i] = 0.0
-        until = End(2.0 * end if settles and place[PHASE] == OBSERVED else end)
-        before, most = steps[0], int(allowed[k]) + 1 - place[N_SPIKES]
-        is_at_end, n_new, _ = advance_copies(
-            neurons, synapses, copies, active, 0, until, budget, min(budget, most), log
-        )
-        budget -= steps[0] - before + n_new
-        place[N_SPIKES] += n_new
-        if place[N_SPIKES] > allowed[k]:
+        now, n_now = place[STEP], place[N_SPIKES]
+        while now < n_steps and budget > 0 and n_now <= allowed[k]:
+            now += 1
+            budget -= 1
+            for f in range(neurons.integrate_step(listed, 0, now)):
+                neuron = listed.fired[f]
+                count, _, _ = neurons.fire(0, neuron)
+                neurons.receive(synapses, neuron, count)
+                counts[neuron] += count
+                n_now += count
+                budget -= count
+        place[STEP], place[N_SPIKES] = now, n_now
+        if n_now > allowed[k]:
             return False
-        if is_at_end == 0:
-            continue
-        if place[PHASE] == SETTLING:
-            place[PHASE], place[N_SPIKES] = OBSERVED, 0
+        if now == n_steps and place[PHASE] == SETTLING:
+            place[PHASE] = OBSERVED
+            place[STEP] = place[N_SPIKES] = 0
             for i in range(n_neurons):
-                integers[SETTLED_COUNTS, i], settled[i] = counts[i], numbers[TRACE, i] / growth[0]
-            continue
-        n_spikes[k] = 0
-        for i in range(n_neurons):
-            n_spikes[k] += counts[i]
-            counts[i] -= integers[SETTLED_COUNTS, i]
-            settled[i] -= numbers[TRACE, i] / growth[0]
-        observe_row(
-            k, counts[:n_neurons], settled, signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral,
-            closed,
-        )  # fmt: skip
-        place[ROW], place[PHASE] = k + 1, NOT_BEGUN
+                integers[SETTLED_COUNTS, i], settled[i] = counts[i], trace[0, i] / growth[0]
+        elif now == n_steps:
+            n_spikes[k] = 0
+            for i in range(n_neurons):
+                n_spikes[k] += counts[i]
+                counts[i] -= integers[SETTLED_COUNTS, i]
+                settled[i] -= trace[0, i] / growth[0]
+            observe_row(
+                k, counts[:n_neurons], settled, signals, fired, codes, g_d, g_h, share, kappa, feedback,
+                lateral, closed,
+            )  # fmt: skip
+            place[ROW], place[PHASE] = k + 1, NOT_BEGUN
     return True

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from snn._kernels.compiling import inner, uncounted
+from snn._kernels.delivery import add_scaled
 
 
 @uncounted
@@ -20,22 +21,6 @@ def add_combinations(total, codes, factor, rows):
             if amount != 0.0:
                 for i in range(rows.shape[1]):
                     total[k, i] += amount * rows[j, i]
-
-
-@uncounted
-def begin(inputs, norms, coding, signals, scale, inhibition, probed, probe_drives):
-    """Set the inputs of signals and of probes, which have none, their norms, and drives of coding neurons."""
-    n_signals = signals.shape[0]
-    for k in range(inputs.shape[0]):
-        squares = 0.0
-        for j in range(inputs.shape[1]):
-            inputs[k, j] = scale * signals[k, j] if k < n_signals else 0.0
-            squares += inputs[k, j] * inputs[k, j]
-        norms[k] = math.sqrt(squares)
-        for i in range(coding.shape[1]):
-            coding[k, i] = -inhibition[i]
-        if k >= n_signals:
-            coding[k, probed[k - n_signals]] = probe_drives[k - n_signals]
 
 
 @inner
@@ -103,10 +88,9 @@ def observe_row(
         code *= share
         fired[k, j], codes[k, j] = n_spikes != 0, code
         if code != 0.0:
-            for i in range(g_d.shape[1]):
-                g_d[k, i] += kappa * code * feedback[j, i]
-            for i in range(n_atoms):
-                g_h[k, i] += code * (closed[n_atoms * j + i] - (1.0 - kappa) * lateral[j, i])
+            add_scaled(g_d[k], feedback[j], kappa * code)
+            add_scaled(g_h[k], closed[n_atoms * j : n_atoms * (j + 1)], code)
+            add_scaled(g_h[k], lateral[j], (kappa - 1.0) * code)
 
 
 @uncounted
@@ -127,7 +111,8 @@ def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, 
         # ||B a - x||^2, by equation 9; while g_D is read from spike counts, that of the rates.
         squares = 0.0
         for j in range(g_d.shape[1]):
-            squares += (g_d[k, j] / kappa) ** 2
+            squares += g_d[k, j] * g_d[k, j]
+        squares /= kappa * kappa
         objective += 0.5 * squares
         for i in range(codes.shape[1]):
             objective += abs(codes[k, i]) * penalties[i]
@@ -176,31 +161,25 @@ def sums_by_atom(sums, products, codes, g_d, g_h, forward, lateral, kappa, curre
     """Set sums over a batch for each atom, and codes.T @ g_D, shape (n_atoms, n_inputs)."""
     # Of signals, which g_d has: a_i^2, |a_i| sum_j |a_j|, a_i rho_i = -a_i F_i . g_D / kappa and
     # a_i^2 ||g_D||^2 / kappa^2.  If H follows F B, also |g_H| and kappa |H a|, of probes too.
-    (n_atoms, n_inputs), n_signals = products.shape, g_d.shape[0]
-    for i in range(n_atoms):
-        for p in range(sums.shape[0]):
-            sums[p, i] = 0.0
-        for j in range(n_inputs):
-            products[i, j] = 0.0
+    n_atoms, n_inputs = products.shape
     for k in range(codes.shape[0]):
         size = squares = 0.0
         for i in range(n_atoms):
             size += abs(codes[k, i])
             current[i] = 0.0
-        if k < n_signals:
+        if k < g_d.shape[0]:
             for j in range(n_inputs):
-                squares += (g_d[k, j] / kappa) ** 2
+                squares += g_d[k, j] * g_d[k, j]
+            squares /= kappa * kappa
         for i in range(n_atoms):
             code = codes[k, i]
-            if code != 0.0 and k < n_signals:
+            if code != 0.0 and k < g_d.shape[0]:
                 sums[0, i] += code * code
                 sums[1, i] += size * abs(code)
                 sums[3, i] += code * code * squares
-                for j in range(n_inputs):
-                    products[i, j] += code * g_d[k, j]
+                add_scaled(products[i], g_d[k], code)
             if code != 0.0 and follows:
-                for j in range(n_atoms):
-                    current[j] += code * lateral[i, j]
+                add_scaled(current, lateral[i], code)
         if follows:
             for i in range(n_atoms):
                 sums[4, i] += abs(g_h[k, i])
@@ -227,40 +206,24 @@ def change_atoms(forward, feedback, products, factors, keep, least):
 
 
 @uncounted
-def solve(products, values, codes, ridge):
-    """Solve (A A^T + ridge diag(A A^T)) X = values in place, A the codes; return whether X is finite."""
-    # Cholesky's U^T U, by rows of the upper triangle.  A row of codes that is zero counts as a unit vector.
-    n_rows = codes.shape[0]
+def solve(products, values):
+    """Solve ``products X = values`` in place, a positive definite system; return whether X is finite."""
+    # The upper triangle becomes D U of U^T D U.
+    n_rows = products.shape[0]
     for k in range(n_rows):
-        for m in range(k, n_rows):
-            products[k, m] = 0.0
-    for i in range(codes.shape[1]):
-        for k in range(n_rows):
-            if codes[k, i] != 0.0:
-                for m in range(k, n_rows):
-                    products[k, m] += codes[k, i] * codes[m, i]
-    for k in range(n_rows):
-        products[k, k] = (1.0 + ridge) * products[k, k] if products[k, k] != 0.0 else 1.0
-    for k in range(n_rows):
-        factor = 1.0 / math.sqrt(products[k, k])
-        for m in range(k, n_rows):
-            products[k, m] *= factor
-        for i in range(values.shape[1]):
-            values[k, i] /= products[k, k]
+        row, pivot = products[k], products[k, k]
         for m in range(k + 1, n_rows):
-            if products[k, m] != 0.0:
-                for p in range(m, n_rows):
-                    products[m, p] -= products[k, m] * products[k, p]
-                for i in range(values.shape[1]):
-                    values[m, i] -= products[k, m] * values[k, i]
+            if row[m] != 0.0:
+                add_scaled(products[m, m:], row[m:], -row[m] / pivot)
+                add_scaled(values[m], values[k], -row[m] / pivot)
     is_finite = True
     for k in range(n_rows - 1, -1, -1):
+        row, pivot = products[k], products[k, k]
         for m in range(k + 1, n_rows):
-            if products[k, m] != 0.0:
-                for i in range(values.shape[1]):
-                    values[k, i] -= products[k, m] * values[m, i]
+            if row[m] != 0.0:
+                add_scaled(values[k], values[m], -row[m])
         for i in range(values.shape[1]):
-            values[k, i] /= products[k, k]
+            values[k, i] /= pivot
             is_finite &= abs(values[k, i]) < np.inf
     return is_finite
 
@@ -299,8 +262,7 @@ def change_rows(rows, are_columns, codes, values, keep, least, changes, is_chang
                 amount = codes[k, j]
                 if amount != 0.0:
                     is_changing[j - first] = True
-                    for i in range(n_others):
-                        changes[j - first, i] += amount * values[k, i]
+                    add_scaled(changes[j - first], values[k], amount)
         for start in range(0, n_others, 8):
             for j in range(first, last):
                 if is_changing[j - first]:
