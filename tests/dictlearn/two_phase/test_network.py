@@ -303,7 +303,8 @@ def test_updates_from_counts_become_gradients(signs, masked):
         network, errors = network_of(signs, strength=strength), []
         for duration in (125.0, 2000.0, 8000.0):
             phases = network.run(signals, duration=duration, **options)
-            observed = Observed.of(*phases, signals, mask, network.synapses(), settings)
+            norms = np.linalg.norm(signals, axis=1)
+            observed = Observed.of(*phases, signals, norms, mask, network.synapses(), settings)
             left = observed.reconstruction_gradient if strength == 0.0 else observed.lateral_gradient
             errors.append(np.einsum("ki,kj->kij", left, observed.codes))
         if strength == 0.0:
