@@ -15,15 +15,7 @@ from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.history import HISTORY_COLUMNS, N_SUMS, LearningHistory
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.phases import SILENCING_DRIVE, RunawayFeedbackError
-from dictlearn.two_phase.replacement import (
-    NO_SEARCHES,
-    OF_ALL,
-    OLD,
-    SEARCH_EVERY,
-    TRIALS,
-    Replacement,
-    patterns,
-)
+from dictlearn.two_phase.replacement import OF_ALL, OLD, TRIALS, Replacement, replace_atoms
 from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from dictlearn.two_phase.two_phase_network import TwoPhaseNetwork
@@ -87,7 +79,7 @@ class TwoPhaseLearner(Resumable):
     n_replaced : int
         Atoms that were replaced: dead ones, and those whose trial the new atom won.
     frozen, lesioned : ndarray of bool, shape (n_atoms,)
-        Atoms that stay as they are, and coding neurons that do not fire: see `hold`.
+        Atoms that stay as they are, and coding neurons that do not fire: `freeze` and `lesion` set them.
     replacement : Replacement
         Trials of new atoms.  Their `network` and `dictionary` have the old ones until they are won.
     n_halvings : int
@@ -216,38 +208,44 @@ class TwoPhaseLearner(Resumable):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def hold(self, *, frozen: ArrayLike | None = None, lesioned: ArrayLike | None = None) -> None:
-        """Set which atoms are frozen and which coding neurons are lesioned, from the next batch on.
+    def freeze(self, atoms: ArrayLike) -> None:
+        """Freeze some atoms, and no others, from the next batch on.
 
-        Frozen atoms code, and no batch changes them: neither the rule, nor replacement.  Their lateral
-        weights follow F B as others learn.  Lesioned neurons do not fire, so that others learn what they
-        coded; their atoms stay as they were.  If such an atom is on trial, all trials end as lost.
+        They code, and neither the rule nor replacement changes them.  Their lateral weights follow F B as the
+        others learn.  If one is on trial, all trials end as lost.
 
         Parameters
         ----------
-        frozen, lesioned : array_like of bool, shape (n_atoms,), optional
-            By default as before; at first none.
+        atoms : array_like of bool, shape (n_atoms,)
+            True for those to freeze.
         """
-        masks = {"frozen": self.frozen, "lesioned": self.lesioned}
-        for name, given in (("frozen", frozen), ("lesioned", lesioned)):
-            if given is not None:
-                mask = masks[name] = np.array(given)
-                if mask.dtype != np.bool_ or mask.shape != (self.n_atoms,):
-                    got = f"shape {mask.shape}, dtype {mask.dtype}"
-                    raise ValueError(f"{name} must have a bool for each of {self.n_atoms} atoms; got {got}")
+        self._fix(frozen=atoms, lesioned=self.lesioned)
+
+    def lesion(self, neurons: ArrayLike) -> None:
+        """Silence some coding neurons, and no others, from the next batch on: others learn what they coded.
+
+        Their atoms stay as they were.  If one is on trial, all trials end as lost.
+
+        Parameters
+        ----------
+        neurons : array_like of bool, shape (n_atoms,)
+            True for those to silence.
+        """
+        self._fix(frozen=self.frozen, lesioned=neurons)
+
+    def _fix(self, **given: ArrayLike) -> None:
+        masks = {name: np.array(mask) for name, mask in given.items()}
+        for name, mask in masks.items():
+            if mask.dtype != np.bool_ or mask.shape != (self.n_atoms,):
+                raise ValueError(f"{name} must be {self.n_atoms} bools; got {mask.dtype}, shape {mask.shape}")
         if masks["lesioned"].all():
             raise ValueError("lesioned must leave a neuron; got all of them")
-        held, changes = np.flatnonzero(masks["frozen"] | masks["lesioned"]), {}
-        if any(trial.atom in held for trial in self.replacement.running):
+        fixed, changes = masks["frozen"] | masks["lesioned"], {}
+        if any(fixed[trial.atom] for trial in self.replacement.running):
             synapses, memory = self._without_trials()
-            replacement = replaced(self.replacement, running=())
-            changes = {"synapses": synapses, "memory": memory, "replacement": replacement}
+            ended = replaced(self.replacement, running=())
+            changes = {"synapses": synapses, "memory": memory, "replacement": ended}
         assign(self, **masks, **changes)
-
-    @property
-    def _held(self) -> np.ndarray:
-        """The atoms that no batch changes."""
-        return np.flatnonzero(self.frozen | self.lesioned)
 
     def learn(self, signals: ArrayLike, *, mask: ArrayLike | None = None, n_threads: int = 1) -> float:
         """Learn from one batch; return its mean objective, as the network observed it.
@@ -358,11 +356,11 @@ class TwoPhaseLearner(Resumable):
         before, known = self.synapses, self._remembered()
         memory = {name: array.copy() for name, array in known.items()}
         settings.rule.change(batch, observed, synapses, memory)
-        held = self._held
-        if len(held):
-            synapses.replace(held, before.feedforward_rows[:, held], before.feedback_rows[held])
+        fixed = np.flatnonzero(self.frozen | self.lesioned)
+        if len(fixed):
+            synapses.replace(fixed, before.feedforward_rows[:, fixed], before.feedback_rows[fixed])
             for name, rows in settings.rule._of_atoms(memory).items():
-                rows[held] = known[name][held] if name in known else 0.0
+                rows[fixed] = known[name][fixed] if name in known else 0.0
         n_bounded = updates.bound(
             synapses.values, settings.signs.least_weight, synapses.thresholds, LEAST_THRESHOLD
         )
@@ -390,7 +388,7 @@ class TwoPhaseLearner(Resumable):
             _history=copy.copy(self._history),
         )
         if settings.replacement or self.replacement.running:
-            new._replace(batch, observed)
+            replace_atoms(new, batch, observed)
         new.n_saturated += new._round(synapses)
         return new, new._history.observe(batch, observed, synapses)
 
@@ -408,41 +406,6 @@ class TwoPhaseLearner(Resumable):
                 f"{self.scale:.3g} times as large; got {largest:g}, at which all codes are zero"
             )
         return self.scale * penalties
-
-    def _replace(self, batch: Batch, observed: Observed) -> None:
-        """Replace dead atoms, and on trial those too similar; stalled ones begin anew."""
-        rule, now, trials, n = self.settings.rule, self.n_samples, self.replacement, batch.n_signals
-        trials.observe(observed.codes[:n], batch.energy)
-        n_won = trials.n_won
-        for trial in trials.lost(now, self.synapses):
-            trial.undo(self.synapses, self.memory)
-            self.last_fired[trial.atom], self.n_fired[trial.atom] = now, trial.n_fired
-        self.n_replaced += trials.n_won - n_won
-        if not self.settings.replacement:  # switched off: trials that run come to their end
-            return
-        tried: list[int] = []
-        held = self._held
-        if now // SEARCH_EVERY > max((now - n) // SEARCH_EVERY, NO_SEARCHES):
-            for atom in np.setdiff1d(rule.stalled(self.n_fired, self.memory), held):
-                rule.forget(atom, self.synapses, self.memory)
-                self.n_fired[atom] = 0
-            tried = [atom for atom in trials.candidates(now, self.n_fired, self.synapses) if atom not in held]
-        dead = np.setdiff1d(self.dead_atoms, held)
-        if not tried and not len(dead):
-            return
-        on_trial = {*tried, *(trial.atom for trial in trials.running)}
-        atoms = [*tried, *(atom for atom in dead if atom not in on_trial)]
-        signs, missing = self.settings.signs, -observed.reconstruction_gradient[:n]
-        found = patterns(missing, positive_code=signs.positive_code, least=signs.least_weight)
-        for atom, pattern in zip(atoms, found, strict=False):
-            if atom in on_trial:
-                rows = rule._of_atoms(self.memory)
-                trials.begin(atom, now, int(self.n_fired[atom]), self.synapses, rows)
-            else:
-                self.n_replaced += 1
-            self.synapses.replace(atom, pattern, pattern)
-            rule.forget(atom, self.synapses, self.memory)
-            self.last_fired[atom], self.n_fired[atom], trials.activity[atom] = now, 0, 0.0
 
     def _without_trials(self) -> tuple[Synapses, dict[str, np.ndarray]]:
         """Return weights and memory with the old atoms where new ones are on trial."""

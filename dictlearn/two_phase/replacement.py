@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.synapses import Synapses
 from snn.base.archive import Entry
 from snn.base.value import assign, replaced
@@ -210,3 +211,41 @@ def patterns(missing: np.ndarray, *, positive_code: bool, least: float) -> np.nd
         found = found[found.any(axis=1)]
         found /= np.linalg.norm(found, axis=1, keepdims=True)
     return found
+
+
+def replace_atoms(learner: Any, batch: Batch, observed: Observed) -> None:
+    """Replace dead atoms, and on trial those too similar; stalled ones begin anew."""
+    # In the state that a batch makes, a `TwoPhaseLearner`.
+    rule, now, trials, n = learner.settings.rule, learner.n_samples, learner.replacement, batch.n_signals
+    trials.observe(observed.codes[:n], batch.energy)
+    n_won = trials.n_won
+    for trial in trials.lost(now, learner.synapses):
+        trial.undo(learner.synapses, learner.memory)
+        learner.last_fired[trial.atom], learner.n_fired[trial.atom] = now, trial.n_fired
+    learner.n_replaced += trials.n_won - n_won
+    if not learner.settings.replacement:  # switched off: trials that run come to their end
+        return
+    tried: list[int] = []
+    fixed = np.flatnonzero(learner.frozen | learner.lesioned)
+    if now // SEARCH_EVERY > max((now - n) // SEARCH_EVERY, NO_SEARCHES):
+        for atom in np.setdiff1d(rule.stalled(learner.n_fired, learner.memory), fixed):
+            rule.forget(atom, learner.synapses, learner.memory)
+            learner.n_fired[atom] = 0
+        similar = trials.candidates(now, learner.n_fired, learner.synapses)
+        tried = [atom for atom in similar if atom not in fixed]
+    dead = np.setdiff1d(learner.dead_atoms, fixed)
+    if not tried and not len(dead):
+        return
+    on_trial = {*tried, *(trial.atom for trial in trials.running)}
+    atoms = [*tried, *(atom for atom in dead if atom not in on_trial)]
+    signs, missing = learner.settings.signs, -observed.reconstruction_gradient[:n]
+    found = patterns(missing, positive_code=signs.positive_code, least=signs.least_weight)
+    for atom, pattern in zip(atoms, found, strict=False):
+        if atom in on_trial:
+            rows = rule._of_atoms(learner.memory)
+            trials.begin(atom, now, int(learner.n_fired[atom]), learner.synapses, rows)
+        else:
+            learner.n_replaced += 1
+        learner.synapses.replace(atom, pattern, pattern)
+        rule.forget(atom, learner.synapses, learner.memory)
+        learner.last_fired[atom], learner.n_fired[atom], trials.activity[atom] = now, 0, 0.0

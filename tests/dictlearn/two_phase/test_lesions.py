@@ -7,7 +7,7 @@ from dictlearn import LearningSettings, PaperSteps, TwoPhaseLearner, UsageSteps,
 from tests.dictlearn.refused import each_refused
 
 N_ATOMS, N_INPUTS = 12, 16
-HELD = np.arange(N_ATOMS) < 4
+FIXED = np.arange(N_ATOMS) < 4
 KINDS = [
     pytest.param({"positive_atoms": False, "positive_code": False}, id="signed"),
     pytest.param({"positive_atoms": False}, id="positive codes"),
@@ -36,34 +36,34 @@ def learn(learner, signals):
 def test_frozen_atoms_stay_and_lateral_weights_follow(options):
     learner, signals = made(options)
     before = learner.network, learner.dictionary
-    learner.hold(frozen=HELD)
+    learner.freeze(FIXED)
     learn(learner, signals)
     after = learner.network
-    np.testing.assert_array_equal(after.feedforward[HELD], before[0].feedforward[HELD])
-    np.testing.assert_array_equal(after.feedback[:, HELD], before[0].feedback[:, HELD])
-    np.testing.assert_array_equal(learner.dictionary[HELD], before[1][HELD])
-    assert (after.feedforward[~HELD] != before[0].feedforward[~HELD]).any()
+    np.testing.assert_array_equal(after.feedforward[FIXED], before[0].feedforward[FIXED])
+    np.testing.assert_array_equal(after.feedback[:, FIXED], before[0].feedback[:, FIXED])
+    np.testing.assert_array_equal(learner.dictionary[FIXED], before[1][FIXED])
+    assert (after.feedforward[~FIXED] != before[0].feedforward[~FIXED]).any()
     product = after.feedforward @ after.feedback
-    np.testing.assert_allclose(after.lateral[HELD], product[HELD], rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(after.lateral[:, HELD], product[:, HELD], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(after.lateral[FIXED], product[FIXED], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(after.lateral[:, FIXED], product[:, FIXED], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("options", KINDS)
 def test_lesioned_neurons_do_not_fire_and_others_take_over(options):
     learner, signals = made(options)
-    learner.hold(lesioned=HELD)
+    learner.lesion(FIXED)
     before = learner.network, learner.n_fired.copy(), learner.last_compared.copy()
 
     def run(batch):
         observed = batch.run(learner.synapses, signals[:16])
-        assert not observed.codes[:, HELD].any()
-        assert not observed.fired[:, HELD].any()
+        assert not observed.codes[:, FIXED].any()
+        assert not observed.fired[:, FIXED].any()
         return observed
 
     def objective():
         positive = learner.settings.positive_code
         return mean_objective(
-            learner.dictionary[~HELD], signals[:16], penalty=0.3, positive_code=positive
+            learner.dictionary[~FIXED], signals[:16], penalty=0.3, positive_code=positive
         ).objective
 
     at_first = objective()
@@ -71,44 +71,50 @@ def test_lesioned_neurons_do_not_fire_and_others_take_over(options):
         learner.learn_batch(16, run)
     assert objective() < at_first
     after = learner.network
-    np.testing.assert_array_equal(after.feedback[:, HELD], before[0].feedback[:, HELD])
-    np.testing.assert_array_equal(learner.n_fired[HELD], before[1][HELD])
-    np.testing.assert_array_equal(learner.last_compared[HELD], before[2][HELD])
-    assert not set(learner.dead_atoms) & set(np.flatnonzero(HELD))
-    learner.hold(lesioned=np.zeros(N_ATOMS, dtype=bool))
-    assert (learner.learn(signals) > 0.0) & (learner.n_fired[HELD] > before[1][HELD]).any()
+    np.testing.assert_array_equal(after.feedback[:, FIXED], before[0].feedback[:, FIXED])
+    np.testing.assert_array_equal(learner.n_fired[FIXED], before[1][FIXED])
+    np.testing.assert_array_equal(learner.last_compared[FIXED], before[2][FIXED])
+    assert not set(learner.dead_atoms) & set(np.flatnonzero(FIXED))
+    learner.lesion(np.zeros(N_ATOMS, dtype=bool))
+    assert (learner.learn(signals) > 0.0) & (learner.n_fired[FIXED] > before[1][FIXED]).any()
 
 
 def test_masks_are_saved_with_a_learner(tmp_path):
     learner, signals = made({"positive_atoms": False})
-    learner.hold(frozen=HELD, lesioned=np.roll(HELD, 4))
+    learner.freeze(FIXED)
+    learner.lesion(np.roll(FIXED, 4))
     learner.save(tmp_path / "learner.npz")
     loaded = TwoPhaseLearner.load(tmp_path / "learner.npz")
-    np.testing.assert_array_equal(loaded.frozen, HELD)
+    np.testing.assert_array_equal(loaded.frozen, FIXED)
     for each in (learner, loaded):
         learn(each, signals)
     np.testing.assert_array_equal(learner.synapses.values, loaded.synapses.values)
 
 
-def test_trials_of_atoms_that_are_held_end():
+def test_trials_of_atoms_that_are_frozen_end():
     learner, _ = made({"positive_atoms": False})
     old = learner.dictionary
     rows = learner.settings.rule._of_atoms(learner.memory)
     learner.replacement.begin(2, learner.n_samples, int(learner.n_fired[2]), learner.synapses, rows)
     learner.synapses.replace(2, np.eye(N_INPUTS)[0], np.eye(N_INPUTS)[0])
-    learner.hold(frozen=~HELD)
+    learner.freeze(~FIXED)
     assert learner.replacement.running
-    learner.hold(frozen=HELD)
+    learner.freeze(FIXED)
     assert not learner.replacement.running
     np.testing.assert_array_equal(learner.dictionary, old)
 
 
-def hold(**masks):
-    made({})[0].hold(**masks)
+def freeze(frozen):
+    made({})[0].freeze(frozen)
+
+
+def lesion(lesioned):
+    made({})[0].lesion(lesioned)
 
 
 @each_refused(
-    (hold, ValueError, {"frozen": [HELD[1:], [0, 1], 1.0 * HELD], "lesioned": [~HELD | True, [True]]})
+    (freeze, ValueError, {"frozen": [FIXED[1:], [0, 1], 1.0 * FIXED]}),
+    (lesion, ValueError, {"lesioned": [~FIXED | True, [True]]}),
 )
 def test_wrong_masks_are_refused(call, error, name):
     with pytest.raises(error, match=name):
