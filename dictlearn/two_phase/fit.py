@@ -22,7 +22,7 @@ from dictlearn.two_phase.synapses import LEAST_THRESHOLD
 from dictlearn.two_phase.two_phase_network import TwoPhaseNetwork
 from snn._interrupts import one_thread
 from snn.base import checks
-from snn.base.value import assign
+from snn.base.value import assign, replaced
 from solvers.problem.messages import IllPosedWarning
 
 # Signals that are compared with a random start.
@@ -252,7 +252,7 @@ def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[TwoPhaseLearner], 
     """Return what `learn` returns, on a clock of half the step as often as the network runs away."""
     # If all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
     # neurons, and a clock takes back too late what has fired too often.
-    before, new = learner.n_halvings, learner._sharing()
+    before, new = learner.n_halvings, replaced(learner)
     while True:
         try:
             objective = learn(new)

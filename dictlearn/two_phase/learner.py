@@ -152,10 +152,6 @@ class TwoPhaseLearner(Resumable):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_spare": None}
 
-    def _sharing(self) -> Self:
-        """Return a learner with the same arrays."""
-        return replaced(self)
-
     # -- the network ----------------------------------------------------------------------------
 
     @property
