@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from solvers import LassoProblem, ZeroCodesWarning, penalty_max, solve_active_set
+from solvers import ElasticNet, LassoProblem, ZeroCodesWarning, penalty_max, solve_active_set
 from solvers.problem.convolutional_dictionary import require_grid, require_room, valid_shape
 from solvers.problem.lasso import zero_code_multiples
 from solvers.problem.matrix import MatrixAtoms, atoms_of
@@ -201,7 +201,7 @@ def test_a_huge_penalty_is_not_said_to_be_the_fault_of_signs():
 
 @pytest.mark.parametrize("form", [np.array, sparse.csr_array])
 def test_a_squared_norm_that_overflows_is_refused_without_a_warning(form):
-    with pytest.raises(ValueError, match="squared norm between .* got inf for atom 1: rescale"):
+    with pytest.raises(ValueError, match=r"squared norm between .* got inf for atom 1: rescale"):
         LassoProblem(form([[1.0, 2.0], [1e200, -1e200]]), [[1.0, 2.0]], 0.5)
 
 
