@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from snn._interrupts import float_errors, undone
+from snn._interrupts import undone
 
 # Largest weight, bias or current in firing thresholds.  Potentials are differences of sums of this size, and
 # keep 2^-53 of it: at 2^40 a threshold is known to 1e-4 of itself; from 2^53 on, rounding makes neurons fire.
@@ -70,16 +70,10 @@ def real_array(
 
 def require_finite(name: str, array: np.ndarray, *, hint: str = "", first: int = 0) -> None:
     """Raise ValueError naming the first entry that is NaN or infinite; rows are counted from `first` on."""
-    # The sum is finite unless an entry is not, or it overflows: only then look at each.
-    with float_errors(over="ignore", invalid="ignore"):
-        total = array.sum()
-    if math.isfinite(total):
+    if np.isfinite(array).all():
         return
-    wrong = np.argwhere(~np.isfinite(array))
-    if len(wrong):
-        row, *others = wrong[0].tolist()
-        place = [first + row, *others]
-        raise ValueError(f"{name} must be finite; got {array[row, *others]} at {place}{hint}")
+    row, *others = np.argwhere(~np.isfinite(array))[0].tolist()
+    raise ValueError(f"{name} must be finite; got {array[row, *others]} at {[first + row, *others]}{hint}")
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -42,7 +42,7 @@ class MatrixAtoms(Atoms):
     is_matrix = True
 
     def __init__(self, matrix: Any, known: np.ndarray | None = None) -> None:
-        meaning = "(n_atoms, n_features)"
+        meaning, rows = "(n_atoms, n_features)", None
         if sparse.issparse(matrix):
             given = matrix = matrix.tocsr()
             if known is not None:
@@ -60,14 +60,14 @@ class MatrixAtoms(Atoms):
                 matrix = checks.read_only(np.where(known, matrix, 0.0))
             else:
                 known = None
-            features_of_atom = matrix.shape[1]
-            assign(self, rows=matrix)
+            features_of_atom, rows = matrix.shape[1], matrix
         squared_norms = checked_squared_norms(
             "dictionary", "atom", matrix, hint=UNKNOWN, may_be_small=known is not None
         )
         assign(
             self,
             matrix=matrix,
+            rows=rows,
             given=given,
             known=known,
             features_of_atom=features_of_atom,
@@ -262,7 +262,7 @@ def checked_gram(atoms: Atoms, value: Any) -> np.ndarray:
         diagonal = np.diagonal(gram)[rows] - atoms.squared_norms[rows]
         # A maximum of NumPy's is not a number where one of its arguments is not.
         worst = np.maximum(
-            np.abs(diagonal / units[rows] ** 2).max(),
+            np.abs(diagonal / atoms.positive_squared_norms[rows]).max(),
             np.abs(differences / units[rows]).max() / np.sqrt(n_atoms),
         )
     if not np.isfinite(worst):

@@ -266,17 +266,17 @@ def penalty_of(
 ) -> Penalty:
     """Return the penalty of a problem with atoms of these squared norms."""
     is_net, n_atoms = isinstance(value, ElasticNet), len(squared_norms)
-    name, l1, l2 = ("l1", value.l1, value.l2) if is_net else (name, value, 0.0)
+    name, l1 = ("l1", value.l1) if is_net else (name, value)
     # As `penalty_max` has it of one signal.
     if not is_net and isinstance(l1, np.ndarray) and l1.shape == (1,):
         l1 = l1[0]
     # Read-only as all that kernels only read: they are compiled once.
-    l1, l2 = (
-        checks.read_only(_weights_of_codes(its_name, numbers, n_atoms))
-        for its_name, numbers in ((name, l1), ("l2", l2))
-    )
-    with float_errors(over="ignore"):
-        lost = (l2 > 0.0) & (l2 < LEAST_CURVATURE * squared_norms) | ~np.isfinite(squared_norms + l2)
+    l1 = checks.read_only(_weights_of_codes(name, l1, n_atoms))
+    l2 = checks.read_only(_weights_of_codes("l2", value.l2, n_atoms) if is_net else np.zeros(n_atoms))
+    lost = l2 > 0.0
+    if lost.any():
+        with float_errors(over="ignore"):
+            lost &= (l2 < LEAST_CURVATURE * squared_norms) | ~np.isfinite(squared_norms + l2)
     if lost.any():
         atom = int(np.argmax(lost))
         raise ValueError(

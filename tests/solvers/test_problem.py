@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from solvers import LassoProblem, ZeroCodesWarning, penalty_max, solve_active_set
+from solvers import ElasticNet, LassoProblem, ZeroCodesWarning, penalty_max, solve_active_set
 from solvers.problem.convolutional_dictionary import require_grid, require_room, valid_shape
 from solvers.problem.lasso import zero_code_multiples
 from solvers.problem.matrix import MatrixAtoms, atoms_of
@@ -197,3 +197,17 @@ def test_a_huge_penalty_is_not_said_to_be_the_fault_of_signs():
     problem = LassoProblem(1e-140 * np.eye(2), np.ones((2, 2)), 1e200)
     with pytest.warns(ZeroCodesWarning, match="the penalty is too large"):
         solve_active_set(problem)
+
+
+@pytest.mark.parametrize("form", [np.array, sparse.csr_array])
+def test_a_squared_norm_that_overflows_is_refused_without_a_warning(form):
+    with pytest.raises(ValueError, match=r"squared norm between .* got inf for atom 1: rescale"):
+        LassoProblem(form([[1.0, 2.0], [1e200, -1e200]]), [[1.0, 2.0]], 0.5)
+
+
+def test_a_quadratic_penalty_alone_is_compared_with_the_norms_of_atoms():
+    """Of a plain penalty nothing else is computed."""
+    atoms, signals = [[1e150, 0.0], [0.0, 1.0]], [[1.0, 2.0]]
+    assert not LassoProblem(atoms, signals, 0.5).curvatures.any()
+    with pytest.raises(ValueError, match="l2 must be 0 or at least 1e-15"):
+        LassoProblem(atoms, signals, ElasticNet(0.5, [1.0, 1.0]))
