@@ -50,6 +50,8 @@ FIRST_MOVEMENT = 0.01
 # A larger distance raises the usual one by the share RISE, so that a slow drift does not become usual.
 # A squared distance below LEAST_DISTANCE, of atoms of unit norm, is as good as none.
 LETS_GO, RISE, LEAST_DISTANCE = 4.0, 0.03, 1e-5
+# The signals of an atom have changed if its average has less than this share of what the atom did.
+LET_GO = 0.25
 # What the atoms of a start have in 1 / eta and in S, as after long learning, until the squared sum of their
 # gradients is DIRECTION times that of gradients without a direction, or, of few weights, more by CHANCE.
 HELD, HELD_AVERAGE, DIRECTION, CHANCE = 12.0, 1000.0, 1.1, 4.0
@@ -248,7 +250,7 @@ class UsageSteps(Value, Rule):
             return old[:0]
         sizes = np.log(memory["usage"][old] / n_fired[old])
         # Where signals have not changed, fewer true atoms are found if small ones begin anew.
-        has_let_go = memory["averaged"][old] < 0.5 * memory["usage"][old]
+        has_let_go = memory["averaged"][old] < LET_GO * memory["usage"][old]
         return old[has_let_go & (sizes < usual_range(sizes)[0])]
 
 
