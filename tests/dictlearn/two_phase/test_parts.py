@@ -83,7 +83,8 @@ def test_a_graded_run_that_pauses_anywhere_is_the_run(way, monkeypatch):
 def test_the_first_row_that_runs_away_on_a_clock_is_named_whatever_the_pieces(monkeypatch):
     """By its own spikes: pauses and threads change no word."""
     network = network_of(SIGNS["signed atoms"], 12, 8, 0.0)
-    wild = TwoPhaseNetwork(3.0 * network.feedforward, network.feedback, np.eye(12), *network.signs)
+    exciting = 1.5 * np.eye(12) - 0.5  # each neuron excites all others
+    wild = TwoPhaseNetwork(network.feedforward, network.feedback, exciting, *network.signs)
     settings = LearningSettings(penalty=0.1, positive_atoms=False)
     learner = TwoPhaseLearner(wild, settings, scale=40.0)
     signals, told = np.random.default_rng(0).standard_normal((20, 8)), set()
