@@ -2,12 +2,14 @@
 
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from dictlearn.two_phase.fit import learn_dictionary
 from dictlearn.two_phase.rules import PaperSteps, Rule, UsageSteps
 from dictlearn.two_phase.settings import READOUTS, LearningSettings
+from dictlearn.two_phase.synapses import LATERAL_BLOCK
 from snn import precompile
 from snn.run.time import Clock, Exact, Time
 from solvers.precompile import tasks as tasks_of_solvers
@@ -50,5 +52,8 @@ def tasks() -> precompile.Tasks:
         name = (
             f"learning from {readout}, {inputs} inputs, {type(rule).__name__}, batches of {batch_size}{clock}"
         )
-        runs[name] = partial(learn_dictionary, signals, 5, settings=settings, n_samples=4, rng=0, n_jobs=1)
+        # More atoms than are multiplied at once, and fewer than a batch has rows.
+        n_atoms = LATERAL_BLOCK + 1 if batch_size == 1 else 3
+        options: Any = {"settings": settings, "n_samples": 4, "rng": 0, "n_jobs": 1}
+        runs[name] = partial(learn_dictionary, signals, n_atoms, **options)
     return runs

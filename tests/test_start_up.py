@@ -170,6 +170,7 @@ for rule in (dictlearn.UsageSteps(), dictlearn.PaperSteps()):
                     batch_size=batch_size)
                 dictlearn.learn_dictionary(
                     signals, 9, settings=settings, n_samples=max(23, batch_size), rng=0, n_jobs=2)
+dictlearn.learn_dictionary(signals, 200, penalty=0.1, n_samples=40, rng=0, n_jobs=1)
 dictlearn.mean_objective(dictlearn.random_dictionary(9, 16, rng=0), signals, penalty=0.1)
 """
 

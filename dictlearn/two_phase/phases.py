@@ -233,12 +233,12 @@ def _on_clock(
     integers[graded.ROW_OF, : layers.n_atoms] = np.arange(layers.n_atoms)
     neuron: Any = clock.neuron
     step, charge, subtracts = clock.time_step, charge_of_step(clock), neuron.reset == "subtract"
-    workspace = new_workspace(thresholds)
+    workspace, budget = new_workspace(thresholds), max(1, UPDATES_PER_CALL // n_neurons)
     while place[graded.ROW] < n_rows:
         if stop.is_set():
             raise CancelledError
         if not graded.run_rows(
-            place, UPDATES_PER_CALL // n_neurons, round(end / step), step, charge, subtracts, drives, allowed,
+            place, budget, round(end / step), step, charge, subtracts, drives, allowed,
             n_spikes, numbers, integers, workspace, thresholds[layers.n_atoms :], *observation,
         ):  # fmt: skip
             k = place[graded.ROW]

@@ -5,12 +5,16 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dictlearn import LearningSettings, TwoPhaseLearner, TwoPhaseNetwork
+from dictlearn import LearningSettings, RunawayFeedbackError, TwoPhaseLearner, TwoPhaseNetwork
+from dictlearn.two_phase import phases
 from dictlearn.two_phase.observed import Observed
 from dictlearn.two_phase.phases import in_threads
+from dictlearn.two_phase.rules import PROJECTION_RIDGE, project_lateral
 from dictlearn.two_phase.synapses import LATERAL_BLOCK
-from tests.dictlearn.two_phase.learners import assert_same
+from tests.dictlearn.two_phase.learners import SIGNS, assert_same, network_of
 from tests.dictlearn.two_phase.test_learning import data_of, settings_of
 from tests.dictlearn.two_phase.test_resuming import begun
 
@@ -60,6 +64,57 @@ def test_weights_with_feedback_of_more_atoms_than_a_block(is_consistent):
     np.testing.assert_allclose(one.synapses.closed_rows.T, h - 0.1 * f @ b, rtol=1e-13, atol=1e-14)
     expected = np.linalg.norm(h - f @ b) / np.linalg.norm(h)
     assert one.network.consistency == pytest.approx(1.0 - expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("way", ["usage", "Euler", "signed atoms and codes"])
+def test_a_graded_run_that_pauses_anywhere_is_the_run(way, monkeypatch):
+    """In kernels that return after every step, every few, or at the end; in one thread or several."""
+    settings, signals = settings_of(way), data_of(way)[1][:40]
+    learners = []
+    for budget, n_threads in ((10**9, 1), (1, 1), (7, 2), (500, 3)):
+        monkeypatch.setattr(phases, "UPDATES_PER_CALL", budget * settings.penalties(8).size)
+        monkeypatch.setattr(phases, "NEURONS_PER_THREAD", 1)
+        learners.append(begun(signals, settings))
+        learners[-1].learn(signals, n_threads=n_threads)
+    for other in learners[1:]:
+        assert_same(other, learners[0])
+
+
+def test_the_first_row_that_runs_away_on_a_clock_is_named_whatever_the_pieces(monkeypatch):
+    """By its own spikes: pauses and threads change no word."""
+    network = network_of(SIGNS["signed atoms"], 12, 8, 0.0)
+    exciting = 1.5 * np.eye(12) - 0.5  # each neuron excites all others
+    wild = TwoPhaseNetwork(network.feedforward, network.feedback, exciting, *network.signs)
+    settings = LearningSettings(penalty=0.1, positive_atoms=False)
+    learner = TwoPhaseLearner(wild, settings, scale=40.0)
+    signals, told = np.random.default_rng(0).standard_normal((20, 8)), set()
+    monkeypatch.setattr(phases, "NEURONS_PER_THREAD", 1)
+    for budget, n_threads in ((30_000_000, 1), (100, 1), (5_000, 3)):
+        monkeypatch.setattr(phases, "UPDATES_PER_CALL", budget)
+        with pytest.raises(RunawayFeedbackError) as error:
+            learner.learn(signals, n_threads=n_threads)
+        told.add(str(error.value))
+    assert len(told) == 1
+
+
+@pytest.mark.property
+@given(
+    n_rows=st.sampled_from([1, 7, 60, 90]), n_atoms=st.sampled_from([2, 30, 80, 100]), seed=st.integers(0, 99)
+)
+def test_lateral_weights_are_projected_as_the_formula_says(n_rows, n_atoms, seed):
+    """H - G^T L (L A A^T L + epsilon I)^-1 L A / kappa, by systems of rows or of atoms, of any size."""
+    rng = np.random.default_rng(seed)
+    synapses = network_of(SIGNS["signed atoms and codes"], n_atoms, 5, 0.1, seed).synapses()
+    codes = rng.standard_normal((n_rows, n_atoms)) * (rng.random((n_rows, n_atoms)) < 0.3)
+    codes[0] = 0.0
+    gradient, before = rng.standard_normal((n_rows, n_atoms)), synapses.lateral.copy()
+    norms = np.linalg.norm(codes, axis=1)
+    inverse = np.diag(np.divide(1.0, norms, out=np.zeros(n_rows), where=norms > 0.0))
+    scaled = inverse @ codes
+    system = scaled @ scaled.T + PROJECTION_RIDGE * np.eye(n_rows)
+    project_lateral(synapses, codes, gradient, kappa=0.2, gain=0.7)
+    expected = before - 0.7 / 0.2 * gradient.T @ inverse @ np.linalg.solve(system, scaled)
+    np.testing.assert_allclose(synapses.lateral, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_threads_return_results_in_order_and_end_at_an_error():
