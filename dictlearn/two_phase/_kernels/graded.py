@@ -49,11 +49,10 @@ def run_rows(
         k = place[ROW]
         if place[PHASE] == NOT_BEGUN:
             # Without a signal nobody but a probe fires: there is nothing to settle.
-            place[PHASE] = OBSERVED
+            place[PHASE], place[N_SPIKES], place[STEP] = OBSERVED, 0, 0
             for i in range(signals.shape[1]):
                 if signals[k, i] != 0.0:
                     place[PHASE] = SETTLING
-            place[N_SPIKES] = place[STEP] = 0
             growth[0] = 1.0
             for i in range(n_neurons):
                 workspace[RISE_ROW, i] = drives[k, i] * step
@@ -74,8 +73,7 @@ def run_rows(
         if n_now > allowed[k]:
             return False
         if now == n_steps and place[PHASE] == SETTLING:
-            place[PHASE] = OBSERVED
-            place[STEP] = place[N_SPIKES] = 0
+            place[PHASE], place[N_SPIKES], place[STEP] = OBSERVED, 0, 0
             for i in range(n_neurons):
                 integers[SETTLED_COUNTS, i], settled[i] = counts[i], trace[0, i] / growth[0]
         elif now == n_steps:
