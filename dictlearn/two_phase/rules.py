@@ -48,10 +48,9 @@ FOLLOWING = 1000.0
 FIRST_MOVEMENT = 0.01
 # An average lets half of its memory go if its squared distance to the weights is LETS_GO times the usual one.
 # A larger distance raises the usual one by the share RISE, so that a slow drift does not become usual.
-# A squared distance below LEAST_DISTANCE, of atoms of unit norm, is as good as none.
-LETS_GO, RISE, LEAST_DISTANCE = 4.0, 0.03, 1e-5
-# The signals of an atom have changed if its average has less than this share of what the atom did.
-LET_GO = 0.25
+# A squared distance below LEAST_DISTANCE, of atoms of unit norm, is as good as none.  Signals have changed if
+# an average has less than the share KEPT of what its atom did.
+LETS_GO, RISE, LEAST_DISTANCE, KEPT = 4.0, 0.03, 1e-5, 0.25
 # What the atoms of a start have in 1 / eta and in S, as after long learning, until the squared sum of their
 # gradients is DIRECTION times that of gradients without a direction, or, of few weights, more by CHANCE.
 HELD, HELD_AVERAGE, DIRECTION, CHANCE = 12.0, 1000.0, 1.1, 4.0
@@ -90,10 +89,9 @@ class UsageSteps(Value, Rule):
     atom that is left between several true ones after such a change has smaller codes than chance allows: its
     sums begin anew (`stalled`).
 
-    Atoms that learning starts from may have been learned before.  Until their gradients have a direction
-    they are held: ``1 / eta_i`` is larger by 12, and S_i by 1000.  They are let go together, in the first
-    batches if they are random: as soon as the sum of all gradients, squared, is ``1.1 + 4 / sqrt(n_atoms
-    n_inputs)`` times what it is of gradients without a direction, the sum of V_i.
+    Atoms that learning starts from may have been learned before.  They are held, ``1 / eta_i`` larger by 12
+    and S_i by 1000, until the squared sum of all gradients is ``1.1 + 4 / sqrt(n_atoms n_inputs)`` times what
+    it is without a direction, the sum of V_i: of random atoms, in the first batches.
 
     The decay keeps every atom at unit norm: the norm of F_i changes by
     ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever the code; on the unit sphere the update is tangent, and
@@ -175,7 +173,7 @@ class UsageSteps(Value, Rule):
         updates.sums_by_atom(sums[:6], products, observed.codes, g_d, g_h, *weights, sums[6], follows)
         used, together, explained = sums[0] / energy, sums[1] / energy, sums[2]
         memory["movement"] += sums[3] / energy**2
-        self._hold(batch, products / kappa, explained, synapses, memory)
+        self._hold(batch, products / kappa, synapses, memory)
         memory["usage"] += used
         if follows:
             # The share of its lateral currents, kappa |H a|, that each neuron sees mismatched, |g_H|.
@@ -210,12 +208,7 @@ class UsageSteps(Value, Rule):
         )
 
     def _hold(
-        self,
-        batch: Batch,
-        gradient: np.ndarray,
-        explained: np.ndarray,
-        synapses: Synapses,
-        memory: dict[str, np.ndarray],
+        self, batch: Batch, gradient: np.ndarray, synapses: Synapses, memory: dict[str, np.ndarray]
     ) -> None:
         """Hold the atoms that learning starts from until their gradients have a direction."""
         held, averaged, rows = memory["held"], memory["averaged"], synapses.feedback_rows
@@ -226,7 +219,8 @@ class UsageSteps(Value, Rule):
             return
         if "drift" in memory:  # if not, an atom came back from before all were let go
             drift = memory["drift"]
-            drift += (gradient + explained[:, np.newaxis] * rows) / batch.energy
+            radial = np.einsum("ij,ij->i", gradient, rows)[:, np.newaxis] * rows
+            drift += (gradient - radial) / batch.energy
             # Weights at a bound do not fall.
             is_free = (rows > batch.settings.signs.least_weight) | (drift < 0.0)
             by_chance = (DIRECTION + CHANCE / math.sqrt(drift.size)) * memory["movement"][is_held].sum()
@@ -246,12 +240,10 @@ class UsageSteps(Value, Rule):
         used = np.flatnonzero((n_fired > 0) & (memory["usage"] > 0.0))
         # Those that fired for less than half of what is usual have had too little time.
         old = used[2 * n_fired[used] > np.median(n_fired[used])] if len(used) else used
-        if len(old) < LEAST_ATOMS:
-            return old[:0]
         sizes = np.log(memory["usage"][old] / n_fired[old])
         # Where signals have not changed, fewer true atoms are found if small ones begin anew.
-        has_let_go = memory["averaged"][old] < LET_GO * memory["usage"][old]
-        return old[has_let_go & (sizes < usual_range(sizes)[0])]
+        let_go = memory["averaged"][old] < KEPT * memory["usage"][old]
+        return old[let_go & (sizes < usual_range(sizes)[0])] if len(old) >= LEAST_ATOMS else old[:0]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -112,8 +112,8 @@ class ByHand:
             if n_before == 0:
                 held[:], averaged[:], spread[:] = 12.0, 1000.0, 1.0
             if (some := held > 0.0).any():
-                radial = (codes * rho).sum(axis=0)[:, None] * b.T
-                self.drift = self.drift + (codes.T @ g_d / kappa + radial) / energy
+                gradient = codes.T @ g_d / (kappa * energy)
+                self.drift = self.drift + gradient - (gradient * b.T).sum(axis=1, keepdims=True) * b.T
                 falls = np.where((self.drift > 0.0) & (least >= b.T), 0.0, self.drift)
                 usual = movement[some].sum()
                 if np.square(falls[some]).sum() > (1.1 + 4.0 / np.sqrt(f.size)) * usual:
