@@ -193,8 +193,8 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
         settings = self._settings(positive_signals=bool(is_positive))
         if is_first:
             samples = samples_of(signals, mask, settings)
-            new.learner_ = new._first_learner(samples, settings, self._seed())
             new._n_features_learned, new._dtype = new.n_features_in_, array.dtype
+            new.learner_ = new._first_learner(samples, settings, self._seed())
         learner = new.learner_
         for name, changed in (
             ("split_channels", learner.n_inputs != signals.shape[1]),
@@ -385,6 +385,14 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
             start = split_channels(start) if self.split_channels else start
         with checks.called(signals="X", positive_atoms="positive_dict", **ESTIMATOR_NAMES):
             return new_learner(samples, n_atoms, settings=settings, start=start, rng=seed)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "learner_" and "_n_features_learned" not in vars(self):
+            raise AttributeError(
+                "learner_ is what this estimator learns, and cannot be set: to start from a learner that was "
+                "loaded pass dict_init=learner.network, to go on with it call continue_learning(learner, X)"
+            )
+        super().__setattr__(name, value)
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
         """Take what a fit to `array` has learned so far."""

@@ -252,7 +252,9 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_spars
         return validate_data(
             estimator, X, reset=reset, dtype=FLOATS, ensure_all_finite=finite, accept_sparse="csr"
         )
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
+        if "'NAType'" in str(error):
+            raise TypeError('X has pandas.NA among objects: pass X.astype("Float64")') from None
         # Else scikit-learn recommends to fill in what is missing.
         if "X contains NaN" not in str(error):
             raise

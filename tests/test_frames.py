@@ -5,7 +5,7 @@ import pytest
 
 from dictlearn import SpikingDictionaryLearning, learn_dictionary
 from snn import SpikingNetwork
-from solvers import LassoProblem, SpikingSparseCoder
+from solvers import ElasticNet, LassoProblem, SpikingSparseCoder
 
 pandas = pytest.importorskip("pandas")
 
@@ -24,6 +24,8 @@ ARRAY = np.array(
 )
 MISSING = DUMMIES.copy()
 MISSING.loc[1, "int"] = pandas.NA
+OBJECTS = pandas.DataFrame({"a": [1.0, 2.0, pandas.NA], "b": [1.0, 2.0, 3.0]})
+WEIGHTS = pandas.Series([0.1, 0.2], index=["b", "a"])
 
 
 def transposed(frame):
@@ -48,6 +50,25 @@ def test_numbers_of_every_kind_of_column_are_accepted(frame):
         (lambda: learn_dictionary(MISSING, 2, penalty=0.1), ValueError, "signals .*pass mask="),
         (lambda: SpikingSparseCoder(np.eye(6), alpha=0.1).fit(MISSING), ValueError, "X .*missing_values"),
         (lambda: SpikingDictionaryLearning(2, alpha=0.1).fit(MISSING), ValueError, "X .*missing_values"),
+        (lambda: LassoProblem(np.eye(2), OBJECTS, 0.1), ValueError, r"signals .*nan at \[2, 0\].*pass mask="),
+        (lambda: LassoProblem(OBJECTS, np.eye(2), 0.1), ValueError, r"dictionary .*nan at \[2, 0\]"),
+        (
+            lambda: SpikingSparseCoder(np.eye(2), alpha=0.1).fit(OBJECTS),
+            TypeError,
+            "X has pandas.NA.*Float64",
+        ),
+        (lambda: SpikingDictionaryLearning(2).fit(OBJECTS), TypeError, "X has pandas.NA.*Float64"),
+        (
+            lambda: LassoProblem(np.eye(2), np.eye(2), WEIGHTS),
+            ValueError,
+            "penalty goes by position.*to_numpy",
+        ),
+        (lambda: ElasticNet(0.1, WEIGHTS), ValueError, "l2 goes by position.*'b', 'a'.*to_numpy"),
+        (
+            lambda: SpikingSparseCoder(np.eye(2), alpha=WEIGHTS).fit(np.eye(2)),
+            ValueError,
+            "alpha goes by position",
+        ),
         (
             lambda: LassoProblem(np.eye(1), FRAME[["text"]].astype("category"), 0.1),
             TypeError,
@@ -63,3 +84,9 @@ def test_what_is_no_number_is_named_with_the_remedy(call, error, words):
 def test_a_masked_entry_may_be_missing():
     problem = LassoProblem(np.eye(6), MISSING, 0.1, mask=MISSING.notna())
     np.testing.assert_array_equal(problem.signals, np.where(MISSING.notna(), ARRAY, 0.0))
+
+
+def test_weights_in_order_are_taken_and_an_index_of_numbers_in_order_is_one():
+    expected = LassoProblem(np.eye(2), np.eye(2), [0.2, 0.1]).l1_weights
+    for weights in (WEIGHTS[["a", "b"]].to_numpy(), pandas.Series([0.2, 0.1])):
+        np.testing.assert_array_equal(LassoProblem(np.eye(2), np.eye(2), weights).l1_weights, expected)

@@ -20,6 +20,8 @@ from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 CODES_AT_ONCE = 2**20
 # Standard deviation of what rounding to integers adds: no noise in an image of integers is smaller.
 INTEGER_NOISE = 1.0 / math.sqrt(12.0)
+# Share of the range of an image below which nothing of its noise is seen: .25 of 255.
+LEAST_NOISE = 1e-3
 
 # Share of the largest singular value or pivot below which atoms count as dependent.
 DEPENDENT_SHARE = 1e-10
@@ -78,7 +80,8 @@ def denoise(
         Side of a square patch, or (height, width), in pixels; n_pixels is their product.  Of a signal, the
         length of a window.
     noise_level : float, optional
-        Standard deviation of the noise, in units of the image: 25 of 255 is 0.1 of an image from 0 to 1.
+        Standard deviation of the noise, in units of the image: 25 of 255 is 0.1 of an image from 0 to 1;
+        for integers, floats or not, at least 0.29.
     penalty : float or array_like, shape (n_atoms,), optional
         lambda, in place of `noise_level`.
     stride : int, default 1
@@ -91,7 +94,8 @@ def denoise(
     Warns
     -----
     IllPosedWarning
-        If no patch has an atom in its code, and the image is not flat; of the dictionary as `LassoProblem`.
+        If no patch has an atom in its code, and the image is not flat; if `noise_level` is below 0.1 % of the
+        range of the image; of the dictionary as `LassoProblem`.
     sklearn.exceptions.ConvergenceWarning
         As `solvers.solve`.
 
@@ -100,8 +104,10 @@ def denoise(
     Elad and Aharon (2006), IEEE Transactions on Image Processing 15: overlapping patches.  Donoho and
     Johnstone (1994), Biometrika 81: the threshold sqrt(2 log n).
     """
-    is_signal, is_of_integers = np.ndim(image) == 1, np.asarray(image).dtype.kind in "iu"
-    image, size = as_plane(image), as_size("patch_size", patch_size, is_signal=is_signal)
+    is_signal, image = np.ndim(image) == 1, as_plane(image)
+    # Whatever their type; zeros and ones, which have no unit, are none.
+    is_of_integers = np.ptp(image) > 1.0 and bool((image == np.rint(image)).all())
+    size = as_size("patch_size", patch_size, is_signal=is_signal)
     stride = checks.positive_integer("stride", stride)
     counts = patch_counts(image.shape, size, stride)
     n_pixels = size[0] * size[1]
@@ -146,10 +152,12 @@ def denoise(
             n_nonzeros += int(result.support_size.sum())
             gap = max(gap, float(result.relative_gap.max()))
             bar.update(len(patches))
-    if not n_nonzeros and np.ptp(image) > 0.0:
+    is_tiny = noise_level is not None and noise_level < LEAST_NOISE * np.ptp(image)
+    if (not n_nonzeros and np.ptp(image) > 0.0) or is_tiny:
+        left = "the image with its noise is" if is_tiny else "no patch has an atom, and of each its mean is"
         given = f"noise_level is {noise_level:.3g}" if noise_level else f"penalty is {value_range(penalty)}"
         checks.warn_caller(
-            f"no patch has an atom, and of each its mean is left: {given}, and image has values from "
+            f"{left} left: {given}, and image has values from "
             f"{image.min():.3g} to {image.max():.3g}; both must be in one unit",
             IllPosedWarning,
         )

@@ -47,7 +47,9 @@ def real_array(
         kinds = {type(entry) for entry in array.flat}
         other = {k.__name__ for k in kinds if not issubclass(k, (numbers.Real, np.bool_, type(None)))}
         hint = f" with entries of type {min(other, default='')}: drop them, or call pandas.get_dummies"
-        array = value.to_numpy(dtype=np.float64, na_value=np.nan) if other <= {"NAType"} else array
+        if other <= {"NAType"}:
+            entries = [np.nan if type(entry).__name__ == "NAType" else entry for entry in array.flat]
+            array = np.array(entries, dtype=np.float64).reshape(array.shape)
     if array.dtype.kind not in "fiub":
         kind = type(value).__name__
         raise TypeError(f"{name} must be a dense real array; got {kind}, {array.dtype}{hint}")
@@ -104,6 +106,12 @@ def positive_array(
     if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
         number = positive_number(name, value, zero=zero)
         return number if length is None else np.full(length, number)  # type: ignore[return-value]
+    index = getattr(value, "index", None)
+    if hasattr(value, "to_numpy") and index is not None and list(index) != list(range(len(value))):
+        raise ValueError(
+            f"{name} goes by position, not by the index of a {type(value).__name__}; got {list(index)[:3]}: "
+            f"put it in order by the names, and pass {name}.to_numpy()"
+        )
     array = real_array(name, value, shape=None if length is None else (length,), meaning="one number each")
     if array.ndim > dimensions:
         raise ValueError(f"{name} must be at most {dimensions}-dimensional; got shape {array.shape}")

@@ -65,9 +65,10 @@ class Value:
 
     def __new__(cls, *arguments: Any, **named: Any) -> Self:
         """Refuse arguments without names in one sentence if all need names; `__init__` gets them all."""
-        if arguments and (first := _first_of_named(cls)):  # type: ignore[arg-type]
+        known = getattr(cls, "__dataclass_fields__", {})
+        if arguments and known and all(field.kw_only for field in known.values()):
             raise TypeError(
-                f"arguments of {cls.__name__} must be named, as in {cls.__name__}({first}=...); "
+                f"arguments of {cls.__name__} must be named, as in {cls.__name__}({next(iter(known))}=...); "
                 f"got {arguments[0]!r:.80} without a name"
             )
         return super().__new__(cls)
@@ -94,13 +95,6 @@ class Value:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         assign(self, **{name: _read_only(value) for name, value in state.items()})
-
-
-@functools.cache
-def _first_of_named(kind: Any) -> str | None:
-    """Return the name of the first field if all have to be named."""
-    known = getattr(kind, "__dataclass_fields__", {})
-    return next(iter(known), None) if all(field.kw_only for field in known.values()) else None
 
 
 @functools.cache

@@ -37,7 +37,8 @@ class SimulationResult(Value, Drawn):
     state : NetworkState
         State of the network at the end; pass it to the next run.
     spikes : SpikeTrain or None
-        Every spike if ``record_spikes=True``, else None; on a clock when delivered, at the end of its step.
+        Every spike if ``record_spikes=True``; on a clock when delivered, at the end of its step.  Else None,
+        and counts alone are kept: run the network again to have them.
     n_steps : int or None
         Steps of the clock; None of an exact run.
     stimulus : Stimulus or None

@@ -138,6 +138,9 @@ class SparseCodingStream(Described):
     ) -> SpikingCodingResult:
         """Return the codes of the next frame, with their certificates.
 
+        Ctrl-C comes before the stream has taken the frame or after it, which `n_frames` says: after it, the
+        codes are lost, and the same frame can be coded once more, which starts from them.
+
         Parameters
         ----------
         frame : array_like, shape (n_features,) or (n_signals, n_features)

@@ -384,3 +384,20 @@ def test_bad_parameters_are_named_and_leave_no_fit(call, error, name):
 def test_bad_signals_are_named(signals, fitted, call, error, name):
     with pytest.raises(error, match=name):
         call(fitted, signals)
+
+
+def test_a_learner_cannot_be_set_and_the_sentence_says_how_one_that_was_loaded_goes_on(tmp_path):
+    signals = np.random.default_rng(0).standard_normal((60, 4))
+    options = {"alpha": 0.1, "random_state": 0}
+    first = SpikingDictionaryLearning(3, max_iter=2, **options).fit(signals)
+    first.learner_.save(tmp_path / "learner.npz")
+    learner = type(first.learner_).load(tmp_path / "learner.npz")
+    estimator = SpikingDictionaryLearning(3, dict_init=learner.network, **options)
+    with pytest.raises(AttributeError, match=r"dict_init=learner\.network.*continue_learning\(learner, X\)"):
+        estimator.learner_ = learner
+    estimator.partial_fit(signals[:1])
+    np.testing.assert_allclose(estimator.components_, first.components_, atol=0.1)
+    # What belongs to a fitted estimator goes with it.
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(first)).transform(signals), first.transform(signals)
+    )

@@ -1,6 +1,7 @@
 """Streams: frame after frame, certified, from the codes of the frames before."""
 
 import time
+from functools import partial
 from itertools import chain, repeat
 
 import numpy as np
@@ -20,6 +21,7 @@ from solvers import (
     solve_spiking,
 )
 from solvers.certificate.optimality import measure
+from tests.interrupting import interrupted, n_places
 from tests.reference.problems import random_problem
 from tests.tiers import examples
 
@@ -272,3 +274,29 @@ def test_nonsense_is_refused_and_changes_nothing(arguments, options, error, name
         stream.code(*arguments, **options)
     np.testing.assert_array_equal(stream.frame, frames[0])
     np.testing.assert_array_equal(stream.code(frames[1]).codes, other.code(frames[1]).codes)
+
+
+def test_a_frame_that_was_taken_before_an_interrupt_is_coded_once_more_from_its_codes():
+    """As the docstring of `code` says: `n_frames` tells whether it was."""
+    atoms, frames = (
+        np.random.default_rng(0).standard_normal((12, 8)),
+        np.random.default_rng(1).uniform(size=(2, 8)),
+    )
+
+    def after_one():
+        stream = SparseCodingStream(atoms, 0.2)
+        stream.code(frames[0])
+        return stream
+
+    number = [n_places(partial(after_one().code, frames[1])) for _ in range(2)][1]
+    met = set()
+    for place in range(number - 30, number + 1):
+        stream = after_one()
+        assert isinstance(interrupted(partial(stream.code, frames[1]), place), KeyboardInterrupt)
+        met.add(stream.n_frames)
+        before = stream.n_frames
+        result = stream.code(frames[1])
+        assert result.converged
+        assert stream.n_frames == before + 1
+        assert result.n_steps[0] == 0 or before == 1  # codes that were kept are at hand
+    assert met == {1, 2}

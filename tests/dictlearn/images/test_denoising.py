@@ -125,3 +125,16 @@ def test_neither_tiles_nor_workers_nor_types_change_the_image(noisy, monkeypatch
     along = denoise(curve, dictionary, patch_size=12, penalty=0.15).image
     of_row = denoise(curve[np.newaxis], dictionary, patch_size=(1, 12), penalty=0.15).image
     np.testing.assert_array_equal(along, of_row[0])
+
+
+def test_an_image_of_floats_whose_noise_level_is_in_another_unit_is_not_taken_in_silence(noisy):
+    """Integers are refused, whatever their type; others cause a warning."""
+    pixels = np.round(255.0 * noisy[1])
+    with pytest.raises(ValueError, match=r"noise_level must be at least 0\.29.*as_pixels"):
+        denoise(pixels, DCT, patch_size=4, noise_level=0.1)
+    with pytest.warns(
+        IllPosedWarning, match=r"image with its noise is left: noise_level is 0\.1, .* in one unit"
+    ):
+        denoise(255.0 * noisy[1], DCT, patch_size=4, noise_level=0.1)
+    denoise(255.0 * noisy[1], DCT, patch_size=4, noise_level=0.5)
+    denoise(np.round(noisy[1]), DCT, patch_size=4, noise_level=0.1)  # zeros and ones have no unit
