@@ -374,6 +374,14 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
                 f"{settings.stride}: call fit to start anew"
             )
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "learner_" and "_frame" not in vars(self):
+            raise AttributeError(
+                "learner_ is what this estimator learns, and cannot be set: to start from a learner that was "
+                "loaded pass its kernels, dict_init=estimator.components_ of the estimator that learned them"
+            )
+        super().__setattr__(name, value)
+
     def _keep(self, learner: KernelLearner, frame: Frame, seed: int, n_passes: int) -> None:
         self.learner_: KernelLearner
         assign(self, learner_=learner, _frame=frame, _seed=seed, _n_passes=n_passes)

@@ -297,3 +297,9 @@ def test_bad_input_is_named_before_learning(call, error, name):
 def test_bad_codes_and_pictures_are_named(fitted, call, error, name):
     with pytest.raises(error, match=name):
         call(fitted, fitted.transform(images()))
+
+
+def test_a_learner_of_kernels_cannot_be_set(fitted):
+    with pytest.raises(AttributeError, match=r"cannot be set.*dict_init=estimator\.components_"):
+        ConvolutionalDictionaryLearning(3).learner_ = fitted.learner_
+    pickle.loads(pickle.dumps(fitted)).learner_ = fitted.learner_  # it has all that belongs to it
