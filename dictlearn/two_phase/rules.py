@@ -51,6 +51,8 @@ FIRST_MOVEMENT = 0.01
 # A squared distance below LEAST_DISTANCE, of atoms of unit norm, is as good as none.  Signals have changed if
 # an average has less than the share KEPT of what its atom did.
 LETS_GO, RISE, LEAST_DISTANCE, KEPT = 4.0, 0.03, 1e-5, 0.25
+# Signals have changed if at least this share of the averages has let go; single ones do by chance.
+LEAST_CHANGED = 0.1
 # What the atoms of a start have in 1 / eta and in S, as after long learning, until the squared sum of their
 # gradients is DIRECTION times that of gradients without a direction, or, of few weights, more by CHANCE.
 HELD, HELD_AVERAGE, DIRECTION, CHANCE = 12.0, 1000.0, 1.1, 4.0
@@ -241,9 +243,11 @@ class UsageSteps(Value, Rule):
         # Those that fired for less than half of what is usual have had too little time.
         old = used[2 * n_fired[used] > np.median(n_fired[used])] if len(used) else used
         sizes = np.log(memory["usage"][old] / n_fired[old])
-        # Where signals have not changed, fewer true atoms are found if small ones begin anew.
+        # If signals have not changed, fewer true atoms are found if small ones begin anew.
         let_go = memory["averaged"][old] < KEPT * memory["usage"][old]
-        return old[let_go & (sizes < usual_range(sizes)[0])] if len(old) >= LEAST_ATOMS else old[:0]
+        if len(old) < LEAST_ATOMS or let_go.mean() < LEAST_CHANGED:
+            return old[:0]
+        return old[let_go & (sizes < usual_range(sizes)[0])]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -327,6 +327,8 @@ def test_atoms_are_weak_only_beyond_what_their_spread_allows():
     assert weak(low) == weak(low + 5.0) == [39]
     assert weak(-low) == []  # strong atoms are welcome
     assert weak(low, share=0.3) == []  # its average has let nothing go: signals are what they were
+    assert weak(low, share=np.where(np.arange(40) < 37, 1.0, 0.2)) == []  # three of forty let go by chance
+    assert weak(low, share=np.where(np.arange(40) < 36, 1.0, 0.2)) == [39]
     assert weak(low, np.r_[n_fired[:39], 20]) == []  # it had too little time
     assert weak(low[-14:], n_fired[-14:]) == []  # too few to know
     # A few large codes, as photographs have them, widen what is usual.
