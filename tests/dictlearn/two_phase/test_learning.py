@@ -367,9 +367,10 @@ def test_a_weak_atom_keeps_its_weights_and_begins_anew(is_on):
     signals = np.where(rng.uniform(size=(3200, 40)) < 0.1, rng.uniform(0.5, 1.0, (3200, 40)), 0.0) @ atoms
     settings = LearningSettings(penalty=0.1, positive_atoms=False, replacement=is_on)
     usual = learn(signals, 3168, settings, start=atoms)
+    usual.memory["averaged"][8:12] = 0.01  # signals have changed
     weak = copy.copy(usual)
     weak.memory["usage"][7] *= 0.5
-    weak.memory["averaged"][7] = 0.01  # signals have changed
+    weak.memory["averaged"][7] = 0.01
     usual.learn(signals[3168:])
     weak.learn(signals[3168:])
     np.testing.assert_array_equal(usual.synapses.values, weak.synapses.values)
