@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
@@ -36,7 +37,7 @@ from solvers.estimator import (
     take_fitted,
 )
 from solvers.problem.penalty import penalty_of
-from solvers.studies.held_out import SIGNALS_AT_ONCE, held_out_score
+from solvers.studies.held_out import held_out_score
 
 # Fields of `LearningSettings`, but for those that parameters of the estimator decide.
 OPTIONS = {field.name for field in fields(LearningSettings)}
@@ -187,7 +188,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
         """
         is_first, new = not hasattr(self, "learner_"), copy.copy(self)
         n_threads = thread_count(self.n_jobs)
-        array = checked_input(new, X, reset=is_first)
+        array = checked_input(new, X, reset=is_first, accept_sparse=True)
         signals, mask = self._channels(array, is_split=self._checked_split())
         is_positive = signals.min() >= 0.0 if is_first else self.learner_.settings.positive_signals
         settings = self._settings(positive_signals=bool(is_positive))
@@ -216,9 +217,11 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
         def learn(one: TwoPhaseLearner) -> float:
             one.settings, one.scale = settings, scale
             known = None if mask is None else mask[batch]
-            return one.learn(signals[batch], mask=known, n_threads=n_threads)
+            rows = signals[batch]
+            rows = rows.toarray() if sparse.issparse(rows) else rows
+            return one.learn(rows, mask=known, n_threads=n_threads)
 
-        for first in range(0, len(signals), settings.batch_size):
+        for first in range(0, array.shape[0], settings.batch_size):
             batch = slice(first, first + settings.batch_size)
             on_finer_steps(learner, learn)
             if first == 0:  # later batches change the same learner
@@ -226,7 +229,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
         return self
 
     def _fit(self, X: ArrayLike) -> None:
-        array = checked_input(self, X, reset=True)
+        array = checked_input(self, X, reset=True, accept_sparse=True)
         signals, mask = self._channels(array, is_split=self._checked_split())
         settings = self._settings(positive_signals=bool(signals.min() >= 0.0))
         max_iter = checks.positive_integer("max_iter", self.max_iter)
@@ -241,7 +244,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
             continue_learning(
                 learner,
                 samples,
-                n_samples=max_iter * len(signals),
+                n_samples=max_iter * samples.n_signals,
                 rng=seed,
                 n_jobs=self.n_jobs,
                 progress=self.progress,
@@ -255,8 +258,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
             raise
         self._keep(learner, array)
         atoms, sizes = learner.dictionary.T, np.positive if settings.positive_code else np.abs
-        pieces = np.array_split(signals, math.ceil(len(signals) / SIGNALS_AT_ONCE))
-        largest = np.max([sizes(piece @ atoms).max(axis=0) for piece in pieces], axis=0)
+        largest = np.max([sizes(block @ atoms).max(axis=0) for block, _ in samples.blocks()], axis=0)
         penalties = settings.penalties(learner.n_atoms)
         if (largest <= penalties).all():
             atom = int(np.argmax(largest / penalties))
@@ -356,15 +358,17 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
                 **options,
             )
 
-    def _known(self, array: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    def _known(self, array: Any) -> tuple[Any, np.ndarray | None]:
         """Return signals in float64, zero where they are missing, and a mask of their known entries."""
         mask = known_entries(array, self.missing_values)
         signals = array.astype(np.float64, copy=False)
         return (signals, None) if mask is None else (np.where(mask, signals, 0.0), mask)
 
-    def _channels(self, array: np.ndarray, *, is_split: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    def _channels(self, array: Any, *, is_split: bool) -> tuple[Any, np.ndarray | None]:
         """Return signals as the network sees them, and a mask of their known entries."""
         signals, mask = self._known(array)
+        if is_split and sparse.issparse(signals):
+            return sparse.hstack([signals.maximum(0.0), (-signals).maximum(0.0)], format="csr"), None
         if is_split:
             return split_channels(signals), None if mask is None else np.tile(mask, 2)
         return signals, mask
@@ -396,7 +400,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
         """Take what a fit to `array` has learned so far."""
-        self.n_iter_ = math.ceil(learner.n_samples / len(array))
+        self.n_iter_ = math.ceil(learner.n_samples / array.shape[0])
         self._n_features_learned, self._dtype = array.shape[1], array.dtype
         self.learner_: TwoPhaseLearner = learner  # the last: `fit` takes what belongs to a new learner
 
@@ -404,7 +408,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
 
     def _fitted_input(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self, "learner_")
-        return checked_input(self, X, reset=False)
+        return checked_input(self, X, reset=False, accept_sparse=True)
 
     def _encode(self, array: np.ndarray) -> SpikingCodingResult:
         problem = self._problem(array)
@@ -435,6 +439,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from dictlearn.resumable import digest
 from dictlearn.signals import checked_signals
@@ -147,6 +148,35 @@ class SamplesInMemory(Samples):
         return batch.run(synapses, self._known[rows], known, n_threads=n_threads)
 
 
+class SparseSamples(Samples):
+    """Signals in a sparse matrix, shape (n_signals, n_inputs), made dense as they are read."""
+
+    def __init__(self, signals: sparse.sparray | sparse.spmatrix) -> None:
+        self._signals = sparse.csr_array(signals, dtype=np.float64)
+        self.n_signals, self.n_inputs = self._signals.shape
+        self.largest = float(np.abs(self._signals.data).max(initial=0.0))
+
+    def check(self, n_inputs: int | None, *, signed: bool) -> None:
+        """Check the shape, and the first row that has a number which must not be."""
+        if n_inputs not in (None, self.n_inputs) or 0 in self._signals.shape:
+            wanted = f"(n_signals, {n_inputs or 'n_inputs'}), not empty"
+            raise ValueError(f"signals must have shape {wanted}; got {self._signals.shape}")
+        data = self._signals.data
+        wrong = np.flatnonzero(~np.isfinite(data) | ((data < 0.0) & (not signed)))
+        if len(wrong):
+            row = int(np.searchsorted(self._signals.indptr, wrong[0], side="right")) - 1
+            checked_signals(self._signals[[row]].toarray(), self.n_inputs, first=row, signed=signed)
+
+    def blocks(self) -> Iterator[tuple[np.ndarray, None]]:
+        """Yield some signals at a time."""
+        for rows in blocks_of_rows(self.n_signals, self.n_inputs):
+            yield self._signals[rows].toarray(), None
+
+    def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
+        """Run a batch in threads."""
+        return batch.run(synapses, self._signals[rows].toarray(), n_threads=n_threads)
+
+
 def samples_of(
     signals: ArrayLike | Samples,
     mask: ArrayLike | None,
@@ -154,10 +184,10 @@ def samples_of(
     n_inputs: int | None = None,
 ) -> Samples:
     """Return signals to learn from, checked."""
-    if isinstance(signals, Samples):
+    if isinstance(signals, Samples) or sparse.issparse(signals):
         if mask is not None:
             raise TypeError(f"mask must be None for {type(signals).__name__}, which are known everywhere")
-        samples = signals
+        samples = signals if isinstance(signals, Samples) else SparseSamples(signals)
     else:
         samples = SamplesInMemory(signals, mask)
     samples.check(n_inputs, signed=settings.signs.signed_inputs)
