@@ -188,7 +188,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
         """
         is_first, new = not hasattr(self, "learner_"), copy.copy(self)
         n_threads = thread_count(self.n_jobs)
-        array = checked_input(new, X, reset=is_first, accept_sparse=True)
+        array = checked_input(new, X, reset=is_first)
         signals, mask = self._channels(array, is_split=self._checked_split())
         is_positive = signals.min() >= 0.0 if is_first else self.learner_.settings.positive_signals
         settings = self._settings(positive_signals=bool(is_positive))
@@ -229,7 +229,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
         return self
 
     def _fit(self, X: ArrayLike) -> None:
-        array = checked_input(self, X, reset=True, accept_sparse=True)
+        array = checked_input(self, X, reset=True)
         signals, mask = self._channels(array, is_split=self._checked_split())
         settings = self._settings(positive_signals=bool(signals.min() >= 0.0))
         max_iter = checks.positive_integer("max_iter", self.max_iter)
@@ -408,7 +408,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
 
     def _fitted_input(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self, "learner_")
-        return checked_input(self, X, reset=False, accept_sparse=True)
+        return checked_input(self, X, reset=False)
 
     def _encode(self, array: np.ndarray) -> SpikingCodingResult:
         problem = self._problem(array)

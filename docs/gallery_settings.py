@@ -9,7 +9,7 @@ SECTIONS = {
     "network": ("one_neuron", "why_it_fired", "live_input"),
     "codes": ("read_outs", "choose_penalty", "operations"),
     "images": ("video",),
-    "learning": ("learn_atoms", "own_rule"),
+    "learning": ("learn_atoms", "how_many_atoms", "own_rule"),
 }
 """Folders of `examples/gallery`, and their scripts without ``plot_`` and ``.py``."""
 

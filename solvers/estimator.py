@@ -123,22 +123,22 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
             checks.positive_number("tol", self.tol)
         checks.worker_count("n_jobs", self.n_jobs)
         new = copy.copy(self)
-        self._problem(checked_input(new, X, reset=True, accept_sparse=True))
+        self._problem(checked_input(new, X, reset=True))
         take_fitted(self, new)
         return self
 
     def transform(self, X: ArrayLike, y: None = None) -> np.ndarray:
         """Return the codes of signals, shape (n_signals, n_atoms); float32 for float32 signals."""
-        signals = checked_input(self, X, reset=False, accept_sparse=True)
+        signals = checked_input(self, X, reset=False)
         return self._encode(signals).codes.astype(signals.dtype)
 
     def encode(self, X: ArrayLike) -> SparseCodingResult:
         """Return the codes of signals with their certificates, in float64: the result of the method."""
-        return self._encode(checked_input(self, X, reset=False, accept_sparse=True))
+        return self._encode(checked_input(self, X, reset=False))
 
     def problem(self, X: ArrayLike) -> LassoProblem:
         """Return the problem of coding signals, for any solver, `path` or `compare`."""
-        return self._problem(checked_input(self, X, reset=False, accept_sparse=True))
+        return self._problem(checked_input(self, X, reset=False))
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """Return the signals of codes, codes @ dictionary; float32 for float32 codes."""
@@ -232,16 +232,11 @@ def _equals(dictionary: Any, kept: Any) -> bool:
     return is_sparse and dictionary.dtype.kind in "fiu" and (dictionary != kept).nnz == 0
 
 
-def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool, accept_sparse: bool = False) -> Any:
-    """Return `X` as a float64 or float32 array, with NaN only where that is its `missing_values`."""
+def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Return `X` as a float64 or float32 array, maybe a sparse one, with NaN only if it means missing."""
     _require_unmasked(
         X, "if they are missing, pass X.filled(np.nan) to an estimator with missing_values=np.nan"
     )
-    if sparse.issparse(X) and not accept_sparse:
-        raise TypeError(
-            f"X must be dense, not sparse; got {type(X).__name__}: pass X.toarray(), or code it in a given "
-            "dictionary with SpikingSparseCoder, which takes sparse X"
-        )
     finite = "allow-nan" if nan_is_missing(estimator.missing_values) else True
     # The checks of scikit-learn take as long as to code one row.
     if not reset and type(X) is np.ndarray and X.dtype in FLOATS and X.ndim == 2 and 0 not in X.shape:

@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -268,13 +267,6 @@ def test_a_failed_fit_leaves_the_old_one_whole(signals):
             learning.set_params(**changes).fit(np.hstack([signals, signals]) * bool(changes))
         assert list(learning.feature_names_in_) == list("abcde")
     np.testing.assert_array_equal(learning.set_params(alpha=0.1).transform(frame), before)
-
-
-def test_sparse_signals_are_refused_with_the_coder_that_takes_them(signals):
-    learning = SpikingDictionaryLearning(4, max_iter=1, random_state=0).fit(signals)
-    for call in (learning.fit, learning.partial_fit, learning.transform, learning.score):
-        with pytest.raises(TypeError, match=r"^X .*not sparse; got csr_array: .*SpikingSparseCoder"):
-            call(sparse.csr_array(signals))
 
 
 def test_errors_have_the_names_of_the_estimator(signals):
