@@ -1,7 +1,7 @@
 """Topics of sparse documents: ``python -m tests.benchmarks.topics``, each learner in a process of its own.
 
-20,000 documents of 80 words of 5,000, mixed of 50 topics, with unit norms; one pass in batches of 32, atoms and
-codes not negative.  scikit-learn's learner takes dense signals only.
+20,000 documents of 80 words of 5,000, mixed of 50 topics, with unit norms; one pass in batches of 32, atoms
+and codes not negative.  scikit-learn's learner takes dense signals only.
 """
 
 import resource
