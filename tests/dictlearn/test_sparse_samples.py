@@ -61,7 +61,9 @@ def test_learners_learn_as_from_dense_signals(counts):
 
 def test_batches_alone_are_dense():
     """All signals, dense, would take 800 MB."""
-    signals = sparse.random_array((2_000, 50_000), density=1e-4, rng=np.random.default_rng(0), format="csr")
+    rng, shape = np.random.default_rng(0), (2_000, 50_000)
+    places = rng.integers(shape[0], size=10_000), rng.integers(shape[1], size=10_000)
+    signals = sparse.csr_array((rng.random(10_000), places), shape)
     tracemalloc.start()
     SpikingDictionaryLearning(2, alpha=0.2, random_state=0).partial_fit(signals)
     _, peak = tracemalloc.get_traced_memory()
