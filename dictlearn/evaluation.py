@@ -14,6 +14,8 @@ from snn.base.value import Value
 from solvers import METHODS, LassoProblem, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
+# Cosine from which on an atom counts as found in another dictionary, or as similar to another atom.
+FOUND = 0.9
 # Largest duality gap; the active-set method ends well below it.
 TOL = 1e-9
 # Codes held at a time, and a few more arrays of their size: 32 MB each.

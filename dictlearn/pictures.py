@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from dictlearn.evaluation import AtomMatch
+from dictlearn.evaluation import FOUND, AtomMatch
 from dictlearn.images.denoise import DenoisingResult
 from dictlearn.images.frame import CodedImage, PreparedImage, as_size
 from dictlearn.images.kernels import KernelLearner
@@ -20,9 +20,6 @@ from snn.base.describe import counted, plot, size
 from snn.pictures import axes_of, stems
 
 __all__ = ["plot_atoms"]
-
-# From here on an atom counts as found, in the title.
-FOUND = 0.9
 
 
 def plot_atoms(

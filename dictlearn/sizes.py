@@ -11,16 +11,13 @@ from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from dictlearn.atoms import unit_norm
-from dictlearn.evaluation import DictionaryScore, mean_objective
+from dictlearn.evaluation import FOUND, DictionaryScore, mean_objective
 from dictlearn.two_phase.fit import checked_settings, learn_dictionary
 from dictlearn.two_phase.samples import Samples, samples_of
 from dictlearn.two_phase.settings import LearningSettings
 from snn.base import checks
 from snn.base.describe import Drawn
 from snn.base.value import Value
-
-# Atoms with a larger cosine are alike: the cosine at which an atom counts as found.
-ALIKE = 0.9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -68,14 +65,14 @@ class SizeComparison(Value, Drawn):
     @property
     def similar(self) -> np.ndarray:
         """Share of the atoms with a cosine of 0.9 or more with another atom of their dictionary."""
-        rows = ([self._cosines(one, one) >= ALIKE for one in row] for row in self.dictionaries)
+        rows = ([self._cosines(one, one) >= FOUND for one in row] for row in self.dictionaries)
         return np.array([[np.mean(alike.sum(axis=1) > 1) for alike in row] for row in rows])
 
     @property
     def agreement(self) -> np.ndarray:
         """Share of the atoms of one seed that another seed has too, cosine 0.9 or more: mean of all pairs."""
         rows = ([self._cosines(*pair) for pair in permutations(row, 2)] for row in self.dictionaries)
-        return np.array([[np.mean(cosines.max(axis=1) >= ALIKE) for cosines in row] for row in rows])
+        return np.array([[np.mean(cosines.max(axis=1) >= FOUND) for cosines in row] for row in rows])
 
     def _cosines(self, atoms: np.ndarray, others: np.ndarray) -> np.ndarray:
         cosines = unit_norm(atoms) @ unit_norm(others).T

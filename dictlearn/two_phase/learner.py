@@ -310,16 +310,17 @@ class TwoPhaseLearner(Resumable):
         settings, thresholds = self.settings, self.synapses.thresholds.copy()
         penalty, silence = self._penalties(), self.n_samples - self.last_fired
         reweighting = settings.rule.penalty_weights(thresholds, silence, self._remembered())
-        if self.lesioned.any():
+        compared, n_firing = self.last_compared, self.n_atoms - np.count_nonzero(self.lesioned)
+        if n_firing < self.n_atoms:
             reweighting = np.where(self.lesioned, -SILENCING_DRIVE / penalty, reweighting)
+            compared = np.where(self.lesioned, self.n_samples + 1, compared)
         if settings.signs != self.synapses.signs:
             raise ValueError(f"settings must have the network's {self.synapses.signs}; got {settings.signs}")
         if settings.inputs == "graded":
             self.synapses.close(settings.kappa)
-        n_probes = min(settings.rule.n_probes(self.n_samples, n_signals), self.n_atoms)
+        n_probes = min(settings.rule.n_probes(self.n_samples, n_signals), n_firing)
         # Those whose lateral weights were not used longest.
-        compared = np.where(self.lesioned, self.n_samples + 1, self.last_compared)
-        probed = np.argsort(compared, kind="stable")[: min(n_probes, np.count_nonzero(~self.lesioned))]
+        probed = np.argsort(compared, kind="stable")[:n_probes]
         return Batch(
             n_signals=n_signals,
             n_samples=self.n_samples,

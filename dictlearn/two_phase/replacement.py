@@ -226,14 +226,16 @@ def replace_atoms(learner: Any, batch: Batch, observed: Observed) -> None:
     if not learner.settings.replacement:  # switched off: trials that run come to their end
         return
     tried: list[int] = []
-    fixed = np.flatnonzero(learner.frozen | learner.lesioned)
+    fixed = learner.frozen | learner.lesioned
     if now // SEARCH_EVERY > max((now - n) // SEARCH_EVERY, NO_SEARCHES):
-        for atom in np.setdiff1d(rule.stalled(learner.n_fired, learner.memory), fixed):
+        stalled = rule.stalled(learner.n_fired, learner.memory)
+        for atom in stalled[~fixed[stalled]]:
             rule.forget(atom, learner.synapses, learner.memory)
             learner.n_fired[atom] = 0
         similar = trials.candidates(now, learner.n_fired, learner.synapses)
-        tried = [atom for atom in similar if atom not in fixed]
-    dead = np.setdiff1d(learner.dead_atoms, fixed)
+        tried = [atom for atom in similar if not fixed[atom]]
+    dead = learner.dead_atoms
+    dead = dead[~fixed[dead]]
     if not tried and not len(dead):
         return
     on_trial = {*tried, *(trial.atom for trial in trials.running)}
