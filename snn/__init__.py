@@ -11,6 +11,7 @@ from snn.run.imperfect import Imperfections
 from snn.run.simulate import simulate
 from snn.run.simulator import Simulator
 from snn.run.time import Clock, Exact, RealNeuron
+from snn.run.trials import Trials, simulate_trials
 from snn.weights import DenseRows, StencilWeights, Weights
 
 __distribution__ = "sparsespike"
@@ -35,8 +36,10 @@ __all__ = [
     "SpikingNetwork",
     "StencilWeights",
     "Stimulus",
+    "Trials",
     "Weights",
     "energy_estimate",
     "simulate",
+    "simulate_trials",
     "warm_up",
 ]

@@ -19,6 +19,7 @@ from snn.base.describe import counted, plot
 from snn.record.record import Record, SpikeExplanation
 from snn.record.result import SimulationResult
 from snn.record.spikes import SpikeTrain, require_record
+from snn.run.trials import Trials
 
 __all__ = ["rates_against_time"]
 
@@ -103,6 +104,31 @@ def run(result: SimulationResult, *, neurons: Sequence[int] | None = None, ax: A
         xlabel="neuron",
         ylabel="spike rate (per time constant)",
         title=f"{spikes} of {counted(len(chosen), 'neuron')} in {result.duration:.4g} time constants",
+    )
+    return ax
+
+
+@plot.register
+def trials(
+    trials: Trials, *, neurons: Sequence[int] | None = None, n_bins: int = 50, ax: Axes | None = None
+) -> Axes:
+    """Draw the spikes of chosen neurons (default: the busiest), a row a trial, and their mean PSTH."""
+    counts = trials.spike_counts.sum(axis=0)
+    chosen = _chosen([int(np.argmax(counts))] if neurons is None else neurons, trials.n_neurons)
+    start, stop = trials.spikes[0].start, trials.spikes[0].stop
+    edges = np.linspace(start, stop, checks.positive_integer("n_bins", n_bins) + 1)
+    ax = axes_of(ax)
+    rate_axes = ax.twinx()
+    rate_axes.stairs(trials.psth(edges)[:, chosen].mean(axis=1), edges, color="C1")
+    rate_axes.set_ylabel("mean rate of a neuron (per time constant)", color="C1")
+    shown = [spikes.times[np.isin(spikes.neurons, chosen)] for spikes in trials.spikes]
+    ax.eventplot(
+        shown, colors="C0", linelengths=0.8, linewidths=0.8, rasterized=sum(map(len, shown)) > MOST_VECTORS
+    )
+    _label_time(ax, trials.spikes[0])
+    named = f"neuron {chosen[0]}" if len(chosen) == 1 else counted(len(chosen), "neuron")
+    ax.set(
+        ylabel="trial", ylim=(len(trials) - 0.5, -0.5), title=f"{named} in {counted(len(trials), 'trial')}"
     )
     return ax
 

@@ -86,6 +86,7 @@ def make_things():
         run.record,
         run.record.explain(-1),
         snn.Simulator(network),
+        snn.simulate_trials(network, 20.0, drives=[network.soma_bias] * 3),
         snn.Stimulus(drive_times=[1.0], drive=network.soma_bias[np.newaxis]),
         *snn.weights.examples(),
         digital,

@@ -3,6 +3,7 @@
 All rates tend to the same limit.  They differ in how fast, and in the entries that are exactly zero.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,8 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
+from snn.base.archive import Entry, Saved
 from snn.base.describe import Drawn
 from snn.base.value import Value, assign, checked
+
+if TYPE_CHECKING:
+    import pandas
 
 POWERS = (2, 3, 4)
 # In synaptic time constants: beyond, the fourth power of a time may leave the range of numbers.
@@ -20,8 +25,10 @@ LONGEST_SMOOTH_WINDOW = 1e75
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SpikeTrain(Value, Drawn):
+class SpikeTrain(Value, Saved, Drawn):
     """The spikes of n neurons in an interval of time.
+
+    `save` and `load` keep it in a file.
 
     Parameters
     ----------
@@ -46,6 +53,14 @@ class SpikeTrain(Value, Drawn):
     departures: str = ""
 
     _shown: ClassVar = ("times", "n_neurons", "start", "stop")
+    _schema: ClassVar = {
+        "times": Entry("f", ("spikes",)),
+        "neurons": Entry("i", ("spikes",)),
+        "n_neurons": Entry("i", ()),
+        "start": Entry("f", ()),
+        "stop": Entry("f", ()),
+        "departures": Entry("U", ()),
+    }
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
 
@@ -83,6 +98,73 @@ class SpikeTrain(Value, Drawn):
                 )
         assign(self, times=times, neurons=neurons)
 
+    @classmethod
+    def poisson(cls, rates: ArrayLike, edges: ArrayLike, *, seed: int = 0) -> "SpikeTrain":
+        """Return independent Poisson processes whose rates are constant between edges.
+
+        Parameters
+        ----------
+        rates : array_like, shape (n_neurons,) or (n_bins, n_neurons)
+            Expected spikes per unit of time of each neuron, in each bin if there are several.
+        edges : array_like, shape (n_bins + 1,)
+            Where bins begin and end; ``[start, stop]`` for rates that do not change.
+        seed : int, default 0
+            Of the generator.
+        """
+        edges = _checked_edges(edges)
+        rates = np.atleast_2d(checks.real_array("rates", rates, shape=None))
+        if len(rates) != len(edges) - 1 or rates.ndim > 2:
+            raise ValueError(
+                f"rates must have a row for each of {len(edges) - 1} bins; got shape {rates.shape}"
+            )
+        if (rates < 0.0).any():
+            raise ValueError(f"rates must not be negative; got {rates.min()}")
+        generator = np.random.default_rng(checks.integer("seed", seed, 0))
+        counts = generator.poisson(rates * np.diff(edges)[:, np.newaxis])
+        bins, neurons = (
+            np.repeat(index, counts.ravel()) for index in map(np.ravel, np.indices(counts.shape))
+        )
+        # In (edge, next edge], as bins are.
+        times = edges[bins + 1] - generator.random(len(bins)) * np.diff(edges)[bins]
+        order = np.argsort(times, kind="stable")
+        return cls(
+            times=times[order],
+            neurons=neurons[order],
+            n_neurons=rates.shape[1],
+            start=edges[0],
+            stop=edges[-1],
+        )
+
+    @classmethod
+    def merged(cls, trains: Iterable["SpikeTrain"]) -> "SpikeTrain":
+        """Return all spikes of several trains, in order: parts of a run, or sources of the same neurons.
+
+        Parameters
+        ----------
+        trains : iterable of SpikeTrain
+            Together they must record one interval without a gap.
+        """
+        parts = sorted((require_record("trains", train) for train in trains), key=lambda train: train.start)
+        if not parts or any(part.n_neurons != parts[0].n_neurons for part in parts):
+            numbers = sorted({part.n_neurons for part in parts})
+            raise ValueError(f"trains must be one or more, all of as many neurons; got n_neurons {numbers}")
+        ends = np.maximum.accumulate([part.stop for part in parts])
+        for end, part in zip(ends, parts[1:], strict=False):
+            if part.start > end:
+                raise ValueError(
+                    f"trains must leave no gap; got none that records from {end} to {part.start}"
+                )
+        times = np.concatenate([part.times for part in parts])
+        order = np.argsort(times, kind="stable")
+        return cls(
+            times=times[order],
+            neurons=np.concatenate([part.neurons for part in parts])[order],
+            n_neurons=parts[0].n_neurons,
+            start=parts[0].start,
+            stop=ends[-1],
+            departures=", ".join(dict.fromkeys(filter(None, (part.departures for part in parts)))),
+        )
+
     def __len__(self) -> int:
         return len(self.times)
 
@@ -102,6 +184,55 @@ class SpikeTrain(Value, Drawn):
         ]
         first, last = np.searchsorted(self.times, limits, side="right")
         return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
+
+    def binned(self, edges: ArrayLike) -> np.ndarray:
+        """Return how often each neuron fired in each bin, shape (n_bins, n_neurons).
+
+        Bin k is (edges[k], edges[k + 1]], as the interval of `counts`; a spike at the very start of the
+        record is in the bin that begins there.
+
+        Parameters
+        ----------
+        edges : array_like, shape (n_bins + 1,)
+            Increasing, within the record.
+        """
+        edges = _checked_edges(edges)
+        checked_times(edges, self.start, self.stop)
+        first = None if edges[0] == self.start else edges[0]
+        return np.diff(cumulative_counts(self, edges[1:], start=first), axis=0, prepend=0)
+
+    def intervals(self) -> list[np.ndarray]:
+        """Return the times between spikes of each neuron, an array for each."""
+        return [np.diff(times) for times in self._of_each()]
+
+    def _of_each(self) -> list[np.ndarray]:
+        """Return the spike times of each neuron."""
+        order = np.argsort(self.neurons, kind="stable")
+        return np.split(
+            self.times[order], np.cumsum(np.bincount(self.neurons, minlength=self.n_neurons))[:-1]
+        )
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return a frame with a row for each spike and columns ``time`` and ``neuron``."""
+        import pandas
+
+        return pandas.DataFrame({"time": self.times, "neuron": self.neurons})
+
+    def to_neo(self, time_constant: float, units: str = "ms") -> list[Any]:
+        """Return a `neo.SpikeTrain` for each neuron, for Elephant and others that analyse spikes.
+
+        Parameters
+        ----------
+        time_constant : float
+            The synaptic time constant, in `units`.
+        units : str, default "ms"
+            The unit of the times.
+        """
+        import neo
+
+        scale = checks.positive_number("time_constant", time_constant)
+        limits = {"t_start": self.start * scale, "t_stop": self.stop * scale, "units": units}
+        return [neo.SpikeTrain(times * scale, **limits) for times in self._of_each()]
 
     def rate(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
         """Return spikes per unit of time in (start, stop], shape (n_neurons,).
@@ -184,6 +315,14 @@ def checked_times(
         interval = f"{'(' if after_start else '['}{start}, {stop}]"
         raise ValueError(f"times must not decrease and lie in {interval}; got {times[0]} to {times[-1]}")
     return times
+
+
+def _checked_edges(edges: ArrayLike) -> np.ndarray:
+    """Return the edges of one or more bins."""
+    edges = checks.real_array("edges", edges, shape=(None,), meaning="one more than there are bins")
+    if len(edges) < 2 or not (edges[:-1] < edges[1:]).all():
+        raise ValueError(f"edges must be at least two numbers that increase; got {edges}")
+    return edges
 
 
 def cumulative_counts(

@@ -1,0 +1,165 @@
+"""Trials: runs of one network that differ in their stimulus, drive or seed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from tqdm import tqdm
+
+from snn.base import checks
+from snn.base.describe import Drawn
+from snn.base.value import Value, assign
+from snn.network import NetworkState, SpikingNetwork
+from snn.record.result import SimulationResult
+from snn.record.spikes import SpikeTrain
+from snn.record.stimulus import Stimulus
+from snn.run.simulate import EXACT_TIME, simulate
+from snn.run.time import Clock, Time
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trials(Value, Drawn):
+    """The runs of `simulate_trials`, in order, with all their spikes.
+
+    Parameters
+    ----------
+    runs : sequence of SimulationResult
+        With recorded spikes, of the same time and of as many neurons.
+    """
+
+    runs: tuple[SimulationResult, ...]
+
+    _shown: ClassVar = ("runs", "n_neurons", "spike_counts")
+
+    def _check(self) -> None:
+        runs = tuple(checks.instance_of("runs", run, SimulationResult) for run in self.runs)
+        intervals = {(run.start.time, run.state.time, run.state.n_neurons) for run in runs}
+        if len(intervals) != 1 or any(run.spikes is None for run in runs):
+            raise ValueError(
+                "runs must be one or more with recorded spikes, of the same time and of as many neurons; got "
+                f"{len(runs)} runs with (start, stop, neurons) {sorted(intervals)}"
+            )
+        assign(self, runs=runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    @property
+    def n_neurons(self) -> int:
+        """Number of neurons."""
+        return self.runs[0].state.n_neurons
+
+    @property
+    def spikes(self) -> tuple[SpikeTrain, ...]:
+        """The spikes of each trial."""
+        return tuple(run.spikes for run in self.runs)  # type: ignore[misc]
+
+    @property
+    def spike_counts(self) -> np.ndarray:
+        """Spikes of each neuron in each trial, shape (n_trials, n_neurons)."""
+        return np.array([run.spike_counts for run in self.runs])
+
+    def binned(self, edges: ArrayLike) -> np.ndarray:
+        """Return how often each neuron fired in each bin of each trial, shape (n_trials, n_bins, n_neurons).
+
+        Parameters
+        ----------
+        edges : array_like, shape (n_bins + 1,)
+            As of `SpikeTrain.binned`.
+        """
+        return np.array([spikes.binned(edges) for spikes in self.spikes])
+
+    def psth(self, edges: ArrayLike) -> np.ndarray:
+        """Return the peristimulus time histogram: the mean rate over trials, shape (n_bins, n_neurons).
+
+        Parameters
+        ----------
+        edges : array_like, shape (n_bins + 1,)
+            As of `SpikeTrain.binned`.
+        """
+        return self.binned(edges).mean(axis=0) / np.diff(np.asarray(edges, dtype=float))[:, np.newaxis]
+
+
+def simulate_trials(
+    network: SpikingNetwork,
+    duration: float,
+    time: Time = EXACT_TIME,
+    *,
+    stimuli: Iterable[Stimulus] | None = None,
+    drives: ArrayLike | None = None,
+    seeds: Iterable[int] | None = None,
+    state: NetworkState | None = None,
+    max_spikes: int | None = None,
+    progress: bool = False,
+) -> Trials:
+    """Run a network once for each stimulus, drive or seed; all spikes are recorded.
+
+    Of `stimuli`, `drives` and `seeds` at least one says what differs between trials; those given have as
+    many entries.
+
+    Parameters
+    ----------
+    network : SpikingNetwork
+        The network to run.
+    duration : float
+        Simulated time of each trial, in synaptic time constants.
+    time : Exact or Clock, default Exact()
+        As of `simulate`.
+    stimuli : iterable of Stimulus, optional
+        The stimulus of each trial, such as the spikes of `SpikeTrain.poisson` with a seed of its own.
+    drives : array_like, shape (n_trials, n_neurons), optional
+        The drive of each trial.
+    seeds : iterable of int, optional
+        The seed of the imperfections of each trial: another chip, and other noise.
+    state : NetworkState, optional
+        Where all trials start; by default at rest at time 0.
+    max_spikes : int, optional
+        Of one trial, as of `simulate`.
+    progress : bool, default False
+        Show a progress bar over trials.
+
+    Returns
+    -------
+    Trials
+
+    Raises
+    ------
+    RunawayError, OverflowError
+        As `simulate`.
+    """
+    checks.instance_of("network", network, SpikingNetwork)
+    if drives is not None:
+        drives = checks.real_array(
+            "drives", drives, shape=(None, network.n_neurons), meaning="one row a trial"
+        )
+    names = {"stimuli": stimuli, "drives": drives, "seeds": seeds}
+    given: dict[str, Any] = {name: None if one is None else list(one) for name, one in names.items()}
+    lengths = {name: len(values) for name, values in given.items() if values is not None}
+    if len(set(lengths.values())) != 1:
+        raise ValueError(
+            "stimuli, drives or seeds must be given, with an entry for each trial, of one length; got "
+            f"{lengths or 'none of them'}"
+        )
+    n_trials = next(iter(lengths.values()))
+    if given["seeds"] is not None and (not isinstance(time, Clock) or time.imperfections is None):
+        raise ValueError("seeds must be None unless time is a Clock with imperfections, which draw by them")
+    runs = []
+    for trial in tqdm(range(n_trials), unit="trial", disable=not checks.flag("progress", progress)):
+        stimulus, drive, seed = (None if values is None else values[trial] for values in given.values())
+        of_trial, how = network if drive is None else network.with_soma_bias(drive), time
+        if seed is not None and isinstance(time, Clock) and time.imperfections is not None:
+            how = replace(time, imperfections=replace(time.imperfections, seed=seed))
+        runs.append(
+            simulate(
+                of_trial,
+                duration,
+                how,
+                state=state,
+                stimulus=stimulus,
+                record_spikes=True,
+                max_spikes=max_spikes,
+            )
+        )
+    return Trials(tuple(runs))
