@@ -48,6 +48,7 @@ class Faults(NamedTuple):
 
     refractory_steps: int  # steps after a spike in which a neuron does not integrate
     noise: float  # standard deviation of what noise adds to a potential in a step, in thresholds
+    floor: float  # the lowest potential, in thresholds
     lost: float  # probability that a spike reaches no target
     key: int  # of random numbers
     keep: float  # factor of a potential in a step; the leak of integers is in their `Rules`
@@ -58,7 +59,7 @@ class Faults(NamedTuple):
     # Charge of neurons in real numbers; of size zero for integers.
     leaked: np.ndarray
     refused: np.ndarray
-    kicks: np.ndarray
+    kicks: np.ndarray  # by noise and the floor
 
     def clear(self, k):
         for i in range(self.waiting.shape[1]):
@@ -94,6 +95,10 @@ class Faults(NamedTuple):
                 kick = self.noise * threshold * self.normals[i]
                 kicks[i] += kick
                 v += kick
+            lowest = self.floor * threshold
+            if v < lowest:
+                kicks[i] += lowest - v
+                v = lowest
             workspace[POTENTIAL_ROW, i] = v
             if v >= threshold:
                 copies.fired[n_fired] = i
@@ -113,6 +118,8 @@ class Faults(NamedTuple):
             v -= rounded_quotient(v * rules.leak, rules.decay_bits, rules.decay_rounding)
             if self.noise > 0.0:
                 v += int(np.rint(self.noise * neurons.threshold[i] * self.normals[i]))
+            if self.floor > -np.inf:
+                v = max(v, int(np.rint(self.floor * neurons.threshold[i])))
             potential[i] = v
 
     def n_free(self, k, fired, n_fired):

@@ -68,6 +68,10 @@ class _Neurons(NamedTuple):
     # Filtered spikes of each neuron right after its last spike, and the time of that, shape (n_copies,
     # n_neurons, 2); or of size zero.
     traces: np.ndarray
+    # The lowest potential of each neuron after a change from outside, or of size zero; and the charge that
+    # raised potentials to it.
+    floor: np.ndarray
+    lifted: np.ndarray
     # Sums of t^2, t^3 and t^4 over the times of each neuron's spikes (`neuron.add_to_moments`), shape
     # (n_copies, n_neurons, 3); or of size zero.
     moments: np.ndarray
@@ -90,6 +94,14 @@ class Neurons(_Neurons, StoppedNeurons):
                 self.moments[k, i, p] = 0.0
         for i in range(self.traces.shape[1]):
             self.traces[k, i, 0] = self.traces[k, i, 1] = 0.0
+        for i in range(self.floor.shape[0]):
+            self.lifted[k, i] = 0.0
+
+    def take_changes(self, states, k):
+        for i in range(self.floor.shape[0]):
+            if self.potential[k, i] < self.floor[i]:
+                self.lifted[k, i] += self.floor[i] - self.potential[k, i]
+                self.potential[k, i] = self.floor[i]
 
 
 class SpikeLog(NamedTuple):

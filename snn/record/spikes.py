@@ -214,8 +214,7 @@ class SpikeTrain(Value, Saved, Drawn):
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return a frame with a row for each spike and columns ``time`` and ``neuron``."""
-        import pandas
-
+        pandas = checks.installed("pandas", extra="test")
         return pandas.DataFrame({"time": self.times, "neuron": self.neurons})
 
     def to_neo(self, time_constant: float, units: str = "ms") -> list[Any]:
@@ -228,8 +227,7 @@ class SpikeTrain(Value, Saved, Drawn):
         units : str, default "ms"
             The unit of the times.
         """
-        import neo
-
+        neo = checks.installed("neo", extra="peers")
         scale = checks.positive_number("time_constant", time_constant)
         limits = {"t_start": self.start * scale, "t_stop": self.stop * scale, "units": units}
         return [neo.SpikeTrain(times * scale, **limits) for times in self._of_each()]

@@ -30,9 +30,10 @@ BURST_RATE, SPIKES_PER_NEURON = 10_000, 10
 FIRST_SEARCH = 16.0
 
 NO_TRACES = np.empty((0, 0, 2))
+NO_FLOOR = checks.read_only(np.empty(0)), np.empty((0, 0))
 NOTHING_RECORDED = run_state.SpikeLog(NO_SPIKES.times, NO_SPIKES.neurons)
 # The fields of `run_state.Neurons` that a run changes.
-CHANGING = ("bias", "potential", "current", "drift", "spike_counts", "traces", "moments")
+CHANGING = ("bias", "potential", "current", "drift", "spike_counts", "traces", "lifted", "moments")
 
 
 class ExactRun(Run):
@@ -58,6 +59,10 @@ class ExactRun(Run):
             drift += self.synaptic_current
             if self._filters_spikes:
                 traces[:, :, 0] = getattr(state, "filtered_spikes", 0.0)
+        floor, lifted = NO_FLOOR
+        if exact.potential_floor is not None:
+            floor = checks.read_only(exact.potential_floor * network.firing_threshold)
+            lifted = np.zeros(shape)
         self._neurons = Neurons(
             self.soma_bias,
             # Read-only, as all that kernels only read: they are compiled once for all callers.
@@ -67,6 +72,8 @@ class ExactRun(Run):
             drift,
             self.spike_counts,
             traces,
+            floor,
+            lifted,
             self.window_moments,
         )
         self._is_lost = np.zeros(shape[0], dtype=np.bool_)
@@ -93,6 +100,10 @@ class ExactRun(Run):
     @property
     def is_lost(self) -> np.ndarray:
         return self._is_lost
+
+    @property
+    def departures(self) -> str:  # type: ignore[override]  # of most runs a constant
+        return "a potential floor" if self._neurons.lifted.any() else ""
 
     @property
     def filtered_spikes(self) -> np.ndarray:
@@ -125,6 +136,10 @@ class ExactRun(Run):
         potential, current = self.membrane_potential[0], self.synaptic_current[0]
         highest = potential + np.maximum(current, 0.0)
         return bool(((self._neurons.bias[0] <= 0.0) & (highest < self._neurons.threshold)).all())
+
+    def _removed(self) -> np.ndarray:
+        # What a floor brought is no charge of the soma.
+        return super()._removed() - (self._neurons.lifted if len(self._neurons.floor) else 0.0)
 
     def _begin(self, record: bool) -> run_state.SpikeLog:
         self._settings = simulation.single_step(self._usual) if self._is_stepping else self._usual

@@ -24,6 +24,13 @@ TIME_ROUNDING, SINGLE_TIME_ROUNDING = 1e-9, 1e-6
 THRESHOLDS, WEIGHTS = 0, 1
 
 
+def checked_floor(name: str, value: float) -> float:
+    """Return a lowest potential, in firing thresholds."""
+    if checks.real_number(name, value) > 0.0:
+        raise ValueError(f"{name} must be at most 0, where potentials start; got {value}")
+    return float(value)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Imperfections(Value):
     """Differences of the neurons and synapses of a chip from a `SpikingNetwork`.
@@ -51,6 +58,8 @@ class Imperfections(Value):
         which is lognormal with mean 1.  See `mismatched`.
     potential_noise : float, default 0.0
         s: standard deviation of what noise adds to a potential in one synaptic time constant, in thresholds.
+    potential_floor : float, optional
+        The lowest potential, in firing thresholds, at most 0; by default there is none.
     lost_spikes : float, default 0.0
         Probability that a spike reaches none of its targets; the neuron is reset, and counts the spike.
     seed : int, default 0
@@ -76,6 +85,7 @@ class Imperfections(Value):
     threshold_mismatch: float = checked(checks.non_negative_number, default=0.0)
     weight_mismatch: float = checked(checks.non_negative_number, default=0.0)
     potential_noise: float = checked(checks.non_negative_number, default=0.0)
+    potential_floor: float | None = checked(checked_floor, default=None)
     lost_spikes: float = checked(checks.non_negative_number, default=0.0)
     seed: int = checked(checks.non_negative_integer, default=0)
 
@@ -90,6 +100,7 @@ class Imperfections(Value):
             threshold_mismatch: float = 0.0,
             weight_mismatch: float = 0.0,
             potential_noise: float = 0.0,
+            potential_floor: float | None = None,
             lost_spikes: float = 0.0,
             seed: int = 0,
         ) -> None: ...
@@ -100,6 +111,13 @@ class Imperfections(Value):
             raise ValueError(f"lost_spikes must be a probability below 1; got {self.lost_spikes}")
         if self.seed > LARGEST_SEED:
             raise ValueError(f"seed must be at most 2^63 - 1; got {self.seed}")
+
+    @property
+    def departures(self) -> list[str]:
+        """Ways in which neurons depart from the equations of `SpikingNetwork`, such as "leak"."""
+        names = ("leak", "refractory_time", "delays", "potential_noise", "lost_spikes")
+        found = [name.replace("_", " ") for name in names if np.any(getattr(self, name))]
+        return found + ["a potential floor"] * (self.potential_floor is not None)
 
     def mismatched(self, network: RunnableNetwork) -> SpikingNetwork:
         """Return the network as a chip with this seed has it, with its thresholds and weights mismatched.

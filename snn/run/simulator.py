@@ -12,20 +12,24 @@ from snn._interrupts import one_thread
 from snn.base import checks
 from snn.base.describe import Described, number
 from snn.base.value import assign
+from snn.digital.digital_network import DigitalNetwork
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
 from snn.run.exact import ExactRun
 from snn.run.simulate import EXACT_TIME, result_of, spike_train
+from snn.run.start import prepared
+from snn.run.time import Exact, Time, require_time
 from snn.weights import Weights, as_weights
 
 
 class Simulator(Described):
-    """Run a network exactly, in parts: step it to its next spike, or advance it to any time.
+    """Run a network in parts: advance it to any time, or in exact time step it to its next spike.
 
     Between two calls its drive, thresholds, weights, potentials and currents may be set; they act from then
-    on.  Within a call of `advance` a `Stimulus` changes the drive and brings input spikes.
+    on.  Within a call of `advance` a `Stimulus` changes the drive and brings input spikes.  In integers, what
+    is set must keep the unit of potentials and the exponent of the weights.
 
     Parameters
     ----------
@@ -33,6 +37,8 @@ class Simulator(Described):
         The network to run.
     state : NetworkState, optional
         Where to start; by default at rest at time 0.
+    time : Exact or Clock, default Exact()
+        As of `simulate`.  A floor of `Exact` raises lower potentials whenever anything is set.
 
     Examples
     --------
@@ -49,13 +55,17 @@ class Simulator(Described):
 
     # Between calls it is a network, its state and its counts of spikes, none of which is written to.
 
-    def __init__(self, network: SpikingNetwork, state: NetworkState | None = None) -> None:
+    def __init__(
+        self, network: SpikingNetwork, state: NetworkState | None = None, *, time: Time = EXACT_TIME
+    ) -> None:
         checks.instance_of("network", network, SpikingNetwork)
+        require_time("time", time)
+        self._given, self._running = time, prepared(time, network)
         if state is not None:
-            hint = ": a Simulator is exact; on a clock simulate part by part, each with state= of the last"
-            checks.instance_of("state", state, NetworkState, hint=hint)
+            checks.instance_of("state", state, NetworkState, hint=": name others, as in time=Clock(1 / 8)")
         # Copies, because the caller may change the arrays later.
-        network, state = network.with_soma_bias(network.soma_bias.copy()), starting_state(network, state)
+        network = network.with_soma_bias(network.soma_bias.copy())
+        state = starting_state(network, state, is_exact=self._is_exact)
         state = replace(
             state,
             membrane_potential=state.membrane_potential.copy(),
@@ -63,7 +73,9 @@ class Simulator(Described):
         )
         self._go_on(network, state, np.zeros(network.n_neurons, dtype=np.int64))
 
-    def _go_on(self, network: Any, state: Any, spike_counts: Any, ahead: Any = None) -> None:
+    def _go_on(
+        self, network: Any, state: Any, spike_counts: Any, ahead: Any = None, running: Any = None
+    ) -> None:
         self._network: SpikingNetwork
         self._state: NetworkState
         self._spike_counts: np.ndarray
@@ -71,7 +83,30 @@ class Simulator(Described):
         self._ahead: tuple[ExactRun, float] | None
         self._next: tuple[SpikeTrain, NetworkState] | None
         # All at once: Ctrl-C comes before or after.
-        assign(self, _network=network, _state=state, _spike_counts=spike_counts, _ahead=ahead, _next=None)
+        assign(
+            self, _network=network, _state=state, _spike_counts=spike_counts, _ahead=ahead, _next=None,
+            _running=running or self._running,
+        )  # fmt: skip
+
+    def _set(self, network: SpikingNetwork, state: NetworkState) -> None:
+        """Go on with what was set."""
+        before, running = self._network, self._running
+        if network.weights is not before.weights or network.firing_threshold is not before.firing_threshold:
+            running = prepared(self._given, network)
+            old, new = getattr(self._running, "neuron", None), getattr(running, "neuron", None)
+            if isinstance(old, DigitalNetwork) and isinstance(new, DigitalNetwork):
+                kept = None if new is old else (new.unit, new.rules.exponent)
+                if kept != (old.unit, old.rules.exponent):
+                    raise ValueError(
+                        "weights and firing_threshold must keep the unit of potentials and the exponent of "
+                        f"weights, {(old.unit, old.rules.exponent)}; got "
+                        + ("a DigitalNetwork, which is made whole" if kept is None else f"{kept}")
+                    )
+        floor = getattr(running, "potential_floor", None)
+        if floor is not None:
+            raised = np.maximum(state.membrane_potential, floor * network.firing_threshold)
+            state = replace(state, membrane_potential=raised)
+        self._go_on(network, state, self._spike_counts, running=running)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_ahead": None, "_next": None}
@@ -116,8 +151,8 @@ class Simulator(Described):
         """Go on from a state with other potentials or currents."""
         array = checks.real_array(name, deepcopy(value), shape=(self._network.n_neurons,))
         changed: Any = {name: array}
-        state = starting_state(self._network, replace(self._state, **changed))
-        self._go_on(self._network, state, self._spike_counts)
+        state = starting_state(self._network, replace(self._state, **changed), is_exact=self._is_exact)
+        self._set(self._network, state)
 
     @property
     def spike_counts(self) -> np.ndarray:
@@ -133,8 +168,7 @@ class Simulator(Described):
     @one_thread
     def soma_bias(self, value: np.ndarray) -> None:
         # A copy, because the caller may change the array later.
-        network = self._network.with_soma_bias(deepcopy(value))
-        self._go_on(network, self._state, self._spike_counts)
+        self._set(self._network.with_soma_bias(deepcopy(value)), self._state)
 
     @property
     def firing_threshold(self) -> np.ndarray:
@@ -149,8 +183,7 @@ class Simulator(Described):
     def firing_threshold(self, value: ArrayLike) -> None:
         network = SpikingNetwork(self._network.weights, self._network.soma_bias, deepcopy(value))
         potential = np.minimum(self._state.membrane_potential, network.firing_threshold)
-        state = starting_state(network, replace(self._state, membrane_potential=potential))
-        self._go_on(network, state, self._spike_counts)
+        self._set(network, starting_state(network, replace(self._state, membrane_potential=potential)))
 
     @property
     def weights(self) -> Weights:
@@ -168,7 +201,11 @@ class Simulator(Described):
                 f"{weights.shape}"
             )
         network = SpikingNetwork(weights, self._network.soma_bias, self._network.firing_threshold)
-        self._go_on(network, self._state, self._spike_counts)
+        self._set(network, self._state)
+
+    @property
+    def _is_exact(self) -> bool:
+        return isinstance(self._running, Exact)
 
     def state(self) -> NetworkState:
         """Return the state now, to save it or to start another run from."""
@@ -188,7 +225,7 @@ class Simulator(Described):
         Parameters
         ----------
         until : float
-            After `time`.
+            After `time`; on a clock by a whole number of steps.
         stimulus : Stimulus, optional
             A changing drive, and input spikes, from `time` to `until`.  The last drive stays as `soma_bias`.
         max_spikes : int, optional
@@ -210,7 +247,7 @@ class Simulator(Described):
         drive = self._network.soma_bias.copy()  # becomes the last one
         try:
             result = result_of(
-                self._network, drive, duration, until, EXACT_TIME, self._state, self._state,
+                self._network, drive, duration, until, self._running, self._state, self._state,
                 stimulus=stimulus, record_spikes=True, max_spikes=max_spikes, progress=progress,
             )  # fmt: skip
         except RunawayError as error:
@@ -246,7 +283,11 @@ class Simulator(Described):
             return self._next
         if self._ahead is None:
             bias, origin = self._network.soma_bias[np.newaxis], self.time
-            run = ExactRun(EXACT_TIME, self._network, bias, self._state, check_weights=True)
+            if not isinstance(self._running, Exact):
+                raise ValueError(
+                    "time must be exact to look for the next spike; on a clock, advance to a time"
+                )
+            run = ExactRun(self._running, self._network, bias, self._state, check_weights=True)
         else:
             run, origin = self._ahead
         assign(self, _ahead=None)  # forgotten if it is interrupted

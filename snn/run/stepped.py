@@ -61,10 +61,7 @@ class SteppedRun(Run):
         )
         self._start(state)
         # Mismatch is no departure: the network of the run has it.
-        names = (
-            () if given is None else ("leak", "refractory_time", "delays", "potential_noise", "lost_spikes")
-        )
-        found = [name.replace("_", " ") for name in names if np.any(getattr(given, name))]
+        found = [] if given is None else given.departures
         self.departures = ", ".join([*found, *self._own_departures])
         if isinstance(state, NetworkState):
             # A run that goes on from another time has the noise of that time.
@@ -143,6 +140,7 @@ class SteppedRun(Run):
         return Faults(
             refractory_steps=int(whole_steps(given.refractory_time, step)),
             noise=given.potential_noise * math.sqrt(variance),
+            floor=-math.inf if given.potential_floor is None else given.potential_floor,
             lost=given.lost_spikes,
             key=given.seed,
             waiting=np.zeros(shape, dtype=np.int64),

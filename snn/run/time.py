@@ -7,7 +7,7 @@ from snn.base import checks
 from snn.base.value import Value, assign, checked
 from snn.digital.digital_network import DigitalNetwork
 from snn.digital.format import DigitalFormat, checked_step
-from snn.run.imperfect import MOST_STEPS, Imperfections, rounding_of
+from snn.run.imperfect import MOST_STEPS, Imperfections, checked_floor, rounding_of
 
 LARGEST_SUM_OF_MESSAGES = 2**62
 
@@ -21,6 +21,10 @@ class Exact(Value):
     screening : bool, default True
         Let an active set of neurons be integrated spike by spike and the others be screened, where that pays.
         Without, all neurons are integrated: the same spikes to rounding.
+    potential_floor : float, optional
+        In firing thresholds, at most 0: at each change from outside, of the drive or by an input spike, lower
+        potentials are raised to it.  By default none: the potential of a neuron that is not needed sinks
+        without end, and delays its first spike when a change needs it.
 
     Attributes
     ----------
@@ -29,6 +33,7 @@ class Exact(Value):
     """
 
     screening: bool = checked(checks.flag, default=True)
+    potential_floor: float | None = checked(checked_floor, default=None)
     time_step: ClassVar[float] = 0.0
 
 

@@ -119,6 +119,9 @@ def simulate_slowly(
                 amount = spread * threshold[i] * normal(given.seed, first_step + step, i)
                 v[i] += amount
                 noise[i] += amount
+            if given.potential_floor is not None and v[i] < given.potential_floor * threshold[i]:
+                noise[i] += given.potential_floor * threshold[i] - v[i]
+                v[i] = given.potential_floor * threshold[i]
             n_spikes = 0
             while v[i] >= threshold[i] and (n_spikes == 0 or (reset, refractory_steps) == ("subtract", 0)):
                 v[i] = v[i] - threshold[i] if reset == "subtract" else 0.0

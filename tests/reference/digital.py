@@ -91,6 +91,8 @@ def simulate_slowly(network, n_steps, *, imperfections=None, drives=None, inputs
             if given.potential_noise > 0.0:
                 size = given.potential_noise * math.sqrt(step_length) * threshold[i]
                 v[i] += round(size * normal(given.seed, step, i))
+            if given.potential_floor is not None:
+                v[i] = max(v[i], round(given.potential_floor * threshold[i]))
             v[i], side = in_register(v[i] + bias[i] + arrived, fmt.potential_bits, fmt.potential_overflow)
             overflows[i][0] += side < 0
             overflows[i][1] += side > 0

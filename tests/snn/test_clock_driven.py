@@ -36,6 +36,7 @@ def imperfections(draw, n_neurons):
         threshold_mismatch=some[3] * 0.1,
         weight_mismatch=some[3] * 0.2,
         potential_noise=some[4] * 0.2,
+        potential_floor=-0.5 if rng.uniform() < 0.3 else None,
         lost_spikes=some[5] * 0.3,
         seed=int(rng.integers(2**63)),
     )

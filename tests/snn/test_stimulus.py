@@ -12,6 +12,7 @@ from scipy import sparse
 
 from snn import (
     Clock,
+    Exact,
     NetworkState,
     RealNeuron,
     RunawayError,
@@ -68,11 +69,16 @@ def test_a_run_with_a_stimulus_is_that_of_a_simulator_changed_by_hand(form, kind
     this = data.draw(networks(form, MODERATE))
     network, stop = this.network(), this.start + this.duration
     stimulus = stimulus_of(this, kind, as_sparse=data.draw(st.booleans()))
-    run = simulate(network, this.duration, state=this.state, stimulus=stimulus, record_spikes=True)
+    floor = data.draw(st.sampled_from([None, None, 0.0, -0.25]))
+    time = Exact(potential_floor=floor)
+    run = simulate(network, this.duration, time, state=this.state, stimulus=stimulus, record_spikes=True)
     simulator, parts = Simulator(network, this.state), []
-    for time, is_spike, which in changes_of(stimulus):
-        if time > simulator.time:
-            parts.append(simulator.advance(time))
+    for instant, is_spike, which in changes_of(stimulus):
+        if instant > simulator.time:
+            parts.append(simulator.advance(instant))
+        if floor is not None:
+            lowest = floor * network.firing_threshold
+            simulator.membrane_potential = np.maximum(simulator.membrane_potential, lowest)
         if not is_spike:
             simulator.soma_bias = stimulus.drive[which]
         elif kind == "onto drive":
@@ -81,7 +87,7 @@ def test_a_run_with_a_stimulus_is_that_of_a_simulator_changed_by_hand(form, kind
             simulator.synaptic_current = simulator.synaptic_current + row_of(stimulus, which)
     if stop > simulator.time:
         parts.append(simulator.advance(stop))
-    whole = Simulator(network, this.state)
+    whole = Simulator(network, this.state, time=time)
     whole.advance(stop, stimulus=stimulus)
 
     times, neurons = (
@@ -161,6 +167,24 @@ def test_a_simulator_that_is_changed_is_two_runs(form, data):
     np.testing.assert_array_equal(simulator.spike_counts, first.spike_counts + second.spike_counts)
     for rate in (onward.smooth_rate, second.smooth_rate):
         np.testing.assert_allclose(rate, second.spikes.smooth_rate(), rtol=1e-9, atol=TOLERANCE)
+
+
+def test_a_floor_raises_potentials_when_something_is_set_and_no_record_rebuilds_them():
+    network = SpikingNetwork([[0.0, -0.5], [-0.5, 0.0]], [1.0, -0.5], [1.0, 2.0])
+    simulator = Simulator(network, time=Exact(potential_floor=-0.25))
+    simulator.advance(4.0)
+    assert simulator.membrane_potential[1] < -2.0
+    simulator.soma_bias = [0.0, 0.5]
+    assert simulator.membrane_potential[1] == -0.5
+    drive = Stimulus(drive_times=[4.0], drive=[[0.0, 0.5]])
+    run = simulate(network, 8.0, Exact(potential_floor=-0.25), stimulus=drive, record_spikes=True)
+    assert run.spikes.departures == "a potential floor"
+    with pytest.raises(ValueError, match="neurons with a potential floor"):
+        run.record.potential([5.0])
+    never = simulate(network, 8.0, Exact(potential_floor=-9.0), stimulus=drive, record_spikes=True)
+    np.testing.assert_allclose(never.record.potential([8.0])[0], never.state.membrane_potential, atol=1e-14)
+    with pytest.raises(ValueError, match="potential_floor must be at most 0"):
+        Exact(potential_floor=0.5)
 
 
 def test_thresholds_that_follow_the_rates_are_runs_joined_by_hand():

@@ -109,6 +109,7 @@ def test_every_bit_of_imperfect_neurons_is_the_twins(seed):
         refractory_time=rng.choice([0.0, 0.3, 2.0]),
         delays=rng.uniform(0.0, 2.0, shape) * rng.choice([0.0, 1.0]),
         potential_noise=rng.choice([0.0, 0.3]),
+        potential_floor=rng.choice([None, 0.0, -0.4]),
         lost_spikes=rng.choice([0.0, 0.4]),
         seed=int(rng.integers(2**63)),
     )
