@@ -158,6 +158,13 @@ def better_at_the_task(of):
     assert after < 0.9 * before
 
 
+def recorded_from(of):
+    assert of.floats(r"^variance that Gabor functions explain +([\d.]+)")[0] > 0.6
+    assert of.floats(r"^F1 / F0 +[\d.]+ +([\d.]+)")[0] > 1.0
+    before, lesioned, after = of.floats(r"objective ([\d.]+);.* lesioned ([\d.]+);.* later ([\d.]+)")
+    assert lesioned > max(before, after)
+
+
 PROGRAMS = {
     # name: (arguments at a small size, pictures, what it reports, arguments that are refused)
     "animate_learning": ("--samples 1000 --atoms 20 --frames 5", "learning.webp", animate_learning,
@@ -195,6 +202,8 @@ PROGRAMS = {
                       lambda of: of.index("0.607629: 2, 0.748468: 0"), []),
     "time_steps_and_read_outs": ("--duration 100 --signals 1 --certified 1", "time_steps_and_read_outs.png",
                                  lambda of: of.index("thresholded average current"), []),
+    "v1": ("--neurons 40 --samples 4000 --trials 3 --patches 60", "v1_fields.png v1_recordings.png",
+           recorded_from, ["--neurons 1", "--trials 1", "--samples 10", "--patches 1"]),
 }  # fmt: skip
 # Photographs or digits of other packages; without them a program says which to install.
 NEEDS = {
@@ -203,6 +212,7 @@ NEEDS = {
     "inpaint_photograph": "skimage",
     "learn_kernels": "skimage",
     "record_runs": "skimage",
+    "v1": "skimage",
 }
 RUN = [name for name, how in PROGRAMS.items() if how is not None]
 
