@@ -175,6 +175,8 @@ PROGRAMS = {
              ["--signals 0", "--bits 1", "--duration 0"]),
     "convolutional_coding": ("--small --side 28", "convolutional_coding.png", one_optimum_for_three,
                              ["--side 30", "--side 8", "--side 1024"]),
+    "dale": ("--rounds 12 --samples 1000", "dale.png",
+             lambda of: of.floats(r"64 x 256: Dale, never stops +([\d,]+)"), ["--rounds 1", "--samples 1"]),
     "event_camera": ("--windows 3", "event_camera.png", events,
                      ["--windows 0", "--shift -1", "--threshold 0"]),
     "gradient_check": ("--samples 2000 --checked 12", "gradient_check.png", cosines_of_gradients,
@@ -212,6 +214,7 @@ NEEDS = {
     "inpaint_photograph": "skimage",
     "learn_kernels": "skimage",
     "record_runs": "skimage",
+    "dale": "skimage",
     "v1": "skimage",
 }
 RUN = [name for name, how in PROGRAMS.items() if how is not None]
