@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 import numpy as np
 
+from snn.run.run import BurstLimit
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.parts import knows_atoms_alike
 
@@ -49,6 +50,13 @@ class Costs:
     # dictionary costs more than to leave the cache.
     values_of_iterates: int = 2**18
     least_iterating: int = 32
+    # Values of codes that evaluation and denoising hold together: 8 MB, and more for the solver.
+    codes_held: int = 2**20
+    # Members of a working set that there is room for at first.  Memory that is never touched costs nothing,
+    # and to move it later costs as much as to read the atoms.
+    working_set: int = 600
+    # When the network of a signal is given up.
+    burst: BurstLimit = field(default_factory=BurstLimit)
     # Signals of a path up to which the codes at all its penalties are certified in one product.
     most_along: int = 16
     # Values of the atoms, 64 MB, from which on few of the atoms are read for each certificate.

@@ -22,6 +22,7 @@ from snn.run.simulate import EXACT_TIME
 from snn.run.start import prepared, start_run
 from snn.run.stepped import SteppedRun
 from snn.run.time import Exact, Time, is_digital
+from solvers import plan
 from solvers._kernels.certificate import read_and_certify
 from solvers._kernels.refinement import (
     BARRED,
@@ -198,7 +199,9 @@ class RefinedCodes:
         if is_digital(network.time):
             # Each stage has drives of its own; a run warns here of those that do not fit.
             self._soma_bias[:], _ = network.scaled_drives(problem, RATE_PER_DRIVE)
-        self.run = start_run(network.time, network, self._soma_bias, window_moments=True, gives_up=True)
+        self.run = start_run(
+            network.time, network, self._soma_bias, window_moments=True, burst_limit=plan.COSTS.burst
+        )
         self._set(problem, tol, max_duration, refine)
 
     def renew(self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> None:

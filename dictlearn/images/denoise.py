@@ -13,11 +13,9 @@ from dictlearn.images.preprocessing import remove_mean
 from snn.base import checks
 from snn.base.describe import Drawn, value_range
 from snn.base.value import Value
-from solvers import METHODS, LassoProblem, solve
+from solvers import METHODS, LassoProblem, plan, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
-# Values of codes held together: 8 MB, and some times as much for the solver.
-CODES_AT_ONCE = 2**20
 # Standard deviation of what rounding to integers adds: no noise in an image of integers is smaller.
 INTEGER_NOISE = 1.0 / math.sqrt(12.0)
 # Share of the range of an image below which nothing of its noise is seen: .25 of 255.
@@ -140,7 +138,7 @@ def denoise(
     rows, columns = windows.shape[:2]
     n_nonzeros = 0
     gap = 0.0
-    n_some = max(1, CODES_AT_ONCE // (n_atoms * columns))
+    n_some = max(1, plan.COSTS.codes_held // (n_atoms * columns))
     with tqdm(total=rows * columns, desc="denoising", unit="patch", disable=not progress) as bar:
         for row in range(0, rows, n_some):
             some = slice(row, row + n_some)
@@ -179,7 +177,8 @@ def _projections(patches: np.ndarray, atoms: np.ndarray, codes: np.ndarray) -> n
     n_nonzeros = np.count_nonzero(codes, axis=1)
     for n in np.unique(n_nonzeros[n_nonzeros > 0]):
         alike = np.flatnonzero(n_nonzeros == n)
-        for which in np.array_split(alike, math.ceil(len(alike) * n * patches.shape[1] / CODES_AT_ONCE)):
+        n_parts = math.ceil(len(alike) * n * patches.shape[1] / plan.COSTS.codes_held)
+        for which in np.array_split(alike, n_parts):
             supports = np.nonzero(codes[which])[1].reshape(len(which), n)
             columns = atoms[supports].transpose(0, 2, 1)
             basis, triangle = np.linalg.qr(columns)

@@ -26,6 +26,7 @@ import numpy as np
 from scipy import sparse
 
 from snn._interrupts import float_errors
+from solvers import plan
 from solvers._kernels.active_set import (
     ENDED,
     N_MULTIPLY_ADDS,
@@ -58,9 +59,6 @@ VALUES_PER_CALL = 100_000
 ROUNDS_PER_ATOM = 10
 # Violators that join W together, at least.
 LEAST_JOINING_WITHOUT_GRAM = 60
-# Members that there is room for at first.  Memory that is never touched costs nothing, and to move it later
-# costs as much as to read the atoms.
-CAPACITY = 600
 # Atoms listed for each signal beside its support.  Measured by `python -m tests.benchmarks 65,536`.
 ATOMS_LISTED = 128
 # Products before the first that serves certificates, too: codes move far until then.
@@ -321,7 +319,7 @@ def codes_of_few(
         single = problem if problem.n_signals == 1 else problem.subset([signal])
         single = (with_shared_mask(single) if single.has_own_weights else single).ordinary()
         matrix = single.atoms.matrix
-        search = Search(Members(single, min(problem.n_atoms, CAPACITY)), 0, max_rounds)
+        search = Search(Members(single, min(problem.n_atoms, plan.COSTS.working_set)), 0, max_rounds)
         searches.append(search)
         search.ended = search.start(start, signal)
         correlations = single.correlations[0]
@@ -347,7 +345,7 @@ def codes_of_many(
     max_rounds: int | None,
 ) -> Codes:
     """Return the optimal codes of some signals, which share products."""
-    members = Members(problem, CAPACITY)
+    members = Members(problem, plan.COSTS.working_set)
     searches = []
     for signal in signals:
         searches.append(Search(members, signal, max_rounds))
