@@ -209,7 +209,7 @@ def coding_problem(
     given = (alpha, positive) if isinstance(alpha, float) and isinstance(positive, bool) else None
     if model is None or given is None or given != before:
         checked = penalty_of(alpha, atoms.squared_norms, positive, name=penalty)
-        model = model and model._at(checked)
+        model = model and model._with_penalty(checked)
     if model is None:
         # The caller may change an array later.
         own = atoms.given.copy() if atoms.is_matrix else dictionary

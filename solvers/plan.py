@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 import numpy as np
 
-from snn.run.run import BurstLimit
+from snn._kernels.run_state import BurstLimit
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.parts import knows_atoms_alike
 
@@ -135,7 +135,7 @@ def shares_products(
         is_sure = n_signals <= most_sharing(problem, COSTS.largest_support)
         return is_sure or n_signals <= most_sharing(problem, support_of(problem))
     # Up to `most_signals` are solved one by one, unless they are enough to share products, or others follow.
-    return n_signals > min(most_signals, COSTS.fewest_sharing - 1) or problem.is_prepared
+    return n_signals > min(most_signals, COSTS.fewest_sharing - 1) or problem.more_follow
 
 
 def solves_alone(problem: LassoProblem) -> bool:
@@ -180,7 +180,7 @@ def differentiates_with_gram(problem: LassoProblem, sizes: np.ndarray) -> bool:
 def screens_certificates(problem: LassoProblem) -> bool:
     """Return True if certificates read few of the atoms, of an array: those that matter to a code."""
     is_large = problem.atoms.array.size >= COSTS.least_screened and not problem.penalty.has_zeros
-    return is_large and (problem.n_signals >= COSTS.fewest_sharing or problem.is_prepared)
+    return is_large and (problem.n_signals >= COSTS.fewest_sharing or problem.more_follow)
 
 
 def batches_in_cache(problem: LassoProblem, n_workers: int) -> list[slice]:

@@ -12,7 +12,7 @@ from snn._kernels.run_state import Neurons
 from snn._kernels.workspace import overshoot
 from snn.base import checks
 from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
-from snn.run.run import NO_SPIKES, BurstLimit, Run, Spikes
+from snn.run.run import NO_SPIKES, Run, Spikes
 from snn.run.time import Exact
 
 # Spikes and windows after which a call to the kernel ends.
@@ -63,7 +63,7 @@ class ExactRun(Run):
         )
         self._is_lost = np.zeros(shape[0], dtype=np.bool_)
         self._states = run_state.new_records(shape[0], run_state.RUN_STATE)
-        limit = self._burst_limit or BurstLimit(spikes=np.inf)
+        limit = self._burst_limit or run_state.BurstLimit(spikes=np.inf)
         self._states["largest_burst"] = limit.spikes + limit.per_neuron * n_neurons
         self._states["burst_rate"] = limit.rate + limit.per_neuron * n_neurons
         self._first_states = self._states.tobytes()  # a tenth of the time of a copy
@@ -182,7 +182,7 @@ class ExactRun(Run):
         nearness = ((neurons.potential[copies] + drive * LOOK_AHEAD) / neurons.threshold).max(axis=0)
         nearness[self._states["missing"][copies]] = np.inf
         weights, at_most = self.network.weights, ROWS_PER_COPY * len(copies)
-        weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=at_most, priority=nearness)
+        weights.compute_rows(np.flatnonzero(nearness >= 1.0), at_most=at_most, priority=nearness)
         if self._checks_weights:
             require_moderate_weights(weights, neurons.threshold)
         self._form = weights.kernel_form

@@ -45,7 +45,7 @@ class RealOnClock(SteppedRun):
 
     def _make_synapses(self) -> tuple[Any, int]:
         weights, n_neurons, given = self.network.weights, self.network.n_neurons, self._clock.imperfections
-        weights.prepare(np.arange(n_neurons))
+        weights.compute_rows(np.arange(n_neurons))
         if given is None:
             return weights.kernel_form, 0
         if np.ndim(given.delays) == 2:

@@ -39,15 +39,6 @@ class Spikes(NamedTuple):
     messages: np.ndarray | None = None  # what each spike of a digital run says; None of other runs
 
 
-class BurstLimit(NamedTuple):
-    """The burst at which a copy is given up; each spike adds 1, each time constant takes `rate` away."""
-
-    # About a second of work.  If thresholds differ by many orders of magnitude, a spike causes 1e10 others.
-    spikes: float = 10_000_000
-    rate: int = 10_000
-    per_neuron: int = 10  # added to both
-
-
 NO_SPIKES = Spikes(np.empty(0), np.empty(0, dtype=np.int64))
 
 
@@ -70,7 +61,7 @@ class Run(ABC):
         *,
         window_moments: bool = False,
         filter_spikes: bool = False,
-        burst_limit: BurstLimit | None = None,
+        burst_limit: run_state.BurstLimit | None = None,
         check_weights: bool = False,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:

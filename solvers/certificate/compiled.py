@@ -108,7 +108,7 @@ def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> 
         pulls, pull_errors = pulls * weights, pull_errors * weights.max(axis=1)
     factors = problem.atoms.norms / problem.l1_weights
     n_listed += int(n_entries.max())
-    unit_atoms = problem.once(unit_atoms_of, whatever_penalty=True)
+    unit_atoms = problem.cached(unit_atoms_of, any_penalty=True)
     largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.positive)
     largest = largest._replace(errors=pull_errors * factors.max() + largest.errors)
     is_curved, is_uniform = not problem.penalty.is_flat, bool(np.ptp(problem.l1_weights) == 0.0)

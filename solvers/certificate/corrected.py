@@ -60,7 +60,7 @@ def corrected_gaps(
         gaps[is_open] = np.inf
     else:
         largest = 1.0 if problem.feature_weights is None else np.sqrt(problem.feature_weights.max(axis=-1))
-        is_small = problem.once(_least_weight) <= SMALL * largest * np.sqrt(2.0 * energies)
+        is_small = problem.cached(_least_weight) <= SMALL * largest * np.sqrt(2.0 * energies)
         is_open &= is_small & (gaps > CERTAIN * energies)
     signals = np.flatnonzero(is_open)
     if not len(signals):
@@ -108,7 +108,7 @@ def signal_of_dependent_atoms(problem: LassoProblem) -> int | None:
     if not problem.penalty.is_free.any():
         return None
     for group, same in in_groups(problem):
-        if same.once(_least_eigenvalue_of_free_atoms) == 0.0:
+        if same.cached(_least_eigenvalue_of_free_atoms) == 0.0:
             return int(group[0])
     return None
 
@@ -151,13 +151,13 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Products | N
 
     none, penalty = np.zeros(problem.n_atoms, dtype=np.bool_), problem.penalty
     points = _Point(problem, problem.seen_atoms.take, norms, reach, pulls, residual_norms, none)
-    shared = problem.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
+    shared = problem.cached(_least_eigenvalue_of_all_atoms, any_penalty=True)
     if shared > 0.0:
         correction_norms, changes = points.of_all_atoms(shared)
     else:
         correction_norms, changes = zeros + np.inf, np.zeros(codes.shape)
         for k in np.flatnonzero(~(at_zero <= CERTAIN * problem.energies)):
-            own = problem._at(penalty.rows(k)) if penalty.is_stack else problem
+            own = problem._with_penalty(penalty.rows(k)) if penalty.is_stack else problem
             point = replace(
                 points, problem=own, reach=reach[k], pulls=pulls[k], residual_norm=residual_norms[k]
             )
@@ -236,7 +236,7 @@ class _Point:
         # Of faint atoms no combination is computed.
         model, norms, reach = self.problem, self.norms.copy(), self.reach.copy()
         is_free = self.is_limited & (norms > SMALLEST_NORM) & (self.l1 <= LINE * norms * signal_norm)
-        kept, key = model.once(_no_lines), is_free.tobytes()
+        kept, key = model.cached(_no_lines), is_free.tobytes()
         if key not in kept:
             kept[key] = lines_of(model, np.flatnonzero(is_free))
         basis, others, rests, rooms = kept[key]

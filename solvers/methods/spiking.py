@@ -381,7 +381,7 @@ class ActiveSetFromSpikes(SpikingMethod):
         while len(signals):
             batch.run.advance(end, active=signals)
             currents = batch.average_currents()
-            solved = network.gram.optimal_codes(problem, signals, rows_of(currents))
+            solved = network.products.optimal_codes(problem, signals, rows_of(currents))
             solved.work[POLISH] = solved.work.pop(METHOD)
             yield signals, solved
             behind = best.active

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snn import Clock, Exact, Imperfections, RealNeuron, RunawayError, Simulator, SpikingNetwork, simulate
+from snn._kernels.run_state import BurstLimit
 from snn.digital import DigitalFormat, FixedPoint
-from snn.run.run import BurstLimit
 from snn.run.simulate import _spike_limit
-from snn.run.start import prepared, start_run
+from snn.run.start import fitted, start_run
 from tests.reference.networks import networks
 from tests.reference.weight_forms import NAMES
 from tests.tiers import examples
@@ -82,7 +82,7 @@ class Prepared:
         this = data.draw(networks(form, ["mixed weights", "weak inhibition"], least=10, most=24))
         self.kind, self.network = KINDS[kind], this.network()
         self.network.weights.toarray()  # rows of weights on demand: all are known, to every run
-        self.time = prepared(self.kind.time, self.network)
+        self.time = fitted(self.kind.time, self.network)
         self.drives = np.outer([1.0, 0.5, -0.1, 1.5], this.soma_bias)
 
     def started(self, *, copies=slice(None), **options):

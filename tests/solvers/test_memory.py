@@ -164,7 +164,7 @@ def test_a_memory_map_is_read_and_not_copied(tmp_path):
     assert peak < 0.6 * dictionary.nbytes
     np.testing.assert_array_equal(result.codes, expected.codes)
     solve_active_set(problem)
-    assert not problem.once(unit_atoms_of, whatever_penalty=True).is_kept
+    assert not problem.cached(unit_atoms_of, any_penalty=True).is_kept
 
 
 def test_processes_map_the_file_themselves(tmp_path, monkeypatch):

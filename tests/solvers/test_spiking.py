@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from snn import Clock, NetworkState, simulate
+from snn._kernels.run_state import BurstLimit
 from snn.run.exact import MOST_WORK_PER_CALL
-from snn.run.run import BurstLimit
 from solvers import (
     METHODS,
     LassoModel,
