@@ -101,8 +101,8 @@ def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> 
     # The residuals times the weights of features, and bounds on the norms of their errors.
     pulls = signals - codes @ problem.atoms.array
     n_entries = np.diff(codes.indptr).astype(np.int64)
-    signal = np.arange(len(pulls)).repeat(n_entries)
-    sizes = np.bincount(signal, np.abs(codes.data) * problem.atoms.norms[codes.indices], len(pulls))
+    row = np.arange(len(pulls)).repeat(n_entries)
+    sizes = np.bincount(row, np.abs(codes.data) * problem.atoms.norms[codes.indices], len(pulls))
     pull_errors = gamma(n_entries + 2) * (norms_of(signals) + sizes)
     if len(weights):
         pulls, pull_errors = pulls * weights, pull_errors * weights.max(axis=1)

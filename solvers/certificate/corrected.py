@@ -184,13 +184,13 @@ def gaps_at(
     # these may reach, shape (n_signals, n_atoms); distances are not below ||r - z||.
     n_signals, n_atoms = codes.shape
     n_entries = np.diff(codes.indptr)
-    signal = np.arange(n_signals).repeat(n_entries)
-    place = signal * n_atoms + codes.indices
+    row = np.arange(n_signals).repeat(n_entries)
+    place = row * n_atoms + codes.indices
     slacks = problem.penalty.of_entries(codes).slack(
-        codes.data, correlations.take(place), multiples.take(signal), errors=errors.take(place)
+        codes.data, correlations.take(place), multiples.take(row), errors=errors.take(place)
     )
     conjugates = problem.penalty.conjugate(reach, multiples, without=place)
-    gaps = 0.5 * distances**2 + np.bincount(signal, slacks, n_signals) + conjugates
+    gaps = 0.5 * distances**2 + np.bincount(row, slacks, n_signals) + conjugates
     gaps += (problem.n_features + n_atoms) * QUANTUM
     gaps *= 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
     # Nothing is rounded where signal and code are zero.

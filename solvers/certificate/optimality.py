@@ -154,8 +154,8 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
 
     # Sums over the entries of a code, in the order of its atoms.
     n_signals, n_atoms = codes.shape
-    signal, atom = np.arange(n_signals).repeat(np.diff(codes.indptr)), codes.indices
-    place = signal * n_atoms + atom
+    row, atom = np.arange(n_signals).repeat(np.diff(codes.indptr)), codes.indices
+    place = row * n_atoms + atom
     penalty_of_entry = penalty.of_entries(codes)
     if weights is None:
         squared_norms = problem.atoms.squared_norms.take(atom)
@@ -164,7 +164,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     violations = reach - penalty.l1
     violations.put(place, penalty_of_entry.violation(codes.data, correlations.take(place), squared_norms))
     kkt_violation = violations.max(axis=1, initial=0.0)
-    costs = np.bincount(signal, penalty_of_entry.value(codes.data), n_signals)
+    costs = np.bincount(row, penalty_of_entry.value(codes.data), n_signals)
 
     # From here on, all is the largest that rounding allows, and so is every term of the gap.
     errors = np.multiply(residuals.correlation_errors[:, np.newaxis], seen_norms(problem), out=violations)

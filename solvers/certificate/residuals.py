@@ -57,7 +57,7 @@ def residuals_of(
     # 2^-20, and so is what their products add to the error.
     # Ozaki, Ogita, Oishi and Rump (2012), Numerical Algorithms 59, section 3.
     n_signals, n_features = signals.shape
-    signal = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])
+    row = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])
     n_terms = atoms.overlaps(codes)
 
     used, which = np.unique(codes.indices, return_inverse=True)
@@ -66,10 +66,10 @@ def residuals_of(
     _, atom_exponent = np.frexp(largest.take(which))
     _, exponent = np.frexp(codes.data)
     term_exponent = np.full(n_signals, np.iinfo(np.int32).min // 2)
-    np.maximum.at(term_exponent, signal, exponent + atom_exponent)
+    np.maximum.at(term_exponent, row, exponent + atom_exponent)
     # So many terms of size 2^term_exponent, or a little more, are a sum of 53 bits of this unit.
     _, carry = np.frexp(n_terms)
-    unit = (term_exponent + carry + 1 - EXACT_BITS).take(signal) - atom_exponent + KEPT_BITS
+    unit = (term_exponent + carry + 1 - EXACT_BITS).take(row) - atom_exponent + KEPT_BITS
     high = np.ldexp(np.rint(np.ldexp(codes.data, -unit)), unit)
     low = codes.data - high
     high_rows = rows.copy()
@@ -99,7 +99,7 @@ def residuals_of(
     # The largest |low d| + |high low(d)| of a term.
     rests = np.ldexp(np.abs(high), atom_exponent - KEPT_BITS) + np.ldexp(np.abs(low), atom_exponent)
     largest_rest = np.zeros(n_signals)
-    np.maximum.at(largest_rest, signal, rests)
+    np.maximum.at(largest_rest, row, rests)
     relative = SLACK * UNIT_ROUNDOFF
     rest_error = relative * (2.0 * n_terms + 4.0) * n_terms * largest_rest + n_terms * QUANTUM
     squared_norms = np.einsum("ij,ij->i", values, weighted)

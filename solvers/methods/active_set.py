@@ -120,22 +120,24 @@ class ActiveSet(Method):
         is_poor = ~(best.gaps[best.active] <= POOR * problem.energies[best.active])
         if self.max_rounds is None and problem.atoms.is_matrix:
             # One by one: steps of FISTA are rounded differently beside others.
-            for signal in best.active[is_poor, np.newaxis]:
-                yield from self._from_elsewhere(best, prepared, signal)
+            for signals in best.active[is_poor, np.newaxis]:
+                yield from self._from_elsewhere(best, prepared, signals)
 
-    def _from_elsewhere(self, best: BestCodes, prepared: AtomProducts, signal: np.ndarray) -> Iterator[Found]:
-        """Yield the codes of a signal from a few steps of FISTA: another support may not lead astray."""
-        part = best.problem.subset(signal)
+    def _from_elsewhere(
+        self, best: BestCodes, prepared: AtomProducts, signals: np.ndarray
+    ) -> Iterator[Found]:
+        """Yield the codes of one signal from a few steps of FISTA: another support may not lead astray."""
+        part = best.problem.subset(signals)
         step = gradient_step(part)
         iterates = Iterates(part, step, np.zeros((1, part.n_atoms)))
         for _ in range(FIRST_ITERATIONS):
             iterates.advance()
         first = Codes(as_sparse(iterates.codes / step.norms), np.zeros(1, dtype=np.int64))
         first.work[METHOD] = iterates.n_products
-        before = _currents(part, None if best.start is None else best.start.at(signal))
+        before = _currents(part, None if best.start is None else best.start.at(signals))
         for found in (first, prepared.optimal_codes(part, np.arange(1), _currents(part, first))):
             found.info["n_corrections"] = count_corrections(before, np.arange(1), found.values)
-            yield signal, found
+            yield signals, found
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
         """Return the code of a single signal by one call of a kernel; None if it misses `tol`."""
