@@ -166,12 +166,7 @@ class LassoNetwork:
 class RefinedCodes:
     """The networks of a batch of signals, and the best codes read out of them so far."""
 
-    # A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
-    # refined, a stage ends when the gap has fallen as far as the pace says, or after a while.  The offset of
-    # the next one is the code drawn a little towards zero; the rest of the signal drives the network, and
-    # spikes are worth as much less.  It starts with the synaptic currents of the rates that the offset lacks,
-    # and so goes on where the one before ended.  Where the gap falls slowly, it starts further on in the
-    # direction of the move: with the momentum of the accelerated gradient method (docs/theory.md, 4.2).
+    # `solvers._kernels.refinement` has the stages, and docs/theory.md, section 4.2, their equations.
 
     def __init__(
         self,

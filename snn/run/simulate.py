@@ -69,10 +69,6 @@ def simulate(
     progress : bool, default False
         Show a progress bar.
 
-    Returns
-    -------
-    SimulationResult
-
     Raises
     ------
     RunawayError

@@ -1,13 +1,4 @@
-"""The kinds of Gram matrices, as active-set methods and networks use them.
-
-- `FullGram`: the matrix of an array of atoms;
-- `GramOnDemand`: as much of it as few signals need;
-- `SharedProducts`: no Gram matrix: many signals share products of their residuals with all atoms;
-- `OwnWeights`: no Gram matrix: each signal has weights of features of its own;
-- `ConvolutionalGram`: parts of the Gram matrix of a convolutional dictionary.
-
-`solvers.plan.products_for` chooses the kind.
-"""
+"""Products of atoms for active-set methods and networks: a class for each of `solvers.plan.Products`."""
 
 from __future__ import annotations
 

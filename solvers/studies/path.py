@@ -91,14 +91,9 @@ def path(
     tol : float, default 1e-6
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     n_jobs : int, optional
-        Number of joblib workers for the signals.  None is one, unless a `joblib.parallel_config` says
-        otherwise; -1 is one for each processor.
+        As for `solve`.
     progress : bool, default False
         Show a progress bar, in penalties.
-
-    Returns
-    -------
-    PathResult
 
     Notes
     -----
