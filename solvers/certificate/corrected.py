@@ -16,7 +16,7 @@ from scipy import sparse
 from snn._interrupts import float_errors
 from solvers._kernels.precision import QUANTUM, SLACK, SMALLEST, SMALLEST_NORM, gamma, operations_of_sum
 from solvers.certificate.lines import CONE_ROUNDING, Lines, lines_of, nearest_of_hull
-from solvers.certificate.residuals import Products, products_of
+from solvers.certificate.residuals import Correlated, correlated_residuals
 from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks
 from solvers.problem.parts import in_groups, seen_features, seen_norms
 from solvers.workers.blas import one_blas_thread
@@ -44,7 +44,7 @@ Change = tuple[float, np.ndarray, np.ndarray]
 
 
 def corrected_gaps(
-    problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray, products: Products | None = None
+    problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray, products: Correlated | None = None
 ) -> np.ndarray:
     """Return the gaps of codes, or smaller ones that corrections of the dual points prove."""
     # Those that are passed are at multiples of the residuals; where a penalty is zero, they are no proof, and
@@ -133,9 +133,9 @@ def _no_lines(model: LassoModel) -> dict[bytes, Lines]:
     return {}
 
 
-def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Products | None) -> np.ndarray:
+def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Correlated | None) -> np.ndarray:
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
-    residuals, correlations = products or products_of(problem, codes)
+    residuals, correlations = products or correlated_residuals(problem, codes)
     # Nothing is rounded of atoms that are not seen.
     norms = seen_norms(problem)[0].copy()
     if (is_faint := (norms > 0.0) & (norms <= SMALLEST_NORM)).any():

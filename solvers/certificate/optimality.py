@@ -19,7 +19,7 @@ from scipy import sparse
 from snn.base import checks
 from solvers._kernels.precision import QUANTUM
 from solvers.certificate.corrected import BLOCK_ENTRIES, corrected_gaps, gaps_at
-from solvers.certificate.residuals import products_of
+from solvers.certificate.residuals import correlated_residuals
 from solvers.problem.lasso import LassoProblem, in_blocks, zero_code_multiples
 from solvers.problem.parts import in_groups, seen_norms
 
@@ -149,7 +149,7 @@ def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> 
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the figures of codes that were checked, of signals with equal weights, shape (3, n_signals)."""
     penalty, weights, signals = problem.penalty, problem.feature_weights, problem.dense_signals()
-    residuals, correlations = products = products_of(problem, codes)
+    residuals, correlations = products = correlated_residuals(problem, codes)
     reach = penalty.reach(correlations)
 
     # Sums over the entries of a code, in the order of its atoms.
