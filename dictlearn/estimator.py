@@ -12,9 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dictlearn.images.preprocessing import join_channels, split_channels
@@ -26,16 +25,8 @@ from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.two_phase_network import TwoPhaseNetwork
 from snn._interrupts import one_thread
 from snn.base import checks
-from solvers import METHODS, LassoProblem, SpikingCodingResult, solve
-from solvers.estimator import (
-    Versioned,
-    checked_codes,
-    checked_input,
-    coding_problem,
-    known_entries,
-    nan_is_missing,
-    take_fitted,
-)
+from solvers import LassoProblem
+from solvers.estimator import Coder, checked_codes, checked_input, coding_problem, known_entries, take_fitted
 from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
 
@@ -47,7 +38,7 @@ ESTIMATOR_NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict
 
 
 @dataclass(eq=False, repr=False)
-class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SpikingDictionaryLearning(Coder):
     """Learn a dictionary with the two-phase spiking network, and code signals in it.
 
     `fit` minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals s of
@@ -270,15 +261,6 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
 
     # -- coding ----------------------------------------------------------------------------------
 
-    def transform(self, X: ArrayLike) -> np.ndarray:
-        """Return the codes of signals, shape (n_signals, n_components); float32 for float32 signals."""
-        array = self._fitted_input(X)
-        return self._encode(array).codes.astype(array.dtype)
-
-    def encode(self, X: ArrayLike) -> SpikingCodingResult:
-        """Return the codes of signals with their certificates, in float64: a result of `solvers`."""
-        return self._encode(self._fitted_input(X))
-
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """Return the signals of codes, ``codes @ components_``; float32 for float32 codes.
 
@@ -298,7 +280,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
         in one fold.  Unlike the objective, it can be compared between values of `alpha` and `n_components`,
         as `GridSearchCV` does.  The codes are optimal to rounding, so that `tol` does not matter.
         """
-        problem = self._problem(self._fitted_input(X))
+        problem = self._problem(self._input(X))
         fold_of = np.random.default_rng(0).permutation(self._n_features_learned) % 5
         n_channels = problem.n_features // self._n_features_learned
         return held_out_score(problem, fold_of=np.tile(fold_of, n_channels), tol=self.tol, n_jobs=self.n_jobs)
@@ -406,14 +388,9 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
 
     # -- the problem of coding -------------------------------------------------------------------
 
-    def _fitted_input(self, X: ArrayLike) -> np.ndarray:
+    def _input(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self, "learner_")
-        return checked_input(self, X, reset=False)
-
-    def _encode(self, array: np.ndarray) -> SpikingCodingResult:
-        problem = self._problem(array)
-        with checks.called(penalty=self._coding_penalty):
-            return solve(problem, METHODS["active_set_from_spikes"], tol=self.tol, n_jobs=self.n_jobs)
+        return super()._input(X)
 
     def _check_coding(self, n_atoms: int) -> None:
         """Raise TypeError or ValueError where coding in this number of atoms would."""
@@ -424,7 +401,7 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
         penalty_of(getattr(self, name), np.ones(n_atoms), name=name)
 
     @property
-    def _coding_penalty(self) -> str:
+    def _coding_penalty(self) -> str:  # type: ignore[override]
         return "alpha" if self.transform_alpha is None else "transform_alpha"
 
     def _problem(self, array: np.ndarray) -> LassoProblem:
@@ -436,10 +413,3 @@ class SpikingDictionaryLearning(Versioned, ClassNamePrefixFeaturesOutMixin, Tran
             (signals, mask), dictionary = self._known(array), self._components
         penalty, positive = self._coding_penalty, self.positive_code
         return coding_problem(self, dictionary, signals, mask, penalty=penalty, positive=positive)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

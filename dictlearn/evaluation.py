@@ -11,15 +11,13 @@ from dictlearn.atoms import require_positive_norms, unit_norm
 from snn.base import checks
 from snn.base.describe import Described, Drawn
 from snn.base.value import Value
-from solvers import METHODS, LassoProblem, solve
+from solvers import METHODS, LassoProblem, plan, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
 # Cosine from which on an atom counts as found in another dictionary, or as similar to another atom.
 FOUND = 0.9
 # Largest duality gap; the active-set method ends well below it.
 TOL = 1e-9
-# Codes held at a time, and a few more arrays of their size: 32 MB each.
-CODES_PER_BLOCK = 2**22
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -109,7 +107,7 @@ def mean_objective(
     if checks.flag("normalise", normalise):
         atoms = unit_norm(atoms)
     gram = atoms @ atoms.T
-    size = max(1, CODES_PER_BLOCK // max(atoms.shape))
+    size = max(1, plan.COSTS.codes_held // max(atoms.shape))
     objectives, gaps, usage = [], [], np.zeros(len(dictionary), dtype=np.int64)
     for start in tqdm(range(0, len(signals), size), disable=not progress, desc="evaluating"):
         problem = LassoProblem(

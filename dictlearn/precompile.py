@@ -18,12 +18,7 @@ from solvers.precompile import tasks as tasks_of_solvers
 def warm_up(*, progress: bool = True) -> None:
     """Compile all kernels of all packages, or load them from disk, so that no later call has to.
 
-    See `snn.warm_up`.
-
-    Parameters
-    ----------
-    progress : bool, default True
-        Show a line that says what is compiled.
+    See `snn.warm_up`, also for `progress`.
     """
     precompile.run_tasks((precompile.tasks, tasks_of_solvers, tasks), progress=progress)
 

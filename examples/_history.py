@@ -137,11 +137,11 @@ class _RecordedCodes(RefinedCodes):
 
     def advance(self, **options: Any) -> None:
         if not self.looks["n_stages"][0]:
-            super().advance(once=True)
+            super().advance(one_look=True)
         while len(self.active):
             look, offset = self.looks[0].copy(), self.stage_codes[OFFSET, 0].copy()
             spikes = self.run.advance(self.looks["stop"], active=self.active, record=True)
-            super().advance(once=True)
+            super().advance(one_look=True)
             found = (offset, look["scale"], look["stop"], spikes, self.best_codes[0].copy())
             self.seen.append(_Look(int(look["n_stages"]), *found))
 

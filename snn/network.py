@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from snn.base import checks
 from snn.base.archive import Entry, Saved
 from snn.base.describe import Described
-from snn.base.value import Value, assign, cached_property, checked, made
+from snn.base.value import Value, assign, cached_property, checked, unchecked
 from snn.weights import Weights, as_weights
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class SpikingNetwork(Value, Described):
 
     def with_soma_bias(self, soma_bias: ArrayLike) -> SpikingNetwork:
         """Return the network with another drive; its weights are shared, and not checked again."""
-        return made(
+        return unchecked(
             SpikingNetwork,
             weights=self.weights,
             soma_bias=_soma_bias(soma_bias, self.firing_threshold),
@@ -162,7 +162,7 @@ def state_of(membrane_potential: np.ndarray, synaptic_current: np.ndarray, time:
     membrane_potential.setflags(write=False)
     synaptic_current.setflags(write=False)
     arrays = {"membrane_potential": membrane_potential, "synaptic_current": synaptic_current}
-    return made(NetworkState, **arrays, time=time, pending=None)
+    return unchecked(NetworkState, **arrays, time=time, pending=None)
 
 
 class RunnableNetwork(Protocol):

@@ -148,9 +148,9 @@ class CodeDerivatives(Described):
         # An atom that is not seen is never at its bound.
         self._bounds = np.where(is_zero, np.inf, problem.l1_weights)
         # Entries of rounding are none.
-        signal = np.arange(problem.n_signals).repeat(np.diff(codes.indptr))
-        sizes = np.abs(codes.data) * norms[signal if len(norms) > 1 else 0, codes.indices]
-        is_rounding = sizes <= CODE_ROUNDING * self._lengths[signal]
+        signals = np.arange(problem.n_signals).repeat(np.diff(codes.indptr))
+        sizes = np.abs(codes.data) * norms[signals if len(norms) > 1 else 0, codes.indices]
+        is_rounding = sizes <= CODE_ROUNDING * self._lengths[signals]
         if is_rounding.any():
             codes = codes.copy()
             codes.data[is_rounding] = 0.0
@@ -389,8 +389,8 @@ def _products(atoms: Atoms, codes: sparse.csr_array, signals: np.ndarray) -> np.
         return codes.T @ signals
     down, right = atoms.plane_strides
     total = np.zeros(atoms.kernels.shape)
-    for code, signal in zip(codes.toarray(), signals, strict=True):
-        windows = sliding_window_view(signal.reshape(atoms.plane_shape), atoms.kernel_planes.shape[1:])
+    for code, features in zip(codes.toarray(), signals, strict=True):
+        windows = sliding_window_view(features.reshape(atoms.plane_shape), atoms.kernel_planes.shape[1:])
         by_position = code.reshape(*atoms.grid_shape, -1)
         products = np.tensordot(by_position, windows[::down, ::right], axes=((0, 1), (0, 1)))
         total += products.reshape(total.shape)

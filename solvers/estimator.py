@@ -54,8 +54,40 @@ class Versioned:
         super().__setstate__({name: state[name] for name in state if name != "_version"})  # type: ignore[misc]
 
 
+class Coder(Versioned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Estimators that code signals; a subclass has the problem of coding them, and the parameters."""
+
+    # The method of coding, and the parameter that has its penalty.
+    _method: str | Method = "active_set_from_spikes"
+    _coding_penalty = "alpha"
+
+    def transform(self, X: ArrayLike, y: None = None) -> np.ndarray:
+        """Return the codes of signals, shape (n_signals, n_atoms); float32 for float32 signals."""
+        signals = self._input(X)
+        return self._encode(signals).codes.astype(signals.dtype)
+
+    def encode(self, X: ArrayLike) -> SparseCodingResult:
+        """Return the codes of signals with their certificates, in float64: the result of the method."""
+        return self._encode(self._input(X))
+
+    def _input(self, X: ArrayLike) -> Any:
+        return checked_input(self, X, reset=False)
+
+    def _encode(self, signals: np.ndarray) -> SparseCodingResult:
+        problem = self._problem(signals)
+        with checks.called(penalty=self._coding_penalty):
+            return solve(problem, named_method(self._method), tol=self.tol, n_jobs=self.n_jobs)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
 @dataclass(eq=False, repr=False)
-class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SpikingSparseCoder(Coder):
     """Code signals in a fixed dictionary with a spiking network.
 
     Each code minimises ``1/2 ||signal - code @ dictionary||^2 + alpha ||code||_1``, to within the
@@ -127,18 +159,9 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
         take_fitted(self, new)
         return self
 
-    def transform(self, X: ArrayLike, y: None = None) -> np.ndarray:
-        """Return the codes of signals, shape (n_signals, n_atoms); float32 for float32 signals."""
-        signals = checked_input(self, X, reset=False)
-        return self._encode(signals).codes.astype(signals.dtype)
-
-    def encode(self, X: ArrayLike) -> SparseCodingResult:
-        """Return the codes of signals with their certificates, in float64: the result of the method."""
-        return self._encode(checked_input(self, X, reset=False))
-
     def problem(self, X: ArrayLike) -> LassoProblem:
         """Return the problem of coding signals, for any solver, `path` or `compare`."""
-        return self._problem(checked_input(self, X, reset=False))
+        return self._problem(self._input(X))
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         """Return the signals of codes, codes @ dictionary; float32 for float32 codes."""
@@ -161,10 +184,9 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
     def _n_features_out(self) -> int:
         return atoms_of(self.dictionary).shape[0]
 
-    def _encode(self, signals: np.ndarray) -> SparseCodingResult:
-        problem = self._problem(signals)
-        with checks.called(penalty="alpha"):
-            return solve(problem, named_method(self.method), tol=self.tol, n_jobs=self.n_jobs)
+    @property
+    def _method(self) -> str | Method:  # type: ignore[override]
+        return self.method
 
     def _problem(self, signals: np.ndarray) -> LassoProblem:
         mask = known_entries(signals, self.missing_values)
@@ -176,9 +198,6 @@ class SpikingSparseCoder(Versioned, ClassNamePrefixFeaturesOutMixin, Transformer
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = nan_is_missing(self.missing_values)
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
@@ -209,7 +228,7 @@ def coding_problem(
     given = (alpha, positive) if isinstance(alpha, float) and isinstance(positive, bool) else None
     if model is None or given is None or given != before:
         checked = penalty_of(alpha, atoms.squared_norms, positive, name=penalty)
-        model = model and model._at(checked)
+        model = model and model._with_penalty(checked)
     if model is None:
         # The caller may change an array later.
         own = atoms.given.copy() if atoms.is_matrix else dictionary

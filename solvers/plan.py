@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 import numpy as np
 
+from snn._kernels.run_state import BurstLimit
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.parts import knows_atoms_alike
 
@@ -49,6 +50,13 @@ class Costs:
     # dictionary costs more than to leave the cache.
     values_of_iterates: int = 2**18
     least_iterating: int = 32
+    # Values of codes that evaluation and denoising hold together: 8 MB, and more for the solver.
+    codes_held: int = 2**20
+    # Members of a working set that there is room for at first.  Memory that is never touched costs nothing,
+    # and to move it later costs as much as to read the atoms.
+    working_set: int = 600
+    # When the network of a signal is given up.
+    burst: BurstLimit = field(default_factory=BurstLimit)
     # Signals of a path up to which the codes at all its penalties are certified in one product.
     most_along: int = 16
     # Values of the atoms, 64 MB, from which on few of the atoms are read for each certificate.
@@ -127,7 +135,7 @@ def shares_products(
         is_sure = n_signals <= most_sharing(problem, COSTS.largest_support)
         return is_sure or n_signals <= most_sharing(problem, support_of(problem))
     # Up to `most_signals` are solved one by one, unless they are enough to share products, or others follow.
-    return n_signals > min(most_signals, COSTS.fewest_sharing - 1) or problem.is_prepared
+    return n_signals > min(most_signals, COSTS.fewest_sharing - 1) or problem.more_follow
 
 
 def solves_alone(problem: LassoProblem) -> bool:
@@ -172,7 +180,7 @@ def differentiates_with_gram(problem: LassoProblem, sizes: np.ndarray) -> bool:
 def screens_certificates(problem: LassoProblem) -> bool:
     """Return True if certificates read few of the atoms, of an array: those that matter to a code."""
     is_large = problem.atoms.array.size >= COSTS.least_screened and not problem.penalty.has_zeros
-    return is_large and (problem.n_signals >= COSTS.fewest_sharing or problem.is_prepared)
+    return is_large and (problem.n_signals >= COSTS.fewest_sharing or problem.more_follow)
 
 
 def batches_in_cache(problem: LassoProblem, n_workers: int) -> list[slice]:

@@ -32,12 +32,7 @@ COMPILED = (Stages(), OneWindow(), AverageCurrents(), Rates(), ActiveSet(), Acti
 def warm_up(*, progress: bool = True) -> None:
     """Compile all kernels of `solvers` and `snn`, or load them from disk, so that no later call has to.
 
-    See `snn.warm_up`.
-
-    Parameters
-    ----------
-    progress : bool, default True
-        Show a line that says what is compiled.
+    See `snn.warm_up`, also for `progress`.
     """
     precompile.run_tasks((precompile.tasks, tasks), progress=progress)
 

@@ -19,9 +19,10 @@ from snn.run.exact import ExactRun
 from snn.run.integers import IntegersOnClock
 from snn.run.run import Run
 from snn.run.simulate import EXACT_TIME
-from snn.run.start import prepared, start_run
+from snn.run.start import fitted, start_run
 from snn.run.stepped import SteppedRun
 from snn.run.time import Exact, Time, is_digital
+from solvers import plan
 from solvers._kernels.certificate import read_and_certify
 from solvers._kernels.refinement import (
     BARRED,
@@ -33,12 +34,12 @@ from solvers._kernels.refinement import (
     LOOK,
     RATE_PER_DRIVE,
     STAGE_ENDED,
+    Equations,
     Looking,
-    Problem,
     look_at,
     resume,
 )
-from solvers.gram.gram import Gram, SharedProducts, gram_of
+from solvers.gram.atom_products import AtomProducts, SharedProducts, products_of
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.parts import in_groups, with_shared_mask
 from solvers.results.codes import (
@@ -106,37 +107,37 @@ class LassoNetwork:
         self,
         problem: LassoProblem,
         *,
-        gram: Gram | None = None,
+        products: AtomProducts | None = None,
         on_demand: bool = False,
         time: Time = EXACT_TIME,
     ) -> None:
-        gram = gram_of(problem, on_demand=on_demand) if gram is None else gram
-        self.gram, self._positive = gram, problem.positive
+        products = products_of(problem, on_demand=on_demand) if products is None else products
+        self.products, self._positive = products, problem.positive
         is_positive, n_atoms = problem.penalty.is_positive, problem.n_atoms
-        self.weights = gram.weights(positive=is_positive)
+        self.weights = products.weights(positive=is_positive)
         self.n_neurons = n_atoms if is_positive else 2 * n_atoms
         # In the network, the positive neurons of a group of atoms come before its negative ones; in results,
         # all positive ones come before all negative ones.  Here is the neuron at each place of results.
-        groups = np.arange(self.n_neurons).reshape(-1, self.n_neurons // n_atoms, gram.group_length)
+        groups = np.arange(self.n_neurons).reshape(-1, self.n_neurons // n_atoms, products.group_length)
         self.in_result_order = np.swapaxes(groups, 0, 1).ravel()
         # The positive neuron of each atom, and the negative one, -1 if there is none.
         self.neurons = np.full((2, n_atoms), -1)
         self.neurons.ravel()[: self.n_neurons] = self.in_result_order
-        self.firing_threshold = self.in_network_order(np.tile(gram.diagonal, self.n_neurons // n_atoms))
+        self.firing_threshold = self.in_network_order(np.tile(products.diagonal, self.n_neurons // n_atoms))
         # Weights of integers are rounded here, once.
-        self.time = prepared(time, self)
+        self.time = fitted(time, self)
 
     def of_batch(self, problem: LassoProblem) -> LassoNetwork:
         """Return the network for a batch of signals, which alone shares rows computed on demand."""
-        if not isinstance(self.gram, SharedProducts):
+        if not isinstance(self.products, SharedProducts):
             return self
-        return LassoNetwork(problem, gram=self.gram.of_batch(problem), time=self.time)
+        return LassoNetwork(problem, products=self.products.of_batch(problem), time=self.time)
 
     def drives(self, problem: LassoProblem) -> np.ndarray:
         """Return the drives of neurons at scale one, b - lambda and -b - lambda, a row for each signal."""
         drives = problem.correlations - problem.l1_weights
         if self.n_neurons > problem.n_atoms:
-            largest = np.sqrt(2.0 * problem.energies[:, np.newaxis] * self.gram.diagonal)
+            largest = np.sqrt(2.0 * problem.energies[:, np.newaxis] * self.products.diagonal)
             barred = np.where(self._positive, BARRED * largest, 0.0)
             drives = np.concatenate([drives, -problem.correlations - problem.l1_weights - barred], axis=1)
         return self.in_network_order(drives)
@@ -165,12 +166,7 @@ class LassoNetwork:
 class RefinedCodes:
     """The networks of a batch of signals, and the best codes read out of them so far."""
 
-    # A stage of a signal is a run of its network from potentials at half their thresholds.  Where codes are
-    # refined, a stage ends when the gap has fallen as far as the pace says, or after a while.  The offset of
-    # the next one is the code drawn a little towards zero; the rest of the signal drives the network, and
-    # spikes are worth as much less.  It starts with the synaptic currents of the rates that the offset lacks,
-    # and so goes on where the one before ended.  Where the gap falls slowly, it starts further on in the
-    # direction of the move: with the momentum of the accelerated gradient method (docs/theory.md, 4.2).
+    # `solvers._kernels.refinement` has the stages, and docs/theory.md, section 4.2, their equations.
 
     def __init__(
         self,
@@ -183,7 +179,7 @@ class RefinedCodes:
         start: np.ndarray | None = None,  # (n_signals, n_atoms)
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
-        self.network, self._inhibition = network, network.gram.weights(positive=True)
+        self.network, self._inhibition = network, network.products.weights(positive=True)
         in_few_spikes = isinstance(network.time, Exact) or is_digital(network.time)
         self._pace = FEW_SPIKES if in_few_spikes else FEW_STEPS
         # Last look at each signal, and its codes, the best one among them.
@@ -192,13 +188,15 @@ class RefinedCodes:
         self.best_codes = self.stage_codes[BEST]
         if start is not None:
             self.best_codes[:] = start
-            self._inhibition.prepare(np.flatnonzero(start.any(axis=0)))
+            self._inhibition.compute_rows(np.flatnonzero(start.any(axis=0)))
         self._memory = np.empty((4, n_atoms))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
         if is_digital(network.time):
             # Each stage has drives of its own; a run warns here of those that do not fit.
             self._soma_bias[:], _ = network.scaled_drives(problem, RATE_PER_DRIVE)
-        self.run = start_run(network.time, network, self._soma_bias, window_moments=True, gives_up=True)
+        self.run = start_run(
+            network.time, network, self._soma_bias, window_moments=True, burst_limit=plan.COSTS.burst
+        )
         self._set(problem, tol, max_duration, refine)
 
     def renew(self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> None:
@@ -217,10 +215,10 @@ class RefinedCodes:
             checks.read_only(np.ascontiguousarray(values, dtype=np.float64))
             for values in (problem.correlations, problem.energies)
         )
-        self._problem = Problem(
+        self._equations = Equations(
             correlations,
             problem.l1_weights,
-            self.network.gram.diagonal,
+            self.network.products.diagonal,
             energies,
             problem.positive,
             problem.penalty.has_zeros,
@@ -233,10 +231,10 @@ class RefinedCodes:
         # Signals that are not done.
         self.active = np.arange(len(energies))
 
-    def advance(self, *, once: bool = False) -> None:
-        """Advance the networks that are not done to their ends, or `once`, each to its next look."""
+    def advance(self, *, one_look: bool = False) -> None:
+        """Advance the networks that are not done to their ends, or `one_look`, each to its next look."""
         # The first look of all is at the code that a signal starts from.
-        self.run.advance_through(partial(self._looking, once=once), self.active)
+        self.run.advance_through(partial(self._looking, one_look=one_look), self.active)
         self._end(self.active[self.run.is_lost[self.active]])
 
     def search(
@@ -245,14 +243,14 @@ class RefinedCodes:
         """Yield codes of active signals when the looks say that they are good enough, or at their ends."""
         # Signals end that have `max_spikes`, and all of them when `time.perf_counter` comes to the deadline.
         signals = self.active = best.active
-        once = min(max_spikes, deadline) < np.inf
-        if once:
-            self.advance(once=True)
+        one_look = min(max_spikes, deadline) < np.inf
+        if one_look:
+            self.advance(one_look=True)
         while len(signals):
             while len(self.active):
                 if max_spikes < np.inf:
                     self._advance_within(int(max_spikes))
-                self.advance(once=once)
+                self.advance(one_look=one_look)
                 if time.perf_counter() >= deadline:
                     break
             yield signals, self.best_codes[signals]
@@ -281,15 +279,15 @@ class RefinedCodes:
         figures["scale"][figures["scale"] == 0.0] = 1.0
         return figures
 
-    def _looking(self, *, refine: bool | None = None, once: bool = False) -> Looking:
+    def _looking(self, *, refine: bool | None = None, one_look: bool = False) -> Looking:
         """Return the record that kernels look by, with the weights as they are now."""
         return Looking(
             self._inhibition.kernel_form,
-            self._problem,
+            self._equations,
             *self._pace,
             self._max_duration,
             self._refine if refine is None else refine,
-            once,
+            one_look,
             self.looks,
             self.stage_codes,
             self._soma_bias,
@@ -326,7 +324,7 @@ class RefinedCodes:
 
 
 class IdleCodes(list[RefinedCodes]):
-    """Networks of single signals of a model, each lent to one thread at a time: `LassoModel.once`."""
+    """Networks of single signals of a model, each lent to one thread at a time: `LassoModel.cached`."""
 
     # To make a network takes longer than to solve a small problem.
 
@@ -340,7 +338,7 @@ class IdleCodes(list[RefinedCodes]):
 
 def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> Codes | None:
     """Return the code of a single signal, by a network that is used again; None if looks can improve it."""
-    idle = problem.once(IdleCodes)
+    idle = problem.cached(IdleCodes)
     options: dict[str, Any] = {"tol": tol, "max_duration": max_duration, "refine": refine}
     refined: RefinedCodes | None = None
     with suppress(IndexError):  # another thread may take the last
@@ -369,7 +367,7 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
     found = code_of_kernel(problem, atoms[:size], values[:size], figures, np.array([counts.sum()]))
     found.work = {
         READ_OUT: refined.looks["n_multiply_adds"].copy(),
-        GRAM: np.array([refined.network.gram.n_multiply_adds]),
+        GRAM: np.array([refined.network.products.n_multiply_adds]),
     }
     spikes = one_row(len(counts), fired.astype(np.int32), counts[fired])
     found.status = np.where(refined.run.is_lost, RAN_AWAY, AT_LIMIT)
@@ -385,7 +383,7 @@ def finish(best: BestCodes, run: Run, network: LassoNetwork, **figures: Any) -> 
     best.status[run.is_lost] = RAN_AWAY
     best.info |= figures_of(run, network, **figures)
     if not isinstance(run, IntegersOnClock):
-        best.work[GRAM] += network.gram.n_multiply_adds
+        best.work[GRAM] += network.products.n_multiply_adds
 
 
 def figures_of(

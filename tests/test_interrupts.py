@@ -59,8 +59,8 @@ def weights():
 
 
 def prepared(rows):
-    rows.prepare(np.arange(3))
-    rows.prepare(np.arange(20))
+    rows.compute_rows(np.arange(3))
+    rows.compute_rows(np.arange(20))
     rows._rows.__getstate__()
 
 

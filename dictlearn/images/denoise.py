@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,11 +14,9 @@ from dictlearn.images.preprocessing import remove_mean
 from snn.base import checks
 from snn.base.describe import Drawn, value_range
 from snn.base.value import Value
-from solvers import METHODS, LassoProblem, solve
+from solvers import METHODS, LassoProblem, plan, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
-# Values of codes held together: 8 MB, and some times as much for the solver.
-CODES_AT_ONCE = 2**20
 # Standard deviation of what rounding to integers adds: no noise in an image of integers is smaller.
 INTEGER_NOISE = 1.0 / math.sqrt(12.0)
 # Share of the range of an image below which nothing of its noise is seen: .25 of 255.
@@ -105,8 +104,6 @@ def denoise(
     Johnstone (1994), Biometrika 81: the threshold sqrt(2 log n).
     """
     is_signal, image = np.ndim(image) == 1, as_plane(image)
-    # Whatever their type; zeros and ones, which have no unit, are none.
-    is_of_integers = np.ptp(image) > 1.0 and bool((image == np.rint(image)).all())
     size = as_size("patch_size", patch_size, is_signal=is_signal)
     stride = checks.positive_integer("stride", stride)
     counts = patch_counts(image.shape, size, stride)
@@ -116,51 +113,28 @@ def denoise(
     )
     silent = LassoProblem(dictionary, np.zeros((1, n_pixels)), 1.0)  # with its checks of atoms
     warn_if_ill_posed(silent)
-    gram = silent.gram
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
-    n_atoms = len(dictionary)
-    if (noise_level is None) == (penalty is None):
-        given = "neither" if penalty is None else "both"
-        raise ValueError(f"noise_level or penalty must be given, and not both; got {given}")
-    if penalty is None:
-        noise_level = checks.positive_number("noise_level", noise_level)
-        if is_of_integers and noise_level < INTEGER_NOISE:
-            raise ValueError(
-                f"noise_level must be at least {INTEGER_NOISE:.2g}, the error of rounding, for integers; "
-                f"got {noise_level}, and image has integers from {image.min():.0f} to {image.max():.0f}: "
-                "pass as_pixels(image), or noise_level in that unit"
-            )
-        threshold = math.sqrt(2.0 * math.log(max(n_atoms, 2)))
-        penalty = noise_level * threshold * np.linalg.norm(dictionary, axis=1)
-    penalty = checks.positive_array("penalty", penalty, n_atoms)
+    penalty = _penalty_of(image, dictionary, noise_level, penalty)
 
     total = np.zeros(image.shape)
     noisy, windows = windows_of(image, size, stride), windows_of(total, size, stride)
     rows, columns = windows.shape[:2]
     n_nonzeros = 0
     gap = 0.0
-    n_some = max(1, CODES_AT_ONCE // (n_atoms * columns))
+    n_some = max(1, plan.COSTS.codes_held // (len(dictionary) * columns))
     with tqdm(total=rows * columns, desc="denoising", unit="patch", disable=not progress) as bar:
         for row in range(0, rows, n_some):
             some = slice(row, row + n_some)
             patches, means = remove_mean(noisy[some].reshape(-1, n_pixels))
-            problem = LassoProblem(dictionary, patches, penalty, gram=gram)
+            problem = LassoProblem(dictionary, patches, penalty, gram=silent.gram)
             with checks.without_warnings(IllPosedWarning):  # a part of an image may have no detail
                 result = solve(problem, METHODS["active_set_from_spikes"], tol=1e-3, n_jobs=n_jobs)
             add_patches(windows[some], _projections(patches, dictionary, result.codes) + means)
             n_nonzeros += int(result.support_size.sum())
             gap = max(gap, float(result.relative_gap.max()))
             bar.update(len(patches))
-    is_tiny = noise_level is not None and noise_level < LEAST_NOISE * np.ptp(image)
-    if (not n_nonzeros and np.ptp(image) > 0.0) or is_tiny:
-        left = "the image with its noise is" if is_tiny else "no patch has an atom, and of each its mean is"
-        given = f"noise_level is {noise_level:.3g}" if noise_level else f"penalty is {value_range(penalty)}"
-        checks.warn_caller(
-            f"{left} left: {given}, and image has values from "
-            f"{image.min():.3g} to {image.max():.3g}; both must be in one unit",
-            IllPosedWarning,
-        )
+    _warn_of_units(image, noise_level, penalty, n_nonzeros)
     denoised = total / counts
     return DenoisingResult(
         image=denoised[0] if is_signal else denoised,
@@ -171,6 +145,41 @@ def denoise(
     )
 
 
+def _penalty_of(image: np.ndarray, dictionary: np.ndarray, noise_level: Any, penalty: Any) -> np.ndarray:
+    """Return lambda of each atom, by the noise level or as it is given, having checked both."""
+    if (noise_level is None) == (penalty is None):
+        given = "neither" if penalty is None else "both"
+        raise ValueError(f"noise_level or penalty must be given, and not both; got {given}")
+    if penalty is None:
+        noise_level = checks.positive_number("noise_level", noise_level)
+        # Integers of any type; zeros and ones have no unit.
+        is_of_integers = np.ptp(image) > 1.0 and bool((image == np.rint(image)).all())
+        if is_of_integers and noise_level < INTEGER_NOISE:
+            raise ValueError(
+                f"noise_level must be at least {INTEGER_NOISE:.2g}, the error of rounding, for integers; "
+                f"got {noise_level}, and image has integers from {image.min():.0f} to {image.max():.0f}: "
+                "pass as_pixels(image), or noise_level in that unit"
+            )
+        threshold = math.sqrt(2.0 * math.log(max(len(dictionary), 2)))
+        penalty = noise_level * threshold * np.linalg.norm(dictionary, axis=1)
+    return checks.positive_array("penalty", penalty, len(dictionary))
+
+
+def _warn_of_units(
+    image: np.ndarray, noise_level: float | None, penalty: np.ndarray, n_nonzeros: int
+) -> None:
+    """Warn if image and noise level, or penalty, seem to be in different units."""
+    is_tiny = noise_level is not None and noise_level < LEAST_NOISE * np.ptp(image)
+    if (not n_nonzeros and np.ptp(image) > 0.0) or is_tiny:
+        left = "the image with its noise is" if is_tiny else "no patch has an atom, and of each its mean is"
+        given = f"noise_level is {noise_level:.3g}" if noise_level else f"penalty is {value_range(penalty)}"
+        checks.warn_caller(
+            f"{left} left: {given}, and image has values from "
+            f"{image.min():.3g} to {image.max():.3g}; both must be in one unit",
+            IllPosedWarning,
+        )
+
+
 def _projections(patches: np.ndarray, atoms: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the projection of each patch on the atoms in its code."""
     # The codes times the atoms, which the penalty makes too small, were worse by 0.3 to 1.5 dB.
@@ -179,7 +188,8 @@ def _projections(patches: np.ndarray, atoms: np.ndarray, codes: np.ndarray) -> n
     n_nonzeros = np.count_nonzero(codes, axis=1)
     for n in np.unique(n_nonzeros[n_nonzeros > 0]):
         alike = np.flatnonzero(n_nonzeros == n)
-        for which in np.array_split(alike, math.ceil(len(alike) * n * patches.shape[1] / CODES_AT_ONCE)):
+        n_parts = math.ceil(len(alike) * n * patches.shape[1] / plan.COSTS.codes_held)
+        for which in np.array_split(alike, n_parts):
             supports = np.nonzero(codes[which])[1].reshape(len(which), n)
             columns = atoms[supports].transpose(0, 2, 1)
             basis, triangle = np.linalg.qr(columns)

@@ -108,7 +108,7 @@ def reconstruct_from_patches(
     *,
     stride: int = 1,
 ) -> np.ndarray:
-    """Put patches back where `extract_patches` took them from, averaging where they overlap.
+    """Put patches back where `extract_patches` took them from, averaging where they overlap: an image.
 
     Parameters
     ----------
@@ -118,10 +118,6 @@ def reconstruct_from_patches(
         Height and width of the image, in pixels; or the length of a signal.
     patch_size, stride
         As for `extract_patches`.
-
-    Returns
-    -------
-    ndarray, shape image_shape, or (length,)
     """
     if np.shape(image_shape) == (1,):
         (image_shape,) = image_shape  # type: ignore[misc]

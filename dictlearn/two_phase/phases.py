@@ -173,6 +173,8 @@ def run_graded(
     time: Time,
     n_threads: int,
     numbers: np.ndarray,
+    neurons_per_thread: int = NEURONS_PER_THREAD,
+    updates_per_call: int = UPDATES_PER_CALL,
 ) -> list[np.ndarray]:
     """Run copies of the network whose inputs pass their currents on, both phases with feedback."""
     # `synapses.closed_rows` is for kappa.  Return the spikes of each signal, and of the second phase: whether
@@ -196,7 +198,10 @@ def run_graded(
         observed = fired, codes, np.empty(signals.shape), np.empty(coding.shape)
         if isinstance(time, Clock):
             observation = signals, *observed, duration, *weights
-            n_spikes = _on_clock(time, layers, end, thresholds, drives, allowed, rows, stop, observation)
+            budget = max(1, updates_per_call // drives.shape[1])
+            n_spikes = _on_clock(
+                time, layers, end, thresholds, drives, allowed, rows, stop, budget, observation
+            )
             return [n_spikes, *observed]
         network = _Network(synapses.weights(layers, kappa), thresholds)
         run = start_run(time, network, drives, filter_spikes=True)
@@ -210,7 +215,7 @@ def run_graded(
         return [run.spike_counts.sum(axis=1), *observed]
 
     if isinstance(time, Clock):
-        n_threads = max(1, min(n_threads, len(signals) * layers.n_neurons // NEURONS_PER_THREAD))
+        n_threads = max(1, min(n_threads, len(signals) * layers.n_neurons // neurons_per_thread))
     return _in_pieces(run_piece, (signals, coding), n_threads)
 
 
@@ -223,6 +228,7 @@ def _on_clock(
     allowed: np.ndarray,
     rows: np.ndarray,
     stop: Event,
+    budget: int,
     observation: tuple[Any, ...],
 ) -> np.ndarray:
     """Run rows through both phases and set what their neurons observe; return the spikes of each."""
@@ -233,7 +239,7 @@ def _on_clock(
     integers[graded.ROW_OF, : layers.n_atoms] = np.arange(layers.n_atoms)
     neuron: Any = clock.neuron
     step, charge, subtracts = clock.time_step, charge_of_step(clock), neuron.reset == "subtract"
-    workspace, budget = new_workspace(thresholds), max(1, UPDATES_PER_CALL // n_neurons)
+    workspace = new_workspace(thresholds)
     while place[graded.ROW] < n_rows:
         if stop.is_set():
             raise CancelledError

@@ -365,8 +365,8 @@ def change_weights(
 def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *, kappa: float) -> np.ndarray:
     """Return ``rho_i = -F_i @ g_D / kappa``, what each coding neuron receives of the error of reconstruction.
 
-    In an optimal code it is lambda1 s_i for every active neuron: what the atom still explains is worth its
-    penalty.  In the code of a short run it is not.
+    Its shape is (n_signals, n_atoms).  In an optimal code it is lambda1 s_i for every active neuron: what the
+    atom still explains is worth its penalty.  In the code of a short run it is not.
 
     Parameters
     ----------
@@ -376,10 +376,6 @@ def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *,
         g_D.
     kappa : float
         Strength of the feedback.
-
-    Returns
-    -------
-    ndarray, shape (n_signals, n_atoms)
     """
     return (reconstruction_gradient / -kappa) @ synapses.feedforward_rows
 

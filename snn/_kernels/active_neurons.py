@@ -312,7 +312,7 @@ def integrate_active(form, group, drift, state, interval, settings, work):
             return -1.0, 0, 0
         n_slots = active.n_slots[0]
         summarise(log, n_new, elapsed, active.slots, n_slots, sources)
-        n_sources = form.prepare_sources(active, sources, n_slots)
+        n_sources = form.note_rows(active, sources, n_slots)
         n_violators, margin = screen(
             form, group, work.is_active, elapsed, sources, n_sources, settings, screened
         )

@@ -66,7 +66,7 @@ class ScreenedForm(Form):
     def add_sources(self, start, size, sources, n_sources, sums):
         """Add the spikes of sources, summed up for each, to the sums of `size` targets from `start` on."""
 
-    def prepare_sources(self, active, sources, n_sources):
+    def note_rows(self, active, sources, n_sources):
         """Note where the weights of each source are; return the number of sources, padding included."""
         for s in range(n_sources):
             sources.rows[s] = active.members[sources.members[s]]

@@ -95,7 +95,7 @@ class Rows(_Rows, ScreenedForm):
             signed = -signed
         return n_candidates
 
-    def prepare_sources(self, active, sources, n_sources):
+    def note_rows(self, active, sources, n_sources):
         n_rows = self.row_of.shape[0]
         for s in range(n_sources):
             source = active.members[sources.members[s]]

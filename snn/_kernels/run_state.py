@@ -51,6 +51,15 @@ RUN_STATE = np.dtype(
 )
 
 
+class BurstLimit(NamedTuple):
+    """The burst at which a copy is given up; each spike adds 1, each time constant takes `rate` away."""
+
+    # About a second of work.  If thresholds differ by many orders of magnitude, a spike causes 1e10 others.
+    spikes: float = 10_000_000
+    rate: int = 10_000
+    per_neuron: int = 10  # added to both
+
+
 def new_records(n_records: int, columns: np.dtype) -> np.ndarray:
     """Return records whose columns are zero, for kernels that write them as attributes."""
     records = np.zeros(n_records, dtype=columns)

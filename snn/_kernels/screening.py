@@ -32,7 +32,7 @@ class Sources(NamedTuple):
     """Those of the active set that fired in the interval, a slot each."""
 
     members: np.ndarray  # their places in the active set
-    rows: np.ndarray  # where their weights are, as `ScreenedForm.prepare_sources` notes it
+    rows: np.ndarray  # where their weights are, as `ScreenedForm.note_rows` notes it
     sums: np.ndarray  # rows TOTAL, TRACE, DEVIATION, and LAST, which serves as scratch
     totals: np.ndarray  # F of the source before each spike of the interval
     traces: np.ndarray  # trace of the source after each spike

@@ -24,7 +24,7 @@ def assign(value: Object, /, **attributes: Any) -> Object:
     return value
 
 
-def made(kind: type[Object], /, **attributes: Any) -> Object:
+def unchecked(kind: type[Object], /, **attributes: Any) -> Object:
     """Return a value with these attributes; no constructor runs, and nothing is checked."""
     value = object.__new__(kind)
     vars(value).update(attributes)

@@ -87,10 +87,6 @@ def to_brian2(
     reset : {"zero", "subtract"}, default "zero"
         Reset of the potential of a neuron that fires.  With "subtract" no charge is lost in a step:
         these are the spikes of a `Clock`.
-
-    Returns
-    -------
-    Brian2Model
     """
     checks.instance_of("network", network, SpikingNetwork)
     time_step = checks.positive_number("time_step", time_step)

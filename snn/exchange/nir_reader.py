@@ -22,11 +22,8 @@ LINEAR = ("Affine", "Linear", "Conv2d")
 SOURCES = {"IF": LINEAR, "LI": ("IF",), **dict.fromkeys(LINEAR, ("Input", "LI")), "Input": ()}
 # Kinds of nodes that are read, and the kinds from which each may get its values.
 SOURCES["Output"] = tuple(SOURCES)
-REFUSED_KINDS = {
-    "LIF": ": its membrane potential leaks, and the potential of a neuron here does not",
-    "CubaLIF": ": its membrane potential leaks, and the potential of a neuron here does not",
-    "Delay": ": spikes act at once here",
-}
+LEAKS = ": its membrane potential leaks, and the potential of a neuron here does not"
+REFUSED_KINDS = {"LIF": LEAKS, "CubaLIF": LEAKS, "Delay": ": spikes act at once here"}
 PARAMETERS = {"IF": ("v_threshold", "v_reset"), "LI": ("tau", "v_leak")}
 # The only value of some parameters, and why.
 FIXED = {
@@ -78,10 +75,6 @@ def from_nir(graph: nir.NIRGraph, *, signal: ArrayLike | None = None) -> Importe
         The graph.
     signal : array_like, optional
         Constant values of the Input node; needed unless all weights from it are zero.
-
-    Returns
-    -------
-    ImportedNetwork
     """
     nodes, sources = _checked_graph(checks.installed("nir", extra="nir"), graph)
     signal = _checked_signal([node for node in nodes.values() if node.kind == "Input"], signal)

@@ -21,11 +21,6 @@ LEAST_WORK_PER_CALL, MOST_WORK_PER_CALL = 16, 65_536
 # it, but no more than this number for each copy: one product of matrices costs little more than one of a
 # matrix and a vector.
 LOOK_AHEAD, ROWS_PER_COPY = 2.0, 64
-# A copy with a larger burst is given up, after about a second of work.  If thresholds differ by many orders
-# of magnitude, one spike can cause 1e10 others.
-LARGEST_BURST = 10_000_000
-# Spikes in a synaptic time constant that are no burst; and what is added to both for each neuron.
-BURST_RATE, SPIKES_PER_NEURON = 10_000, 10
 # Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on.
 FIRST_SEARCH = 16.0
 
@@ -38,9 +33,6 @@ CHANGING = ("bias", "potential", "current", "drift", "spike_counts", "traces", "
 
 class ExactRun(Run):
     """Copies of one network, advanced exactly; parameters as of `Run`."""
-
-    # A copy is given up when its burst exceeds `LARGEST_BURST`, or when its numbers leave their range.  Each
-    # spike adds 1 to the burst, and each time constant takes `BURST_RATE` from it.
 
     def __init__(
         self,
@@ -78,9 +70,9 @@ class ExactRun(Run):
         )
         self._is_lost = np.zeros(shape[0], dtype=np.bool_)
         self._states = run_state.new_records(shape[0], run_state.RUN_STATE)
-        largest_burst = LARGEST_BURST + SPIKES_PER_NEURON * n_neurons
-        self._states["largest_burst"] = largest_burst if self._gives_up else np.inf
-        self._states["burst_rate"] = BURST_RATE + SPIKES_PER_NEURON * n_neurons
+        limit = self._burst_limit or run_state.BurstLimit(spikes=np.inf)
+        self._states["largest_burst"] = limit.spikes + limit.per_neuron * n_neurons
+        self._states["burst_rate"] = limit.rate + limit.per_neuron * n_neurons
         self._first_states = self._states.tobytes()  # a tenth of the time of a copy
         self._form = network.weights.kernel_form
         self._usual = simulation.settings_of(self._form, n_neurons, screening=exact.screening)
@@ -205,7 +197,7 @@ class ExactRun(Run):
         nearness = ((neurons.potential[copies] + drive * LOOK_AHEAD) / neurons.threshold).max(axis=0)
         nearness[self._states["missing"][copies]] = np.inf
         weights, at_most = self.network.weights, ROWS_PER_COPY * len(copies)
-        weights.prepare(np.flatnonzero(nearness >= 1.0), at_most=at_most, priority=nearness)
+        weights.compute_rows(np.flatnonzero(nearness >= 1.0), at_most=at_most, priority=nearness)
         if self._checks_weights:
             require_moderate_weights(weights, neurons.threshold)
         self._form = weights.kernel_form

@@ -136,7 +136,7 @@ class Imperfections(Value):
         """
         n_neurons, weights = network.n_neurons, network.weights
         if self.weight_mismatch > 0.0:
-            weights.prepare(np.arange(n_neurons))
+            weights.compute_rows(np.arange(n_neurons))
             rows = weights.tocsr()
             values = rows.data * self._factors(self.weight_mismatch, WEIGHTS, len(rows.data))
             weights = sparse.csr_array((values, rows.indices, rows.indptr), rows.shape)

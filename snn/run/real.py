@@ -31,7 +31,7 @@ class RealOnClock(SteppedRun):
 
     def require_valid(self) -> None:
         super().require_valid()
-        if not self._gives_up and self.is_lost.any():
+        if self._burst_limit is None and self.is_lost.any():
             is_late = (self.membrane_potential > self.network.firing_threshold).any(axis=0)
             raise ValueError(
                 f"time_step must be so short that no neuron has to fire more than {MOST_AT_ONCE:,.0f} times "
@@ -45,7 +45,7 @@ class RealOnClock(SteppedRun):
 
     def _make_synapses(self) -> tuple[Any, int]:
         weights, n_neurons, given = self.network.weights, self.network.n_neurons, self._clock.imperfections
-        weights.prepare(np.arange(n_neurons))
+        weights.compute_rows(np.arange(n_neurons))
         if given is None:
             return weights.kernel_form, 0
         if np.ndim(given.delays) == 2:

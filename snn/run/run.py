@@ -61,7 +61,7 @@ class Run(ABC):
         *,
         window_moments: bool = False,
         filter_spikes: bool = False,
-        gives_up: bool = False,
+        burst_limit: run_state.BurstLimit | None = None,
         check_weights: bool = False,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
@@ -69,8 +69,8 @@ class Run(ABC):
         shape = soma_bias.shape
         self.network = network
         self.soma_bias = soma_bias if soma_bias.flags.writeable else soma_bias.copy()
-        self._filters_spikes, self._gives_up, self._checks_weights = filter_spikes, gives_up, check_weights
-        self._updates_per_call = updates_per_call
+        self._filters_spikes, self._checks_weights = filter_spikes, check_weights
+        self._burst_limit, self._updates_per_call = burst_limit, updates_per_call
         # The last two are of the time when each copy was started.
         potential, current, self._first_potential, self._first_counts = np.zeros((4, *shape))
         self.membrane_potential, self.synaptic_current = potential, current
@@ -203,7 +203,7 @@ class Run(ABC):
 
     def require_valid(self) -> None:
         """Raise an error if potentials or currents are no longer reliable."""
-        if self._gives_up:  # its copies are valid
+        if self._burst_limit is not None:  # its copies are valid
             return
         threshold = checks.read_only(self.network.firing_threshold)
         is_finite, is_moderate = run_state.in_range(

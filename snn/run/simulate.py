@@ -69,10 +69,6 @@ def simulate(
     progress : bool, default False
         Show a progress bar.
 
-    Returns
-    -------
-    SimulationResult
-
     Raises
     ------
     RunawayError
@@ -126,15 +122,9 @@ def result_of(
     # `drive` is the network's; an array that can be written has the last drive of the run afterwards.
     record_spikes, progress = checks.flag("record_spikes", record_spikes), checks.flag("progress", progress)
     end = end_of(time, duration)
-    soma_bias = network.soma_bias
-    if stimulus is not None:
-        require_fitting(stimulus, network, start.time, stop)
-        soma_bias = excitation(stimulus, duration, soma_bias) / duration
+    by_drive = _spikes_by_drive(network, start, stop, stimulus, duration)
     if not math.isclose(duration, end, rel_tol=TIME_ROUNDING):  # it was in float32
         duration, stop = end, start.time + end
-    by_drive = run_state.expected_spikes(
-        soma_bias, network.firing_threshold, start.synaptic_current, duration
-    )
     max_spikes = _spike_limit(max_spikes, by_drive, record_spikes)
     run = start_run(time, network, drive[np.newaxis], state, window_moments=True, check_weights=True)
     that_ran: Any = run.network  # with mismatch, if there is any
@@ -174,6 +164,17 @@ def result_of(
     if result.registers is not None:
         warn_of_narrow_currents(result.registers.saturations)
     return result
+
+
+def _spikes_by_drive(
+    network: SpikingNetwork, start: NetworkState, stop: float, stimulus: Stimulus | None, duration: float
+) -> float:
+    """Return how many spikes drive and stimulus could cause alone, having checked the stimulus."""
+    soma_bias = network.soma_bias
+    if stimulus is not None:
+        require_fitting(stimulus, network, start.time, stop)
+        soma_bias = excitation(stimulus, duration, soma_bias) / duration
+    return run_state.expected_spikes(soma_bias, network.firing_threshold, start.synaptic_current, duration)
 
 
 def _spike_limit(max_spikes: int | None, by_drive: float, record_spikes: bool) -> int:

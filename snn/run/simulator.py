@@ -19,7 +19,7 @@ from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
 from snn.run.exact import ExactRun
 from snn.run.simulate import EXACT_TIME, result_of, spike_train
-from snn.run.start import prepared
+from snn.run.start import fitted
 from snn.run.time import Exact, Time, require_time
 from snn.weights import Weights, as_weights
 
@@ -60,7 +60,7 @@ class Simulator(Described):
     ) -> None:
         checks.instance_of("network", network, SpikingNetwork)
         require_time("time", time)
-        self._given, self._running = time, prepared(time, network)
+        self._given, self._running = time, fitted(time, network)
         if state is not None:
             checks.instance_of("state", state, NetworkState, hint=": name others, as in time=Clock(1 / 8)")
         # Copies, because the caller may change the arrays later.
@@ -92,7 +92,7 @@ class Simulator(Described):
         """Go on with what was set."""
         before, running = self._network, self._running
         if network.weights is not before.weights or network.firing_threshold is not before.firing_threshold:
-            running = prepared(self._given, network)
+            running = fitted(self._given, network)
             old, new = getattr(self._running, "neuron", None), getattr(running, "neuron", None)
             if isinstance(old, DigitalNetwork) and isinstance(new, DigitalNetwork):
                 kept = None if new is old else (new.unit, new.rules.exponent)

@@ -15,8 +15,8 @@ from snn.run.run import Run
 from snn.run.time import Exact, Time, is_digital
 
 
-def prepared(time: Time, network: RunnableNetwork) -> Time:
-    """Return a time that starts runs of one network faster: weights are rounded to integers here, once."""
+def fitted(time: Time, network: RunnableNetwork) -> Time:
+    """Return a time fitted to a network: imperfections are checked, weights rounded to integers once."""
     if isinstance(time, Exact):
         return time
     if time.imperfections is not None:
@@ -34,7 +34,7 @@ def start_run(
     time: Time, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
 ) -> Run:
     """Start copies of a network, each with its own drive; arguments as of `Run`, not checked."""
-    time = prepared(time, network)
+    time = fitted(time, network)
     if isinstance(time, Exact):
         return ExactRun(time, network, soma_bias, state, **options)
     kind = IntegersOnClock if is_digital(time) else RealOnClock

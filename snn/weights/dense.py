@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from snn._interrupts import fork_safe_lock
 from snn._kernels.rows import Rows
 from snn.base import checks
-from snn.base.value import assign, made
+from snn.base.value import assign, replaced, unchecked
 from snn.weights.protocol import Weights, require_square, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))
@@ -57,7 +57,7 @@ class _Rows:
 
     def of(self, sources: np.ndarray, target: int | None = None) -> np.ndarray:
         """Return rows, shape (n_sources, n_rows), or their entries at one target; compute missing ones."""
-        self.prepare(np.unique(sources))
+        self.compute(np.unique(sources))
         values, row_of = self.flat
         rows = values.reshape(-1, self.n_rows)
         if target is not None:
@@ -65,10 +65,10 @@ class _Rows:
         is_whole = self._compute_rows is None and len(sources) == self.n_rows
         return rows if is_whole and (sources == row_of).all() else rows[row_of[sources]]
 
-    def prepare(
+    def compute(
         self, sources: np.ndarray, at_most: int | None = None, priority: np.ndarray | None = None
     ) -> None:
-        """Compute rows that are missing, at most so many of them, those with the largest priority."""
+        """Compute missing rows, at most `at_most`, those with the largest priority."""
         if self._compute_rows is None:
             return
         with self._lock:
@@ -165,7 +165,7 @@ class DenseRows(Weights):
         if not callable(compute_rows):
             raise TypeError(f"compute_rows must be callable; got {type(compute_rows).__name__}")
         rows = _Rows(np.zeros((1, n_neurons)), np.full(n_neurons, -1), compute_rows)
-        return cls._made(rows, checks.real_number("factor", factor), NO_CROSS)
+        return unchecked(cls, _rows=rows, _factor=checks.real_number("factor", factor), _cross=NO_CROSS)
 
     def sign_pairs(self, cross: ArrayLike) -> DenseRows:
         """Return the weights of sign pairs, two neurons that receive one current with opposite signs.
@@ -187,11 +187,7 @@ class DenseRows(Weights):
             raise TypeError("sign_pairs must be made of weights of single neurons; got those of sign pairs")
         n_pairs = self._rows.n_rows
         cross = checks.real_array("cross", cross, shape=(n_pairs,), meaning="one weight for each pair")
-        return self._made(self._rows, self._factor, checks.read_only(cross))
-
-    @classmethod
-    def _made(cls, rows: _Rows, factor: float, cross: np.ndarray) -> DenseRows:
-        return made(cls, _rows=rows, _factor=factor, _cross=cross)
+        return replaced(self, _cross=checks.read_only(cross))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -258,11 +254,11 @@ class DenseRows(Weights):
         is_same_sign = (sources < n_rows) == (target < n_rows)
         return np.where(is_same_sign, weights, np.where(row == place, self._cross[place], 0.0) - weights)
 
-    def prepare(
+    def compute_rows(
         self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
     ) -> None:
         if len(self._cross):
             sources = np.unique(sources % len(self._cross))
             if priority is not None:
                 priority = priority.reshape(2, -1).max(axis=0)
-        self._rows.prepare(sources, at_most, priority)
+        self._rows.compute(sources, at_most, priority)

@@ -67,10 +67,10 @@ class Weights(Value, Described, ABC):
         """Return the weights from `sources` to one target, shape (n_sources,)."""
         return self.tocsr()[:, [target]].toarray().reshape(-1)[sources]
 
-    def prepare(
+    def compute_rows(
         self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
     ) -> None:
-        """Compute the weights of sources that are missing, at most so many, those of largest priority."""
+        """Compute missing rows of weights, at most `at_most`: of the sources with the largest priority."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:

@@ -142,11 +142,11 @@ def _write_seen_norms(array, weights, norms):
 
 
 @inner
-def _write_residual(array, signal, weights, columns, values, work):
+def _write_residual(array, features, weights, columns, values, work):
     """Write s - a D; return the bound on the error of each of its numbers that is not its own rounding."""
     n_terms = columns.shape[0]
     exact, rest, residual = work.exact, work.rest, work.residual
-    n_features = signal.shape[0]
+    n_features = features.shape[0]
     exact[:] = rest[:] = 0.0
     largest = -(2**30)
     for k in range(n_terms):
@@ -166,9 +166,31 @@ def _write_residual(array, signal, weights, columns, values, work):
         term = math.ldexp(abs(high), exponent - KEPT_BITS) + math.ldexp(abs(low), exponent)
         largest_rest = max(largest_rest, term)
     for j in range(n_features):
-        residual[j] = (signal[j] - exact[j]) - rest[j]
+        residual[j] = (features[j] - exact[j]) - rest[j]
     relative = SLACK * UNIT_ROUNDOFF
     return relative * (2.0 * n_terms + 4.0) * n_terms * largest_rest + n_terms * QUANTUM
+
+
+@inner
+def _weigh(residual, weights, weighted):
+    """Write weights times a residual, which becomes zero where its weight is; return the largest weight."""
+    largest = 0.0
+    for j in range(residual.shape[0]):
+        if weights[j] == 0.0:
+            residual[j] = 0.0
+        weighted[j] = weights[j] * residual[j]
+        largest = max(largest, weights[j])
+    return largest
+
+
+@inner
+def _objective(squared, l1_weights, curvatures, columns, values):
+    """Return the objective of a code whose residual has this squared norm."""
+    objective = 0.5 * squared
+    for k in range(columns.shape[0]):
+        size = abs(values[k])
+        objective += size * l1_weights[columns[k]] + 0.5 * curvatures[columns[k]] * size * size
+    return objective
 
 
 @partial(inner, fastmath={"nnan", "nsz", "contract"})
@@ -187,6 +209,29 @@ def _write_reach(correlations, norms, l1_weights, curvatures, positive, error, r
 
 
 @inner
+def _add_reach_of_code(
+    array, norms, l1_weights, curvatures, positive, weights, columns, values, correlations, error, reach,
+    ratio, violation,
+):  # fmt: skip
+    """Write the reach of the atoms of a code; return the ratio and the violation of all atoms."""
+    for k in range(columns.shape[0]):
+        i = columns[k]
+        weight, curvature, correlation = l1_weights[i], curvatures[i], correlations[k]
+        reach[i] = (correlation if positive[i] else abs(correlation)) + error * norms[i]
+        if curvature == 0.0:
+            ratio = max(ratio, reach[i] / weight)
+        has_weights = weights.shape[0] > 0
+        squared_norm = weighted_square(array[i], weights) if has_weights else norms[i] * norms[i]
+        stepped = squared_norm * values[k] + correlation
+        thresholded = minimised(stepped, weight, 1.0, positive[i])
+        if squared_norm + curvature > 0.0:
+            violation = max(violation, abs((squared_norm + curvature) * values[k] - thresholded))
+        elif values[k] != 0.0:
+            violation = max(violation, weight)
+    return ratio, violation
+
+
+@inner
 def _slack_at(code, point, weight, curvature, positive):
     """Return ``h(a) + h*(x) - a x``, rounded up."""
     along = -point if code < 0.0 else point
@@ -199,6 +244,36 @@ def _slack_at(code, point, weight, curvature, positive):
     distance = abs(pull - excess) + 4.0 * UNIT_ROUNDOFF * (abs(pull) + abs(excess))
     distance /= math.sqrt(curvature)
     return abs(code) * max(weight - along, 0.0) + 0.5 * distance * distance
+
+
+@inner
+def _slacks(multiple, error, norms, l1_weights, curvatures, positive, columns, values, correlations):
+    """Return the sum of the slacks of a code's atoms at a multiple of its residual, rounded up."""
+    slacks = 0.0
+    for k in range(columns.shape[0]):
+        i = columns[k]
+        distance = error * norms[i]
+        low = multiple * (correlations[k] - distance)
+        high = multiple * (correlations[k] + distance)
+        slacks += max(
+            _slack_at(values[k], low, l1_weights[i], curvatures[i], positive[i]),
+            _slack_at(values[k], high, l1_weights[i], curvatures[i], positive[i]),
+        )
+    return slacks
+
+
+@inner
+def _conjugates(multiple, reach, l1_weights, curvatures, columns):
+    """Return the sum of the conjugates of curved atoms outside of a code; those of its own become slacks."""
+    conjugates = 0.0
+    for k in range(columns.shape[0]):
+        reach[columns[k]] = 0.0
+    for i in range(reach.shape[0]):
+        excess = multiple * reach[i] - l1_weights[i]
+        if curvatures[i] > 0.0 and excess > 0.0:
+            excess /= math.sqrt(curvatures[i])
+            conjugates += 0.5 * excess * excess
+    return conjugates
 
 
 @inner
@@ -225,35 +300,25 @@ def _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures):
 
 @inner
 def measure_code(
-    array, norms, l1_weights, curvatures, positive, signal, weights, columns, values, work, figures
+    array, norms, l1_weights, curvatures, positive, features, weights, columns, values, work, figures
 ):
     """Write objective, duality gap and KKT violation of the code of one signal to `figures`."""
     # norms : of the atoms as the signal sees them.
     # positive : True for atoms whose codes must not be negative.
     # weights : w, or `NO_WEIGHTS`; ones and zeros of a mask.
     # columns, values : the entries of the code, sorted by atom, each once.
-    n_atoms, n_features = array.shape
-    n_entries = columns.shape[0]
+    (n_atoms, n_features), n_entries = array.shape, columns.shape[0]
     residual, correlations = work.residual, work.correlations
     reach, of_entries = work.reach, work.entry_correlations
-    rest_error = _write_residual(array, signal, weights, columns, values, work)
-    has_weights = weights.shape[0] > 0
-    largest_weight = 0.0 if has_weights else 1.0
-    weighted = residual
+    rest_error = _write_residual(array, features, weights, columns, values, work)
+    has_weights, weighted, largest_weight = weights.shape[0] > 0, residual, 1.0
     if has_weights:
         weighted = work.exact
-        for j in range(n_features):
-            if weights[j] == 0.0:
-                residual[j] = 0.0
-            weighted[j] = weights[j] * residual[j]
-            largest_weight = max(largest_weight, weights[j])
+        largest_weight = _weigh(residual, weights, weighted)
     squared = long_dot(residual, weighted)
-    along = long_dot(signal, weighted)
+    along = long_dot(features, weighted)
     norm = math.sqrt(squared)
-    objective = 0.5 * squared
-    for k in range(n_entries):
-        size = abs(values[k])
-        objective += size * l1_weights[columns[k]] + 0.5 * curvatures[columns[k]] * size * size
+    objective = _objective(squared, l1_weights, curvatures, columns, values)
     # Nothing is said of what overflows: a sum of it may be no number.
     figures[:] = math.inf
     if not objective < math.inf:
@@ -261,8 +326,8 @@ def measure_code(
     figures[OBJECTIVE] = objective
     if norm >= LARGEST * 2.0**-512 and norm * _largest_number(norms) >= LARGEST:
         return
-    n_operations = _sum_operations(n_features)
     # With weights, the product is one more operation.
+    n_operations = _sum_operations(n_features)
     error = _gamma(n_operations + (3 if has_weights else 2)) * norm
     error += SLACK * math.sqrt(n_features * largest_weight) * rest_error
     error += n_features * QUANTUM / SMALLEST_NORM
@@ -274,20 +339,10 @@ def measure_code(
     ratio, violation, n_curved = _write_reach(
         correlations, norms, l1_weights, curvatures, positive, error, reach
     )
-    for k in range(n_entries):
-        i = columns[k]
-        weight, curvature, correlation = l1_weights[i], curvatures[i], of_entries[k]
-        reach[i] = (correlation if positive[i] else abs(correlation)) + error * norms[i]
-        if curvature == 0.0:
-            ratio = max(ratio, reach[i] / weight)
-        squared_norm = weighted_square(array[i], weights) if has_weights else norms[i] * norms[i]
-        stepped = squared_norm * values[k] + correlation
-        thresholded = minimised(stepped, weight, 1.0, positive[i])
-        if squared_norm + curvature > 0.0:
-            violation = max(violation, abs((squared_norm + curvature) * values[k] - thresholded))
-        elif values[k] != 0.0:
-            violation = max(violation, weight)
-    figures[KKT_VIOLATION] = violation
+    ratio, figures[KKT_VIOLATION] = _add_reach_of_code(
+        array, norms, l1_weights, curvatures, positive, weights, columns, values, of_entries, error, reach,
+        ratio, violation,
+    )  # fmt: skip
     if n_entries == 0 and squared == 0.0:
         figures[DUALITY_GAP] = 0.0
         return
@@ -296,24 +351,8 @@ def measure_code(
     conjugates = 0.0
     if n_curved > 0:
         multiple = _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures)
-        for k in range(n_entries):
-            reach[columns[k]] = 0.0
-        for i in range(n_atoms):
-            excess = multiple * reach[i] - l1_weights[i]
-            if curvatures[i] > 0.0 and excess > 0.0:
-                excess /= math.sqrt(curvatures[i])
-                conjugates += 0.5 * excess * excess
-
-    slacks = 0.0
-    for k in range(n_entries):
-        i = columns[k]
-        distance = error * norms[i]
-        low = multiple * (of_entries[k] - distance)
-        high = multiple * (of_entries[k] + distance)
-        slacks += max(
-            _slack_at(values[k], low, l1_weights[i], curvatures[i], positive[i]),
-            _slack_at(values[k], high, l1_weights[i], curvatures[i], positive[i]),
-        )
+        conjugates = _conjugates(multiple, reach, l1_weights, curvatures, columns)
+    slacks = _slacks(multiple, error, norms, l1_weights, curvatures, positive, columns, values, of_entries)
     lost = (n_features + n_atoms) * QUANTUM
     residual_norm = math.sqrt(squared + lost)
     residual_norm += SLACK * UNIT_ROUNDOFF * 2.0 * norm

@@ -103,8 +103,8 @@ OFFSET, BEST, ORIGIN, BEFORE, MOVED = range(5)
 CODE, CURRENTS, STEPPED, STEPPED_CURRENTS = range(4)
 
 
-class Problem(NamedTuple):
-    """The problem: a row of correlations and an energy for each signal."""
+class Equations(NamedTuple):
+    """The optimality equations of signals: a row of correlations and an energy for each."""
 
     correlations: np.ndarray
     l1_weights: np.ndarray
@@ -120,12 +120,12 @@ class Looking(NamedTuple):
     """Signals, their codes, and how they are looked at: also the stops of a run (`snn._kernels.stops`)."""
 
     form: Form  # the weights of the positive neurons only, one for each atom
-    problem: Problem
+    equations: Equations
     rate: float  # this and the next one: as `FEW_SPIKES`
     enough: float
     max_duration: float
     refine: bool
-    once: bool  # whether copies stop after a look
+    one_look: bool  # whether copies stop after a look
     looks: np.ndarray  # `LOOK` of each signal
     stage_codes: np.ndarray  # shape (5, n_signals, n_atoms): OFFSET, BEST, ORIGIN, BEFORE, MOVED
     # Drives and states at the start of a stage, a row for each signal, written where a stage begins.
@@ -155,7 +155,7 @@ class Looking(NamedTuple):
             look_at_one(self, k)
         if look.status == STAGE_ENDED:
             neurons.restart(states, k)
-        is_going = look.status != DONE and not self.once
+        is_going = look.status != DONE and not self.one_look
         return is_going, (look.n_multiply_adds - n_before) // self.memory.shape[1]
 
 
@@ -175,14 +175,14 @@ def _caused_currents(form, code, currents):
 
 
 @partial(inner, fastmath={"reassoc", "contract", "nsz"})
-def _gap(problem, k, code, currents):
+def _gap(equations, k, code, currents):
     """Return the duality gap of a code, from the currents that it causes."""
-    correlations, l1_weights, positive = problem.correlations[k], problem.l1_weights, problem.positive
-    squared_residual = along_signal = 2.0 * problem.energies[k]
+    correlations, l1_weights, positive = equations.correlations[k], equations.l1_weights, equations.positive
+    squared_residual = along_signal = 2.0 * equations.energies[k]
     cost = fitted = largest = 0.0
     for i in range(code.shape[0]):
         b, a = correlations[i], code[i]
-        left = b - problem.diagonal[i] * a + currents[i]
+        left = b - equations.diagonal[i] * a + currents[i]
         along_signal -= b * a
         squared_residual -= a * (b + left)
         cost += l1_weights[i] * abs(a)
@@ -194,22 +194,22 @@ def _gap(problem, k, code, currents):
 
 
 @inlined
-def _stepped(problem, k, i, currents):
+def _stepped(equations, k, i, currents):
     """Return an entry of T(b + W^T a) / theta, the code of the currents that rates a cause: a Jacobi step."""
     return minimised(
-        problem.correlations[k, i] + currents[i], problem.l1_weights[i], problem.diagonal[i],
-        problem.positive[i],
+        equations.correlations[k, i] + currents[i], equations.l1_weights[i], equations.diagonal[i],
+        equations.positive[i],
     )  # fmt: skip
 
 
 @inner
-def _estimated_gap(problem, k, code, currents):
+def _estimated_gap(equations, k, code, currents):
     """Return an estimate of the gap where l1 weights are zero, and `_gap` is that of the dual point zero."""
     # It is the gap of atoms that do not depend on each other; certificates decide.
     gap = 0.0
     for i in range(code.shape[0]):
-        change = code[i] - _stepped(problem, k, i, currents)
-        gap += 0.5 * problem.diagonal[i] * change * change
+        change = code[i] - _stepped(equations, k, i, currents)
+        gap += 0.5 * equations.diagonal[i] * change * change
     return gap
 
 
@@ -223,10 +223,10 @@ def _measure(looking, k, code, currents):
     if not is_known:
         return math.inf
     look.n_multiply_adds += PRODUCTS_OF_GAP * code.shape[0]
-    if looking.problem.has_zeros:
-        gap = _estimated_gap(looking.problem, k, code, currents)
+    if looking.equations.has_zeros:
+        gap = _estimated_gap(looking.equations, k, code, currents)
     else:
-        gap = _gap(looking.problem, k, code, currents)
+        gap = _gap(looking.equations, k, code, currents)
     if gap < look.gap:
         look.gap = gap
         copy(best, code)
@@ -234,9 +234,9 @@ def _measure(looking, k, code, currents):
 
 
 @inner
-def _read_rates(moments, time, scale, problem, offset, code):
+def _read_rates(moments, time, scale, equations, offset, code):
     """Write the offset plus the rates of a stage, through the smooth window over all of it."""
-    positive, neurons = problem.positive, problem.neurons
+    positive, neurons = equations.positive, equations.neurons
     square = time * time
     second = 30.0 * scale / (square * time)
     third, fourth = -2.0 * second / time, second / square
@@ -255,21 +255,21 @@ def _start_network(looking, k, code, code_currents, rate):
     """Write drive and state of the network of a stage; return the scale, 0 if no neuron is driven."""
     # It codes the part of the signal that the offset leaves, and starts as if it coded it already by
     # ``code - offset``.  At this scale the busiest neuron starts with `rate`.
-    problem, look = looking.problem, looking.looks[k]
-    diagonal, l1_weights, neurons = problem.diagonal, problem.l1_weights, problem.neurons
+    equations, look = looking.equations, looking.looks[k]
+    diagonal, l1_weights, neurons = equations.diagonal, equations.l1_weights, equations.neurons
     offset, offset_currents = looking.stage_codes[OFFSET, k], looking.memory[STEPPED_CURRENTS]
     soma_bias, potential, current = looking.soma_bias[k], looking.potential[k], looking.current[k]
     largest = 0.0
     for i in range(offset.shape[0]):
-        left = problem.correlations[k, i] - diagonal[i] * offset[i] + offset_currents[i]
+        left = equations.correlations[k, i] - diagonal[i] * offset[i] + offset_currents[i]
         carried = code_currents[i] - offset_currents[i]
         neuron, negative = neurons[0, i], neurons[1, i]
         soma_bias[neuron], current[neuron] = left - l1_weights[i], carried
         largest = max(largest, (soma_bias[neuron] + carried) / diagonal[i], abs(code[i] - offset[i]))
         if negative >= 0:
             soma_bias[negative], current[negative] = -left - l1_weights[i], -carried
-            if problem.positive[i]:
-                soma_bias[negative] -= BARRED * math.sqrt(2.0 * problem.energies[k] * diagonal[i])
+            if equations.positive[i]:
+                soma_bias[negative] -= BARRED * math.sqrt(2.0 * equations.energies[k] * diagonal[i])
             largest = max(largest, (soma_bias[negative] - carried) / diagonal[i])
     scale = largest / rate
     if scale > 0.0:
@@ -309,7 +309,7 @@ def _move_on(codes, k, end, look, is_accelerated):
 @inner
 def _begin_stage(looking, k):
     """Set the offset of the next stage and the network that starts there; return whether one is driven."""
-    form, problem, look = looking.form, looking.problem, looking.looks[k]
+    form, equations, look = looking.form, looking.equations, looking.looks[k]
     codes = looking.stage_codes
     origin, offset, moved = codes[ORIGIN, k], codes[OFFSET, k], codes[MOVED, k]
     currents, offset_currents = looking.memory[CURRENTS], looking.memory[STEPPED_CURRENTS]
@@ -317,7 +317,7 @@ def _begin_stage(looking, k):
     step = 0.0
     n_used = 0
     for i in range(origin.shape[0]):
-        step = max(step, abs(origin[i] - _stepped(problem, k, i, currents)))
+        step = max(step, abs(origin[i] - _stepped(equations, k, i, currents)))
         n_used += origin[i] != 0.0
     share = min(step / look.step, 1.0) if look.step > 0.0 else 1.0
     look.step = step
@@ -363,14 +363,14 @@ def _begin_at_best(looking, k):
 @inner
 def _read_codes(looking, k):
     """Read a code from spikes, and measure it and one Jacobi step from it; return the gap of the first."""
-    problem, memory, look, moments = looking.problem, looking.memory, looking.looks[k], looking.moments[k]
+    equations, memory, look, moments = looking.equations, looking.memory, looking.looks[k], looking.moments[k]
     code, stepped = memory[CODE], memory[STEPPED]
-    _read_rates(moments, look.stop, look.scale, problem, looking.stage_codes[OFFSET, k], code)
+    _read_rates(moments, look.stop, look.scale, equations, looking.stage_codes[OFFSET, k], code)
     look.n_multiply_adds += PRODUCTS_OF_RATE * moments.shape[0]
     gap = _measure(looking, k, code, memory[CURRENTS])
     if look.gap > look.target:
         for i in range(code.shape[0]):
-            stepped[i] = _stepped(problem, k, i, memory[CURRENTS])
+            stepped[i] = _stepped(equations, k, i, memory[CURRENTS])
         _measure(looking, k, stepped, memory[STEPPED_CURRENTS])
     return gap
 

@@ -101,14 +101,14 @@ def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> 
     # The residuals times the weights of features, and bounds on the norms of their errors.
     pulls = signals - codes @ problem.atoms.array
     n_entries = np.diff(codes.indptr).astype(np.int64)
-    signal = np.arange(len(pulls)).repeat(n_entries)
-    sizes = np.bincount(signal, np.abs(codes.data) * problem.atoms.norms[codes.indices], len(pulls))
+    row = np.arange(len(pulls)).repeat(n_entries)
+    sizes = np.bincount(row, np.abs(codes.data) * problem.atoms.norms[codes.indices], len(pulls))
     pull_errors = gamma(n_entries + 2) * (norms_of(signals) + sizes)
     if len(weights):
         pulls, pull_errors = pulls * weights, pull_errors * weights.max(axis=1)
     factors = problem.atoms.norms / problem.l1_weights
     n_listed += int(n_entries.max())
-    unit_atoms = problem.once(unit_atoms_of, whatever_penalty=True)
+    unit_atoms = problem.cached(unit_atoms_of, any_penalty=True)
     largest = largest_ratios(unit_atoms, factors, pulls, n_listed, positive=problem.positive)
     largest = largest._replace(errors=pull_errors * factors.max() + largest.errors)
     is_curved, is_uniform = not problem.penalty.is_flat, bool(np.ptp(problem.l1_weights) == 0.0)

@@ -16,7 +16,7 @@ from scipy import sparse
 from snn._interrupts import float_errors
 from solvers._kernels.precision import QUANTUM, SLACK, SMALLEST, SMALLEST_NORM, gamma, operations_of_sum
 from solvers.certificate.lines import CONE_ROUNDING, Lines, lines_of, nearest_of_hull
-from solvers.certificate.residuals import Products, products_of
+from solvers.certificate.residuals import Correlated, correlated_residuals
 from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks
 from solvers.problem.parts import in_groups, seen_features, seen_norms
 from solvers.workers.blas import one_blas_thread
@@ -44,7 +44,7 @@ Change = tuple[float, np.ndarray, np.ndarray]
 
 
 def corrected_gaps(
-    problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray, products: Products | None = None
+    problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray, products: Correlated | None = None
 ) -> np.ndarray:
     """Return the gaps of codes, or smaller ones that corrections of the dual points prove."""
     # Those that are passed are at multiples of the residuals; where a penalty is zero, they are no proof, and
@@ -60,7 +60,7 @@ def corrected_gaps(
         gaps[is_open] = np.inf
     else:
         largest = 1.0 if problem.feature_weights is None else np.sqrt(problem.feature_weights.max(axis=-1))
-        is_small = problem.once(_least_weight) <= SMALL * largest * np.sqrt(2.0 * energies)
+        is_small = problem.cached(_least_weight) <= SMALL * largest * np.sqrt(2.0 * energies)
         is_open &= is_small & (gaps > CERTAIN * energies)
     signals = np.flatnonzero(is_open)
     if not len(signals):
@@ -108,7 +108,7 @@ def signal_of_dependent_atoms(problem: LassoProblem) -> int | None:
     if not problem.penalty.is_free.any():
         return None
     for group, same in in_groups(problem):
-        if same.once(_least_eigenvalue_of_free_atoms) == 0.0:
+        if same.cached(_least_eigenvalue_of_free_atoms) == 0.0:
             return int(group[0])
     return None
 
@@ -133,9 +133,9 @@ def _no_lines(model: LassoModel) -> dict[bytes, Lines]:
     return {}
 
 
-def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Products | None) -> np.ndarray:
+def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Correlated | None) -> np.ndarray:
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
-    residuals, correlations = products or products_of(problem, codes)
+    residuals, correlations = products or correlated_residuals(problem, codes)
     # Nothing is rounded of atoms that are not seen.
     norms = seen_norms(problem)[0].copy()
     if (is_faint := (norms > 0.0) & (norms <= SMALLEST_NORM)).any():
@@ -151,13 +151,13 @@ def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Products | N
 
     none, penalty = np.zeros(problem.n_atoms, dtype=np.bool_), problem.penalty
     points = _Point(problem, problem.seen_atoms.take, norms, reach, pulls, residual_norms, none)
-    shared = problem.once(_least_eigenvalue_of_all_atoms, whatever_penalty=True)
+    shared = problem.cached(_least_eigenvalue_of_all_atoms, any_penalty=True)
     if shared > 0.0:
         correction_norms, changes = points.of_all_atoms(shared)
     else:
         correction_norms, changes = zeros + np.inf, np.zeros(codes.shape)
         for k in np.flatnonzero(~(at_zero <= CERTAIN * problem.energies)):
-            own = problem._at(penalty.rows(k)) if penalty.is_stack else problem
+            own = problem._with_penalty(penalty.rows(k)) if penalty.is_stack else problem
             point = replace(
                 points, problem=own, reach=reach[k], pulls=pulls[k], residual_norm=residual_norms[k]
             )
@@ -184,13 +184,13 @@ def gaps_at(
     # these may reach, shape (n_signals, n_atoms); distances are not below ||r - z||.
     n_signals, n_atoms = codes.shape
     n_entries = np.diff(codes.indptr)
-    signal = np.arange(n_signals).repeat(n_entries)
-    place = signal * n_atoms + codes.indices
+    row = np.arange(n_signals).repeat(n_entries)
+    place = row * n_atoms + codes.indices
     slacks = problem.penalty.of_entries(codes).slack(
-        codes.data, correlations.take(place), multiples.take(signal), errors=errors.take(place)
+        codes.data, correlations.take(place), multiples.take(row), errors=errors.take(place)
     )
     conjugates = problem.penalty.conjugate(reach, multiples, without=place)
-    gaps = 0.5 * distances**2 + np.bincount(signal, slacks, n_signals) + conjugates
+    gaps = 0.5 * distances**2 + np.bincount(row, slacks, n_signals) + conjugates
     gaps += (problem.n_features + n_atoms) * QUANTUM
     gaps *= 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
     # Nothing is rounded where signal and code are zero.
@@ -236,7 +236,7 @@ class _Point:
         # Of faint atoms no combination is computed.
         model, norms, reach = self.problem, self.norms.copy(), self.reach.copy()
         is_free = self.is_limited & (norms > SMALLEST_NORM) & (self.l1 <= LINE * norms * signal_norm)
-        kept, key = model.once(_no_lines), is_free.tobytes()
+        kept, key = model.cached(_no_lines), is_free.tobytes()
         if key not in kept:
             kept[key] = lines_of(model, np.flatnonzero(is_free))
         basis, others, rests, rooms = kept[key]

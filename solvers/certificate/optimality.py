@@ -19,7 +19,7 @@ from scipy import sparse
 from snn.base import checks
 from solvers._kernels.precision import QUANTUM
 from solvers.certificate.corrected import BLOCK_ENTRIES, corrected_gaps, gaps_at
-from solvers.certificate.residuals import products_of
+from solvers.certificate.residuals import correlated_residuals
 from solvers.problem.lasso import LassoProblem, in_blocks, zero_code_multiples
 from solvers.problem.parts import in_groups, seen_norms
 
@@ -149,13 +149,13 @@ def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> 
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the figures of codes that were checked, of signals with equal weights, shape (3, n_signals)."""
     penalty, weights, signals = problem.penalty, problem.feature_weights, problem.dense_signals()
-    residuals, correlations = products = products_of(problem, codes)
+    residuals, correlations = products = correlated_residuals(problem, codes)
     reach = penalty.reach(correlations)
 
     # Sums over the entries of a code, in the order of its atoms.
     n_signals, n_atoms = codes.shape
-    signal, atom = np.arange(n_signals).repeat(np.diff(codes.indptr)), codes.indices
-    place = signal * n_atoms + atom
+    row, atom = np.arange(n_signals).repeat(np.diff(codes.indptr)), codes.indices
+    place = row * n_atoms + atom
     penalty_of_entry = penalty.of_entries(codes)
     if weights is None:
         squared_norms = problem.atoms.squared_norms.take(atom)
@@ -164,7 +164,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     violations = reach - penalty.l1
     violations.put(place, penalty_of_entry.violation(codes.data, correlations.take(place), squared_norms))
     kkt_violation = violations.max(axis=1, initial=0.0)
-    costs = np.bincount(signal, penalty_of_entry.value(codes.data), n_signals)
+    costs = np.bincount(row, penalty_of_entry.value(codes.data), n_signals)
 
     # From here on, all is the largest that rounding allows, and so is every term of the gap.
     errors = np.multiply(residuals.correlation_errors[:, np.newaxis], seen_norms(problem), out=violations)

@@ -51,39 +51,8 @@ def residuals_of(
 ) -> Residuals:
     """Return the residuals of codes, with weights w of features, right to about their own rounding."""
     # `together`: products of matrices, which are faster but round a code differently beside others.
-    # A residual may be much smaller than the signal and the terms of its code, and would inherit the rounding
-    # of these.  So codes and atoms are split into high and low parts.  The high parts are multiples of powers
-    # of two, small enough that all sums of their products are exact.  The low parts are smaller by about
-    # 2^-20, and so is what their products add to the error.
-    # Ozaki, Ogita, Oishi and Rump (2012), Numerical Algorithms 59, section 3.
-    n_signals, n_features = signals.shape
-    signal = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])
-    n_terms = atoms.overlaps(codes)
-
-    used, which = np.unique(codes.indices, return_inverse=True)
-    rows = atoms.matrix[used] if atoms.is_matrix else atoms.take(used)
-    largest = in_full(abs(rows).max(axis=1)).ravel()
-    _, atom_exponent = np.frexp(largest.take(which))
-    _, exponent = np.frexp(codes.data)
-    term_exponent = np.full(n_signals, np.iinfo(np.int32).min // 2)
-    np.maximum.at(term_exponent, signal, exponent + atom_exponent)
-    # So many terms of size 2^term_exponent, or a little more, are a sum of 53 bits of this unit.
-    _, carry = np.frexp(n_terms)
-    unit = (term_exponent + carry + 1 - EXACT_BITS).take(signal) - atom_exponent + KEPT_BITS
-    high = np.ldexp(np.rint(np.ldexp(codes.data, -unit)), unit)
-    low = codes.data - high
-    high_rows = rows.copy()
-    if isinstance(rows, np.ndarray):
-        high_rows[:] = high_part(rows, largest[:, np.newaxis])
-    else:
-        high_rows.data = high_part(rows.data, largest.repeat(np.diff(rows.indptr)))
-    of_high, of_low = (
-        sparse.csr_array((part, which, codes.indptr), (n_signals, len(used))) for part in (high, low)
-    )
-    if together and LEAST_DENSITY * of_high.shape[0] * of_high.shape[1] < len(codes.data):
-        of_high, of_low = of_high.toarray(), of_low.toarray()
-    exact = in_full(of_high @ high_rows)
-    rest = in_full(of_low @ rows) + in_full(of_high @ (rows - high_rows))
+    n_features, n_terms = signals.shape[1], atoms.overlaps(codes)
+    exact, rest, largest_rest = _split_product(atoms, codes, n_terms, together=together)
     values = np.subtract(signals, exact, out=exact)
     values -= rest
     largest_weight: float | np.ndarray = 1.0
@@ -95,11 +64,6 @@ def residuals_of(
             weighted, seen = weights * values, np.sqrt(weights) * values
             # The product is one more operation.
             largest_weight, n_more = weights.max(axis=-1), 1
-
-    # The largest |low d| + |high low(d)| of a term.
-    rests = np.ldexp(np.abs(high), atom_exponent - KEPT_BITS) + np.ldexp(np.abs(low), atom_exponent)
-    largest_rest = np.zeros(n_signals)
-    np.maximum.at(largest_rest, signal, rests)
     relative = SLACK * UNIT_ROUNDOFF
     rest_error = relative * (2.0 * n_terms + 4.0) * n_terms * largest_rest + n_terms * QUANTUM
     squared_norms = np.einsum("ij,ij->i", values, weighted)
@@ -115,23 +79,64 @@ def residuals_of(
     )
 
 
-class Products(NamedTuple):
+def _split_product(
+    atoms: Atoms, codes: sparse.csr_array, n_terms: np.ndarray, *, together: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return a D as an exact part and a rest, and the largest |low d| + |high low(d)| of a term of each."""
+    # A residual may be much smaller than the signal and the terms of its code, and would inherit the rounding
+    # of these.  So codes and atoms are split into high and low parts.  The high parts are multiples of powers
+    # of two, small enough that all sums of their products are exact.  The low parts are smaller by about
+    # 2^-20, and so is what their products add to the error.
+    # Ozaki, Ogita, Oishi and Rump (2012), Numerical Algorithms 59, section 3.
+    n_signals = codes.shape[0]
+    row = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])
+    used, which = np.unique(codes.indices, return_inverse=True)
+    rows = atoms.matrix[used] if atoms.is_matrix else atoms.take(used)
+    largest = in_full(abs(rows).max(axis=1)).ravel()
+    _, atom_exponent = np.frexp(largest.take(which))
+    _, exponent = np.frexp(codes.data)
+    term_exponent = np.full(n_signals, np.iinfo(np.int32).min // 2)
+    np.maximum.at(term_exponent, row, exponent + atom_exponent)
+    # So many terms of size 2^term_exponent, or a little more, are a sum of 53 bits of this unit.
+    _, carry = np.frexp(n_terms)
+    unit = (term_exponent + carry + 1 - EXACT_BITS).take(row) - atom_exponent + KEPT_BITS
+    high = np.ldexp(np.rint(np.ldexp(codes.data, -unit)), unit)
+    low = codes.data - high
+    high_rows = rows.copy()
+    if isinstance(rows, np.ndarray):
+        high_rows[:] = high_part(rows, largest[:, np.newaxis])
+    else:
+        high_rows.data = high_part(rows.data, largest.repeat(np.diff(rows.indptr)))
+    of_high, of_low = (
+        sparse.csr_array((part, which, codes.indptr), (n_signals, len(used))) for part in (high, low)
+    )
+    if together and LEAST_DENSITY * of_high.shape[0] * of_high.shape[1] < len(codes.data):
+        of_high, of_low = of_high.toarray(), of_low.toarray()
+    exact = in_full(of_high @ high_rows)
+    rest = in_full(of_low @ rows) + in_full(of_high @ (rows - high_rows))
+    rests = np.ldexp(np.abs(high), atom_exponent - KEPT_BITS) + np.ldexp(np.abs(low), atom_exponent)
+    largest_rest = np.zeros(n_signals)
+    np.maximum.at(largest_rest, row, rests)
+    return exact, rest, largest_rest
+
+
+class Correlated(NamedTuple):
     """Residuals r of codes, and their correlations d_i.(w r) with all atoms, shape (n_signals, n_atoms)."""
 
     residuals: Residuals
     correlations: np.ndarray
 
-    def of(self, which: Any) -> Products:
+    def of(self, which: Any) -> Correlated:
         """Return those of some codes."""
-        return Products(Residuals(*(rows[which] for rows in self.residuals)), self.correlations[which])
+        return Correlated(Residuals(*(rows[which] for rows in self.residuals)), self.correlations[which])
 
 
-def products_of(problem: LassoProblem, codes: sparse.csr_array) -> Products:
-    """Return the products of codes; those of a path by products of matrices, see `residuals_of`."""
+def correlated_residuals(problem: LassoProblem, codes: sparse.csr_array) -> Correlated:
+    """Return the residuals of codes and their correlations; those of a path by products of matrices."""
     atoms, together = problem.atoms, problem.penalty.is_stack and problem.atoms.rows is not None
     signals, weights = problem.dense_signals(), problem.feature_weights
     residuals = residuals_of(atoms, signals, codes, weights, together=together)
     if not together:
-        return Products(residuals, atoms.correlate(residuals.weighted))
+        return Correlated(residuals, atoms.correlate(residuals.weighted))
     parts = [slice(first, first + LONGEST_SUM) for first in range(0, problem.n_features, LONGEST_SUM)]
-    return Products(residuals, sum(residuals.weighted[:, part] @ atoms.array[:, part].T for part in parts))
+    return Correlated(residuals, sum(residuals.weighted[:, part] @ atoms.array[:, part].T for part in parts))

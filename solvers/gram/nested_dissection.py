@@ -33,12 +33,14 @@ class _Front(NamedTuple):
 class Factor:
     """The factor of ``part + damping * diag(diagonal)``."""
 
-    def __init__(self, part: GramPart, diagonal: np.ndarray, damping: float) -> None:
+    def __init__(
+        self, part: GramPart, diagonal: np.ndarray, damping: float, least_members: int = LEAST_MEMBERS
+    ) -> None:
         load_scipy_linalg()
         self._part, self._diagonal, self._damping = part, diagonal, damping
         n_positions, n_members = part.n_rows * part.n_columns, len(diagonal)
         # Rectangles of more positions are divided.
-        self._most_positions = max(LEAST_MEMBERS * n_positions / max(n_members, 1), 1)
+        self._most_positions = max(least_members * n_positions / max(n_members, 1), 1)
         self._positions = np.arange(n_positions).reshape(part.n_rows, part.n_columns)
         self._is_eliminated = np.zeros(n_positions, dtype=np.bool_)
         self._place = np.full(n_members, -1)

@@ -26,6 +26,7 @@ import numpy as np
 from scipy import sparse
 
 from snn._interrupts import float_errors
+from solvers import plan
 from solvers._kernels.active_set import (
     ENDED,
     N_MULTIPLY_ADDS,
@@ -58,9 +59,6 @@ VALUES_PER_CALL = 100_000
 ROUNDS_PER_ATOM = 10
 # Violators that join W together, at least.
 LEAST_JOINING_WITHOUT_GRAM = 60
-# Members that there is room for at first.  Memory that is never touched costs nothing, and to move it later
-# costs as much as to read the atoms.
-CAPACITY = 600
 # Atoms listed for each signal beside its support.  Measured by `python -m tests.benchmarks 65,536`.
 ATOMS_LISTED = 128
 # Products before the first that serves certificates, too: codes move far until then.
@@ -124,7 +122,7 @@ class Members:
         self._is_listed[others] = False
         return found
 
-    def join(self, before: int, size: int, atoms: np.ndarray, rows: np.ndarray, signal: np.ndarray) -> int:
+    def join(self, before: int, size: int, atoms: np.ndarray, rows: np.ndarray, features: np.ndarray) -> int:
         """Append atoms to the members, of which `size` are in S; return the number of members."""
         after = before + len(atoms)
         if after > len(self.rows):
@@ -143,7 +141,7 @@ class Members:
         places = np.arange(before, after)
         work.gram[places, places] += problem.curvatures[atoms]
         work.atoms[before:after] = atoms
-        work.correlation[before:after] = rows @ signal
+        work.correlation[before:after] = rows @ features
         work.l1_weight[before:after] = problem.l1_weights[atoms]
         work.inverse_norm[before:after] = self.inverse_norms[atoms]
         work.positive[before:after] = problem.positive[atoms]
@@ -153,16 +151,16 @@ class Members:
 class Search:
     """The method for one signal; searches of many signals take turns with one W."""
 
-    def __init__(self, members: Members, number: int, max_rounds: int | None) -> None:
+    def __init__(self, members: Members, signal: int, max_rounds: int | None) -> None:
         self.members = members
         self.max_rounds = self.rounds_left = rounds_allowed(max_rounds, members.problem.n_atoms)
         roots = members.root_weights
-        self._roots = roots if roots is None or roots.ndim == 1 else roots[number]
-        self.signal = self.weighted(members.signals[number])
-        self._tolerance = VIOLATION_ROUNDING * float(norms_of(self.signal[np.newaxis])[0])
+        self._roots = roots if roots is None or roots.ndim == 1 else roots[signal]
+        self.features = self.weighted(members.signals[signal])
+        self._tolerance = VIOLATION_ROUNDING * float(norms_of(self.features[np.newaxis])[0])
         # The support and its values, and what they leave of the signal.
         self.atoms, self.code = np.empty(0, dtype=np.int64), np.empty(0)
-        self.residual, self.objective = self.signal, np.inf
+        self.residual, self.objective = self.features, np.inf
         self.n_members = self._size = 0
         self._is_at_start = False
         self.n_multiply_adds = self.n_gram_multiply_adds = 0
@@ -178,12 +176,12 @@ class Search:
         """Return atoms times the roots of weights of features."""
         return self.weighted(self.members.problem.atoms.take(atoms))
 
-    def start(self, start: RowEntries, number: int) -> bool:
+    def start(self, start: RowEntries, signal: int) -> bool:
         """Solve the problem of the atoms that a start names; return whether that is done."""
-        atoms, currents = entries_at(start, number)
+        atoms, currents = entries_at(start, signal)
         # More atoms than features depend on each other.  An atom of norm zero is never a member.
         relative = np.abs(currents) * self.members.inverse_norms[atoms]
-        largest = np.argsort(-relative, kind="stable")[: len(self.signal)]
+        largest = np.argsort(-relative, kind="stable")[: len(self.features)]
         largest = largest[relative[largest] > 0.0]
         if not len(largest) or self._tolerance == 0.0:
             return True
@@ -201,8 +199,8 @@ class Search:
 
     def join(self, atoms: np.ndarray, rows: np.ndarray) -> None:
         """Make atoms the next members."""
-        self.n_members = self.members.join(self.n_members, self._size, atoms, rows, self.signal)
-        self.n_gram_multiply_adds += len(atoms) * self.n_members * len(self.signal)
+        self.n_members = self.members.join(self.n_members, self._size, atoms, rows, self.features)
+        self.n_gram_multiply_adds += len(atoms) * self.n_members * len(self.features)
 
     def solve(self) -> bool:
         """Solve the problem of the members; return whether that is done."""
@@ -229,11 +227,11 @@ class Search:
         active, sizes, signs = (part[: self._size] for part in (work.active, work.value, work.sign))
         active, sizes, signs = active[sizes > 0.0], sizes[sizes > 0.0], signs[sizes > 0.0]
         self.atoms, self.code = work.atoms[active], signs * sizes
-        self.residual = self.signal - self.code @ members.rows[active]
+        self.residual = self.features - self.code @ members.rows[active]
         problem = members.problem
         penalties = problem.l1_weights[self.atoms] + 0.5 * problem.curvatures[self.atoms] * sizes
         self.objective = 0.5 * float(self.residual @ self.residual) + float(penalties @ sizes)
-        self.n_multiply_adds += int(work.n_multiply_adds[0]) + self.code.size * len(self.signal)
+        self.n_multiply_adds += int(work.n_multiply_adds[0]) + self.code.size * len(self.features)
         work.n_multiply_adds[0] = 0
 
     def violators(self, atoms: np.ndarray | slice, correlations: np.ndarray) -> np.ndarray:
@@ -321,7 +319,7 @@ def codes_of_few(
         single = problem if problem.n_signals == 1 else problem.subset([signal])
         single = (with_shared_mask(single) if single.has_own_weights else single).ordinary()
         matrix = single.atoms.matrix
-        search = Search(Members(single, min(problem.n_atoms, CAPACITY)), 0, max_rounds)
+        search = Search(Members(single, min(problem.n_atoms, plan.COSTS.working_set)), 0, max_rounds)
         searches.append(search)
         search.ended = search.start(start, signal)
         correlations = single.correlations[0]
@@ -347,7 +345,7 @@ def codes_of_many(
     max_rounds: int | None,
 ) -> Codes:
     """Return the optimal codes of some signals, which share products."""
-    members = Members(problem, CAPACITY)
+    members = Members(problem, plan.COSTS.working_set)
     searches = []
     for signal in signals:
         searches.append(Search(members, signal, max_rounds))

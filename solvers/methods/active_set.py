@@ -11,7 +11,7 @@ from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
 from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms
 from solvers._kernels.path import solve_path
-from solvers.gram.gram import Gram, SharedProducts, count_corrections, gram_of
+from solvers.gram.atom_products import AtomProducts, SharedProducts, count_corrections, products_of
 from solvers.gram.working_set import rounds_allowed
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import Method, documented, solve
@@ -85,11 +85,11 @@ class ActiveSet(Method):
         """Return in words why signals missed `tol`."""
         return "within its rounds" if status == Status.AT_LIMIT else super().reason(status)
 
-    def prepare(self, problem: LassoProblem) -> Gram:
+    def prepare(self, problem: LassoProblem) -> AtomProducts:
         """Return the Gram matrix, or the products in its place."""
-        return gram_of(problem, on_demand=True, most_signals=most_on_demand(problem.n_atoms))
+        return products_of(problem, on_demand=True, most_signals=most_on_demand(problem.n_atoms))
 
-    def batches(self, problem: LassoProblem, prepared: Gram, n_workers: int) -> list[slice]:
+    def batches(self, problem: LassoProblem, prepared: AtomProducts, n_workers: int) -> list[slice]:
         """Return the signals that are solved together: those that share products, if any do."""
         if isinstance(prepared, SharedProducts):
             return prepared.batches(problem, n_workers)
@@ -110,7 +110,7 @@ class ActiveSet(Method):
         values = as_sparse(codes.swapaxes(0, 1).reshape(-1, n_atoms))
         return Codes(values, n_rounds, None, {METHOD: n_multiply_adds}, {"n_corrections": changes.T.ravel()})
 
-    def search(self, best: BestCodes, prepared: Gram) -> Iterator[Found]:
+    def search(self, best: BestCodes, prepared: AtomProducts) -> Iterator[Found]:
         """Yield optimal codes; where rounding leads astray, also those from other starts."""
         problem, signals = best.problem, best.active
         starts = _currents(problem, best.start)
@@ -120,22 +120,24 @@ class ActiveSet(Method):
         is_poor = ~(best.gaps[best.active] <= POOR * problem.energies[best.active])
         if self.max_rounds is None and problem.atoms.is_matrix:
             # One by one: steps of FISTA are rounded differently beside others.
-            for signal in best.active[is_poor, np.newaxis]:
-                yield from self._from_elsewhere(best, prepared, signal)
+            for signals in best.active[is_poor, np.newaxis]:
+                yield from self._from_elsewhere(best, prepared, signals)
 
-    def _from_elsewhere(self, best: BestCodes, prepared: Gram, signal: np.ndarray) -> Iterator[Found]:
-        """Yield the codes of a signal from a few steps of FISTA: another support may not lead astray."""
-        part = best.problem.subset(signal)
+    def _from_elsewhere(
+        self, best: BestCodes, prepared: AtomProducts, signals: np.ndarray
+    ) -> Iterator[Found]:
+        """Yield the codes of one signal from a few steps of FISTA: another support may not lead astray."""
+        part = best.problem.subset(signals)
         step = gradient_step(part)
         iterates = Iterates(part, step, np.zeros((1, part.n_atoms)))
         for _ in range(FIRST_ITERATIONS):
             iterates.advance()
         first = Codes(as_sparse(iterates.codes / step.norms), np.zeros(1, dtype=np.int64))
         first.work[METHOD] = iterates.n_products
-        before = _currents(part, None if best.start is None else best.start.at(signal))
+        before = _currents(part, None if best.start is None else best.start.at(signals))
         for found in (first, prepared.optimal_codes(part, np.arange(1), _currents(part, first))):
             found.info["n_corrections"] = count_corrections(before, np.arange(1), found.values)
-            yield signal, found
+            yield signals, found
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
         """Return the code of a single signal by one call of a kernel; None if it misses `tol`."""

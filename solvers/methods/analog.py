@@ -114,8 +114,8 @@ class Analog(Method):
 
     def search(self, best: BestCodes, prepared: tuple[np.ndarray, np.ndarray]) -> Iterator[Found]:
         """Yield the code of a single signal as time goes on."""
-        problem, signal, (norms, weights) = best.problem, best.active, prepared
-        best.work[METHOD][signal] += 0
+        problem, signals, (norms, weights) = best.problem, best.active, prepared
+        best.work[METHOD][signals] += 0
         best.fall_back()
         if not len(best.active):
             return
@@ -132,7 +132,7 @@ class Analog(Method):
             silent = np.clip(silent, -np.inf if problem.penalty.is_positive else -threshold, threshold)
             active = np.sign(activity) * threshold + divisor * activity
             potential = np.where(activity == 0.0, silent, active)
-            best.work[METHOD][signal] += int(np.count_nonzero(activity)) * problem.n_atoms
+            best.work[METHOD][signals] += int(np.count_nonzero(activity)) * problem.n_atoms
         time = 0.0
         while time < self.max_duration and len(best.active):
             segment = min(max(FIRST_CHECK, CHECK_SHARE_OF_TIME * time), self.max_duration - time)
@@ -148,6 +148,6 @@ class Analog(Method):
             )
             time += segment
             best.steps += run.n_evaluations
-            best.work[METHOD][signal] += run.work
+            best.work[METHOD][signals] += run.work
             potential = run.potentials[-1]
-            yield signal, run.activities[-1:] * length / norms
+            yield signals, run.activities[-1:] * length / norms

@@ -135,7 +135,7 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
     weights, atoms = problem.feature_weights, _atoms_of_step(problem)
     has_weights = weights is not None and atoms is problem.atoms
     norms = np.sqrt(atoms.positive_squared_norms)
-    largest_eigenvalue = problem.once(_largest_eigenvalue, whatever_penalty=True)
+    largest_eigenvalue = problem.cached(_largest_eigenvalue, any_penalty=True)
     if has_weights and weights is not None:
         largest_eigenvalue *= max(1.0 if weights.dtype == np.bool_ else float(weights.max()), SMALLEST_WEIGHT)
     if has_weights or not iterates_with_gram(problem, atoms.shape):

@@ -95,8 +95,8 @@ class CoordinateDescent(Method):
         n_features, n_atoms = whole.n_features, whole.n_atoms
         work_of_sweep = n_atoms * (n_atoms + 1) + TERMS_OF_GAP * n_atoms
         work_of_fit = n_atoms * (n_features + 2 * n_atoms) + TERMS_OF_GAP * n_atoms
-        for signal in best.active[:, np.newaxis]:
-            problem = whole.subset(signal)
+        for signals in best.active[:, np.newaxis]:
+            problem = whole.subset(signals)
             length = np.sqrt(2.0 * problem.energies[0])
             model = Lasso(
                 alpha=scaled.penalty / length / n_features,
@@ -107,10 +107,10 @@ class CoordinateDescent(Method):
                 warm_start=True,
             )
             if best.start is not None:
-                model.coef_ = best.start.values[signal].toarray()[0] / (scaled.factors * length)
+                model.coef_ = best.start.values[signals].toarray()[0] / (scaled.factors * length)
             tol, n_left = 0.5 * best.tol, self.max_iter
             # Below 1e-17 scikit-learn's gap is only rounding error.
-            while len(best.missed(signal)) and n_left > 0 and tol >= 1e-17:
+            while len(best.missed(signals)) and n_left > 0 and tol >= 1e-17:
                 model.set_params(tol=tol, max_iter=n_left)
                 # The certificate decides, and has a warning of its own.
                 filters: Any = warnings.filters
@@ -118,7 +118,7 @@ class CoordinateDescent(Method):
                 with _FILTERS, undone(before, warnings.simplefilter, "ignore", convergence_warning()):
                     model.fit(scaled.design, problem.signals[0] / length, check_input=False)
                 n_left -= int(model.n_iter_)
-                best.steps[signal] += model.n_iter_
-                best.work[METHOD][signal] += work_of_fit + int(model.n_iter_) * work_of_sweep
-                yield signal, (model.coef_ * scaled.factors * length)[np.newaxis]
+                best.steps[signals] += model.n_iter_
+                best.work[METHOD][signals] += work_of_fit + int(model.n_iter_) * work_of_sweep
+                yield signals, (model.coef_ * scaled.factors * length)[np.newaxis]
                 tol *= 0.1

@@ -16,6 +16,7 @@ from snn.record.spikes import smooth_rate_of_moments
 from snn.run.simulate import EXACT_TIME
 from snn.run.start import start_run
 from snn.run.time import Clock, Exact, Time, is_digital, require_time
+from solvers import plan
 from solvers._kernels.refinement import HEAD_START, PRODUCTS_OF_RATE
 from solvers.methods.method import Method, documented, solve
 from solvers.problem.lasso import LassoProblem
@@ -242,7 +243,8 @@ class BatchRun:
     ) -> None:
         self.network = network
         drives, self.scale = network.scaled_drives(problem, rate)
-        self.run = start_run(network.time, network, drives, window_moments=window_moments, gives_up=True)
+        options: Any = {"window_moments": window_moments, "burst_limit": plan.COSTS.burst}
+        self.run = start_run(network.time, network, drives, **options)
         if head_start > 0.0:
             self.run.membrane_potential[:] = head_start * network.firing_threshold
             self.run.restart(np.arange(problem.n_signals))
@@ -379,7 +381,7 @@ class ActiveSetFromSpikes(SpikingMethod):
         while len(signals):
             batch.run.advance(end, active=signals)
             currents = batch.average_currents()
-            solved = network.gram.optimal_codes(problem, signals, rows_of(currents))
+            solved = network.products.optimal_codes(problem, signals, rows_of(currents))
             solved.work[POLISH] = solved.work.pop(METHOD)
             yield signals, solved
             behind = best.active

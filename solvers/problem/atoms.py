@@ -127,8 +127,8 @@ class Atoms(Value, Described, ABC):
         load_scipy_linalg()
         from scipy.sparse.linalg import LinearOperator, eigsh
 
-        def product(signal: np.ndarray) -> np.ndarray:
-            return self.reconstruct(self.correlate(signal.reshape(1, -1)) / self.positive_squared_norms)[0]
+        def product(features: np.ndarray) -> np.ndarray:
+            return self.reconstruct(self.correlate(features.reshape(1, -1)) / self.positive_squared_norms)[0]
 
         # From a vector that is the same every time; the value is off by less than `ACCURACY` of it.
         operator = LinearOperator((n_features, n_features), matvec=product, dtype=np.float64)

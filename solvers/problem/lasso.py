@@ -23,7 +23,7 @@ from solvers.problem.signals import checked_signals, checked_weights, known_feat
 # Products of numbers that a description may take: some milliseconds.
 CHEAP = 2**22
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -63,13 +63,13 @@ class LassoModel(Value, Described):
     penalty: Penalty
     # w, as bools where it is a mask; shape (n_features,), or (n_signals, n_features) of a problem.
     feature_weights: np.ndarray | None
-    # Whether several problems are solved with it, one after the other.
-    is_prepared: bool
+    # Whether other problems are solved with it later.
+    more_follow: bool
     # The bytes that solvers may take for what they compute of the dictionary.
     memory_limit: int
-    # Results of `once`: for this penalty, and for any penalty; for the weights that signals share.
-    _made: dict[Callable[..., Any], Any]
-    _made_of_atoms: dict[Callable[..., Any], Any]
+    # Results of `cached`: for this penalty, and for any penalty; for the weights that signals share.
+    _cache: dict[Callable[..., Any], Any]
+    _cache_of_atoms: dict[Callable[..., Any], Any]
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class LassoModel(Value, Described):
     ) -> None:
         self._set(dictionary, penalty, positive, gram, mask, feature_weights)
         shared = checked_weights(mask, feature_weights, n_features=self.n_features, atoms=self.atoms)
-        assign(self, feature_weights=shared, is_prepared=True)
+        assign(self, feature_weights=shared, more_follow=True)
         # Computed now, not with the first signal.
         if self.atoms.is_matrix:
             if self.gram_fits:
                 _ = self.gram
             elif self.atoms.rows is not None:
-                self.once(unit_atoms_of, whatever_penalty=True)
+                self.cached(unit_atoms_of, any_penalty=True)
 
     def _set(self, dictionary: Any, penalty: Any, positive: Any, gram: Any, mask: Any, weights: Any) -> None:
         atoms = atoms_of(dictionary, known_features(mask, weights))
@@ -101,16 +101,16 @@ class LassoModel(Value, Described):
             atoms=atoms,
             penalty=checked_penalty(penalty, atoms, positive),
             feature_weights=None,
-            is_prepared=False,
+            more_follow=False,
             memory_limit=memory_limit._in_force._n_bytes,
-            _made={},
-            _made_of_atoms={},
+            _cache={},
+            _cache_of_atoms={},
         )
         # With weights another one is used.
         if gram is not None and atoms.known is None:
             gram = checked_gram(atoms, gram)
             if mask is None and weights is None:
-                self._made_of_atoms[_gram] = gram
+                self._cache_of_atoms[_gram] = gram
 
     def _facts(self) -> dict[str, str]:
         weights, facts = self.feature_weights, {**self.atoms._facts()}
@@ -175,7 +175,7 @@ class LassoModel(Value, Described):
                 "problem must have one mask for all signals to have a Gram matrix; got one for each signal: "
                 "pass a mask of shape (n_features,)"
             )
-        return self.once(_seen_atoms, whatever_penalty=True)
+        return self.cached(_seen_atoms, any_penalty=True)
 
     @property
     def gram(self) -> np.ndarray:
@@ -190,12 +190,12 @@ class LassoModel(Value, Described):
                 "which do without it, pass gram, or raise the limit for problems made after that, with "
                 f"solvers.memory_limit({8.08 * self.n_atoms**2:.3g})"
             )
-        return self.once(_gram, whatever_penalty=True)
+        return self.cached(_gram, any_penalty=True)
 
     @property
     def has_gram(self) -> bool:
         """True if the Gram matrix was given or has been computed."""
-        return _gram in self._made_of_atoms and not self.has_own_weights
+        return _gram in self._cache_of_atoms and not self.has_own_weights
 
     @property
     def gram_fits(self) -> bool:
@@ -221,7 +221,7 @@ class LassoModel(Value, Described):
         mask, feature_weights : array_like, optional
             As of `LassoProblem`, in place of the model's.
         """
-        problem = replaced(self, LassoProblem, is_prepared=True, without=("correlations",))
+        problem = replaced(self, LassoProblem, more_follow=True, without=("correlations",))
         problem._set_signals(signals, mask, feature_weights)
         return problem
 
@@ -233,27 +233,27 @@ class LassoModel(Value, Described):
         penalty : float, array_like of shape (n_atoms,), or ElasticNet
             As of `LassoProblem`.
         """
-        return self._with(penalty=checked_penalty(penalty, self.atoms, self.positive), _made={})
+        return self._changed(penalty=checked_penalty(penalty, self.atoms, self.positive), _cache={})
 
-    def _at(self, penalty: Penalty) -> Self:
+    def _with_penalty(self, penalty: Penalty) -> Self:
         """Return this with another, checked penalty; both share what either computes of the atoms."""
-        return self._with(penalty=penalty, _made={}, _made_of_atoms=self._made_of_atoms)
+        return self._changed(penalty=penalty, _cache={}, _cache_of_atoms=self._cache_of_atoms)
 
-    def prepared(self) -> Self:
-        """Return this as one of several problems that are solved one after the other."""
-        return self._with(is_prepared=True, _made_of_atoms=self._made_of_atoms)
+    def with_more_to_follow(self) -> Self:
+        """Return this as the first of several problems: what they share is worth computing."""
+        return self._changed(more_follow=True, _cache_of_atoms=self._cache_of_atoms)
 
-    def _with(self, **changes: Any) -> Self:
+    def _changed(self, **changes: Any) -> Self:
         """Return a changed copy, which starts with what this one has computed."""
-        made = {"_made": dict(self._made), "_made_of_atoms": dict(self._made_of_atoms)}
-        return replaced(self, **{**made, **changes})
+        caches = {"_cache": dict(self._cache), "_cache_of_atoms": dict(self._cache_of_atoms)}
+        return replaced(self, **{**caches, **changes})
 
-    def once(self, make: Callable[[LassoModel], Made], *, whatever_penalty: bool = False) -> Made:
-        """Return what `make` returns of this model; it is called once, and what it makes is kept."""
-        made = self._made_of_atoms if whatever_penalty else self._made
-        if make not in made:
-            made[make] = make(self)
-        return made[make]
+    def cached(self, compute: Callable[[LassoModel], Result], *, any_penalty: bool = False) -> Result:
+        """Return `compute(self)`, which is computed once and kept: for this penalty, or for any."""
+        cache = self._cache_of_atoms if any_penalty else self._cache
+        if compute not in cache:
+            cache[compute] = compute(self)
+        return cache[compute]
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -326,7 +326,7 @@ class LassoProblem(LassoModel):
         values, weights, energies = checked_signals(signals, self.atoms, mask, feature_weights, shared)
         assign(self, signals=values, feature_weights=weights, energies=energies)
         if shared is not (None if self.has_own_weights else weights):
-            assign(self, _made={}, _made_of_atoms=whatever_weights(self))
+            assign(self, _cache={}, _cache_of_atoms=cached_for_any_weights(self))
 
     def _see(self, known: np.ndarray | None) -> None:
         """Make the atoms of a matrix zero in features that no signal knows."""
@@ -335,7 +335,7 @@ class LassoProblem(LassoModel):
         if self.atoms.is_matrix and not is_equal:
             atoms = atoms_of(self.dictionary, known)
             penalty = checked_penalty(self.penalty, atoms, self.positive)
-            assign(self, atoms=atoms, penalty=penalty, _made={}, _made_of_atoms={})
+            assign(self, atoms=atoms, penalty=penalty, _cache={}, _cache_of_atoms={})
 
     def _facts(self) -> dict[str, str]:
         kind = ", sparse" if sparse.issparse(self.signals) else ""
@@ -363,7 +363,7 @@ class LassoProblem(LassoModel):
         # Where none is known, a single feature in which all are zero.
         seen = signals[:, known] * np.sqrt(weights[known]) if known.any() else np.zeros((self.n_signals, 1))
         entries = {"dictionary": atoms.matrix, "atoms": atoms, "feature_weights": None}
-        return self.model._with(**entries, _made={}, _made_of_atoms={}).with_signals(seen)
+        return self.model._changed(**entries, _cache={}, _cache_of_atoms={}).with_signals(seen)
 
     @cached_property
     def correlations(self) -> np.ndarray:
@@ -416,12 +416,12 @@ class LassoProblem(LassoModel):
         if energies.ndim != 1 or not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
         # Results that one of them computes later are not for the other, so that both can be timed.
-        part = self._with()
+        part = self._changed()
         # Of the copy: another thread may compute the correlations of all signals at any moment.
         names = ("signals", "correlations", "feature_weights")[: 3 if self.has_own_weights else 2]
         rows = {name: _rows(vars(part)[name], which) for name in names if name in vars(part)}
         if self.penalty.is_stack:
-            rows.update(penalty=self.penalty.rows(which), _made={})
+            rows.update(penalty=self.penalty.rows(which), _cache={})
         return assign(part, energies=_rows(energies, slice(None)), **rows)
 
 
@@ -448,7 +448,7 @@ def _seen_atoms(model: LassoModel) -> Atoms:
 
 
 def unit_atoms_of(model: LassoModel) -> UnitAtoms:
-    """Return the atoms at norm one, in single precision; `LassoModel.once` keeps them."""
+    """Return the atoms at norm one, in single precision; `LassoModel.cached` keeps them."""
     atoms = model.atoms
     return UnitAtoms(atoms.array, atoms.squared_norms, memory_limit=model.memory_limit)
 
@@ -457,9 +457,9 @@ def _gram(model: LassoModel) -> np.ndarray:
     return checks.read_only(model.seen_atoms.gram_rows(slice(None)))
 
 
-def whatever_weights(model: LassoModel) -> dict[Callable[..., Any], Any]:
-    """Return what was made of the atoms whatever the weights of features."""
-    return {make: made for make, made in dict(model._made_of_atoms).items() if make is unit_atoms_of}
+def cached_for_any_weights(model: LassoModel) -> dict[Callable[..., Any], Any]:
+    """Return those cached results of the atoms that do not depend on weights of features."""
+    return {key: result for key, result in dict(model._cache_of_atoms).items() if key is unit_atoms_of}
 
 
 def _rows(array: Any, which: np.ndarray | slice) -> Any:

@@ -123,9 +123,9 @@ class MatrixAtoms(Atoms):
         if self.rows is None:
             correlations = np.zeros((signals.shape[0], self.shape[0]))
             for k in range(signals.shape[0]):
-                signal = signals[k] if isinstance(signals, np.ndarray) else signals[[k]].toarray()[0]
+                features = signals[k] if isinstance(signals, np.ndarray) else signals[[k]].toarray()[0]
                 for part, some in self._parts:
-                    correlations[k] += some @ signal[part]
+                    correlations[k] += some @ features[part]
             return correlations
         if sparse.issparse(signals):
             return signals @ self.rows.T

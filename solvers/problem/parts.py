@@ -6,7 +6,7 @@ import numpy as np
 
 from snn.base import checks
 from solvers._kernels.precision import SMALLEST_NORM
-from solvers.problem.lasso import LassoModel, LassoProblem, whatever_weights
+from solvers.problem.lasso import LassoModel, LassoProblem, cached_for_any_weights
 from solvers.problem.penalty import Penalty
 
 # Share of ||d_i||^2 that a signal has to know for products that it shares with signals of other masks.
@@ -16,8 +16,8 @@ LEAST_KNOWN = 1e-6
 def stacked(problem: LassoProblem, penalties: Sequence[Penalty]) -> LassoProblem:
     """Return the problem whose signals are these ones at each of some penalties, for certificates."""
     repeated = problem.subset(np.tile(np.arange(problem.n_signals), len(penalties)))
-    stack, made = Penalty.stack(penalties, problem.n_signals), problem._made_of_atoms
-    return repeated._with(penalty=stack, _made={}, _made_of_atoms=made)
+    stack = Penalty.stack(penalties, problem.n_signals)
+    return repeated._changed(penalty=stack, _cache={}, _cache_of_atoms=problem._cache_of_atoms)
 
 
 def groups_of(problem: LassoProblem) -> list[np.ndarray]:
@@ -42,8 +42,8 @@ def with_shared_mask(problem: LassoProblem) -> LassoProblem:
     """Return the problem of signals whose masks are equal, with one mask for all of them."""
     assert problem.feature_weights is not None
     weights = checks.read_only(problem.feature_weights[0])
-    made = {"_made": {}, "_made_of_atoms": whatever_weights(problem)}
-    shared = problem._with(feature_weights=weights, is_prepared=True, **made)
+    caches = {"_cache": {}, "_cache_of_atoms": cached_for_any_weights(problem)}
+    shared = problem._changed(feature_weights=weights, more_follow=True, **caches)
     shared._see(weights != 0)
     return shared
 

@@ -191,21 +191,21 @@ class Penalty(ElasticNet):
         # ``k_i = l1_i / |d_i.r|``.  Newton's method starts at the zero without the sum and descends to the
         # zero, in at most as many steps as there are atoms beyond their k_i.
         beyond = (multiple[:, np.newaxis] * reach > self.l1) & (self.l2 > 0.0)
-        signal = np.nonzero(beyond)[0]
+        row = np.nonzero(beyond)[0]
         l1, l2 = (np.broadcast_to(weights, reach.shape)[beyond] for weights in (self.l1, self.l2))
         pull = reach[beyond]
         start = l1 / pull
         slope = (pull / np.sqrt(l2)) ** 2
         n_beyond = -1
         while True:
-            beyond = multiple[signal] > start
+            beyond = multiple[row] > start
             # Atoms only ever leave, so that an equal number is the same set.
             if np.count_nonzero(beyond) in (0, n_beyond):
                 return multiple
             n_beyond = int(np.count_nonzero(beyond))
             slopes = np.where(beyond, slope, 0.0)
-            along = along_signal + np.bincount(signal, slopes * start, len(reach))
-            across = squared_residual + np.bincount(signal, slopes, len(reach))
+            along = along_signal + np.bincount(row, slopes * start, len(reach))
+            across = squared_residual + np.bincount(row, slopes, len(reach))
             multiple = np.minimum(multiple, unconstrained_multiple(along, across))
 
     def slack(

@@ -44,8 +44,7 @@ def held_out_score(
     tol : float, default 1e-6
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     n_jobs : int, optional
-        The number of joblib workers.  None is one, unless a `joblib.parallel_config` says otherwise; -1 is
-        one for each processor.
+        As for `solve`.
 
     Returns
     -------
@@ -104,9 +103,7 @@ def _missed_energy(problem: LassoProblem, hidden: np.ndarray, tol: float, n_jobs
     missed, covered = 0.0, rows[:, hidden]
     for start in range(0, problem.n_signals, SIGNALS_AT_ONCE):
         some = slice(start, start + SIGNALS_AT_ONCE)
-        predicted = codes[some] @ covered
-        rest = signals[some][:, hidden] - predicted
-        squares = np.square(np.asarray(rest))
+        squares = np.square(np.asarray(signals[some][:, hidden] - codes[some] @ covered))
         if weights is not None:
             squares = squares * (weights if weights.ndim == 1 else weights[some])[..., hidden]
         missed += 0.5 * float(squares.sum())

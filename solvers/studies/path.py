@@ -91,14 +91,9 @@ def path(
     tol : float, default 1e-6
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     n_jobs : int, optional
-        Number of joblib workers for the signals.  None is one, unless a `joblib.parallel_config` says
-        otherwise; -1 is one for each processor.
+        As for `solve`.
     progress : bool, default False
         Show a progress bar, in penalties.
-
-    Returns
-    -------
-    PathResult
 
     Notes
     -----
@@ -147,12 +142,12 @@ def path(
     ):
         along = _along(problem, solver, penalties)
         for k, penalty in enumerate(penalties):
-            here = asked._at(penalty)
+            here = asked._with_penalty(penalty)
             if along:
                 result = solver.result(here, along[k], solver.name, tol, solver.steps, solver.bound)
             if not along or not result.converged:
                 start = results[-1] if results else None
-                result = solver(problem._at(penalty), start=start, tol=tol, n_jobs=n_jobs)
+                result = solver(problem._with_penalty(penalty), start=start, tol=tol, n_jobs=n_jobs)
             results.append(replace(result, problem=here) if is_cut else result)
             bar.update()
     missed = np.stack([~result.reached for result in results])
@@ -173,9 +168,9 @@ def _shared(problem: LassoProblem, n_multiples: int) -> LassoProblem:
     if mask is not None and mask.ndim == 1 and mask.dtype == np.bool_ and problem.atoms.is_matrix:
         problem = problem.ordinary()
     if n_multiples >= plan.COSTS.fewest_sharing:
-        problem = problem.prepared()
+        problem = problem.with_more_to_follow()
     if plan.shares_products(problem):
-        problem.once(unit_atoms_of, whatever_penalty=True)
+        problem.cached(unit_atoms_of, any_penalty=True)
     elif 8 * problem.n_signals * problem.n_atoms <= problem.memory_limit:
         _ = problem.correlations
     return problem
@@ -213,14 +208,14 @@ def _without_unpenalised(problem: LassoProblem) -> LassoProblem:
         why = "no atom has an l1 penalty, or one has an l2 penalty alone"
         raise ValueError(f"multiples must be given where {why}; got None")
     atoms = atoms_of(problem.dictionary[chosen])
-    entries = {"dictionary": atoms.matrix, "atoms": atoms, "_made": {}, "_made_of_atoms": {}}
-    fit = problem._with(**entries, penalty=penalty.at(np.flatnonzero(chosen)), without=("correlations",))
+    entries = {"dictionary": atoms.matrix, "atoms": atoms, "_cache": {}, "_cache_of_atoms": {}}
+    fit = problem._changed(**entries, penalty=penalty.at(np.flatnonzero(chosen)), without=("correlations",))
     with checks.without_warnings():
         codes = solve_active_set(fit).sparse_codes
     residuals = residuals_of(atoms, problem.dense_signals(), codes, problem.feature_weights)
     l1 = np.where(chosen, np.finfo(np.float64).max, penalty.l1)
     rest = Penalty(l1, penalty.l2, penalty.positive)
-    return problem._with(signals=residuals.values, penalty=rest, without=("correlations",))
+    return problem._changed(signals=residuals.values, penalty=rest, without=("correlations",))
 
 
 def _checked_multiples(multiples: ArrayLike) -> np.ndarray:

@@ -5,11 +5,12 @@
 import numpy as np
 import pytest
 
-from dictlearn import evaluation, learn_dictionary, match_atoms, mean_objective
+from dictlearn import learn_dictionary, match_atoms, mean_objective
 from dictlearn.atoms import unit_norm
 from solvers import IllPosedWarning, LassoProblem
 from solvers.certificate.optimality import objective
 from tests.dictlearn.refused import each_refused
+from tests.reference.costs import costs
 from tests.reference.problems import optimal_codes
 
 PENALTY = 0.2
@@ -57,7 +58,7 @@ def test_objective_is_that_of_an_independent_solver(dictionary, signals, normali
     np.testing.assert_equal(vars(mean_objective(dictionary, signals, n_jobs=2, **options)), vars(score))
 
 
-def test_norms_units_blocks_and_atoms_that_vanished(dictionary, signals, monkeypatch):
+def test_norms_units_blocks_and_atoms_that_vanished(dictionary, signals):
     score = mean_objective(dictionary, signals, penalty=PENALTY)
     for scale in (1e-200, 1e200):
         scaled = mean_objective(scale * dictionary, signals, penalty=PENALTY)
@@ -66,8 +67,8 @@ def test_norms_units_blocks_and_atoms_that_vanished(dictionary, signals, monkeyp
     usage = np.insert(score.usage, [0, 5, N_ATOMS], 0)
     with_holes = vars(mean_objective(holes, signals, penalty=PENALTY))
     np.testing.assert_equal(with_holes, {**vars(score), "usage": usage})
-    monkeypatch.setattr(evaluation, "CODES_PER_BLOCK", 7 * N_ATOMS)
-    parts = mean_objective(dictionary, signals, penalty=PENALTY)
+    with costs(codes_held=7 * N_ATOMS):
+        parts = mean_objective(dictionary, signals, penalty=PENALTY)
     # The same codes, added up in another order.
     assert parts.objective == pytest.approx(score.objective, rel=1e-14)
     assert (parts.nonzeros, parts.worst_gap) == (score.nonzeros, score.worst_gap)

@@ -23,8 +23,10 @@ from snn import (
     Stimulus,
     simulate,
 )
+from snn._kernels.run_state import BurstLimit
 from snn.digital import DigitalFormat, FixedPoint
-from snn.run.start import prepared, start_run
+from snn.run.simulate import _spike_limit
+from snn.run.start import fitted, start_run
 from tests.reference.networks import networks
 from tests.reference.weight_forms import NAMES
 from tests.tiers import examples
@@ -92,7 +94,7 @@ class Prepared:
         this = data.draw(networks(form, ["mixed weights", "weak inhibition"], least=10, most=24))
         self.kind, self.network = KINDS[kind], this.network()
         self.network.weights.toarray()  # rows of weights on demand: all are known, to every run
-        self.time = prepared(self.kind.time, self.network)
+        self.time = fitted(self.kind.time, self.network)
         self.drives = np.outer([1.0, 0.5, -0.1, 1.5], this.soma_bias)
 
     def started(self, *, copies=slice(None), **options):
@@ -333,13 +335,13 @@ def test_integers_keep_their_units_while_a_simulator_runs():
     simulator.advance(1.0)
     simulator.weights = 0.75 * weights
     state = simulator.state()
-    clock = prepared(Clock(TIME_STEP, fmt), SpikingNetwork(0.75 * weights, network.soma_bias))
+    clock = fitted(Clock(TIME_STEP, fmt), SpikingNetwork(0.75 * weights, network.soma_bias))
     expected = simulate(network, 9.0, clock, state=state)
     np.testing.assert_array_equal(simulator.advance(10.0).spike_counts, expected.spike_counts)
     for name, value in (("weights", 64.0 * weights), ("firing_threshold", 0.125)):
         with pytest.raises(ValueError, match="must keep the unit of potentials and the exponent"):
             setattr(simulator, name, value)
-    whole = Simulator(network, time=prepared(Clock(TIME_STEP, fmt), network))
+    whole = Simulator(network, time=fitted(Clock(TIME_STEP, fmt), network))
     with pytest.raises(ValueError, match="got a DigitalNetwork, which is made whole"):
         whole.weights = 0.75 * weights
 
@@ -399,39 +401,38 @@ def test_a_clock_ends_at_the_last_step_that_ends_by_then(time_step):
 @given(data=st.data())
 def test_when_a_copy_is_given_up_depends_on_its_own_spikes_alone(form, data):
     this = Prepared(data, "exact", form)
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in (("LARGEST_BURST", 10), ("BURST_RATE", 0), ("SPIKES_PER_NEURON", 0)):
-            patched.setattr(f"snn.run.exact.{name}", value)
-        together = this.started(gives_up=True)
-        together.advance(40.0)
-        np.testing.assert_array_equal(together.is_lost, together.spike_counts.sum(axis=1) > 10)
-        for copy in range(N_COPIES):
-            alone = this.started(copies=[copy], gives_up=True, updates_per_call=1)
-            alone.advance(40.0)
-            require_same(together, alone, copies=[copy])
-            assert together.is_lost[copy] == alone.is_lost[0]
-            # It is where it had been at that time without.
-            free = this.started(copies=[copy])
-            free.advance(float(alone.time[0]))
-            assert abs(free.spike_counts - alone.spike_counts).sum() <= 2
+    limit = BurstLimit(spikes=10, rate=0, per_neuron=0)
+    together = this.started(burst_limit=limit)
+    together.advance(40.0)
+    np.testing.assert_array_equal(together.is_lost, together.spike_counts.sum(axis=1) > 10)
+    for copy in range(N_COPIES):
+        alone = this.started(copies=[copy], burst_limit=limit, updates_per_call=1)
+        alone.advance(40.0)
+        require_same(together, alone, copies=[copy])
+        assert together.is_lost[copy] == alone.is_lost[0]
+        # It is where it had been at that time without.
+        free = this.started(copies=[copy])
+        free.advance(float(alone.time[0]))
+        assert abs(free.spike_counts - alone.spike_counts).sum() <= 2
 
 
-def test_recorded_runs_are_bounded_by_memory(monkeypatch):
+def test_recorded_runs_are_bounded_by_memory():
     """A drive that causes 1e12 spikes is not recorded until the process is killed, and the error says so."""
-    monkeypatch.setattr("snn.run.simulate.MOST_RECORDED", 5_000)
+    for by_drive, limit in ((1.0, 1_000_000), (150_000.5, 15_000_050), (1e12, 20_000_000)):
+        assert _spike_limit(None, by_drive, record_spikes=True) == limit
+    assert _spike_limit(None, 1e12, record_spikes=False) == 10**14
+    assert _spike_limit(50_000_000, 1e12, record_spikes=True) == 50_000_000
     network = SpikingNetwork(np.zeros((2, 2)), [1e6, 0.1])
     driven = Simulator(network)
     driven.soma_bias = [1e12, 0.1]
     digital = partial(simulate, network.with_soma_bias([3.0, 0.1]), 2_500.0, Clock(0.25, DigitalFormat()))
+    limited = {"record_spikes": True, "max_spikes": 5_000}
     for run, by_drive in (
-        (lambda: simulate(network, 4.0, record_spikes=True), r"4e\+06"),
-        (lambda: simulate(network, 4.0, Clock(2e-6), record_spikes=True), r"4e\+06"),
-        (lambda: driven.advance(3.0), r"3e\+12"),
-        (lambda: digital(record_spikes=True), r"7\.75e\+03"),
+        (lambda: simulate(network, 4.0, **limited), r"4e\+06"),
+        (lambda: simulate(network, 4.0, Clock(2e-6), **limited), r"4e\+06"),
+        (lambda: driven.advance(3.0, max_spikes=5_000), r"3e\+12"),
+        (lambda: digital(**limited), r"7\.75e\+03"),
     ):
         with pytest.raises(RunawayError, match=by_drive) as caught:
             run()
         assert 5_000 < len(caught.value.result.spikes) <= 5_002  # a step is not split
-    assert simulate(network, 0.01, record_spikes=True, max_spikes=20_000).n_spikes == 10_000
-    assert simulate(network, 0.01).n_spikes == 10_000
-    assert digital().n_spikes > 5_001

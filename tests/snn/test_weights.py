@@ -47,7 +47,7 @@ class Chain(Weights):
 
 @pytest.mark.parametrize("weights", [*examples(), Chain(0.5, 3)], ids=lambda weights: type(weights).__name__)
 def test_every_form_says_the_same_as_its_array(weights):
-    weights.prepare(np.arange(weights.shape[0]))
+    weights.compute_rows(np.arange(weights.shape[0]))
     array = np.asarray(weights)
     n = len(array)
     assert weights.shape == (n, n)
@@ -199,7 +199,7 @@ def test_only_rows_that_are_needed_are_computed_and_once():
     assert len(rows.asked) == network.weights.n_stored
     other = copy.deepcopy(network.weights)  # it stores rows of its own
     missing = np.setdiff1d(np.arange(400), rows.asked)[:2]
-    other.prepare(missing[:1])
+    other.compute_rows(missing[:1])
     np.testing.assert_array_equal(other._column(missing[1], missing[:1]), -gram[missing[1], missing[:1]])
     assert other.n_stored == network.weights.n_stored + 1
 

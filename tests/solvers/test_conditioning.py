@@ -147,7 +147,7 @@ NEVER = {
     "a comparison": lambda: compare(ABOVE, ["fista", "active_set", "spiking"]),
     "folds": lambda: held_out_score(ABOVE),
     "one signal": lambda: solve_fista(ABOVE.subset([0])),
-    "signal after signal": lambda: [solve_fista(ABOVE.prepared().subset([i])) for i in range(4)],
+    "signal after signal": lambda: [solve_fista(ABOVE.with_more_to_follow().subset([i])) for i in range(4)],
     "row after row of a coder": lambda: [CODER.transform(CASE.signals[i : i + 1]) for i in range(4)],
     "silence": lambda: solve_fista(LassoProblem(CASE.dictionary, np.zeros((3, 12)), 0.1)),
     "a stream": lambda: SparseCodingStream(CASE.dictionary, 3.0 * LARGEST).code(CASE.signals),

@@ -11,8 +11,8 @@ from solvers import METHODS, ConvolutionalDictionary, LassoProblem
 from solvers._kernels.factor import Terms, enter, join, leave, new_working_set
 from solvers._kernels.products import GramMatrix
 from solvers._kernels.sweeps import GridProblem, sweep
+from solvers.gram.atom_products import FullGram
 from solvers.gram.convolutional import _kernel_grid, gram_part
-from solvers.gram.gram import FullGram
 from solvers.gram.nested_dissection import Factor
 from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 from solvers.results.codes import certificate_work

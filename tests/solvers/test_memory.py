@@ -13,8 +13,6 @@ from solvers import METHODS, LassoProblem, memory_limit, penalty_max, solve_acti
 from solvers._kernels.largest import list_largest
 from solvers.certificate import compiled
 from solvers.certificate.optimality import measure
-from solvers.gram import working_set
-from solvers.problem import largest, matrix
 from solvers.problem.largest import largest_ratios
 from solvers.problem.lasso import unit_atoms_of, zero_code_multiples
 from solvers.workers.shared import Shared
@@ -29,10 +27,9 @@ FIGURES = ("objective", "duality_gap", "kkt_violation")
 
 
 @pytest.fixture(autouse=True)
-def screened_certificates(monkeypatch):
+def screened_certificates():
     """As if every dictionary were large, and working sets soon outgrow their room."""
-    monkeypatch.setattr(working_set, "CAPACITY", 3)
-    with costs(least_screened=0):
+    with costs(least_screened=0, working_set=3):
         yield
 
 
@@ -151,11 +148,10 @@ def test_the_limit_holds_for_problems_made_within():
     assert LassoProblem(*arguments).memory_limit == before.memory_limit
 
 
-def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
-    monkeypatch.setattr(matrix, "VALUES_PER_BLOCK", 2**14)
-    monkeypatch.setattr(largest, "PRODUCTS_PER_BLOCK", 2**12)
+def test_a_memory_map_is_read_and_not_copied(tmp_path):
+    """Blocks in single precision, of 8 MB, and products with them are small beside atoms of 48 MB."""
     rng = np.random.default_rng(0)
-    dictionary, signals = rng.standard_normal((30000, 40)), rng.standard_normal((6, 40))
+    dictionary, signals = rng.standard_normal((150_000, 40)), rng.standard_normal((6, 40))
     np.save(tmp_path / "atoms.npy", dictionary)
     mapped = np.load(tmp_path / "atoms.npy", mmap_mode="r")
     problem = limited(mapped, signals, 0.5)
@@ -168,7 +164,7 @@ def test_a_memory_map_is_read_and_not_copied(tmp_path, monkeypatch):
     assert peak < 0.6 * dictionary.nbytes
     np.testing.assert_array_equal(result.codes, expected.codes)
     solve_active_set(problem)
-    assert not problem.once(unit_atoms_of, whatever_penalty=True).is_kept
+    assert not problem.cached(unit_atoms_of, any_penalty=True).is_kept
 
 
 def test_processes_map_the_file_themselves(tmp_path, monkeypatch):

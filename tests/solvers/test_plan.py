@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from solvers import LassoProblem, memory_limit
-from solvers.gram.gram import FullGram, GramOnDemand, OwnWeights, SharedProducts
+from solvers.gram.atom_products import FullGram, GramOnDemand, OwnWeights, SharedProducts
 from solvers.methods.active_set import ActiveSet
 from solvers.plan import most_sharing, shares_products, uses_full_gram
 from tests.reference.costs import costs

@@ -95,15 +95,14 @@ def test_a_part_of_the_gram_matrix_is_that_of_the_array(geometry, chosen):
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("chosen", [0.1, 0.3, 1.0])
 @pytest.mark.parametrize("n_least", [0, 4, 1000])
-def test_the_factor_solves_the_equations_of_the_array(geometry, chosen, n_least, monkeypatch):
-    monkeypatch.setattr("solvers.gram.nested_dissection.LEAST_MEMBERS", n_least)
+def test_the_factor_solves_the_equations_of_the_array(geometry, chosen, n_least):
     part, gram = part_of(random_dictionary(geometry), chosen)
     diagonal = np.random.default_rng(3).uniform(1.0, 2.0, len(gram))
     aim = np.random.default_rng(4).standard_normal(len(gram))
     damped = gram + 0.5 * np.diag(diagonal)
     exact = np.linalg.solve(damped, aim)
     # Rounding times the condition, below 1e4.
-    np.testing.assert_allclose(Factor(part, diagonal, 0.5).solve(aim), exact, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(Factor(part, diagonal, 0.5, n_least).solve(aim), exact, rtol=0, atol=1e-11)
 
 
 def test_a_matrix_that_is_not_positive_definite_is_refused():

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from snn import Clock, NetworkState, simulate
+from snn._kernels.run_state import BurstLimit
+from snn.run.exact import MOST_WORK_PER_CALL
 from solvers import (
     METHODS,
     LassoModel,
@@ -24,6 +26,7 @@ from solvers import (
 )
 from solvers.certificate.optimality import measure, penalty_max
 from solvers.methods import AverageCurrents, OneWindow, Rates, Stages
+from tests.reference.costs import costs
 from tests.reference.methods import methods
 from tests.reference.problems import random_problem, require_certified
 from tests.tiers import examples
@@ -160,12 +163,14 @@ def test_signals_one_after_the_other_are_a_batch(name, positive, tol, share, see
             np.testing.assert_array_equal(figure(frame, field), figure(together, field))
 
 
-def test_bits_do_not_depend_on_where_calls_of_kernels_end(monkeypatch):
-    problem = planted()
+def test_bits_do_not_depend_on_where_calls_of_kernels_end():
+    """Calls end within a signal, after some number of spikes of all that came before it."""
+    problem = random_problem(24, 60, n_signals=2_000)
     whole = solve_spiking(problem, tol=1e-5)
-    monkeypatch.setattr("snn.run.exact.MOST_WORK_PER_CALL", 1)
-    monkeypatch.setattr("snn.run.exact.LEAST_WORK_PER_CALL", 1)
-    require_same(solve_spiking(problem, tol=1e-5), whole)
+    assert whole.n_steps.sum() > 5 * MOST_WORK_PER_CALL
+    for first in (300, 1_500):
+        rows = slice(first, None)
+        require_same(solve_spiking(problem.subset(rows), tol=1e-5), whole, rows)
 
 
 def test_threads_have_networks_of_their_own():
@@ -423,9 +428,10 @@ def bursting_problem(smallest, signals=BURSTING, *, positive=True):
 
 
 @pytest.fixture
-def small_bursts(monkeypatch):
+def small_bursts():
     """Networks are given up sooner, so that tests are quick."""
-    monkeypatch.setattr("snn.run.exact.LARGEST_BURST", 100_000)
+    with costs(burst=BurstLimit(spikes=100_000)):
+        yield
 
 
 @READ_OUTS

@@ -163,7 +163,7 @@ COPIES = {
     "other signals": lambda problem: problem.with_signals(np.ones((2, 4))),
     "other mask": lambda problem: problem.with_signals(np.ones((2, 4)), mask=np.arange(4) < 2),
     "other penalty": lambda problem: problem.with_penalty(0.25),
-    "prepared": lambda problem: problem.prepared(),
+    "prepared": lambda problem: problem.with_more_to_follow(),
     "group": lambda problem: next(in_groups(problem))[1],
     "model": lambda problem: problem.model.with_signals(np.ones((1, 4))),
     "ordinary": lambda problem: problem if problem.has_own_weights else problem.ordinary(),

@@ -15,10 +15,10 @@ from dictlearn import (
     reconstruct_from_patches,
     remove_mean,
 )
-from dictlearn.images import denoise as denoising
 from examples._common import photograph
 from solvers import IllPosedWarning, LassoProblem, solve_fista
 from tests.dictlearn.refused import each_refused
+from tests.reference.costs import costs
 
 DCT = overcomplete_dct(4, 16)
 NOISE = 25 / 255
@@ -106,7 +106,7 @@ def test_what_is_refused_is_named(call, error, name):
         call()
 
 
-def test_neither_tiles_nor_workers_nor_types_change_the_image(noisy, monkeypatch, tmp_path):
+def test_neither_tiles_nor_workers_nor_types_change_the_image(noisy, tmp_path):
     image, options = noisy[1].astype(np.float32), {"patch_size": (4, 3), "penalty": 0.15}
     dictionary = overcomplete_dct((4, 3), 25)
     whole = denoise(image.astype(float), dictionary, **options)
@@ -115,8 +115,8 @@ def test_neither_tiles_nor_workers_nor_types_change_the_image(noisy, monkeypatch
     np.testing.assert_array_equal(
         denoise(mapped, np.asfortranarray(dictionary), **options).image, whole.image
     )
-    monkeypatch.setattr(denoising, "CODES_AT_ONCE", 25 * 62 * 4)
-    tiled = denoise(image, dictionary, n_jobs=2, **options)
+    with costs(codes_held=25 * 62 * 4):
+        tiled = denoise(image, dictionary, n_jobs=2, **options)
     # Codes are the same to the last bit; sums of overlapping patches are in another order.
     np.testing.assert_allclose(tiled.image, whole.image, atol=20 * np.finfo(float).eps)
     assert tiled.nonzeros_per_patch == whole.nonzeros_per_patch

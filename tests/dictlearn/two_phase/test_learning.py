@@ -27,7 +27,7 @@ from dictlearn import (
     split_channels,
 )
 from dictlearn.signals import checked_signals
-from dictlearn.two_phase import phases, samples
+from dictlearn.two_phase import samples
 from dictlearn.two_phase.replacement import similar_atoms
 from snn import Clock, Exact, RealNeuron
 from snn.digital import FixedPoint
@@ -147,13 +147,12 @@ def unit_of(settings, unit):
 
 
 @each_way
-def test_what_is_the_same_changes_no_bit(way, monkeypatch):
+def test_what_is_the_same_changes_no_bit(way):
     """Units of the signals; threads; penalties all alike; a mask that hides nothing; what a mask hides."""
     settings, signals = settings_of(way), data_of(way)[1]
     mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.6
     expected = learn(signals, 64, settings)
     hidden = np.ones((300, 12), dtype=bool)
-    monkeypatch.setattr(phases, "NEURONS_PER_THREAD", 1)
     assert_same(learn(signals, 64, settings, n_jobs=3), expected)
     np.testing.assert_array_equal(learn(signals, 64, settings, mask=hidden).dictionary, expected.dictionary)
     for unit in (2.0**-60, 2.0**60):

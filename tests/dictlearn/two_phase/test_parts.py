@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dictlearn import LearningSettings, RunawayFeedbackError, TwoPhaseLearner, TwoPhaseNetwork
-from dictlearn.two_phase import phases
 from dictlearn.two_phase.observed import Observed
-from dictlearn.two_phase.phases import in_threads
+from dictlearn.two_phase.phases import in_threads, run_graded
 from dictlearn.two_phase.rules import PROJECTION_RIDGE, project_lateral
 from dictlearn.two_phase.synapses import LATERAL_BLOCK
 from tests.dictlearn.two_phase.learners import SIGNS, assert_same, network_of
@@ -66,21 +65,33 @@ def test_weights_with_feedback_of_more_atoms_than_a_block(is_consistent):
     assert one.network.consistency == pytest.approx(1.0 - expected, abs=1e-12)
 
 
+def run_in_pieces(learner, signals, n_threads, updates_per_call):
+    """Run a batch whose inputs are graded, with small pieces."""
+    batch = learner.batch(len(signals))
+    coding = np.tile(-batch.penalty, (len(signals), 1))
+    return run_graded(
+        learner.synapses, batch.scale * signals, coding, kappa=batch.settings.kappa,
+        duration=batch.settings.duration, time=batch.settings.time, n_threads=n_threads,
+        numbers=np.arange(len(signals)), neurons_per_thread=1, updates_per_call=updates_per_call,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("way", ["usage", "Euler", "signed atoms and codes"])
-def test_a_graded_run_that_pauses_anywhere_is_the_run(way, monkeypatch):
+def test_a_graded_run_that_pauses_anywhere_is_the_run(way):
     """In kernels that return after every step, every few, or at the end; in one thread or several."""
     settings, signals = settings_of(way), data_of(way)[1][:40]
-    learners = []
-    for budget, n_threads in ((10**9, 1), (1, 1), (7, 2), (500, 3)):
-        monkeypatch.setattr(phases, "UPDATES_PER_CALL", budget * settings.penalties(8).size)
-        monkeypatch.setattr(phases, "NEURONS_PER_THREAD", 1)
-        learners.append(begun(signals, settings))
-        learners[-1].learn(signals, n_threads=n_threads)
-    for other in learners[1:]:
-        assert_same(other, learners[0])
+    learner = begun(signals, settings)
+    whole, *others = (
+        run_in_pieces(learner, signals, n_threads, steps * 8)
+        for steps, n_threads in ((10**9, 1), (1, 1), (7, 2), (500, 3))
+    )
+    assert whole[0].all()
+    for other in others:
+        for observed, expected in zip(other, whole, strict=True):
+            np.testing.assert_array_equal(observed, expected)
 
 
-def test_the_first_row_that_runs_away_on_a_clock_is_named_whatever_the_pieces(monkeypatch):
+def test_the_first_row_that_runs_away_on_a_clock_is_named_whatever_the_pieces():
     """By its own spikes: pauses and threads change no word."""
     network = network_of(SIGNS["signed atoms"], 12, 8, 0.0)
     exciting = 1.5 * np.eye(12) - 0.5  # each neuron excites all others
@@ -88,11 +99,9 @@ def test_the_first_row_that_runs_away_on_a_clock_is_named_whatever_the_pieces(mo
     settings = LearningSettings(penalty=0.1, positive_atoms=False)
     learner = TwoPhaseLearner(wild, settings, scale=40.0)
     signals, told = np.random.default_rng(0).standard_normal((20, 8)), set()
-    monkeypatch.setattr(phases, "NEURONS_PER_THREAD", 1)
-    for budget, n_threads in ((30_000_000, 1), (100, 1), (5_000, 3)):
-        monkeypatch.setattr(phases, "UPDATES_PER_CALL", budget)
+    for updates_per_call, n_threads in ((30_000_000, 1), (100, 1), (5_000, 3)):
         with pytest.raises(RunawayFeedbackError) as error:
-            learner.learn(signals, n_threads=n_threads)
+            run_in_pieces(learner, signals, n_threads, updates_per_call)
         told.add(str(error.value))
     assert len(told) == 1
 

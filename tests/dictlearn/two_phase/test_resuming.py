@@ -27,7 +27,6 @@ from dictlearn import (
     mean_objective,
     new_learner,
 )
-from dictlearn.two_phase import phases
 from dictlearn.two_phase.rule import KINDS
 from snn import Exact
 from snn.base.archive import Entry, save_archive
@@ -98,7 +97,6 @@ def test_a_run_that_stopped_anywhere_goes_on_bit_for_bit(
     saved = {"checkpoint": path, "checkpoint_every": 32} if how == "checkpoint" else {}
     with pytest.MonkeyPatch.context() as patch:
         stop_at(patch, n_batches)
-        patch.setattr(phases, "NEURONS_PER_THREAD", 1)
         try:
             continued(learner, signals, n_jobs=n_jobs, **options, **saved)
         except StopHereError:

@@ -14,7 +14,7 @@ from snn import Clock, Imperfections, SpikeTrain, SpikingNetwork, Stimulus, simu
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
 from snn.digital.digital_network import integer_drive
 from snn.digital.format import exponent_for, mantissas_of, round_in_place
-from snn.run.start import prepared, start_run
+from snn.run.start import fitted, start_run
 from tests.reference.digital import in_integers, integers_of, random_digital, simulate_slowly
 from tests.reference.networks import random_network
 from tests.tiers import examples
@@ -190,7 +190,7 @@ def test_many_bits_are_the_clock(time_step):
 def test_integers_have_the_mismatch_that_the_clock_has():
     network = random_network(np.random.default_rng(3), 12)
     imperfections = Imperfections(weight_mismatch=0.2, threshold_mismatch=0.1)
-    integers = prepared(Clock(0.25, DigitalFormat(), imperfections=imperfections), network).neuron
+    integers = fitted(Clock(0.25, DigitalFormat(), imperfections=imperfections), network).neuron
     chip = imperfections.mismatched(network)
     weights = chip.weights.toarray()
     np.testing.assert_allclose(integers.firing_threshold * integers.unit, chip.firing_threshold, rtol=1e-5)

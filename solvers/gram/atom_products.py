@@ -1,13 +1,4 @@
-"""The kinds of Gram matrices, as active-set methods and networks use them.
-
-- `FullGram`: the matrix of an array of atoms;
-- `GramOnDemand`: as much of it as few signals need;
-- `SharedProducts`: no Gram matrix: many signals share products of their residuals with all atoms;
-- `OwnWeights`: no Gram matrix: each signal has weights of features of its own;
-- `ConvolutionalGram`: parts of the Gram matrix of a convolutional dictionary.
-
-`solvers.plan.products_for` chooses the kind.
-"""
+"""Products of atoms for active-set methods and networks: a class for each of `solvers.plan.Products`."""
 
 from __future__ import annotations
 
@@ -40,13 +31,13 @@ PILOTS = 4
 ROWS_PER_SIGNAL = 24
 
 
-def gram_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1) -> Gram:
+def products_of(problem: LassoProblem, *, on_demand: bool = False, most_signals: int = 1) -> AtomProducts:
     """Return the products of a problem's atoms that `plan.products_for` chooses."""
     match products_for(problem, on_demand=on_demand, most_signals=most_signals, support_of=_mean_support):
         case Products.FULL:
-            return problem.once(FullGram)
+            return problem.cached(FullGram)
         case Products.GRID:
-            return problem.once(ConvolutionalGram)
+            return problem.cached(ConvolutionalGram)
         case Products.SHARED:
             return SharedProducts(problem)
         case Products.OWN:
@@ -75,7 +66,7 @@ def count_corrections(start: RowEntries, signals: np.ndarray, codes: sparse.csr_
     return abs(before.sign() - codes.sign()).sum(axis=1).astype(np.int64)
 
 
-class Gram(Value):
+class AtomProducts(Value):
     """Products of atoms for the active-set method and for a network; curvatures are part of the diagonal."""
 
     def __init__(self, model: LassoModel) -> None:
@@ -117,7 +108,7 @@ class Gram(Value):
         raise NotImplementedError
 
 
-class FullGram(Gram):
+class FullGram(AtomProducts):
     """The Gram matrix of an array of atoms."""
 
     def __init__(self, model: LassoModel) -> None:
@@ -133,7 +124,7 @@ class FullGram(Gram):
         return GramMatrix(self._gram)
 
 
-class GramOnDemand(Gram):
+class GramOnDemand(AtomProducts):
     """As much of the Gram matrix of an array of atoms as few signals need."""
 
     # None for an active-set method, and rows of atoms whose neurons fire for a network.
@@ -159,7 +150,7 @@ class SharedProducts(GramOnDemand):
     # A network has rows that are computed when a neuron fires, for all signals, and so are not counted.
 
     def __init__(self, problem: LassoProblem) -> None:
-        self._unit_atoms = problem.once(unit_atoms_of, whatever_penalty=True)
+        self._unit_atoms = problem.cached(unit_atoms_of, any_penalty=True)
         # Where signals have weights of their own there is no network.
         super().__init__(problem.model)
         self._memory_limit = problem.memory_limit
@@ -179,7 +170,7 @@ class SharedProducts(GramOnDemand):
         n_rows = problem.memory_limit // (16 * problem.n_atoms)
         driven = np.unique(largest.atoms[largest.ratios >= 1.0])[:n_rows]
         if len(driven):
-            other._inhibition.prepare(driven)
+            other._inhibition.compute_rows(driven)
         return other
 
     def _rows(self, atoms: np.ndarray) -> np.ndarray:
@@ -209,7 +200,7 @@ class SharedProducts(GramOnDemand):
         return batches_that_share(problem, n_workers, bytes_per_signal, converts=converts)
 
 
-class OwnWeights(Gram):
+class OwnWeights(AtomProducts):
     """No Gram matrix: each signal has weights of features of its own."""
 
     # The products that are used are computed from the atoms, signal by signal, and count as part of the
@@ -221,7 +212,7 @@ class OwnWeights(Gram):
         return WeightedAtoms(problem.atoms.array, problem.signals, weights, np.empty(problem.n_features))
 
 
-class ConvolutionalGram(Gram):
+class ConvolutionalGram(AtomProducts):
     """The Gram matrix of a convolutional dictionary, of which only parts are ever computed."""
 
     # Inner products of kernels, of which they are made, are shared by all signals.  A position of the grid
@@ -232,7 +223,7 @@ class ConvolutionalGram(Gram):
         super().__init__(model)
         self._dictionary = cast(ConvolutionalAtoms, model.atoms)
         self.group_length = self._dictionary.n_kernels
-        self._kept = model.once(_stencils, whatever_penalty=True)
+        self._kept = model.cached(_stencils, any_penalty=True)
 
     def weights(self, *, positive: bool) -> StencilWeights:
         """Return weights that are the same at every position."""
