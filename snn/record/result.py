@@ -39,6 +39,8 @@ class SimulationResult(Value, Drawn):
     spikes : SpikeTrain or None
         Every spike if ``record_spikes=True``; on a clock when delivered, at the end of its step.  Else None,
         and counts alone are kept: run the network again to have them.
+    potentials : ndarray, shape (n_times, n_neurons), or None
+        Potentials at the ``potential_times`` that were asked for.
     n_steps : int or None
         Steps of the clock; None of an exact run.
     stimulus : Stimulus or None
@@ -55,6 +57,7 @@ class SimulationResult(Value, Drawn):
     start: NetworkState
     state: NetworkState
     spikes: SpikeTrain | None
+    potentials: np.ndarray | None = None
     n_steps: int | None = None
     stimulus: Stimulus | None = None
     registers: Registers | None = None

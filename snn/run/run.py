@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -120,25 +120,33 @@ class Run(ABC):
         stop_when: Callable[[], bool] | None = None,
         stimulus: Stimulus | None = None,
         origin: float = 0.0,
+        watch: Sequence[tuple[float, np.ndarray]] = (),
     ) -> Spikes:
         """Advance copies to times, on a clock to the last step that ends by then; `until` may be an array."""
         # `origin` is the time of the stimulus at which copies were started.  A run may reorder `active`.
+        # Each array of `watch` takes the potentials of the first copy at a time.
         active = np.arange(len(self.spike_counts)) if active is None else np.array(active, dtype=np.int64)
         most = sys.maxsize if max_spikes is None else max_spikes
         buffer = self._begin(record)
         recorded: list[Spikes] = []
         n_spikes, is_stopped = 0, False
         with tqdm(total=until, unit="tau", bar_format=BAR_FORMAT) if progress else NO_BAR as bar:
-            stops, position = self._stops(until, stimulus, origin), 0
-            while position < len(active) and n_spikes <= most and not is_stopped:
-                position, n_new, n_entries = self._call(active, position, stops, most - n_spikes, buffer)
-                n_spikes += n_new
-                if record and (n_entries or not recorded):
-                    recorded.append(self._recorded(buffer, n_entries))
-                if bar is not None:
-                    bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
-                    bar.update(float(self.time[active].min()) - bar.n)
-                is_stopped = stop_when is not None and stop_when()
+            stops = self._stops(until, stimulus, origin)
+            for stop, potentials in (*watch, (until, None)):
+                position = 0
+                if watch:
+                    stops.copies["end"] = stop
+                while position < len(active) and n_spikes <= most and not is_stopped:
+                    position, n_new, n_entries = self._call(active, position, stops, most - n_spikes, buffer)
+                    n_spikes += n_new
+                    if record and (n_entries or not recorded):
+                        recorded.append(self._recorded(buffer, n_entries))
+                    if bar is not None:
+                        bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
+                        bar.update(float(self.time[active].min()) - bar.n)
+                    is_stopped = stop_when is not None and stop_when()
+                if potentials is not None:
+                    potentials[:] = self.membrane_potential[0]
         self.n_emitted = n_spikes
         if len(recorded) < 2:
             return recorded[0] if recorded else NO_SPIKES

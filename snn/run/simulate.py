@@ -4,13 +4,14 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from snn._kernels import run_state
 from snn.base import checks
 from snn.digital.digital_network import warn_of_narrow_currents
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import RunawayError, SimulationResult
-from snn.record.spikes import SpikeTrain
+from snn.record.spikes import SpikeTrain, checked_times
 from snn.record.stimulus import Stimulus, excitation, require_fitting
 from snn.run.imperfect import TIME_ROUNDING
 from snn.run.integers import IntegersOnClock
@@ -36,6 +37,7 @@ def simulate(
     state: NetworkState | None = None,
     stimulus: Stimulus | None = None,
     record_spikes: bool = False,
+    potential_times: ArrayLike | None = None,
     max_spikes: int | None = None,
     progress: bool = False,
 ) -> SimulationResult:
@@ -62,6 +64,9 @@ def simulate(
         itself, or 1e-6 in float32, counts as that end: sums such as ``t += dt`` are rounded.
     record_spikes : bool, default False
         Keep every spike's time and neuron.
+    potential_times : array_like, shape (n_times,), optional
+        Times within the run, not decreasing, at which `potentials` of the result are kept; on a clock, at the
+        end of a step.  Perfect neurons in exact time have them at any time, by ``run.record``.
     max_spikes : int, optional
         Stop with an error after more spikes.  By default 1,000,000, or a hundred times what the drive
         alone could cause if that is more; a network that only inhibits never comes near.  But no more than
@@ -101,6 +106,7 @@ def simulate(
     return result_of(
         network, network.soma_bias, duration, stop, time, state, start,
         stimulus=stimulus, record_spikes=record_spikes, max_spikes=max_spikes, progress=progress,
+        potential_times=potential_times,
     )  # fmt: skip
 
 
@@ -117,6 +123,7 @@ def result_of(
     record_spikes: bool,
     max_spikes: int | None,
     progress: bool,
+    potential_times: ArrayLike | None = None,
 ) -> SimulationResult:
     """Run a network from a state, which is `start` or None for rest, to time `stop`; return what happened."""
     # `drive` is the network's; an array that can be written has the last drive of the run afterwards.
@@ -130,9 +137,15 @@ def result_of(
     that_ran: Any = run.network  # with mismatch, if there is any
     if that_ran is not network:
         network = that_ran.with_soma_bias(network.soma_bias)
+    watch = []
+    if potential_times is not None:
+        with checks.called(times="potential_times"):
+            watched = checked_times(potential_times, start.time, stop)
+        instants = np.minimum(run.instants_of(watched, start.time), end)
+        watch = [(float(instant), np.empty(network.n_neurons)) for instant in instants]
     spikes = run.advance(
         end, record=record_spikes, max_spikes=max_spikes, progress=progress, stimulus=stimulus,
-        origin=start.time,
+        origin=start.time, watch=watch,
     )  # fmt: skip
     elapsed, times = float(run.time[0]), spikes.times
     final = run.state(time=stop if elapsed == end else start.time + elapsed)
@@ -154,6 +167,7 @@ def result_of(
         start=start,
         state=final,
         spikes=train,
+        potentials=np.array([seen for _, seen in watch]) if watch else None,
         n_steps=None if run.n_steps is None else int(run.n_steps[0]),
         stimulus=stimulus,
         registers=run.registers(spikes.messages) if isinstance(run, IntegersOnClock) else None,

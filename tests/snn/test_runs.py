@@ -436,3 +436,24 @@ def test_recorded_runs_are_bounded_by_memory():
         with pytest.raises(RunawayError, match=by_drive) as caught:
             run()
         assert 5_000 < len(caught.value.result.spikes) <= 5_002  # a step is not split
+
+
+@pytest.mark.property
+@every_kind
+@examples(1)
+@given(data=st.data())
+def test_watched_potentials_are_those_of_runs_that_end_there(kind, form, data):
+    this = Prepared(data, kind, form)
+    network, time = this.network.with_soma_bias(this.drives[0]), this.kind.time
+    times = np.array([0.0, 0.25, 0.25, 3.0, 7.5, 8.0])
+    stimulus = Stimulus(drive_times=[2.5], drive=[this.drives[1]])
+    run = simulate(network, 8.0, time, stimulus=stimulus, potential_times=times, record_spikes=True)
+    plain = simulate(network, 8.0, time, stimulus=stimulus, record_spikes=True)
+    np.testing.assert_array_equal(run.spikes.neurons, plain.spikes.neurons)
+    for stop, potential in zip(times[1:], run.potentials[1:], strict=True):
+        part = stimulus if stop >= 2.5 else None
+        expected = simulate(network, stop, time, stimulus=part).state.membrane_potential
+        np.testing.assert_allclose(potential, expected, rtol=0, atol=this.kind.tolerance)
+    assert not run.potentials[0].any()
+    with pytest.raises(ValueError, match=r"potential_times must not decrease and lie in \[0.0, 8.0\]"):
+        simulate(network, 8.0, time, potential_times=[9.0])
