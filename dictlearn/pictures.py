@@ -190,7 +190,12 @@ def learning(
     n_samples, name = history["n_samples"], quantity.replace("_", " ")
     ax = axes_of(ax)
     style = {"marker": "o" if len(n_samples) < 30 else None, "markersize": 3.0, **line_kwargs}
-    ax.plot(n_samples, history[quantity], **style)
+    (line,) = ax.plot(n_samples, history[quantity], **style)
+    if len(n_samples) >= 30:  # batches differ: the mean of some of them is drawn over their values
+        line.set_alpha(0.3)
+        window = np.full(len(n_samples) // 15, 1.0 / (len(n_samples) // 15))
+        means = (np.convolve(values, window, mode="valid") for values in (n_samples, history[quantity]))
+        ax.plot(*means, color=line.get_color())
     ax.set(xlabel="samples", ylabel=name, title=f"{name} while learning")
     ax.locator_params(axis="x", nbins=6)
     ax.grid(alpha=0.3)

@@ -4,7 +4,7 @@ Each drawing draws into `ax` (default: a figure of its own) and returns it.  Tho
 `plot` are what ``result.plot()`` draws.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -39,13 +39,26 @@ N_LABELLED = 20
 
 
 @plot.register
-def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
+def raster(
+    spikes: SpikeTrain,
+    *,
+    neurons: Sequence[int] | None = None,
+    populations: Mapping[str, Sequence[int]] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw a tick for each spike, a row for each of the chosen neurons (default: those that fired).
 
-    More spikes than there is room for are drawn as counts: the darker, the more.
+    Named `populations` are drawn one below the other, each in a colour.  More spikes than there is room for
+    are drawn as counts: the darker, the more.
     """
+    if neurons is not None and populations is not None:
+        raise ValueError("neurons must be None where populations say which; got both")
+    groups = {name: _chosen(group, spikes.n_neurons) for name, group in (populations or {}).items()}
     fired = np.flatnonzero(spikes.counts())
     chosen = fired if neurons is None and len(fired) else _chosen(neurons, spikes.n_neurons)
+    if groups:
+        chosen = np.concatenate([*groups.values()])
+    ends = np.cumsum([len(group) for group in groups.values()])
     ax = axes_of(ax)
     row_of = np.full(spikes.n_neurons, -1)
     row_of[chosen] = np.arange(len(chosen))
@@ -58,7 +71,10 @@ def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes
     cover = max(len(times), 1) * tick / (width * height)  # by ticks one point wide
     if cover * TICK_WIDTHS[0] <= 1.0:
         wide, is_large = np.clip(WANTED_COVER / cover, *TICK_WIDTHS), len(times) > MOST_VECTORS
-        ax.scatter(times, rows, marker="|", s=tick**2, linewidths=wide, color="C0", rasterized=is_large)
+        colours: Any = "C0"
+        if groups:
+            colours = [f"C{k}" for k in np.searchsorted(ends, rows, side="right")]
+        ax.scatter(times, rows, marker="|", s=tick**2, linewidths=wide, color=colours, rasterized=is_large)
     else:  # counts in cells of a point or more: ticks would hide each other
         bins = max(int(width), 1), min(len(chosen), max(int(height), 1))
         limits = ((spikes.start, spikes.stop), (-0.5, len(chosen) - 0.5))
@@ -66,6 +82,10 @@ def raster(spikes: SpikeTrain, *, neurons: Sequence[int] | None = None, ax: Axes
         ax.hist2d(times, rows, bins, range=limits, cmin=1, **style)
     _label_time(ax, spikes)
     _label_neurons(ax.yaxis, chosen)
+    for k, (end, (name, group)) in enumerate(zip(ends, groups.items(), strict=True)):
+        ax.axhline(end - 0.5, color="0.8", linewidth=0.8, zorder=0)
+        place = end - 0.5 - len(group) / 2.0
+        ax.text(1.01, place, name, transform=ax.get_yaxis_transform(), color=f"C{k}", va="center")
     title = f"{counted(int(shown.sum()), 'spike')} of {counted(len(chosen), 'neuron')}"
     title += f" among {spikes.n_neurons:,}" if len(chosen) < spikes.n_neurons else ""
     ax.set(ylim=(len(chosen) - 0.5, -0.5), ylabel="neuron", title=title)
@@ -135,26 +155,34 @@ def trials(
 
 @plot.register
 def potentials(
-    record: Record, *, neurons: Sequence[int] | None = None, n_times: int = 1000, ax: Axes | None = None
+    record: Record,
+    *,
+    neurons: Sequence[int] | None = None,
+    start: float | None = None,
+    stop: float | None = None,
+    n_times: int = 1000,
+    ax: Axes | None = None,
 ) -> Axes:
-    """Draw the exact membrane potentials of chosen neurons (default: the three with most spikes)."""
+    """Draw exact membrane potentials from `start` to `stop` (default: of the three busiest neurons)."""
     spikes = record.spikes
+    start, stop = spikes._interval(start, stop)
     if neurons is None:
-        neurons = np.argsort(-spikes.counts(), kind="stable")[:3].tolist()
+        neurons = np.argsort(-spikes.counts(start=start, stop=stop), kind="stable")[:3].tolist()
     n_times = checks.positive_integer("n_times", n_times)
     chosen = _chosen(neurons, spikes.n_neurons)
     ax = axes_of(ax)
-    grid = np.linspace(spikes.start, spikes.stop, n_times)
+    grid = np.linspace(start, stop, n_times)
     for neuron in chosen:
         # At each spike of its own: the threshold just before it, the reset just after.
         own = spikes.of(neuron)
+        own = own[(own >= start) & (own <= stop)]
         times = np.unique(np.concatenate([grid, own]))
         after = np.searchsorted(times, own)
         values = record.potential(times)[:, neuron]
         values = np.insert(values, after, record.network.firing_threshold[neuron])
         ax.plot(np.insert(times, after, own), values, label=f"neuron {neuron}", linewidth=1.0)
     _label_time(ax, spikes)
-    ax.set(ylabel="membrane potential", title="membrane potentials")
+    ax.set(xlim=(start, stop), ylabel="membrane potential", title="membrane potentials")
     ax.legend(loc="best", fontsize="small")
     return ax
 

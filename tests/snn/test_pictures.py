@@ -30,6 +30,27 @@ def test_a_raster_shows_every_spike(ax, spikes):
     assert ax.get_xlim() == (0.0, 20.0)
 
 
+def test_populations_have_rows_a_colour_and_a_name(ax, spikes):
+    spikes.plot(populations={"later": [2], "first": [0, 1]}, ax=ax)
+    offsets = ax.collections[0].get_offsets()
+    expected = np.column_stack([spikes.times, np.array([1, 2, 0])[spikes.neurons]])
+    np.testing.assert_array_equal(offsets, expected)
+    colours = ax.collections[0].get_edgecolors()
+    assert len(np.unique(colours[spikes.neurons == 2], axis=0)) == 1
+    assert len(np.unique(colours, axis=0)) == 2
+    assert [text.get_text() for text in ax.texts] == ["later", "first"]
+    with pytest.raises(ValueError, match="neurons must be None where populations say which"):
+        spikes.plot(populations={"first": [0]}, neurons=[1])
+
+
+def test_a_record_is_drawn_from_start_to_stop(ax):
+    record = simulate(golden_network(), 20.0, record_spikes=True).record
+    record.plot(start=5.0, stop=7.0, neurons=[0], ax=ax)
+    times, potentials = ax.lines[0].get_data()
+    assert (times.min(), times.max()) == ax.get_xlim() == (5.0, 7.0)
+    np.testing.assert_allclose(potentials[times == 6.0], record.potential([6.0])[0, 0])
+
+
 def test_a_raster_says_how_many_neurons_it_leaves_out(ax):
     pair = {"times": np.array([1.0, 2.0]), "neurons": np.array([3, 5])}
     one = SpikeTrain(**pair, n_neurons=1400, start=0.0, stop=3.0)
