@@ -264,6 +264,42 @@ def plan(group, drift, state, remaining, settings, work):
 
 
 @inner
+def copy_active(group, is_active, active):
+    """Copy the active set out; return how many neurons it has, perhaps more than there is room for."""
+    n_active = 0
+    for i in range(group.threshold.shape[0]):
+        if is_active[i] and n_active < active.slots.shape[0]:
+            active.members[n_active] = i
+            active.slots[n_active] = -1
+            active.own[OWN_BIAS, n_active] = group.bias[i]
+            active.own[OWN_THRESHOLD, n_active] = group.threshold[i]
+            active.own[OWN_POTENTIAL, n_active] = group.potential[i]
+            active.own[OWN_CURRENT, n_active] = group.current[i]
+            active.own[OWN_BEFORE, n_active] = group.potential[i]
+        n_active += is_active[i]
+    active.n_slots[0] = 0
+    return n_active
+
+
+@inner
+def take_over(group, drift, elapsed, active, n_active, screened, log, n_events):
+    """Write the state at the end of an interval, mean soma currents, and the neurons of its spikes."""
+    for i in range(group.threshold.shape[0]):
+        drift[i] = (screened.potential[i] - group.potential[i]) / elapsed
+        group.potential[i] = screened.potential[i]
+        group.current[i] = screened.current[i]
+    for k in range(n_active):
+        i = active.members[k]
+        drift[i] = (active.own[OWN_POTENTIAL, k] - active.own[OWN_BEFORE, k]) / elapsed
+        group.potential[i] = active.own[OWN_POTENTIAL, k]
+        group.current[i] = active.own[OWN_CURRENT, k]
+    for event in range(n_events):
+        neuron = active.members[log.neurons[event]]
+        log.neurons[event] = neuron
+        drift[neuron] += group.threshold[neuron] / elapsed
+
+
+@inner
 def integrate_active(form, group, drift, state, interval, settings, work):
     """Run the active set, then screen the others; return (time that passed, spikes, windows)."""
     # The time is -1, and the state unchanged, if too many neurons would have to be active, the interval was
@@ -274,19 +310,7 @@ def integrate_active(form, group, drift, state, interval, settings, work):
     n_runs = 0
     while True:
         n_runs += 1
-        # Copy the active set out; it may have more neurons than there is room for.
-        n_active = 0
-        for i in range(n_neurons):
-            if work.is_active[i] and n_active < active.slots.shape[0]:
-                active.members[n_active] = i
-                active.slots[n_active] = -1
-                active.own[OWN_BIAS, n_active] = group.bias[i]
-                active.own[OWN_THRESHOLD, n_active] = group.threshold[i]
-                active.own[OWN_POTENTIAL, n_active] = group.potential[i]
-                active.own[OWN_CURRENT, n_active] = group.current[i]
-                active.own[OWN_BEFORE, n_active] = group.potential[i]
-            n_active += work.is_active[i]
-        active.n_slots[0] = 0
+        n_active = copy_active(group, work.is_active, active)
         if n_active > active.slots.shape[0] or n_runs > MOST_RUNS:
             state.interval = 0.25 * interval
             return -1.0, 0, 0
@@ -332,17 +356,5 @@ def integrate_active(form, group, drift, state, interval, settings, work):
     state.window = window
     state.n_sources = n_slots
     state.screened_time += elapsed
-    for i in range(n_neurons):
-        drift[i] = (screened.potential[i] - group.potential[i]) / elapsed
-        group.potential[i] = screened.potential[i]
-        group.current[i] = screened.current[i]
-    for k in range(n_active):
-        i = active.members[k]
-        drift[i] = (active.own[OWN_POTENTIAL, k] - active.own[OWN_BEFORE, k]) / elapsed
-        group.potential[i] = active.own[OWN_POTENTIAL, k]
-        group.current[i] = active.own[OWN_CURRENT, k]
-    for event in range(n_new):
-        neuron = active.members[log.neurons[event]]
-        log.neurons[event] = neuron
-        drift[neuron] += group.threshold[neuron] / elapsed
+    take_over(group, drift, elapsed, active, n_active, screened, log, n_new)
     return elapsed, n_new, n_windows

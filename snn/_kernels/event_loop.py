@@ -15,11 +15,22 @@ from snn._kernels.candidates import (
     renew_bounds,
     reset_tied,
 )
-from snn._kernels.compiling import inner
+from snn._kernels.compiling import inlined, inner
 from snn._kernels.neuron import coast, quiet_time_of
 from snn._kernels.run_state import LONGEST_WINDOW, SHORTEST_WINDOW
 
 MOST_EVENTS_PER_WINDOW = 512  # spikes in one window, apart from those of its last instant
+
+
+@inlined
+def missing_row(form, n_tied, windows):
+    """Return one of the neurons that fire whose row of weights has not been computed, or -1."""
+    missing = -1
+    for c in range(n_tied):
+        source = windows.neurons[windows.tied[c]]
+        if not form.row_is_there(source):
+            missing = source
+    return missing
 
 
 @inner
@@ -62,10 +73,7 @@ def integrate_windows(form, group, interval, window, most_events, n_wanted, wind
                 break
             then = moment_at(windows.crossing[column], end_fade)
             n_tied = find_tied(column, n_candidates, moment, then.fade, length, instant, windows)
-            for c in range(n_tied):
-                source = windows.neurons[windows.tied[c]]
-                if not form.row_is_there(source):
-                    missing = source
+            missing = missing_row(form, n_tied, windows)
             if missing >= 0:
                 break
             moment = then
