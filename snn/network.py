@@ -106,7 +106,13 @@ class NetworkState(Value, Saved, Described):
         In synaptic time constants.
     pending : array_like, shape (n_slots, n_neurons), optional
         On a clock with delays, what is on its way: row d arrives d steps after the next step.  There is one
-        row more than the longest delay has steps.  Integers if neurons are.
+        row more than the longest delay has steps, for each kind of current.  Integers if neurons are.
+    waiting : array_like of int, shape (n_neurons,), optional
+        On a clock with a refractory time, steps until each neuron integrates again; by default none waits.
+    threshold_rise : array_like, shape (n_neurons,), optional
+        Of adapting neurons on a clock, by what spikes have raised the thresholds; by default nothing.
+    other_currents : array_like, shape (n_kinds, n_neurons), optional
+        On a clock, synaptic currents of other time constants than 1, the shortest first; by default none.
     """
 
     membrane_potential: np.ndarray = checked(
@@ -115,12 +121,22 @@ class NetworkState(Value, Saved, Described):
     synaptic_current: np.ndarray
     time: float = checked(checks.real_number, default=0.0)
     pending: np.ndarray | None = None
+    waiting: np.ndarray | None = None
+    threshold_rise: np.ndarray | None = checked(
+        checks.real_array, shape=(None,), meaning="one a neuron", default=None
+    )
+    other_currents: np.ndarray | None = checked(
+        checks.real_array, shape=(None, None), meaning="one row a kind, one column a neuron", default=None
+    )
 
     _schema: ClassVar = {
         "membrane_potential": Entry("f", ("neurons",)),
         "synaptic_current": Entry("f", ("neurons",)),
         "time": Entry("f", ()),
         "pending": Entry("fiu", ("slots", "neurons"), optional=True),
+        "waiting": Entry("i", ("neurons",), 0, optional=True),
+        "threshold_rise": Entry("f", ("neurons",), 0, optional=True),
+        "other_currents": Entry("f", ("kinds", "neurons"), optional=True),
     }
 
     if TYPE_CHECKING:  # what is accepted is more than what is kept
@@ -132,6 +148,9 @@ class NetworkState(Value, Saved, Described):
             synaptic_current: ArrayLike,
             time: float = 0.0,
             pending: ArrayLike | None = None,
+            waiting: ArrayLike | None = None,
+            threshold_rise: ArrayLike | None = None,
+            other_currents: ArrayLike | None = None,
         ) -> None: ...
 
     def _check(self) -> None:
@@ -144,6 +163,11 @@ class NetworkState(Value, Saved, Described):
             numbers = checks.real_array("pending", self.pending, shape=(None, *shape))
             is_whole = np.asarray(self.pending).dtype.kind in "iu"
             assign(self, pending=np.array(numbers, dtype=np.int64 if is_whole else np.float64))
+        if self.waiting is not None:
+            waiting = checks.real_array(
+                "waiting", self.waiting, shape=shape, meaning="whole steps of a neuron"
+            )
+            assign(self, waiting=waiting.astype(np.int64))
 
     @classmethod
     def at_rest(cls, n_neurons: int) -> NetworkState:

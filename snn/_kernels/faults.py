@@ -16,8 +16,16 @@ class NoFaults(NamedTuple):
 
     refractory_steps: int
 
+    def keeps_up(self):
+        """Return whether a potential above its threshold means that a neuron has to fire too often."""
+        return True
+
     def clear(self, k):
         """Let no neuron of copy k be refractory, and count from zero."""
+        return
+
+    def take_further(self, k, arriving):
+        """Add what arrives for currents of other time constants, and forget it."""
         return
 
     def n_that_reach(self, k, neuron, step, count):
@@ -60,6 +68,18 @@ class Faults(NamedTuple):
     leaked: np.ndarray
     refused: np.ndarray
     kicks: np.ndarray  # by noise and the floor
+    threshold: np.ndarray  # before any spike has raised it
+    raised: np.ndarray  # by what spikes have raised thresholds, or of size zero
+    raise_by: float  # by one spike, in thresholds
+    stays: float  # the part of it that is left after a step
+    # Currents of other time constants, shape (n_copies, n_kinds, n_neurons); of each kind, as for the first.
+    currents: np.ndarray
+    decays: np.ndarray
+    arrivals: np.ndarray
+    charges: np.ndarray
+
+    def keeps_up(self):
+        return self.refractory_steps == 0 and self.raised.shape[1] == 0
 
     def clear(self, k):
         for i in range(self.waiting.shape[1]):
@@ -71,7 +91,17 @@ class Faults(NamedTuple):
         self.waiting[k, neuron] = self.refractory_steps
         n_arrived = n_that_arrive(self.key, step, neuron, count, self.lost)
         self.n_lost[k, neuron] += count - n_arrived
+        if self.raised.shape[1] > 0:
+            self.raised[k, neuron] += count * self.raise_by * self.threshold[neuron]
         return n_arrived
+
+    def take_further(self, k, arriving):
+        n_kinds, n_neurons = self.currents.shape[1:]
+        for kind in range(n_kinds):
+            for i in range(n_neurons):
+                place = (kind + 1) * n_neurons + i
+                self.currents[k, kind, i] += arriving[place]
+                arriving[place] = 0.0
 
     def advance_real(self, neurons, copies, k, step):
         workspace, bias, waiting = neurons.workspace, neurons.bias[k], self.waiting[k]
@@ -80,22 +110,32 @@ class Faults(NamedTuple):
             fill_normals(self.key, step, self.normals)
         n_fired = 0
         for i in range(bias.shape[0]):
-            h, threshold = workspace[CURRENT_ROW, i], workspace[THRESHOLD_ROW, i]
+            h, threshold = workspace[CURRENT_ROW, i], self.threshold[i]
             workspace[CURRENT_ROW, i] = h * neurons.decay
             charge = bias[i] * copies.time_step + h * self.charge
+            rise = workspace[RISE_ROW, i] + h * neurons.arrival
+            for kind in range(self.decays.shape[0]):
+                h = self.currents[k, kind, i]
+                self.currents[k, kind, i] = h * self.decays[kind]
+                charge += h * self.charges[kind]
+                rise += h * self.arrivals[kind]
+            if self.raised.shape[1] > 0:
+                self.raised[k, i] *= self.stays
+                threshold += self.raised[k, i]
+                workspace[THRESHOLD_ROW, i] = threshold
             if waiting[i] > 0:
                 waiting[i] -= 1
                 refused[i] += charge
                 continue
             before = workspace[POTENTIAL_ROW, i]
-            v = self.keep * before + (workspace[RISE_ROW, i] + h * neurons.arrival)
+            v = self.keep * before + rise
             if self.keep != 1.0:
                 leaked[i] += charge - (v - before)
             if self.noise > 0.0:
-                kick = self.noise * threshold * self.normals[i]
+                kick = self.noise * self.threshold[i] * self.normals[i]
                 kicks[i] += kick
                 v += kick
-            lowest = self.floor * threshold
+            lowest = self.floor * self.threshold[i]
             if v < lowest:
                 kicks[i] += lowest - v
                 v = lowest

@@ -104,16 +104,17 @@ class RealNeurons(_RealNeurons, ClockNeurons):
 
     def arrive(self, copies, k, slot):
         current, arriving = self.workspace[CURRENT_ROW], copies.pending[k, slot]
-        for i in range(arriving.shape[0]):
+        for i in range(self.bias.shape[1]):
             current[i] += arriving[i]
             arriving[i] = 0.0
+        self.faults.take_further(k, arriving)
 
     def is_lost(self, states, k):
         potential, threshold, n_above = self.potential[k], self.workspace[THRESHOLD_ROW], 0
         for i in range(potential.shape[0]):
             n_above += potential[i] > threshold[i]
-        # Refractory neurons cannot keep up sooner; their states are not lost.
-        return n_above > 0 and self.faults.refractory_steps == 0
+        # Refractory neurons cannot keep up sooner, and raised thresholds fall; their states are not lost.
+        return n_above > 0 and self.faults.keeps_up()
 
     def restart(self, states, k):
         restart_steps(states, k)

@@ -26,7 +26,8 @@ class Copies(NamedTuple):
     steps_before: np.ndarray  # shape (n_copies,): steps before the start; random numbers depend on the sum
     spike_counts: np.ndarray
     moments: np.ndarray  # of the times of each neuron's spikes (`neuron.add_to_moments`), or of size zero
-    # Shape (n_copies, n_slots, n_neurons): what arrives at the end of step s is in slot s modulo n_slots.
+    # Shape (n_copies, n_slots, n_kinds * n_neurons), by kinds of currents: what arrives at the end of step s
+    # is in slot s modulo n_slots.
     pending: np.ndarray
     is_due: np.ndarray  # shape (n_copies, n_slots): whether anything is in a slot
     fired: np.ndarray  # memory: the neurons that fire in a step
@@ -38,11 +39,12 @@ class DelayedSources(NamedTuple):
 
     form: Form
     delays: np.ndarray  # whole steps, shape (n_neurons,)
+    first: np.ndarray  # of each source, where the currents of its kind begin in a slot
 
     def send(self, neurons, copies, k, neuron, step, message):
         slot = (step + self.delays[neuron]) % copies.pending.shape[1]
         copies.is_due[k, slot] = True
-        self.form.add_weights(copies.pending[k, slot], neuron, message)
+        self.form.add_weights(copies.pending[k, slot, self.first[neuron] :], neuron, message)
 
 
 @record
@@ -51,13 +53,14 @@ class DelayedSynapses(NamedTuple):
 
     form: CompressedRows
     delays: np.ndarray  # whole steps, shape (n_weights,)
+    first: np.ndarray
 
     def send(self, neurons, copies, k, neuron, step, message):
         form, n_slots = self.form, copies.pending.shape[1]
         for entry in range(form.starts[neuron], form.starts[neuron + 1]):
             slot = (step + self.delays[entry]) % n_slots
             copies.is_due[k, slot] = True
-            copies.pending[k, slot, form.targets[entry]] += form.weights[entry] * message
+            copies.pending[k, slot, self.first[neuron] + form.targets[entry]] += form.weights[entry] * message
 
 
 class MessageLog(NamedTuple):

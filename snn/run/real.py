@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from snn._kernels.faults import Faults
 from snn._kernels.real_neurons import CHUNK, MOST_AT_ONCE, THRESHOLD_ROW, RealNeurons
@@ -21,7 +22,7 @@ class RealOnClock(SteppedRun):
     @property
     def is_lost(self) -> np.ndarray:
         # A neuron has to fire too often in a step.  Refractory ones cannot keep up sooner: they are not lost.
-        if self.neurons.faults.refractory_steps > 0:
+        if self.neurons.faults.refractory_steps > 0 or self._clock.neuron.adaptation > 0.0:  # type: ignore[union-attr]
             return super().is_lost
         return ~(self.membrane_potential <= self.network.firing_threshold).all(axis=1)
 
@@ -48,14 +49,35 @@ class RealOnClock(SteppedRun):
         weights.compute_rows(np.arange(n_neurons))
         if given is None:
             return weights.kernel_form, 0
-        if np.ndim(given.delays) == 2:
-            weights = SparseWeights(weights.tocsr())
-        return self._with_delays(weights.kernel_form, np.zeros(n_neurons, dtype=np.int64))
+        constants = self._time_constants()
+        others = np.unique(constants[constants != 1.0])
+        self._n_kinds = 1 + len(others)
+        if np.ndim(given.delays) == 2 or len(others):
+            rows = weights.tocsr()
+            # A current begins at the charge of its spike, over its time constant.
+            values = rows.data / np.repeat(constants, np.diff(rows.indptr))
+            weights = SparseWeights(sparse.csr_array((values, rows.indices, rows.indptr), rows.shape))
+        first = np.where(constants == 1.0, 0, 1 + np.searchsorted(others, constants)) * n_neurons
+        return self._with_delays(weights.kernel_form, np.zeros(n_neurons, dtype=np.int64), first)
+
+    def _time_constants(self) -> np.ndarray:
+        """Return the time constant of the currents of each source."""
+        given, n_neurons = self._clock.neuron.time_constants, self.network.n_neurons  # type: ignore[union-attr]
+        if given is not None and len(given) != n_neurons:
+            raise ValueError(
+                f"time_constants must be one number for each of {n_neurons} neurons; got {len(given)}"
+            )
+        return np.ones(n_neurons) if given is None else np.array(given)
 
     def _start(self, state: NetworkState | Run | None) -> None:
         neuron: Any = self._clock.neuron
         step, shape, is_euler = self.time_step, self.soma_bias.shape, neuron.integration == "euler"
-        self._own_departures = ("Euler's steps",) * is_euler + ("resets to zero",) * (neuron.reset == "zero")
+        self._own_departures = (
+            ("Euler's steps",) * is_euler
+            + ("resets to zero",) * (neuron.reset == "zero")
+            + ("time constants",) * (self._n_kinds > 1)
+            + ("adaptation",) * (neuron.adaptation > 0.0)
+        )
         decay, rise = math.exp(-step), step
         charge = arrival = charge_of_step(self._clock)
         self.gain, self.current_per_rate = charge / -math.expm1(-step), step / -math.expm1(-step)
@@ -65,8 +87,25 @@ class RealOnClock(SteppedRun):
             rise = step * mean_exponential(-leak * step)
             # The integral of e^(-l (step - t)) e^-t over a step.
             arrival = step * decay * mean_exponential((1.0 - leak) * step)
+        others = np.unique(self._time_constants())
+        others = others[others != 1.0]
+        brought = step * np.ones(len(others)) if is_euler else -others * np.expm1(-step / others)
+        arrivals = brought
+        if leak > 0.0 and not is_euler:
+            exponents = (1.0 / others - leak) * step
+            arrivals = step * np.exp(-step / others) * np.array([mean_exponential(x) for x in exponents])
         self.neurons = RealNeurons(
-            faults=self._faults(leak=leak, keep=keep, charge=charge, n_leaking=shape[1]),
+            faults=self._faults(
+                leak=leak,
+                keep=keep,
+                charge=charge,
+                n_leaking=shape[1],
+                raised=np.zeros((shape[0], shape[1] * (neuron.adaptation > 0.0))),
+                raise_by=neuron.adaptation,
+                stays=math.exp(-step / neuron.adaptation_time),
+                currents=np.zeros((shape[0], len(others), shape[1])),
+                of_kinds=np.stack([np.exp(-step / others), arrivals, brought]),
+            ),
             rise=rise,
             arrival=arrival,
             decay=decay,

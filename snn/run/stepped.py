@@ -20,6 +20,7 @@ from snn.run.time import Clock
 
 # Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
 MOST_SPIKES_PER_CALL = 65_536
+NO_RISE, NO_CURRENTS, NO_KINDS = np.empty((1, 0)), np.empty((1, 0, 0)), np.empty((3, 0))
 NO_MESSAGES = stepped.MessageLog(*np.empty((3, 0), dtype=np.int64))
 
 
@@ -39,10 +40,6 @@ class SteppedRun(Run):
         **options: Any,
     ) -> None:
         given, self.time_step, self._clock = clock.imperfections, clock.time_step, clock
-        if state is not None and given is not None and given.refractory_time > 0.0:
-            raise ValueError(
-                "state must be None with a refractory_time: it does not say which neurons are refractory"
-            )
         network = self._running(network)
         super().__init__(network, soma_bias, state, **options)
         n_copies, n_neurons = soma_bias.shape
@@ -55,7 +52,7 @@ class SteppedRun(Run):
             steps_before=np.zeros(n_copies, dtype=np.int64),
             spike_counts=self.spike_counts,
             moments=self.window_moments,
-            pending=np.zeros((n_copies, n_slots, n_neurons), dtype=self._number),
+            pending=np.zeros((n_copies, n_slots, n_neurons * self._n_kinds), dtype=self._number),
             is_due=np.zeros((n_copies, n_slots), dtype=np.bool_),
             fired=np.empty(n_neurons + CHUNK, dtype=np.int64),
         )
@@ -68,6 +65,11 @@ class SteppedRun(Run):
             self._copies.steps_before[:] = round(state.time / self.time_step)
             if state.pending is not None:
                 self._take_pending(state.pending)
+            for name, ours in self._kept_arrays().items():
+                theirs = getattr(state, name)
+                if theirs is not None and theirs.shape != ours.shape[1:]:
+                    raise ValueError(f"{name} of state must have shape {ours.shape[1:]}; got {theirs.shape}")
+                ours[:] = 0 if theirs is None else theirs
         self._steps_per_call = max(1, self._updates_per_call // n_neurons)
         n_targets = network.weights.kernel_form.targets_per_source(n_neurons)
         per_call = int(self._updates_per_call / max(n_targets, 1.0))
@@ -89,7 +91,8 @@ class SteppedRun(Run):
     @property
     def pending(self) -> np.ndarray:
         """The sum of what is on its way to each neuron, shape (n_copies, n_neurons)."""
-        return self._copies.pending.sum(axis=1)
+        n_copies, n_neurons = self.soma_bias.shape
+        return self._copies.pending.reshape(n_copies, -1, n_neurons).sum(axis=1)
 
     def instants_of(self, times: np.ndarray, origin: float) -> np.ndarray:
         return whole_steps(times, self.time_step, origin) * self.time_step
@@ -98,11 +101,14 @@ class SteppedRun(Run):
         state = super().state(copy, time=time)
         pending = self._copies.pending[copy]
         if len(pending) > 1:
-            assign(state, pending=np.roll(pending, -(int(self.n_steps[copy]) + 1), axis=0))
+            rolled = np.roll(pending, -(int(self.n_steps[copy]) + 1), axis=0)
+            assign(state, pending=rolled.reshape(-1, state.n_neurons))
+        assign(state, **{name: ours[copy].copy() for name, ours in self._kept_arrays().items()})
         return state
 
     # A kind of neuron supplies these, besides what `Run` asks for.
 
+    _n_kinds = 1  # of synaptic currents, by their time constants
     _number: type = np.float64  # of what is on its way
     _own_departures: tuple[str, ...] = ()
 
@@ -118,8 +124,19 @@ class SteppedRun(Run):
     def _start(self, state: NetworkState | Run | None) -> None:
         """Make the record `neurons`, with the numbers that copies start from."""
 
-    def _with_delays(self, form: Any, delays: np.ndarray) -> tuple[Any, int]:
+    def _kept_arrays(self) -> dict[str, np.ndarray]:
+        """Return what a state has besides potentials and currents, a row a copy, where neurons have it."""
+        faults = self.neurons.faults
+        if not isinstance(faults, Faults):
+            return {}
+        arrays = {"threshold_rise": faults.raised, "other_currents": faults.currents}
+        if faults.refractory_steps > 0:
+            arrays["waiting"] = faults.waiting
+        return {name: array for name, array in arrays.items() if array[0].size}
+
+    def _with_delays(self, form: Any, delays: np.ndarray, first: np.ndarray | None = None) -> tuple[Any, int]:
         """Return a form of weights with its delays and those of imperfections, and their slots."""
+        # `first` says where the currents of each source begin in a slot.
         given = self._clock.imperfections
         steps = whole_steps(0.0 if given is None else given.delays, self.time_step)
         kind: type = stepped.DelayedSources
@@ -127,9 +144,15 @@ class SteppedRun(Run):
             sources = np.repeat(np.arange(len(steps)), np.diff(form.starts))
             kind, delays, steps = stepped.DelayedSynapses, delays[sources], steps[sources, form.targets]
         delays = checks.read_only(delays + steps)
-        return kind(form, delays), int(delays.max(initial=0)) + 1
+        if first is None:
+            first = np.zeros(self.network.n_neurons, dtype=np.int64)
+        return kind(form, delays, checks.read_only(first)), int(delays.max(initial=0)) + 1
 
-    def _faults(self, *, leak: float, keep: float, charge: float, n_leaking: int) -> NoFaults | Faults:
+    def _faults(
+        self, *, leak: float, keep: float, charge: float, n_leaking: int, raised: np.ndarray = NO_RISE,
+        raise_by: float = 0.0, stays: float = 1.0, currents: np.ndarray = NO_CURRENTS,
+        of_kinds: np.ndarray = NO_KINDS,
+    ) -> NoFaults | Faults:  # fmt: skip
         """Return the record of imperfections, with sums of charge for neurons that leak in real numbers."""
         given, step, shape = self._clock.imperfections, self.time_step, self.soma_bias.shape
         if given is None:
@@ -151,17 +174,25 @@ class SteppedRun(Run):
             leaked=leaked,
             refused=refused,
             kicks=kicks,
+            threshold=checks.read_only(self.network.firing_threshold),
+            raised=raised,
+            raise_by=raise_by,
+            stays=stays,
+            currents=currents,
+            decays=of_kinds[0],
+            arrivals=of_kinds[1],
+            charges=of_kinds[2],
         )
 
     def _take_pending(self, pending: np.ndarray) -> None:
         """Put what is on its way where its steps find it: at the end of step s arrives slot s."""
         ours = self._copies.pending
-        if pending.shape != ours.shape[1:]:
+        if pending.size != ours[0].size:
             raise ValueError(
-                f"pending of state must have {ours.shape[1]} rows, one more than the longest delay; got "
-                f"{len(pending)}"
+                f"pending of state must have {ours.shape[1] * self._n_kinds} rows, one more than the longest "
+                f"delay for each kind of current; got {len(pending)}"
             )
-        ours[:] = np.roll(pending, 1, axis=0)
+        ours[:] = np.roll(pending.reshape(ours.shape[1:]), 1, axis=0)
         self._copies.is_due[:] = ours.any(axis=2)
 
     def _begin(self, record: bool) -> stepped.MessageLog:

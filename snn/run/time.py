@@ -16,6 +16,8 @@ LARGEST_SUM_OF_MESSAGES = 2**62
 class Exact(Value):
     """Time without steps: potentials and currents follow a closed form, and spike times are its roots.
 
+    Currents have one time constant and thresholds stay; others need a `Clock`.
+
     Parameters
     ----------
     screening : bool, default True
@@ -37,6 +39,10 @@ class Exact(Value):
     time_step: ClassVar[float] = 0.0
 
 
+def _time_constants(name: str, value: Any) -> tuple[float, ...]:
+    return tuple(checks.positive_array(name, value).tolist())
+
+
 @dataclass(frozen=True, kw_only=True)
 class RealNeuron(Value):
     """A neuron in real numbers on a clock.
@@ -52,6 +58,13 @@ class RealNeuron(Value):
     reset : {"subtract", "zero"}, default "subtract"
         Charge that a spike takes: the threshold, or the whole potential.  With "subtract" a neuron fires as
         often in a step as its potential holds the threshold, at most 1,024 times, and with "zero" once.
+    time_constants : sequence of float, shape (n_neurons,), optional
+        The time constant of the currents that each *source* causes, such as fast excitation and slow
+        inhibition; by default 1 for all.  A weight is the charge of a spike: currents begin at W / tau.
+    adaptation : float, default 0.0
+        Share of its threshold by which a spike raises a neuron's threshold.
+    adaptation_time : float, default 10.0
+        Time constant with which raised thresholds fall again.
 
     References
     ----------
@@ -61,6 +74,9 @@ class RealNeuron(Value):
 
     integration: str = checked(checks.one_of, ("exact", "euler"), default="exact")
     reset: str = checked(checks.one_of, ("subtract", "zero"), default="subtract")
+    time_constants: tuple[float, ...] | None = checked(_time_constants, default=None)
+    adaptation: float = checked(checks.non_negative_number, default=0.0)
+    adaptation_time: float = checked(checks.positive_number, default=10.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +121,11 @@ class Clock(Value):
             )
         # `DigitalNetwork.of` warns of a long one.
         assign(self, time_step=checked_step(self.time_step, warn=isinstance(self.neuron, RealNeuron)))
+        varied = isinstance(self.neuron, RealNeuron) and (
+            self.neuron.time_constants or self.neuron.adaptation
+        )
+        if varied and self.imperfections is None:
+            assign(self, imperfections=Imperfections())  # their steps know of both
         leak = 0.0 if self.imperfections is None else self.imperfections.leak
         is_euler = isinstance(self.neuron, RealNeuron) and self.neuron.integration == "euler"
         if is_euler and leak * self.time_step >= 1.0:

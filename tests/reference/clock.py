@@ -73,7 +73,8 @@ class ClockedRun(NamedTuple):
 
 def simulate_slowly(
     weights, bias, threshold, n_steps, time_step, *, integration="exact", reset="subtract",
-    imperfections=None, state=None, drives=None, inputs=None,
+    imperfections=None, state=None, drives=None, inputs=None, time_constants=None, adaptation=0.0,
+    adaptation_time=10.0,
 ) -> ClockedRun:  # fmt: skip
     """Run a network with dense weights[source, target], which has its mismatch already, on a clock.
 
@@ -90,7 +91,10 @@ def simulate_slowly(
         else (list(state.membrane_potential), state.synaptic_current)
     )
     bias, h = drives.get(0, bias), h + inputs.get(0, 0.0)
-    charge, leaked, refused, noise, lost = np.zeros((5, n))
+    charge, leaked, refused, noise, lost, rise = np.zeros((6, n))
+    constants = [1.0] * n if time_constants is None else time_constants
+    currents = {constant: np.zeros(n) for constant in {1.0, *constants}}
+    currents[1.0], base = h, threshold
     free_at, due, steps, neurons = [1] * n, {}, [], []
 
     def over_a_step(function):
@@ -99,29 +103,36 @@ def simulate_slowly(
     # v' = mu - l v: what comes at time t leaks until the end of the step.
     keep = math.exp(-leak * time_step)
     of_drive = over_a_step(lambda t: math.exp(-leak * (time_step - t)))
-    of_current = over_a_step(lambda t: math.exp(-leak * (time_step - t) - t))
-    brought_of_current = over_a_step(lambda t: math.exp(-t))
+    of_current, brought_of_current = {}, {}
+    for tau in currents:
+        of_current[tau] = over_a_step(lambda t, tau=tau: math.exp(-leak * (time_step - t) - t / tau))
+        brought_of_current[tau] = over_a_step(lambda t, tau=tau: math.exp(-t / tau))
     if integration == "euler":
-        keep, of_drive, of_current, brought_of_current = 1.0 - leak * time_step, *[time_step] * 3
+        keep, of_drive = 1.0 - leak * time_step, time_step
+        of_current = brought_of_current = dict.fromkeys(currents, time_step)
     spread = given.potential_noise * math.sqrt(over_a_step(lambda t: math.exp(-2.0 * leak * t)))
     for step in range(1, n_steps + 1):
         fired = []
+        rise = rise * math.exp(-time_step / adaptation_time)
+        threshold = base + rise
         for i in range(n):
-            brought = bias[i] * time_step + h[i] * brought_of_current
+            brought = bias[i] * time_step + sum(h[i] * brought_of_current[tau] for tau, h in currents.items())
             charge[i] += brought
             if step < free_at[i]:
                 refused[i] += brought
                 continue
-            risen = v[i] * keep + bias[i] * of_drive + h[i] * of_current
+            risen = (
+                v[i] * keep + bias[i] * of_drive + sum(h[i] * of_current[tau] for tau, h in currents.items())
+            )
             leaked[i] += v[i] + brought - risen
             v[i] = risen
             if spread > 0.0:
-                amount = spread * threshold[i] * normal(given.seed, first_step + step, i)
+                amount = spread * base[i] * normal(given.seed, first_step + step, i)
                 v[i] += amount
                 noise[i] += amount
-            if given.potential_floor is not None and v[i] < given.potential_floor * threshold[i]:
-                noise[i] += given.potential_floor * threshold[i] - v[i]
-                v[i] = given.potential_floor * threshold[i]
+            if given.potential_floor is not None and v[i] < given.potential_floor * base[i]:
+                noise[i] += given.potential_floor * base[i] - v[i]
+                v[i] = given.potential_floor * base[i]
             n_spikes = 0
             while v[i] >= threshold[i] and (n_spikes == 0 or (reset, refractory_steps) == ("subtract", 0)):
                 v[i] = v[i] - threshold[i] if reset == "subtract" else 0.0
@@ -129,17 +140,21 @@ def simulate_slowly(
             if n_spikes:
                 free_at[i] = step + 1 + refractory_steps
                 fired.append((i, n_spikes))
-        h = h * math.exp(-time_step)
+        currents = {tau: h * math.exp(-time_step / tau) for tau, h in currents.items()}
         for j, n_spikes in fired:
+            rise[j] += n_spikes * adaptation * base[j]
             steps += [step] * n_spikes
             neurons += [j] * n_spikes
             of_these = n_lost(given, first_step + step, j, n_spikes)
             lost[j] += of_these
             for i in range(n):
                 arrival = step + delay_of(given, j, i, time_step)
-                due.setdefault(arrival, np.zeros(n))[i] += (n_spikes - of_these) * weights[j, i]
-        h = h + due.pop(step, 0.0) + inputs.get(step, 0.0)
+                begun = (n_spikes - of_these) * weights[j, i] / constants[j]
+                due.setdefault((arrival, constants[j]), np.zeros(n))[i] += begun
+        for tau in currents:
+            currents[tau] = currents[tau] + due.pop((step, tau), 0.0)
+        currents[1.0] = currents[1.0] + inputs.get(step, 0.0)
         bias = drives.get(step, bias)
     pending = sum(due.values(), start=np.zeros(n))
-    happened = np.array(steps), np.array(neurons, dtype=int), np.array(v), h, charge
+    happened = np.array(steps), np.array(neurons, dtype=int), np.array(v), currents[1.0], charge
     return ClockedRun(*happened, leaked, refused, noise, lost, pending)

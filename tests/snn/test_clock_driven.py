@@ -73,6 +73,11 @@ def test_every_step_is_the_slow_twins(form, data, step, scale, integration, rese
     n, n_steps = network.n_neurons, data.draw(st.integers(20, 60))
     given = data.draw(st.none() | imperfections(n))
     options = {"integration": integration, "reset": reset}
+    if given is not None:
+        options |= data.draw(st.sampled_from([{}, {"adaptation": 0.3, "adaptation_time": 2.5}]))
+        rng = np.random.default_rng(this.seed)
+        several = rng.choice([0.25, 1.0, 3.0], n).tolist()
+        options |= data.draw(st.sampled_from([{}, {"time_constants": several}]))
     clock = Clock(step, RealNeuron(**options), imperfections=given)
     chip = network if given is None else given.mismatched(network)
     state = this.state
@@ -167,6 +172,50 @@ def test_filtered_spikes_are_the_sum_over_the_spikes(time_step):
     times, neurons, _ = run.advance(1601 * time_step, record=True)
     expected = np.bincount(neurons, np.exp(times - 1601 * time_step))
     np.testing.assert_allclose(run.filtered_spikes[0], expected, rtol=1e-12, atol=1e-300)
+
+
+def test_currents_fall_with_the_time_constant_of_their_source():
+    """A spike brings the charge of its weight, W (1 - e^(-t / tau)) by time t."""
+    weights = np.zeros((4, 4))
+    weights[:3, 3] = [0.5, 0.75, -0.25]
+    network = SpikingNetwork(weights, np.zeros(4), [1.0, 1.0, 1.0, 100.0])
+    state = NetworkState(membrane_potential=[1.0, 1.0, 1.0, 0.0], synaptic_current=np.zeros(4))
+    constants = np.array([0.2, 1.0, 5.0, 1.0])
+    times = np.arange(1, 33) / 8
+    clock = Clock(1 / 8, RealNeuron(time_constants=constants))
+    run = simulate(network, 4.0, clock, state=state, potential_times=times)
+    # All three fire in the first step.
+    risen = -np.expm1(-(times[:, np.newaxis] - 1 / 8) / constants[:3]) @ weights[:3, 3]
+    np.testing.assert_allclose(run.potentials[:, 3], risen, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        run.state.other_currents[:, 3],
+        weights[[0, 2], 3] / [0.2, 5.0] * np.exp(-3.875 / np.array([0.2, 5.0])),
+    )
+    for wrong in ([1.0, 1.0], [1.0, 0.0, 1.0, 1.0]):
+        with pytest.raises(ValueError, match="time_constants must be"):
+            simulate(network, 4.0, Clock(1 / 8, RealNeuron(time_constants=wrong)))
+
+
+def test_spikes_raise_the_threshold_of_an_adapting_neuron():
+    """It is theta (1 + a sum_k e^(-(t - t_k) / tau)) at time t; a reset takes that."""
+    network, step = SpikingNetwork([[0.0]], [2.0], [0.5]), 1 / 64
+    neuron = RealNeuron(adaptation=0.25, adaptation_time=3.0)
+    run = simulate(network, 20.0, Clock(step, neuron), record_spikes=True)
+    times, charge = run.spikes.times, 0.0
+    intervals = np.diff(times)
+    assert intervals[0] < 0.7 * intervals[-1]
+    for k, time in enumerate(times):
+        threshold = 0.5 * (1.0 + 0.25 * np.exp(-(time - times[:k]) / 3.0).sum())
+        # It fires in the first step that ends with as much charge.
+        assert charge + threshold <= 2.0 * time + 1e-12
+        assert 2.0 * (time - step) < charge + 0.5 * (
+            1.0 + 0.25 * np.exp(-(time - step - times[:k]) / 3.0).sum()
+        )
+        charge += threshold
+    np.testing.assert_allclose(run.state.membrane_potential, [40.0 - charge], rtol=0, atol=1e-12)
+    rise = 0.125 * np.exp(-(20.0 - times) / 3.0).sum()
+    np.testing.assert_allclose(run.state.threshold_rise, [rise], rtol=1e-12)
+    assert run.spikes.departures == "adaptation"
 
 
 def test_exactly_max_spikes_spikes_are_allowed():

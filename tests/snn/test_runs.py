@@ -309,10 +309,13 @@ def test_a_simulation_is_a_run_of_one_copy(kind, form, data):
 @given(data=st.data())
 def test_a_simulator_on_a_clock_is_one_run_with_a_stimulus(kind, form, data):
     this = Prepared(data, kind, form)
-    drive, noise = this.drives[1], {}
-    if this.time.imperfections is not None:
-        noise = {"imperfections": replace(this.time.imperfections, potential_noise=0.1, delays=0.1)}
-    network, time = this.network.with_soma_bias(this.drives[0]), replace(this.kind.time, **noise)
+    drive, time = this.drives[1], this.kind.time
+    if time.imperfections is not None:
+        faults = {"potential_noise": 0.1, "delays": 0.1, "refractory_time": 0.3}
+        constants = np.random.default_rng(0).choice([0.5, 1.0, 2.0], this.network.n_neurons).tolist()
+        neuron = RealNeuron(adaptation=0.2, time_constants=constants)
+        time = Clock(TIME_STEP, neuron, imperfections=replace(time.imperfections, **faults))
+    network = this.network.with_soma_bias(this.drives[0])
     simulator = Simulator(network, time=time)
     parts = [simulator.advance(2.5)]
     simulator.soma_bias = drive
