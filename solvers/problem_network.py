@@ -39,6 +39,7 @@ from solvers._kernels.refinement import (
     look_at,
     resume,
 )
+from solvers.certificate.compiled import penalised_atoms
 from solvers.gram.atom_products import AtomProducts, SharedProducts, products_of
 from solvers.problem.lasso import LassoModel, LassoProblem
 from solvers.problem.parts import in_groups, with_shared_mask
@@ -350,18 +351,8 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
     refined.advance()
     figures = np.empty((3, 1))
     atoms, values = np.empty(problem.n_atoms, dtype=np.int32), np.empty(problem.n_atoms)
-    size = read_and_certify(
-        problem.atoms.rows,
-        problem.atoms.norms,
-        problem.l1_weights,
-        problem.curvatures,
-        problem.positive,
-        problem.dense_signals(),
-        refined.best_codes,
-        atoms,
-        values,
-        figures[:, 0],
-    )
+    signals, codes = problem.dense_signals(), refined.best_codes
+    size = read_and_certify(*penalised_atoms(problem), signals, codes, atoms, values, figures[:, 0])
     counts = refined.run.spike_counts[0]
     fired = np.flatnonzero(counts)
     found = code_of_kernel(problem, atoms[:size], values[:size], figures, np.array([counts.sum()]))

@@ -159,60 +159,48 @@ def _near_expm1(x):
     return x * (first + fourth * (second + fourth * (third + fourth * last)))
 
 
+@inlined
+def _near_crossing(time, gap, bias, current):
+    """Return the crossing near a time, by Chebyshev's steps, whose error is a cube: mostly one."""
+    for _ in range(100):
+        decay_minus_one = _near_expm1(-time)
+        curvature = current * (1.0 + decay_minus_one)
+        slope = bias + curvature
+        step = (gap - bias * time + current * decay_minus_one) / slope
+        bend = curvature / slope
+        time += step * (1.0 + 0.5 * bend * step)
+        if abs(bend * (1.0 + abs(bend)) * step * step * step) <= 1e-16 * time:
+            break
+    return time
+
+
 @inner
-def crossing_time(gap, bias, current, horizon):
-    """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if past the horizon."""
-    # With current < 0 the left side is convex: a crossing exists iff bias > 0, and Newton from the right is
-    # monotone.  With current > 0 it is concave: the first crossing is the one below the maximum, and Newton
-    # from the left is monotone.  Newton stops when the step after the next, a square of the last one, is
-    # below rounding.  Near crossings, where the slope cannot fall to less than half, take Chebyshev's steps,
-    # whose error is a cube, from either side: mostly one.
-    if gap <= 0.0:
-        return 0.0
-    if current == 0.0:
-        if bias <= 0.0:
-            return math.inf
-        time = gap / bias
-        return time if time <= horizon else math.inf
-    slope = bias + current
-    if slope > 0.0:
-        # Most crossings are near: start from the root of the parabola slope t - current t^2 / 2.
-        linear_time = gap / slope
-        bend = current / slope
-        square = 1.0 - 2.0 * bend * linear_time
-        if square >= 0.25:
-            time = 2.0 * linear_time / (1.0 + math.sqrt(square))
-            if time <= 0.5 and abs(bend) * time <= 1.0:
-                for _ in range(100):
-                    decay_minus_one = _near_expm1(-time)
-                    curvature = current * (1.0 + decay_minus_one)
-                    slope = bias + curvature
-                    step = (gap - bias * time + current * decay_minus_one) / slope
-                    bend = curvature / slope
-                    time += step * (1.0 + 0.5 * bend * step)
-                    if abs(bend * (1.0 + abs(bend)) * step * step * step) <= 1e-16 * time:
-                        break
-                return time if time <= horizon else math.inf
-    if current < 0.0:
-        if bias <= 0.0:
-            return math.inf
-        time = (gap - current) / bias  # right of the root, since e^-t >= 0
-        if bias + current > 0.0:
-            time = min(time, gap / (bias + current))  # the tangent at 0 lies below
-        if horizon < time:
-            time = horizon
-        for iteration in range(100):
-            decay_minus_one = math.expm1(-time)
-            curvature = current * (1.0 + decay_minus_one)
-            slope = bias + curvature
-            excess = bias * time - current * decay_minus_one - gap
-            if excess <= 0.0:
-                return math.inf if iteration == 0 and excess < 0.0 and time == horizon else time
-            step = excess / slope
-            time -= step
-            if -curvature * step * step <= 1e-16 * time * slope:
-                break
-        return time
+def _convex_crossing(gap, bias, current, horizon):
+    """Return the crossing where current < 0: one exists iff bias > 0; Newton from the right is monotone."""
+    if bias <= 0.0:
+        return math.inf
+    time = (gap - current) / bias  # right of the root, since e^-t >= 0
+    if bias + current > 0.0:
+        time = min(time, gap / (bias + current))  # the tangent at 0 lies below
+    if horizon < time:
+        time = horizon
+    for iteration in range(100):
+        decay_minus_one = math.expm1(-time)
+        curvature = current * (1.0 + decay_minus_one)
+        slope = bias + curvature
+        excess = bias * time - current * decay_minus_one - gap
+        if excess <= 0.0:
+            return math.inf if iteration == 0 and excess < 0.0 and time == horizon else time
+        step = excess / slope
+        time -= step
+        if -curvature * step * step <= 1e-16 * time * slope:
+            break
+    return time
+
+
+@inner
+def _concave_crossing(gap, bias, current, horizon):
+    """Return the crossing where current > 0, below the maximum: Newton from the left is monotone."""
     if bias + current <= 0.0:
         return math.inf
     peak_time = math.inf
@@ -242,3 +230,29 @@ def crossing_time(gap, bias, current, horizon):
         if curvature * step * step <= 1e-16 * time * slope:
             break
     return time
+
+
+@inner
+def crossing_time(gap, bias, current, horizon):
+    """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if past the horizon."""
+    # Newton stops when the step after the next, a square of the last one, is below rounding.
+    if gap <= 0.0:
+        return 0.0
+    if current == 0.0:
+        time = gap / bias if bias > 0.0 else math.inf
+        return time if time <= horizon else math.inf
+    slope = bias + current
+    if slope > 0.0:
+        # Most crossings are near: start from the root of the parabola slope t - current t^2 / 2.  There the
+        # slope cannot fall to less than half.
+        linear_time = gap / slope
+        bend = current / slope
+        square = 1.0 - 2.0 * bend * linear_time
+        if square >= 0.25:
+            time = 2.0 * linear_time / (1.0 + math.sqrt(square))
+            if time <= 0.5 and abs(bend) * time <= 1.0:
+                time = _near_crossing(time, gap, bias, current)
+                return time if time <= horizon else math.inf
+    if current < 0.0:
+        return _convex_crossing(gap, bias, current, horizon)
+    return _concave_crossing(gap, bias, current, horizon)

@@ -183,17 +183,21 @@ class Lane(wiring.Component):
                 with m.If(is_updated):
                     m.d.comb += [port.addr.eq(group), port.data.eq(number), port.en.eq(1)]
 
-        # A weight: cycle 1 has it, and cycle 2 its target.  An input that was read is set to zero.
-        brought = self._delayed(w.data * order.factor if form.message_bits > 1 else w.data)
+        self._bring(w.data, x.data, pending.write_port(), place, target_place)
+        return m
+
+    def _bring(self, weight: Any, arrived: Any, port: Any, place: Any, target_place: Any) -> None:
+        """Add a weight to the input that has arrived, and set an input that was read to zero."""
+        # Cycle 1 has the weight, and cycle 2 its target.
+        m, order, is_wide = self.m, self.order, self.layout.network.format.message_bits > 1
+        brought = self._delayed(weight * order.factor if is_wide else weight)
         is_read, last_place = self._delayed(order.update), self._delayed(place)
         is_brought, last_target = self._delayed(order.deliver, 2), self._delayed(target_place)
-        port = pending.write_port()
         m.d.comb += [port.addr.eq(place), port.en.eq(self.load.pending)]
         with m.If(is_read):
             m.d.comb += [port.addr.eq(last_place), port.en.eq(1)]
         with m.Elif(is_brought):
-            m.d.comb += [port.addr.eq(last_target), port.data.eq(x.data + brought), port.en.eq(1)]
-        return m
+            m.d.comb += [port.addr.eq(last_target), port.data.eq(arrived + brought), port.en.eq(1)]
 
     def _delayed(self, value: Any, cycles: int = 1) -> Any:
         return delayed(self.m, value, cycles)

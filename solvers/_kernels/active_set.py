@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import callable_in_kernels, compiled, inner, uncounted
-from solvers._kernels.certificate import NO_WEIGHTS, RowEntries, measure_code, new_work, write_entries
+from solvers._kernels.certificate import PenalisedAtoms, RowEntries, read_and_measure
 from solvers._kernels.dots import copy, subtract
 from solvers._kernels.factor import (
     Terms,
@@ -355,14 +355,14 @@ def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
 
 @compiled
 def solve_and_certify(
-    array, gram, norms, l1_weights, curvatures, positive, signals, correlations, start_atoms, start_currents,
-    max_rounds, report, atoms, values,
+    array, norms, l1_weights, curvatures, positive, gram, signals, correlations, start_atoms, start_currents,
+    max_rounds, report, columns, values,
 ):  # fmt: skip
-    """Write the atoms and values of the optimal code of one signal and its report; return how many atoms."""
-    # array, gram, norms : the atoms, their Gram matrix, and ||d_i||.
+    """Write the entries of the optimal code of one signal and its report; return how many entries."""
+    # The first are those of `PenalisedAtoms`, which takes longer to pass.
     # signals, correlations : one row each.
     # report : the figures of `measure_code`, then the columns of a report of `solve_active_sets`.
-    n_atoms, n_features = array.shape
+    atoms, n_atoms = PenalisedAtoms(array, norms, l1_weights, curvatures, positive), array.shape[0]
     inverse_norms = np.zeros(n_atoms)
     for i in range(n_atoms):
         if norms[i] > 0.0:
@@ -374,11 +374,7 @@ def solve_and_certify(
     terms = Terms(correlations, l1_weights, curvatures, inverse_norms, positive)
     start = RowEntries(pointers, start_atoms, start_currents)
     _solve_each(GramMatrix(gram), terms, np.zeros(1, np.int64), start, max_rounds, code, counts)
-    size = write_entries(code, atoms, values)
-    measure_code(
-        array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms[:size], values[:size],
-        new_work(n_features, n_atoms), report[:N_FIGURES],
-    )  # fmt: skip
+    size = read_and_measure(atoms, signals, code, columns, values, report[:N_FIGURES])
     for k in range(N_REPORTED):
         report[N_FIGURES + k] = counts[0, k]
     return size

@@ -82,6 +82,16 @@ def write_entries(rows, columns, values):
 read_entries = compiled(write_entries)
 
 
+class PenalisedAtoms(NamedTuple):
+    """An array of atoms, as signals see them, and their penalty."""
+
+    array: np.ndarray
+    norms: np.ndarray  # of size zero if each signal sees the atoms differently
+    l1_weights: np.ndarray
+    curvatures: np.ndarray
+    positive: np.ndarray  # True for atoms whose codes must not be negative
+
+
 class Work(NamedTuple):
     """Work arrays: three of one entry a feature, five of one entry an atom."""
 
@@ -93,7 +103,7 @@ class Work(NamedTuple):
     # For the entries of a code.
     entry_correlations: np.ndarray
     exponents: np.ndarray  # e: the largest number of the atom lies in [2^(e-1), 2^e)
-    norms: np.ndarray
+    norms: np.ndarray  # of atoms as the present signal sees them
 
 
 @callable_in_kernels
@@ -194,9 +204,10 @@ def _objective(squared, l1_weights, curvatures, columns, values):
 
 
 @partial(inner, fastmath={"nnan", "nsz", "contract"})
-def _write_reach(correlations, norms, l1_weights, curvatures, positive, error, reach):
+def _write_reach(atoms, norms, correlations, error, reach):
     """Write how far correlations can pull atoms, and their errors."""
     # Return the largest share of an l1 weight, the largest excess over one, and the number of curved atoms.
+    l1_weights, curvatures, positive = atoms.l1_weights, atoms.curvatures, atoms.positive
     ratio = violation = 0.0
     n_curved = 0
     for i in range(reach.shape[0]):
@@ -209,21 +220,20 @@ def _write_reach(correlations, norms, l1_weights, curvatures, positive, error, r
 
 
 @inner
-def _add_reach_of_code(
-    array, norms, l1_weights, curvatures, positive, weights, columns, values, correlations, error, reach,
-    ratio, violation,
-):  # fmt: skip
+def _add_reach_of_code(atoms, weights, columns, values, work, error, ratio, violation):
     """Write the reach of the atoms of a code; return the ratio and the violation of all atoms."""
+    array, norms, reach = atoms.array, work.norms, work.reach
     for k in range(columns.shape[0]):
         i = columns[k]
-        weight, curvature, correlation = l1_weights[i], curvatures[i], correlations[k]
-        reach[i] = (correlation if positive[i] else abs(correlation)) + error * norms[i]
+        positive, correlation = atoms.positive[i], work.entry_correlations[k]
+        weight, curvature = atoms.l1_weights[i], atoms.curvatures[i]
+        reach[i] = (correlation if positive else abs(correlation)) + error * norms[i]
         if curvature == 0.0:
             ratio = max(ratio, reach[i] / weight)
         has_weights = weights.shape[0] > 0
         squared_norm = weighted_square(array[i], weights) if has_weights else norms[i] * norms[i]
         stepped = squared_norm * values[k] + correlation
-        thresholded = minimised(stepped, weight, 1.0, positive[i])
+        thresholded = minimised(stepped, weight, 1.0, positive)
         if squared_norm + curvature > 0.0:
             violation = max(violation, abs((squared_norm + curvature) * values[k] - thresholded))
         elif values[k] != 0.0:
@@ -247,12 +257,14 @@ def _slack_at(code, point, weight, curvature, positive):
 
 
 @inner
-def _slacks(multiple, error, norms, l1_weights, curvatures, positive, columns, values, correlations):
+def _slacks(multiple, error, atoms, columns, values, work):
     """Return the sum of the slacks of a code's atoms at a multiple of its residual, rounded up."""
+    l1_weights, curvatures, positive = atoms.l1_weights, atoms.curvatures, atoms.positive
+    correlations = work.entry_correlations
     slacks = 0.0
     for k in range(columns.shape[0]):
         i = columns[k]
-        distance = error * norms[i]
+        distance = error * work.norms[i]
         low = multiple * (correlations[k] - distance)
         high = multiple * (correlations[k] + distance)
         slacks += max(
@@ -299,14 +311,12 @@ def _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures):
 
 
 @inner
-def measure_code(
-    array, norms, l1_weights, curvatures, positive, features, weights, columns, values, work, figures
-):
+def measure_code(atoms, features, weights, columns, values, work, figures):
     """Write objective, duality gap and KKT violation of the code of one signal to `figures`."""
-    # norms : of the atoms as the signal sees them.
-    # positive : True for atoms whose codes must not be negative.
     # weights : w, or `NO_WEIGHTS`; ones and zeros of a mask.
     # columns, values : the entries of the code, sorted by atom, each once.
+    # work : its norms are those of the atoms as the signal sees them.
+    array, l1_weights, curvatures = atoms.array, atoms.l1_weights, atoms.curvatures
     (n_atoms, n_features), n_entries = array.shape, columns.shape[0]
     residual, correlations = work.residual, work.correlations
     reach, of_entries = work.reach, work.entry_correlations
@@ -324,7 +334,7 @@ def measure_code(
     if not objective < math.inf:
         return
     figures[OBJECTIVE] = objective
-    if norm >= LARGEST * 2.0**-512 and norm * _largest_number(norms) >= LARGEST:
+    if norm >= LARGEST * 2.0**-512 and norm * _largest_number(work.norms) >= LARGEST:
         return
     # With weights, the product is one more operation.
     n_operations = _sum_operations(n_features)
@@ -336,13 +346,10 @@ def measure_code(
     # The entries of the code come after all others.
     for k in range(n_entries):
         of_entries[k], correlations[columns[k]] = correlations[columns[k]], 0.0
-    ratio, violation, n_curved = _write_reach(
-        correlations, norms, l1_weights, curvatures, positive, error, reach
-    )
+    ratio, violation, n_curved = _write_reach(atoms, work.norms, correlations, error, reach)
     ratio, figures[KKT_VIOLATION] = _add_reach_of_code(
-        array, norms, l1_weights, curvatures, positive, weights, columns, values, of_entries, error, reach,
-        ratio, violation,
-    )  # fmt: skip
+        atoms, weights, columns, values, work, error, ratio, violation
+    )
     if n_entries == 0 and squared == 0.0:
         figures[DUALITY_GAP] = 0.0
         return
@@ -352,7 +359,7 @@ def measure_code(
     if n_curved > 0:
         multiple = _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures)
         conjugates = _conjugates(multiple, reach, l1_weights, curvatures, columns)
-    slacks = _slacks(multiple, error, norms, l1_weights, curvatures, positive, columns, values, of_entries)
+    slacks = _slacks(multiple, error, atoms, columns, values, work)
     lost = (n_features + n_atoms) * QUANTUM
     residual_norm = math.sqrt(squared + lost)
     residual_norm += SLACK * UNIT_ROUNDOFF * 2.0 * norm
@@ -363,34 +370,36 @@ def measure_code(
 
 
 @uncounted
-def measure_codes(
-    array, norms, l1_weights, curvatures, positive, signals, weights, pointers, columns, values, work, figures
-):
+def measure_codes(atoms, signals, weights, codes, work, figures):
     """Write objective, duality gap and KKT violation of codes, a row each, to the columns of `figures`."""
-    # norms : of the atoms as signals see them; none if each sees them differently.
     # weights : of features; a row for each signal, one for all, or none.
-    # pointers, columns, values : the codes in compressed rows, sorted by atom, each once.
-    copy(work.norms[: norms.shape[0]], norms)
+    # codes : `RowEntries`, sorted by atom, each once.
+    copy(work.norms[: atoms.norms.shape[0]], atoms.norms)
     for k in range(signals.shape[0]):
-        entries = slice(pointers[k], pointers[k + 1])
+        entries = slice(codes.pointers[k], codes.pointers[k + 1])
         weights_of_signal = NO_WEIGHTS
         if weights.shape[0] > 0:
             weights_of_signal = weights[min(k, weights.shape[0] - 1)]
-        if norms.shape[0] == 0:
-            _write_seen_norms(array, weights_of_signal, work.norms)
-        measure_code(
-            array, work.norms, l1_weights, curvatures, positive, signals[k], weights_of_signal,
-            columns[entries], values[entries], work, figures[:, k],
-        )  # fmt: skip
+        if atoms.norms.shape[0] == 0:
+            _write_seen_norms(atoms.array, weights_of_signal, work.norms)
+        columns, values = codes.columns[entries], codes.values[entries]
+        measure_code(atoms, signals[k], weights_of_signal, columns, values, work, figures[:, k])
+
+
+@partial(inner, _nrt=True)
+def read_and_measure(atoms, signals, codes, columns, values, figures):
+    """Write entries of the code of one signal, of shared norms, and its figures; return how many entries."""
+    size, (n_atoms, n_features) = write_entries(codes, columns, values), atoms.array.shape
+    work = new_work(n_features, n_atoms)
+    copy(work.norms, atoms.norms)
+    measure_code(atoms, signals[0], NO_WEIGHTS, columns[:size], values[:size], work, figures)
+    return size
 
 
 @compiled
-def read_and_certify(array, norms, l1_weights, curvatures, positive, signals, codes, atoms, values, figures):
-    """Write atoms and values of the code of one signal, and its three figures; return how many atoms."""
-    size = write_entries(codes, atoms, values)
-    n_atoms, n_features = array.shape
-    measure_code(
-        array, norms, l1_weights, curvatures, positive, signals[0], NO_WEIGHTS, atoms[:size], values[:size],
-        new_work(n_features, n_atoms), figures,
-    )  # fmt: skip
-    return size
+def read_and_certify(
+    array, norms, l1_weights, curvatures, positive, signals, codes, columns, values, figures
+):
+    """As `read_and_measure`, for Python: numbers of `PenalisedAtoms`, which takes longer to pass."""
+    atoms = PenalisedAtoms(array, norms, l1_weights, curvatures, positive)
+    return read_and_measure(atoms, signals, codes, columns, values, figures)

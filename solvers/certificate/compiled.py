@@ -1,12 +1,10 @@
 """Certificates from compiled code, where there is some."""
 
-from typing import Any
-
 import numpy as np
 from scipy import sparse
 
 from snn.base import checks
-from solvers._kernels.certificate import DUALITY_GAP, measure_codes, new_work
+from solvers._kernels.certificate import DUALITY_GAP, PenalisedAtoms, RowEntries, measure_codes, new_work
 from solvers._kernels.precision import SMALLEST, gamma
 from solvers.certificate.corrected import BLOCK_ENTRIES, corrected_gaps
 from solvers.certificate.optimality import Optimality, measure
@@ -39,37 +37,36 @@ def optimality_of(problem: LassoProblem, codes: sparse.csr_array, figures: np.nd
     return Optimality(*figures)
 
 
+def penalised_atoms(problem: LassoProblem) -> PenalisedAtoms:
+    """Return the array of atoms and the penalty of a problem, as kernels take them."""
+    # Kernels divide by weights of atoms without a curvature; gaps where one of those is zero are replaced.
+    penalty, atoms = problem.penalty, problem.atoms
+    norms = atoms.norms if problem.feature_weights is None else _norms(problem)
+    l1_weights = penalty.l1
+    if penalty.has_zeros:
+        l1_weights = checks.read_only(np.where(penalty.limits == 0.0, SMALLEST, l1_weights))
+    return PenalisedAtoms(atoms.array, norms, l1_weights, penalty.l2, penalty.positive)
+
+
 def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the figures of codes, a column each, from all atoms."""
-    # Kernels divide by weights of atoms without a curvature; gaps where one of those is zero are replaced.
-    l1_weights = problem.l1_weights
-    if problem.penalty.has_zeros:
-        l1_weights = checks.read_only(np.where(problem.penalty.limits == 0.0, SMALLEST, l1_weights))
-    atoms = problem.atoms
-    arrays = (atoms.rows, _norms(problem), l1_weights, problem.curvatures, problem.positive)
+    atoms = penalised_atoms(problem)
     pointers, columns = _indices(codes.indptr), _indices(codes.indices)
     # Sparse signals, and masks, take their full size for a few signals at a time.
     is_large = sparse.issparse(problem.signals) or problem.has_own_weights
     size = BLOCK_ENTRIES // problem.n_features if is_large else problem.n_signals
     blocks = [
-        _measured(part, arrays, pointers[block.start : block.stop + 1], columns, codes.data)
+        _measured(part, atoms, RowEntries(pointers[block.start : block.stop + 1], columns, codes.data))
         for block, part in in_blocks(problem, size)
     ]
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
 
-def _measured(
-    problem: LassoProblem,
-    arrays: tuple[Any, ...],
-    pointers: np.ndarray,
-    columns: np.ndarray,
-    values: np.ndarray,
-) -> np.ndarray:
-    """Return the figures of codes: atoms, their norms, l1 weights, curvatures and signs; compressed rows."""
-    figures = np.empty((3, problem.n_signals))
-    codes = checks.read_only(pointers), columns, checks.read_only(values)
-    work = new_work(problem.n_features, len(arrays[0]))
-    measure_codes(*arrays, problem.dense_signals(), _weights(problem), *codes, work, figures)
+def _measured(problem: LassoProblem, atoms: PenalisedAtoms, codes: RowEntries) -> np.ndarray:
+    """Return the figures of codes."""
+    figures, work = np.empty((3, problem.n_signals)), new_work(problem.n_features, len(atoms.array))
+    codes = RowEntries(checks.read_only(codes.pointers), codes.columns, checks.read_only(codes.values))
+    measure_codes(atoms, problem.dense_signals(), _weights(problem), codes, work, figures)
     return figures
 
 
@@ -158,7 +155,7 @@ def _figures_of_few(
         return checks.read_only(some)
 
     some = problem.atoms
-    arrays = (
+    padded_atoms = PenalisedAtoms(
         padded(some.array),
         NO_NORMS if problem.has_own_weights else padded(_norms(problem)),
         padded(problem.l1_weights, 1.0),
@@ -167,7 +164,7 @@ def _figures_of_few(
     )
     pointers = np.array([0, len(columns)], dtype=np.int32)
     columns = checks.read_only(np.searchsorted(atoms, columns).astype(np.int32))
-    return _measured(problem, arrays, pointers, columns, values)[:, 0]
+    return _measured(problem, padded_atoms, RowEntries(pointers, columns, values))[:, 0]
 
 
 def _weights(problem: LassoProblem) -> np.ndarray:

@@ -11,6 +11,7 @@ from solvers._kernels.active_set import N_FIGURES, N_REPORTED, solve_and_certify
 from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms
 from solvers._kernels.path import solve_path
+from solvers.certificate.compiled import penalised_atoms
 from solvers.gram.atom_products import AtomProducts, SharedProducts, count_corrections, products_of
 from solvers.gram.working_set import rounds_allowed
 from solvers.methods.fista import Iterates, gradient_step
@@ -147,22 +148,11 @@ class ActiveSet(Method):
         currents = _currents(problem, start)
         report = np.empty((N_FIGURES + N_REPORTED, 1))
         atoms, values = np.empty(problem.n_atoms, dtype=np.int32), np.empty(problem.n_atoms)
+        max_rounds = rounds_allowed(self.max_rounds, problem.n_atoms)
         size = solve_and_certify(
-            problem.atoms.rows,
-            gram,
-            problem.atoms.norms,
-            problem.l1_weights,
-            problem.curvatures,
-            problem.positive,
-            problem.dense_signals(),
-            correlations,
-            currents.columns,
-            currents.values,
-            rounds_allowed(self.max_rounds, problem.n_atoms),
-            report[:, 0],
-            atoms,
-            values,
-        )
+            *penalised_atoms(problem), gram, problem.dense_signals(), correlations, currents.columns,
+            currents.values, max_rounds, report[:, 0], atoms, values,
+        )  # fmt: skip
         n_rounds, _, n_multiply_adds = report[N_FIGURES:].astype(np.int64)
         found = code_of_kernel(problem, atoms[:size], values[:size], report[:N_FIGURES], n_rounds)
         found.work[METHOD], found.info["n_corrections"] = n_multiply_adds, np.array([size])
