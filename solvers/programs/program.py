@@ -27,6 +27,12 @@ class ProgramResult(Described):
 
     Attributes
     ----------
+    program : QuadraticProgram
+        The program.
+    method : str
+        "active_set" or "spiking".
+    tol : float
+        As of `QuadraticProgram.solve`.
     x : ndarray, shape (n,)
         The solution; NaN if there is none.
     inequality_multipliers, equation_multipliers, lower_multipliers, upper_multipliers : ndarray
