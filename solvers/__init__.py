@@ -25,6 +25,7 @@ from solvers.problem.memory import memory_limit
 from solvers.problem.messages import IllPosedWarning, ZeroCodesWarning
 from solvers.problem.penalty import ElasticNet
 from solvers.problem_network import SpikingCodingResult, lasso_network
+from solvers.programs.program import ProgramResult, QuadraticProgram, solve_qp
 from solvers.results.codes import Status
 from solvers.results.result import OperationLedger, SparseCodingResult, certify
 from solvers.studies.compare import Comparison, compare
@@ -51,6 +52,8 @@ __all__ = [
     "Method",
     "OperationLedger",
     "PathResult",
+    "ProgramResult",
+    "QuadraticProgram",
     "SparseCodingResult",
     "SparseCodingStream",
     "SpikingCodingResult",
@@ -72,6 +75,7 @@ __all__ = [
     "solve_active_set",
     "solve_digital",
     "solve_fista",
+    "solve_qp",
     "solve_spiking",
     "warm_up",
 ]

@@ -39,16 +39,20 @@ class Status(IntEnum):
         Its network was stopped: neurons excited each other without end.
     AT_PRECISION
         The method ended where only rounding is left.
+    INFEASIBLE, UNBOUNDED
+        A quadratic program has no solution, which its multipliers, or a direction, prove.
     """
 
     REACHED = 0
     AT_LIMIT = 1
     RAN_AWAY = 2
     AT_PRECISION = 3
+    INFEASIBLE = 4
+    UNBOUNDED = 5
 
 
 # As arrays have them: to make a number of an enumeration, NumPy runs Python and swallows a Ctrl-C in it.
-TOL_REACHED, AT_LIMIT, RAN_AWAY, AT_PRECISION = (np.int8(status.value) for status in Status)
+TOL_REACHED, AT_LIMIT, RAN_AWAY, AT_PRECISION, *_ = (np.int8(status.value) for status in Status)
 
 
 @dataclass(eq=False)

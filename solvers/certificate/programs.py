@@ -1,0 +1,244 @@
+"""Certificates of quadratic programs, computed from the program's own arrays; no solver is called.
+
+For multipliers m >= 0 and nu, the Lagrangian L is nowhere above the objective of a feasible point, and with a
+curvature l, ``L(z) - ||grad L(z)||^2 / (2 l)`` is nowhere above L.  All bounds contain their own rounding.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from snn._interrupts import float_errors
+from solvers._kernels.precision import QUANTUM, SLACK, UNIT_ROUNDOFF, gamma
+from solvers.certificate.corrected import least_eigenvalue
+
+# A curvature of no less than minus this share of the trace is proved if the matrix is singular.
+PROVED_SINGULAR = 1e-14
+# Without curvature or bounds, the lower bound holds within this multiple of the norm of x.
+FAR_MULTIPLE = 10.0
+# Products are computed in more bits where there are some; so much smaller is their rounding.
+WIDE = np.longdouble
+WIDE_ROUNDOFF = max(float(np.finfo(WIDE).eps), 2.0**-63) / (2.0 * UNIT_ROUNDOFF)
+# Times that variables which reach their bounds are taken out of a correction.
+MOST_FREED = 8
+
+
+class Program(NamedTuple):
+    """Minimise ``1/2 x'Hx + c'x`` subject to ``A x <= b``, bounds among these rows, and ``E x = f``."""
+
+    hessian: np.ndarray
+    linear: np.ndarray
+    rows: np.ndarray
+    limits: np.ndarray
+    equations: np.ndarray
+    values: np.ndarray
+
+
+class Curvature(NamedTuple):
+    """Proved: ``t'(H + E' diag(weights) E) t >= least ||t||^2`` for every t."""
+
+    least: float
+    weights: np.ndarray
+
+
+class Bounds(NamedTuple):
+    """Bounds on the optimum, and what they are for: `solvers.ProgramResult`."""
+
+    lower_bound: float
+    upper_bound: float
+    violation: float
+    radius: float
+
+    @property
+    def gap(self) -> float:
+        """The upper minus the lower bound."""
+        return self.upper_bound - self.lower_bound
+
+
+def scaled(program: Program) -> tuple[Program, np.ndarray]:
+    """Return the same program in variables x / scales, powers of two: its diagonal is near one."""
+    diagonal = np.diag(program.hessian)
+    scales = 2.0 ** -np.rint(0.5 * np.log2(np.where(diagonal > 0.0, diagonal, 1.0)))
+    hessian = program.hessian * np.outer(scales, scales)
+    rows, equations = program.rows * scales, program.equations * scales
+    return Program(hessian, program.linear * scales, rows, program.limits, equations, program.values), scales
+
+
+def curvature_of(program: Program) -> Curvature:
+    """Return a proved bound on the curvature of the objective along the equations."""
+    hessian, equations, n = program.hessian, program.equations, len(program.hessian)
+    squared = np.einsum("ij,ij->i", equations, equations)
+    weights = 2.0 * np.abs(hessian).sum(axis=1).max() / np.where(squared > 0.0, squared, np.inf)
+    whole = hessian + (equations.T * weights) @ equations
+    sizes = np.abs(hessian) + (np.abs(equations).T * weights) @ np.abs(equations)
+    trace = float(np.abs(np.diag(whole)).sum())
+    # Rump (2006), as in `least_eigenvalue`; and rounding of what equations add.
+    rounding = 2.0 * gamma(n + 2) * trace + gamma(len(weights) + 2) * float(np.linalg.norm(sizes))
+    if trace == 0.0:
+        return Curvature(0.0, weights)
+    shifts = [-PROVED_SINGULAR * trace - 2.0 * rounding]
+    try:
+        inverse = np.linalg.inv(np.linalg.cholesky(whole))
+        shifts.insert(0, 2.0 ** np.floor(np.log2(0.5 / np.einsum("ij,ij->", inverse, inverse))))
+    except np.linalg.LinAlgError:
+        pass
+    for shift in shifts:
+        try:
+            np.linalg.cholesky(whole - shift * np.eye(n))
+        except np.linalg.LinAlgError:
+            continue
+        if abs(shift) > rounding:
+            return Curvature(float(shift) - rounding, weights)
+    return Curvature(-np.inf, weights)
+
+
+def bounds_of(
+    program: Program,
+    curvature: Curvature,
+    x: np.ndarray,
+    rows: np.ndarray,
+    equal: np.ndarray,
+    center: np.ndarray,
+) -> Bounds:
+    """Return what is proved by a point, and by multipliers whose Lagrangian is nearly least at a center."""
+    with float_errors(all="ignore"):
+        violation, distance, price = _feasibility(program, x, rows, equal)
+        none = np.zeros(len(program.values))
+        upper, error, slope, _ = _lagrangian(program, none, x, 0.0 * rows, none)
+        upper += error + price + SLACK * distance * float(np.linalg.norm(slope))
+        upper += distance**2 * float(np.linalg.norm(program.hessian))
+        value, error, gradient, errors = _lagrangian(program, curvature.weights, center, rows, equal)
+        slopes, least = np.abs(gradient) + errors, curvature.least
+        lower, radius = -np.inf, np.inf
+        if least > 0.0:
+            lower = value - error - SLACK * float(slopes @ slopes) / (2.0 * least)
+        # Without curvature: how far the objective can fall within the bounds, or within a radius.
+        reach = np.minimum(
+            _reach(program, center), far := FAR_MULTIPLE * (float(np.linalg.norm(center)) or 1.0)
+        )
+        bend = 0.5 * max(-least, 0.0) * float(reach @ reach)
+        flat = value - error - SLACK * (float(slopes @ reach) + bend)
+        is_within = bool((reach < far).all())
+        if flat > lower and (is_within or lower == -np.inf):
+            lower, radius = flat, np.inf if is_within else far
+    return Bounds(lower, upper, violation, radius)
+
+
+def infeasible_within(program: Program, rows: np.ndarray, equal: np.ndarray) -> float:
+    """Return a radius within which no point is feasible, by multipliers that add its rows up; or zero."""
+    flat, zero = (
+        program._replace(hessian=0.0 * program.hessian, linear=0.0 * program.linear),
+        0.0 * program.linear,
+    )
+    with float_errors(all="ignore"):
+        value, error, gradient, errors = _lagrangian(flat, 0.0 * program.values, zero, rows, equal)
+        radius = (value - error) / max(float(np.linalg.norm(np.abs(gradient) + errors)), QUANTUM)
+    return max(radius, 0.0) if np.isfinite(value) else 0.0
+
+
+def _lagrangian(
+    program: Program, weights: np.ndarray, x: np.ndarray, rows: np.ndarray, equal: np.ndarray
+) -> tuple[float, float, np.ndarray, np.ndarray]:
+    """Return L at a point, and its gradient, each with a bound on its rounding."""
+    point, size = x.astype(WIDE), np.abs(x)
+    product, sizes = program.hessian.astype(WIDE) @ point, np.abs(program.hessian) @ size
+    value, total = point @ (product / 2 + program.linear), size @ (sizes + np.abs(program.linear))
+    gradient, sizes = product + program.linear, sizes + np.abs(program.linear)
+    for matrix, sides, factors in (
+        (program.rows, program.limits, rows),
+        (program.equations, program.values, equal),
+    ):
+        used = factors != 0.0
+        some, sides, factors = matrix[used].astype(WIDE), sides[used], factors[used]
+        value, total = (
+            value + factors @ (some @ point - sides),
+            total + np.abs(factors) @ _sizes(matrix[used], sides, x),
+        )
+        gradient, sizes = gradient + factors @ some, sizes + np.abs(factors) @ np.abs(matrix[used])
+    # On the equations, weights / 2 ||E x - f||^2 adds nothing: nu is less by weights (E x - f) than `equal`.
+    _, beyond = residual(program.equations, program.values, x)
+    value -= 0.5 * SLACK * float(weights @ beyond**2)
+    n = 2 * len(x) + np.count_nonzero(rows) + len(equal)
+    # The results are rounded to float64.
+    errors = WIDE_ROUNDOFF * gamma(n) * sizes + UNIT_ROUNDOFF * np.abs(gradient)
+    error = WIDE_ROUNDOFF * gamma(n) * total + UNIT_ROUNDOFF * abs(value)
+    return (
+        float(value),
+        float(SLACK * error),
+        gradient.astype(np.float64),
+        (SLACK * errors).astype(np.float64),
+    )
+
+
+def are_bounds(rows: np.ndarray) -> np.ndarray:
+    """Return which rows are bounds, whose products with a point are exact."""
+    is_one = np.count_nonzero(rows, axis=1) == 1
+    return is_one & (np.frexp(np.abs(rows).sum(axis=1))[0] == 0.5)
+
+
+def _reach(program: Program, x: np.ndarray) -> np.ndarray:
+    """Return how far the bounds let each variable go."""
+    some = are_bounds(program.rows)
+    rows, limits = program.rows[some], program.limits[some]
+    room = [
+        np.where((sign * rows > 0.0).T, limits - rows @ x, np.inf).min(axis=1, initial=np.inf)
+        for sign in (1, -1)
+    ]
+    return SLACK * np.abs(room).max(axis=0)
+
+
+def distance_to_equations(program: Program, x: np.ndarray) -> float:
+    """Return a proved distance within which a point satisfies the equations, and bounds as x does, or inf."""
+    matrix, distance = program.equations, 0.0
+    if not len(matrix):
+        return 0.0
+    _, rest = residual(matrix, program.values, x)
+    some = are_bounds(program.rows)
+    rows, room = np.abs(program.rows[some]), program.limits[some] - program.rows[some] @ x
+    # Variables within the distance of their bounds stay where they are: the others move.
+    for _ in range(MOST_FREED):
+        is_free = ~rows[room <= distance].any(axis=0)
+        columns = matrix[:, is_free]
+        eigenvalue = least_eigenvalue(columns) if columns.size else 0.0
+        if eigenvalue == 0.0:
+            break
+        lengths = np.sqrt(np.einsum("ij,ij->i", columns, columns))
+        distance = max(distance, SLACK * float(np.linalg.norm(rest / lengths)) / eigenvalue**0.5)
+        if not rows[room <= distance][:, is_free].any():
+            return distance
+    return np.inf
+
+
+def _feasibility(
+    program: Program, x: np.ndarray, rows: np.ndarray, equal: np.ndarray
+) -> tuple[float, float, float]:
+    """Return by how much a point violates the program, the distance of a point that does not, and a price.
+
+    The violation is zero if there is such a point; otherwise it is a distance from rows and equations, and
+    the price is twice what multipliers say that the objective rises where the rows hold.
+    """
+    distance = distance_to_equations(program, x)
+    is_bound = are_bounds(program.rows)
+    exact, over = residual(program.rows, program.limits, x)
+    over = np.where(is_bound, exact, exact + over - np.abs(exact))
+    _, rest = residual(program.equations, program.values, x)
+    norms = np.sqrt(np.einsum("ij,ij->i", program.rows, program.rows))
+    lengths = np.sqrt(np.einsum("ij,ij->i", program.equations, program.equations))
+    room = np.where(is_bound, 0.0, SLACK * norms * min(distance, 1.0))
+    if distance < np.inf and (over + room <= 0.0).all():
+        return 0.0, distance, 0.0
+    over = np.maximum(over, 0.0)
+    price = 2.0 * float(rows @ over + np.abs(equal) @ rest)
+    both = np.concatenate([over / np.maximum(norms, QUANTUM), rest / np.maximum(lengths, QUANTUM)])
+    return float(both.max(initial=0.0)), 0.0, price
+
+
+def residual(matrix: np.ndarray, sides: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``matrix @ x - sides``, and a bound on its size, rounding included."""
+    rest = (matrix.astype(WIDE) @ x.astype(WIDE) - sides).astype(np.float64)
+    errors = WIDE_ROUNDOFF * gamma(len(x) + 2) * _sizes(matrix, sides, x) + UNIT_ROUNDOFF * np.abs(rest)
+    return rest, np.abs(rest) + SLACK * errors
+
+
+def _sizes(matrix: np.ndarray, sides: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return np.abs(matrix) @ np.abs(x) + np.abs(sides)

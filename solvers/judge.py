@@ -1,0 +1,70 @@
+"""Certified gaps of codes that any program has found: ``python -m solvers.judge codes.npz``.
+
+The file has named arrays, as `numpy.savez` writes them: ``dictionary``, ``signals``, ``penalty`` and
+``codes``, or several, ``codes_NAME`` each; perhaps ``l2`` (of an elastic net), ``positive``, ``mask`` or
+``feature_weights``.  Their shapes are those of `solvers.LassoProblem`.  The exit status is 0 if all codes are
+within the tolerance, 1 if some are not, and 2 if there is nothing to judge.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from zipfile import BadZipFile
+
+import numpy as np
+
+from snn.base import checks
+from solvers.problem.lasso import LassoProblem
+from solvers.problem.penalty import ElasticNet
+from solvers.results.result import SparseCodingResult, certify
+
+NEEDED = ("dictionary", "signals", "penalty")
+OPTIONAL = ("l2", "positive", "mask", "feature_weights")
+
+
+def judged(arrays: Mapping[str, np.ndarray], tol: float) -> dict[str, SparseCodingResult]:
+    """Return the certified codes of the arrays of a file, by their names."""
+    codes = sorted(name for name in arrays if name == "codes" or name.startswith("codes_"))
+    missing = [name for name in NEEDED if name not in arrays] + ([] if codes else ["codes"])
+    if missing:
+        raise ValueError(f"the file must have {', '.join(NEEDED)} and codes; {', '.join(missing)} missing")
+    unknown = set(arrays) - {*NEEDED, *OPTIONAL, *codes}
+    if unknown:
+        raise ValueError(f"the file must have no other arrays than {', '.join(OPTIONAL)}; got {min(unknown)}")
+    options = {name: arrays[name] for name in OPTIONAL[1:] if name in arrays}
+    options = {name: array if array.ndim else array.item() for name, array in options.items()}
+    penalty = ElasticNet(arrays["penalty"], arrays["l2"]) if "l2" in arrays else arrays["penalty"]
+    problem = LassoProblem(arrays["dictionary"], arrays["signals"], penalty, **options)
+    results = {}
+    for name in codes:
+        with checks.called(codes=name):
+            results[name] = certify(problem, arrays[name], tol=tol)
+    return results
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a line for each set of codes, and return the exit status."""
+    parser = argparse.ArgumentParser("python -m solvers.judge", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("file", help="arrays by name, as numpy.savez writes them")
+    parser.add_argument(
+        "--tol", type=float, default=1e-6, help="the largest gap, as a share of 1/2 ||signal||^2"
+    )
+    given = parser.parse_args(arguments)
+    try:
+        with np.load(given.file, allow_pickle=False) as arrays:
+            results = judged({name: arrays[name] for name in arrays.files}, given.tol)
+    except (OSError, ValueError, TypeError, AttributeError, BadZipFile) as error:
+        print(f"{given.file}: {error}", file=sys.stderr)
+        return 2
+    for name, result in results.items():
+        gaps = result.relative_gap
+        print(
+            f"{name}: {np.count_nonzero(result.reached)} of {len(gaps)} signals within {given.tol:g}; "
+            f"certified gaps: median {np.median(gaps):.1e}, largest {gaps.max():.1e} (signal "
+            f"{gaps.argmax()}); {result.support_size.mean():.1f} coefficients a signal"
+        )
+    return 0 if all(result.converged for result in results.values()) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

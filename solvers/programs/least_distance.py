@@ -1,0 +1,422 @@
+"""Quadratic programs in coordinates in which the objective is a distance; multipliers are codes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg, optimize
+
+from snn.base import checks
+from snn.base.value import replaced
+from solvers._kernels.precision import UNIT_ROUNDOFF
+from solvers.certificate.programs import (
+    Bounds,
+    Program,
+    are_bounds,
+    bounds_of,
+    curvature_of,
+    distance_to_equations,
+    infeasible_within,
+    scaled,
+)
+from solvers.methods.active_set import ActiveSet
+from solvers.methods.spiking import solve_spiking
+from solvers.problem.lasso import LassoProblem
+from solvers.results.codes import Status, as_sparse, rows_of
+
+# Rows of norm one that equations leave this length are implied by them; pivots below are zero.
+IMPLIED = 1e-12
+# Opposite rows whose limits differ by this share are an equation; contradictions of equations are larger.
+TIGHT = 1e-13
+CONTRADICTED = 1e-9
+# Violations of rows, and shares of multipliers of a wrong sign, that are corrected, and how often.
+WRONG = 1e-11
+MOST_ACTIVE_CHANGES = 20
+# A feasible point is within this radius.
+FARTHEST = 1e6
+# The last entry of a residual below which it may be a contradiction; the distance above which it is computed
+# again in a larger unit, and how often.
+NEARLY_NONE = 1e-4
+LONG = 1e3
+MOST_UNITS = 6
+# Shares of the largest curvature: below the first it is singular, below minus the second not convex.
+SINGULAR = 1e-12
+INDEFINITE = 1e-10
+# Curvature that a proximal round adds, and the most rounds.
+PROXIMAL = 1e-3
+MOST_PROXIMAL = 50
+# Roundings by which active rows are kept from their limits; room of a point inside; finest `tol` of spikes.
+ROUNDING_MARGIN = 4.0
+ROOM = 1e-9
+FINEST = 1e-14
+
+
+class Found(NamedTuple):
+    """A point, in scaled coordinates, with multipliers; without a point, these are a contradiction."""
+
+    point: np.ndarray | None
+    rows: np.ndarray
+    equal: np.ndarray
+    n_steps: int = 0
+    # Where the Lagrangian is least; a point strictly inside of the rows.
+    center: np.ndarray | None = None
+    inside: np.ndarray | None = None
+
+
+class Solved(NamedTuple):
+    """A solution in the program's own coordinates, with its certificate."""
+
+    x: np.ndarray
+    rows: np.ndarray
+    equal: np.ndarray
+    bounds: Bounds
+    status: Status
+    found: Found
+
+
+class LeastDistance:
+    """A program's matrices: rows of norm one in scaled variables, and in y, of the objective ||y||^2 / 2."""
+
+    def __init__(self, program: Program) -> None:
+        n, (program, self.scales) = len(program.linear), scaled(program)
+        self.curvature, self.hessian = curvature_of(program), program.hessian
+        self.rows, self.norms = _unit(program.rows)
+        self.given, self.lengths = _unit(program.equations)
+        self.pairs = _opposites(self.rows, program.limits / self.norms)
+        # Equations, and opposite rows that are equations, in a basis across and one along them.
+        self.equal = np.vstack([self.given, self.rows[self.pairs[0]]])
+        across, factor, order = linalg.qr(self.equal.T, pivoting=True)
+        rank = int((np.abs(np.diag(factor)) > IMPLIED).sum())
+        self.factor, self.chosen = factor[:rank, :rank], order[:rank]
+        self.across, self.along = across[:, :rank], across[:, rank:] if rank else np.eye(n)
+        curvature = self.along.T @ self.hessian @ self.along
+        root, self.ridge = _root(curvature), 0.0
+        if root is None:
+            self.ridge = PROXIMAL
+            self.hessian = self.hessian + self.ridge * np.eye(n)
+            root = np.linalg.cholesky(curvature + self.ridge * np.eye(len(curvature)))
+        self.root = root
+        left = self.rows @ self.along
+        is_free = np.linalg.norm(left, axis=1) > IMPLIED
+        is_free[self.pairs.ravel()] = False
+        self.kept = np.flatnonzero(is_free)
+        self.atoms, self.atom_norms = _unit(linalg.solve_triangular(root, left[self.kept].T, lower=True).T)
+
+    def fits(self, program: Program) -> bool:
+        """Return whether this is the form of a program with the same matrices."""
+        return np.array_equal(_opposites(self.rows, program.limits / self.norms), self.pairs)
+
+    def solved(self, program: Program, method: str, tol: float, start: Found | None) -> Solved:
+        """Return the solution with its certificate."""
+        program, _ = scaled(program)
+        limits = program.limits / self.norms
+        values = np.concatenate([program.values / self.lengths, limits[self.pairs[0]]])
+        search: Search = replaced(self, Search, program=program, limits=limits, values=values, tol=tol)
+        if self.ridge:
+            return search.in_rounds(method, start)
+        return search.certified(search.solution(method, program.linear, start))
+
+    def balance(self, slope: np.ndarray) -> np.ndarray:
+        """Return multipliers of equations that cancel a slope across them."""
+        equal = np.zeros(len(self.equal))
+        equal[self.chosen] = -linalg.solve_triangular(self.factor, self.across.T @ slope)
+        return equal
+
+    def on_equations(self, values: np.ndarray) -> np.ndarray:
+        """Return the smallest point that satisfies the equations."""
+        return self.across @ linalg.solve_triangular(self.factor, values[self.chosen], trans=1)
+
+    def from_y(self, y: np.ndarray) -> np.ndarray:
+        """Return a step along the equations."""
+        return self.along @ linalg.solve_triangular(self.root.T, y)
+
+    def to_y(self, slope: np.ndarray) -> np.ndarray:
+        """Return a slope along the equations."""
+        return linalg.solve_triangular(self.root, self.along.T @ slope, lower=True)
+
+    def multipliers(self, found: Found) -> tuple[np.ndarray, np.ndarray]:
+        """Return the multipliers of the program's own rows and equations."""
+        rows, signed = np.maximum(found.rows, 0.0), found.equal[len(self.given) :]
+        rows[self.pairs[0]] += np.maximum(signed, 0.0)
+        rows[self.pairs[1]] += np.maximum(-signed, 0.0)
+        return rows / self.norms, found.equal[: len(self.given)] / self.lengths
+
+
+class Search(LeastDistance):
+    """A program with limits of its rows and values of its equations, which is solved."""
+
+    program: Program
+    limits: np.ndarray
+    values: np.ndarray
+    tol: float
+    n_steps = 0
+    _factored: tuple[bytes, np.ndarray, np.ndarray] | None = None
+
+    def solution(self, method: str, linear: np.ndarray, start: Found | None) -> Found:
+        """Return the solution for a linear term, or a contradiction."""
+        found = self.presolved()
+        if found is None:
+            found = (self.by_spikes if method == "spiking" else self.by_active_set)(linear, start)
+        return found
+
+    def certified(self, found: Found) -> Solved:
+        """Return a solution with its certificate."""
+        rows, equal = self.multipliers(found)
+        if found.point is None or found.center is None:
+            radius = infeasible_within(self.program, rows, equal) * self.scales.min()
+            bounds = Bounds(np.inf, np.inf, np.inf, float(radius))
+            x = np.full(len(self.scales), np.nan)
+            return Solved(x, rows, equal, bounds, Status.INFEASIBLE, found)
+        point = self.within_bounds(found.point)
+        lower, upper, violation, radius = bounds_of(
+            self.program, self.curvature, point, rows, equal, found.center
+        )
+        x, violation, radius = point * self.scales, violation * self.scales.max(), radius * self.scales.min()
+        bounds = Bounds(lower, upper, float(violation), float(radius))
+        has_gap = upper - lower <= self.tol * max(1.0, abs(upper))
+        is_feasible = violation <= max(self.tol, TIGHT * float(np.abs(x).max()))
+        status = Status.REACHED if has_gap and is_feasible else Status.AT_PRECISION
+        return Solved(x, rows, equal, bounds, status, found)
+
+    def contradiction(self, rows: np.ndarray, equal: np.ndarray) -> Found | None:
+        """Return multipliers if they prove that there is no point."""
+        found = Found(None, rows, equal, self.n_steps)
+        return found if infeasible_within(self.program, *self.multipliers(found)) > FARTHEST else None
+
+    def presolved(self) -> Found | None:
+        """Return a contradiction of equations, or of a row that they imply."""
+        base = self.on_equations(self.values)
+        rest, over = self.equal @ base - self.values, self.rows @ base - self.limits
+        over[self.kept] = 0.0
+        for errors, matrix, is_row in ((np.abs(rest), self.equal, False), (over, self.rows, True)):
+            worst = int(errors.argmax()) if len(errors) else 0
+            if len(errors) and errors[worst] > CONTRADICTED * (1.0 + np.abs(base).max()):
+                sign = 1.0 if is_row else np.sign(rest[worst])
+                rows, equal = np.zeros(len(over)), self.balance(sign * matrix[worst])
+                (rows if is_row else equal)[worst] += sign
+                return self.contradiction(rows, equal)
+        return None
+
+    # -- the active set ----------------------------------------------------------------------------
+
+    def by_active_set(self, linear: np.ndarray, start: Found | None) -> Found:
+        """Return the solution for a linear term, from the rows that are active at the least distance."""
+        base = self.on_equations(self.values)
+        free = -self.to_y(linear + self.hessian @ base)
+        room = (self.limits - self.rows @ base)[self.kept] / self.atom_norms - self.atoms @ free
+        weights = np.zeros(len(room))
+        if (room < 0.0).any():
+            unit = -float(room.min())
+            weights = weights if start is None else start.rows[self.kept] * self.atom_norms
+            for _ in range(MOST_UNITS):
+                weights, share, length = self.least_distance(room / unit, weights)
+                if share < NEARLY_NONE:
+                    rows = np.zeros(len(self.rows))
+                    rows[self.kept] = weights / self.atom_norms
+                    found = self.contradiction(rows, self.balance(rows @ self.rows))
+                    if found is not None:
+                        return found
+                if length < LONG:
+                    break
+                unit *= length
+        point, rows, equal = self.refined(weights > 0.0, linear)
+        if (self.rows @ point - self.limits).max(initial=0.0) > WRONG * (1.0 + np.abs(point).max()):
+            factors = np.zeros(len(self.rows))
+            factors[self.kept] = self.inner_point()[1]
+            found = self.contradiction(factors, self.balance(factors @ self.rows))
+            if found is not None:
+                return found
+        return Found(self.moved_inside(point), rows, equal, self.n_steps, point)
+
+    def least_distance(self, room: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float, float]:
+        """Return weights of rows, the last entry of the residual, and the least distance.
+
+        Lawson and Hanson (1974), Solving Least Squares Problems, chapter 23, section 4.
+        """
+        atoms = -np.column_stack([self.atoms, room])
+        signal = np.append(np.zeros(atoms.shape[1] - 1), 1.0)
+        method, problem = ActiveSet(), LassoProblem(atoms, signal[np.newaxis], 0.0, positive=True)
+        currents = rows_of(as_sparse(start[np.newaxis] * problem.atoms.squared_norms))
+        codes = method.prepare(problem).optimal_codes(problem, np.arange(1), currents)
+        self.n_steps += int(codes.steps[0])
+        weights = codes.values.toarray()[0]
+        residual = signal - weights @ atoms
+        length = float(np.linalg.norm(residual[:-1])) / max(residual[-1], 1e-3 * NEARLY_NONE)
+        return weights, float(residual[-1]), length
+
+    def refined(self, active: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the solution on the active rows, corrected until they are right."""
+        for _ in range(MOST_ACTIVE_CHANGES):
+            point, rows, equal = np.zeros(len(linear)), np.zeros(len(self.rows)), np.zeros(len(self.equal))
+            for _ in range(3):
+                slope = self.hessian @ point + linear + rows @ self.rows + equal @ self.equal
+                room = (self.limits - self.rows @ point)[self.kept[active]]
+                step = self.stationary(active, slope, room, self.values - self.equal @ point)
+                point, rows, equal = point + step[0], rows + step[1], equal + step[2]
+            self.n_steps += 1
+            over = np.where(active, 0.0, (self.rows @ point - self.limits)[self.kept])
+            pulls = rows[self.kept] * self.atom_norms
+            if over.max(initial=0.0) > WRONG * (1.0 + np.abs(point).max()):
+                active = active | (over == over.max())
+            elif pulls.min(initial=0.0) < -WRONG * pulls.max(initial=0.0):
+                active = active & (pulls > 0.0)
+            else:
+                break
+        return point, rows, equal
+
+    def stationary(
+        self, active: np.ndarray, linear: np.ndarray, limits: np.ndarray, values: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the best point with some of `kept` at their limits, and all multipliers."""
+        base, key = self.on_equations(values), active.tobytes()
+        if self._factored is None or self._factored[0] != key:
+            self._factored = (key, *linalg.qr(self.atoms[active].T, mode="economic"))
+        _, across, factor = self._factored
+        free, numbers = -self.to_y(linear + self.hessian @ base), self.kept[active]
+        sides = (limits - self.rows[numbers] @ base) / self.atom_norms[active] - self.atoms[active] @ free
+        if len(factor) < len(sides) or (np.abs(np.diag(factor)) < IMPLIED).any():
+            y = np.linalg.lstsq(self.atoms[active], sides, rcond=IMPLIED)[0]
+            pulls = -np.linalg.lstsq(self.atoms[active].T, y, rcond=IMPLIED)[0]
+        else:
+            inner = linalg.solve_triangular(factor, sides, trans=1)
+            y, pulls = across @ inner, -linalg.solve_triangular(factor, inner)
+        point, rows = base + self.from_y(y + free), np.zeros(len(self.rows))
+        rows[numbers] = pulls / self.atom_norms[active]
+        return point, rows, self.balance(self.hessian @ point + linear + rows @ self.rows)
+
+    def moved_inside(self, point: np.ndarray) -> np.ndarray:
+        """Return the point moved by some roundings, so that rows hold in spite of them."""
+        distance = distance_to_equations(self.program, self.within_bounds(point))
+        errors = UNIT_ROUNDOFF * (np.abs(self.rows) @ np.abs(point) + np.abs(self.limits))
+        errors = ROUNDING_MARGIN * (errors + (distance if distance < np.inf else 0.0))
+        errors[are_bounds(self.program.rows)] = 0.0
+        over = (self.rows @ point - self.limits + errors)[self.kept]
+        near = over > 0.0
+        moved = point + self.stationary(near, 0.0 * point, -over[near], self.values - self.equal @ point)[0]
+        before, after = ((self.rows @ one - self.limits).max(initial=0.0) for one in (point, moved))
+        return moved if after <= before else point
+
+    def within_bounds(self, x: np.ndarray) -> np.ndarray:
+        """Return a point of which rounding has taken no variable beyond its bounds."""
+        x, bounds = x.copy(), np.flatnonzero(are_bounds(self.program.rows))
+        over = np.maximum(self.program.rows[bounds] @ x - self.program.limits[bounds], 0.0)
+        for row in bounds[over > 0.0]:
+            x[self.program.rows[row] != 0.0] = self.program.limits[row] / self.program.rows[row].sum()
+        return x
+
+    # -- spikes ------------------------------------------------------------------------------------
+
+    def by_spikes(self, linear: np.ndarray, start: Found | None) -> Found:
+        """Return the solution for a linear term, the residual of a code by spikes."""
+        inside = self.inner_point()[0] if start is None or start.inside is None else start.inside
+        room = (self.limits - self.rows @ inside)[self.kept]
+        if room.min(initial=1.0) <= ROOM and start is not None:
+            return self.by_spikes(linear, None)
+        if room.min(initial=1.0) <= ROOM:
+            found = self.by_active_set(linear, None)
+            if found.point is None:
+                return found
+            raise ValueError(
+                "method='spiking' needs a point strictly inside of all inequalities; there is none: pass "
+                "method='active_set', or equations for the inequalities that leave no room"
+            )
+        signal = -self.to_y(linear + self.hessian @ inside)
+        energy, value = 0.5 * signal @ signal, inside @ (linear + 0.5 * self.hessian @ inside)
+        step, rows, n_spikes = signal, np.zeros(len(self.rows)), 0
+        if len(self.kept) and energy > 0.0:
+            problem = LassoProblem(self.atoms, signal[np.newaxis], room / self.atom_norms, positive=True)
+            # The optimum lies between the values at the point inside and without inequalities.
+            scale = max(1.0, min(abs(value), abs(value - energy)) if value * (value - energy) > 0.0 else 0.0)
+            tol = min(max(0.5 * self.tol * scale / energy, FINEST), 0.1)
+            codes = None if start is None else (start.rows[self.kept] * self.atom_norms)[np.newaxis].clip(0.0)
+            with checks.without_warnings():
+                result = solve_spiking(problem, tol=tol, start=codes)
+            n_spikes, code = int(result.n_steps[0]), result.codes[0]
+            rows[self.kept], step = code / self.atom_norms, signal - code @ self.atoms
+        move = self.from_y(step)
+        reach = ((self.rows @ move)[self.kept] / room).max(initial=0.0) * (1.0 + FINEST)
+        equal = self.balance(self.hessian @ (inside + move) + linear + rows @ self.rows)
+        return Found(inside + move / max(reach, 1.0), rows, equal, n_spikes, inside + move, inside)
+
+    def inner_point(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the point farthest inside of all rows, at most one, and the multipliers of these."""
+        base, n = self.on_equations(self.values), self.along.shape[1]
+        room, left = (self.limits - self.rows @ base)[self.kept], self.rows[self.kept] @ self.along
+        rows, farthest = np.column_stack([left, np.ones(len(left))]), np.append(np.zeros(n), -1.0)
+        if len(room):
+            found = optimize.linprog(
+                farthest, A_ub=rows, b_ub=room, bounds=[(None, None)] * n + [(None, 1.0)]
+            )
+            if found.x is not None:
+                return base + self.along @ found.x[:n], np.maximum(-found.ineqlin.marginals, 0.0)
+        return base, 0.0 * room
+
+    # -- semidefinite programs -----------------------------------------------------------------------
+
+    def in_rounds(self, method: str, start: Found | None) -> Solved:
+        """Return the solution of a semidefinite program, in proximal rounds."""
+        linear, found, best = self.program.linear, start, None
+        point = np.zeros(len(linear)) if start is None or start.center is None else start.center
+        for _ in range(MOST_PROXIMAL):
+            found = self.solution(method, linear - self.ridge * point, found)
+            solved = self.certified(found)
+            if found.center is None or solved.status == Status.REACHED:
+                return solved
+            step, point = found.center - point, found.center
+            if self.is_ray(step, linear):
+                nothing = Bounds(-np.inf, -np.inf, np.inf, np.inf)
+                return solved._replace(x=np.nan * point, status=Status.UNBOUNDED, bounds=nothing)
+            if best is None or not solved.bounds.gap >= best.bounds.gap:
+                best = solved
+        assert best is not None
+        return best
+
+    def is_ray(self, step: np.ndarray, linear: np.ndarray) -> bool:
+        """Return whether the objective falls along a step for ever, within the rows."""
+        along = step / max(float(np.linalg.norm(step)), 1e-300)
+        bend = np.abs(self.hessian @ along - self.ridge * along).max()
+        over = max((self.rows @ along).max(initial=0.0), np.abs(self.equal @ along).max(initial=0.0))
+        return bool(max(bend, over) < ROOM and linear @ along < -ROOM * np.linalg.norm(linear))
+
+
+def _unit(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of norm one, and their norms; rows of zero stay so, with a norm of one."""
+    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    norms[norms == 0.0] = 1.0
+    return matrix / norms[:, np.newaxis], norms
+
+
+def _root(curvature: np.ndarray) -> np.ndarray | None:
+    """Return the Cholesky factor of a matrix; None if it is singular."""
+    size = np.abs(curvature).max(initial=0.0)
+    try:
+        root = np.linalg.cholesky(curvature)
+        if np.square(np.diag(root)).min(initial=np.inf) > SINGULAR * size:
+            return root
+    except np.linalg.LinAlgError:
+        pass
+    least = float(np.linalg.eigvalsh(curvature)[0])
+    if least < -INDEFINITE * size:
+        raise ValueError(
+            "hessian must be positive semidefinite along the equations; got a negative curvature, "
+            f"{least / size:.2g} of the largest: the program is not convex"
+        )
+    return None
+
+
+def _opposites(rows: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """Return pairs of opposite rows of norm one that leave no room between them, shape (2, n_pairs)."""
+    keys = rows @ np.random.default_rng(0).uniform(1.0, 2.0, rows.shape[1])
+    order = np.argsort(np.abs(keys))
+    sizes, groups = np.abs(keys)[order], np.zeros(len(rows), dtype=np.int64)
+    groups[order] = np.cumsum(np.diff(sizes, prepend=sizes[:1]) > IMPLIED)
+    # The smallest limit of each group and direction comes first.
+    marks = 2 * groups + (keys > 0.0)
+    order = np.lexsort((limits, marks))
+    first = order[np.flatnonzero(np.diff(marks[order], prepend=-1))]
+    is_pair = np.diff(groups[first], append=-1) == 0
+    down, up = first[is_pair], first[1:][is_pair[:-1]]
+    is_tight = np.abs(limits[down] + limits[up]) <= TIGHT * (np.abs(limits[down]) + np.abs(limits[up]))
+    is_tight &= np.abs(rows[down] + rows[up]).max(axis=1, initial=0.0) <= IMPLIED
+    return np.stack([down, up])[:, is_tight]

@@ -1,0 +1,312 @@
+"""Quadratic programs: an active set by way of non-negative least squares, or a LASSO by spikes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snn.base import checks
+from snn.base.describe import Described
+from snn.base.value import assign, cached_property, replaced
+from solvers.certificate.programs import Program
+from solvers.programs.least_distance import Found, LeastDistance, Solved
+from solvers.results.codes import Status
+from solvers.results.result import convergence_warning
+from solvers.workers.blas import one_blas_thread
+
+# Entries of a symmetric matrix may differ by this share of the largest.
+SYMMETRIC = 1e-10
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProgramResult(Described):
+    """A solution of a quadratic program, and what is proved of it from the program's own arrays.
+
+    Attributes
+    ----------
+    program : QuadraticProgram
+        The program.
+    method : str
+        "active_set" or "spiking".
+    tol : float
+        As of `QuadraticProgram.solve`.
+    x : ndarray, shape (n,)
+        The solution; NaN if there is none.
+    inequality_multipliers, equation_multipliers, lower_multipliers, upper_multipliers : ndarray
+        How much the objective falls for a unit by which a limit is relaxed; of equations, of either sign.  At
+        the solution ``H x + c + A'm + E'nu - lower + upper = 0``.  If the program is infeasible, they add its
+        rows up to a contradiction: a left-hand side of zero, and a right-hand side below zero.
+    lower_bound, upper_bound : float
+        The optimum lies between them, rounding included.  The upper one is proved if `violation` is zero, and
+        otherwise raised by twice what multipliers say of the violations.
+    violation : float
+        Zero if it is proved that a feasible point lies within rounding of x; otherwise the largest distance
+        of x from the half-space of a row, or from an equation.
+    radius : float
+        Distance from x within which `lower_bound` holds: infinite, unless the Hessian is singular and bounds
+        do not limit all variables.  If the program is infeasible, no feasible point has a smaller norm.
+    status : Status
+        REACHED, AT_PRECISION, INFEASIBLE or UNBOUNDED.
+    n_steps : int
+        Spikes, or solutions of equations.
+    """
+
+    program: QuadraticProgram
+    method: str
+    tol: float
+    x: np.ndarray
+    inequality_multipliers: np.ndarray
+    equation_multipliers: np.ndarray
+    lower_multipliers: np.ndarray
+    upper_multipliers: np.ndarray
+    lower_bound: float
+    upper_bound: float
+    violation: float
+    radius: float
+    status: Status
+    n_steps: int
+    _found: Found = field(repr=False)
+
+    @property
+    def objective(self) -> float:
+        """The objective at x."""
+        return float(self.x @ (0.5 * self.program.hessian @ self.x + self.program.linear))
+
+    @property
+    def gap(self) -> float:
+        """The upper minus the lower bound, in the unit of the objective."""
+        return self.upper_bound - self.lower_bound
+
+    @property
+    def active(self) -> np.ndarray:
+        """Inequalities whose multipliers are positive."""
+        return np.flatnonzero(self.inequality_multipliers > 0.0)
+
+    def _facts(self) -> dict[str, str]:
+        facts = {"method": self.method, "status": self.status.name.lower().replace("_", " ")}
+        if self.status >= Status.INFEASIBLE:
+            return facts
+        return facts | {
+            "objective": f"{self.objective:.12g}, at most {self.gap:.1e} above the optimum",
+            "violation": f"{self.violation:.1e}" if self.violation else "none",
+            "active": f"{len(self.active)} of {len(self.inequality_multipliers)} inequalities",
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class QuadraticProgram(Described):
+    """A convex quadratic program.
+
+    Find the x that minimises ``1/2 x'Hx + c'x`` subject to ``A x <= b``, ``E x = f`` and
+    ``lower <= x <= upper``.
+
+    Parameters
+    ----------
+    hessian : array_like, shape (n, n)
+        H, symmetric, and positive semidefinite on the null space of E.
+    linear : array_like, shape (n,)
+        c.
+    inequalities, equations : pair of array_like, shapes (n_rows, n) and (n_rows,), optional
+        (A, b) and (E, f); entries of b may be infinite.
+    bounds : pair of float or array_like, optional
+        (lower, upper); None or infinite where there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from solvers import QuadraticProgram
+    >>> result = QuadraticProgram(np.eye(2), [-3.0, 0.5], bounds=(0.0, 2.0)).solve()
+    >>> print(result.x, result.lower_multipliers, result.upper_multipliers)
+    [2. 0.] [0.  0.5] [1. 0.]
+    """
+
+    hessian: np.ndarray
+    linear: np.ndarray
+    inequalities: tuple[np.ndarray, np.ndarray]
+    equations: tuple[np.ndarray, np.ndarray]
+    bounds: tuple[np.ndarray, np.ndarray]
+    # The matrices of `LeastDistance`, which programs share that differ in c and b.
+    _kept: dict[str, LeastDistance]
+
+    def __init__(
+        self,
+        hessian: ArrayLike,
+        linear: ArrayLike,
+        *,
+        inequalities: tuple[ArrayLike, ArrayLike] | None = None,
+        equations: tuple[ArrayLike, ArrayLike] | None = None,
+        bounds: tuple[ArrayLike | None, ArrayLike | None] | None = None,
+    ) -> None:
+        linear = checks.real_array("linear", linear, shape=(None,))
+        n = len(linear)
+        hessian = checks.real_array("hessian", hessian, shape=(n, n))
+        skew = np.abs(hessian - hessian.T)
+        if skew.max() > SYMMETRIC * np.abs(hessian).max():
+            i, j = np.unravel_index(skew.argmax(), skew.shape)
+            raise ValueError(
+                f"hessian must be symmetric; got {hessian[i, j]:g} at [{i}, {j}] and {hessian[j, i]:g} at "
+                f"[{j}, {i}]: pass (hessian + hessian.T) / 2, which has the same objective"
+            )
+        pairs = []
+        for name, pair in (("inequalities", inequalities), ("equations", equations)):
+            matrix, sides = _pair(name, (np.empty((0, n)), np.empty(0)) if pair is None else pair)
+            if np.shape(matrix) != (0, n):
+                matrix = checks.real_array(f"matrix of {name}", matrix, shape=(None, n))
+                sides = _sides(name, sides, len(matrix), np.inf if name == "inequalities" else None)
+            pairs.append((matrix, sides))
+        lower, upper = _pair("bounds", (None, None) if bounds is None else bounds)
+        lower, upper = (
+            _sides(
+                "bounds", np.full(n, none if side is None else side) if np.ndim(side) == 0 else side, n, none
+            )
+            for side, none in ((lower, -np.inf), (upper, np.inf))
+        )
+        hessian = checks.read_only(0.5 * (hessian + hessian.T))
+        assign(self, hessian=hessian, linear=checks.read_only(linear), bounds=(lower, upper), _kept={})
+        assign(self, inequalities=pairs[0], equations=pairs[1])
+
+    @cached_property
+    def _arrays(self) -> Program:
+        """The arrays with finite bounds as rows, and no rows without limits."""
+        eye, (lower, upper), (rows, limits) = np.eye(len(self.linear)), self.bounds, self.inequalities
+        rows = np.vstack([rows, -eye, eye])
+        limits = np.concatenate([limits, -lower, upper])
+        finite = limits < np.inf
+        return Program(self.hessian, self.linear, rows[finite], limits[finite], *self.equations)
+
+    def with_linear(self, linear: ArrayLike, limits: ArrayLike | None = None) -> QuadraticProgram:
+        """Return the program with another c, and perhaps another b of inequalities; factors are shared.
+
+        Parameters
+        ----------
+        linear : array_like, shape (n,)
+            c.
+        limits : array_like, shape (n_rows,), optional
+            b.
+        """
+        matrix, before = self.inequalities
+        linear = checks.read_only(checks.real_array("linear", linear, shape=self.linear.shape))
+        limits = before if limits is None else _sides("inequalities", limits, len(matrix), np.inf)
+        kept = self._kept if np.array_equal(np.isinf(limits), np.isinf(before)) else {}
+        changes = {"linear": linear, "inequalities": (matrix, limits), "_kept": kept}
+        changed: QuadraticProgram = replaced(self, without=("_arrays",), **changes)
+        return changed
+
+    def solve(
+        self, *, method: str = "active_set", tol: float = 1e-9, start: ProgramResult | None = None
+    ) -> ProgramResult:
+        """Solve the program.
+
+        Parameters
+        ----------
+        method : {"active_set", "spiking"}, default "active_set"
+            An active set; or the spikes of a network, for programs that have a point strictly inside of all
+            inequalities.
+        tol : float, default 1e-9
+            The status is REACHED if ``gap <= tol * max(1, |upper_bound|)`` and ``violation <= tol``, or the
+            violation is rounding of x.
+        start : ProgramResult, optional
+            The result of a program with the same matrices, such as the last of `with_linear`.
+
+        Returns
+        -------
+        ProgramResult
+            With its certificate.  Infeasible and unbounded programs are a `status`.
+
+        Warns
+        -----
+        sklearn.exceptions.ConvergenceWarning
+            If the status is not REACHED.
+        """
+        checks.one_of("method", method, ("active_set", "spiking"))
+        tol = checks.positive_number("tol", tol)
+        found = None if start is None else checks.instance_of("start", start, ProgramResult)._found
+        if found is not None and found.rows.shape != self._arrays.limits.shape:
+            raise ValueError(
+                "start must be the result of a program with as many rows and bounds; got another"
+            )
+        with one_blas_thread():
+            form = self._kept.get("form")
+            if form is None or not form.fits(self._arrays):
+                form = self._kept["form"] = LeastDistance(self._arrays)
+            solved = form.solved(self._arrays, method, tol, found)
+        status, n_steps = solved.status, solved.found.n_steps
+        result = ProgramResult(
+            self, method, tol, *self._split(solved), *solved.bounds, status, n_steps, solved.found
+        )
+        if result.status != Status.REACHED:
+            checks.warn_caller(_complaint(result), convergence_warning())
+        return result
+
+    def _split(self, solved: Solved) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return x and the multipliers of inequalities, equations, lower and upper bounds."""
+        n, (lower, upper) = len(self.linear), self.bounds
+        multipliers = np.zeros(len(self.inequalities[0]) + 2 * n)
+        multipliers[np.concatenate([self.inequalities[1], -lower, upper]) < np.inf] = solved.rows
+        rows, low, high = np.split(multipliers, [-2 * n, -n])
+        for array in (solved.x, rows, solved.equal, low, high):
+            checks.read_only(array)
+        return solved.x, rows, solved.equal, low, high
+
+    def _facts(self) -> dict[str, str]:
+        n_bounds = sum(int(np.isfinite(side).sum()) for side in self.bounds)
+        counts = (len(self.linear), len(self.inequalities[0]), len(self.equations[0]), n_bounds)
+        names = ("variables", "inequalities", "equations", "bounds")
+        return {name: f"{count:,}" for name, count in zip(names, counts, strict=True)}
+
+
+def solve_qp(
+    P: ArrayLike,
+    q: ArrayLike,
+    G: ArrayLike | None = None,
+    h: ArrayLike | None = None,
+    A: ArrayLike | None = None,
+    b: ArrayLike | None = None,
+    lb: ArrayLike | None = None,
+    ub: ArrayLike | None = None,
+    **options: Any,
+) -> np.ndarray | None:
+    """Return the solution of a quadratic program given in the order of qpsolvers; None if there is none.
+
+    Parameters
+    ----------
+    P, q, G, h, A, b, lb, ub : array_like
+        Minimise ``1/2 x'Px + q'x`` subject to ``G x <= h``, ``A x = b`` and ``lb <= x <= ub``.
+    **options
+        As of `QuadraticProgram.solve`, whose result also has multipliers and a certificate.
+    """
+    given = {"inequalities": None if G is None else (G, h), "equations": None if A is None else (A, b)}
+    result = QuadraticProgram(P, q, bounds=(lb, ub), **given).solve(**options)  # type: ignore[arg-type]
+    return None if result.status >= Status.INFEASIBLE else result.x
+
+
+def _pair(name: str, pair: Any) -> tuple[Any, Any]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        what = "lower and upper" if name == "bounds" else "a matrix and its right-hand sides"
+        raise TypeError(f"{name} must be a pair, {what}; got {type(pair).__name__}")
+    return pair[0], pair[1]
+
+
+def _sides(name: str, sides: Any, n: int, infinite: float | None) -> np.ndarray:
+    """Return limits, of which one infinity means that there is none."""
+    array = checks.real_array(f"sides of {name}", sides, shape=(n,), finite=infinite is None)
+    if infinite is not None and not (np.isfinite(array) | (array == infinite)).all():
+        raise ValueError(f"sides of {name} must be numbers or {infinite} for none; got NaN or {-infinite}")
+    return checks.read_only(array)
+
+
+def _complaint(result: ProgramResult) -> str:
+    if result.status == Status.INFEASIBLE:
+        return (
+            "the program is infeasible: multipliers of its rows add up to a contradiction, and no point of "
+            f"norm below {result.radius:.1e} satisfies them"
+        )
+    if result.status == Status.UNBOUNDED:
+        return "the program is unbounded: its objective falls for ever along a direction without curvature"
+    return (
+        f"{result.method}: the program is not solved to tol = {result.tol:g}: the gap is {result.gap:.2g}, "
+        f"the violation {result.violation:.2g}"
+    )

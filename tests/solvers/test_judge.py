@@ -1,0 +1,82 @@
+"""The judge of codes in a file."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from solvers import ElasticNet, LassoProblem, certify, solve_active_set
+from solvers.judge import main
+from tests.reference.problems import random_problem
+
+
+def arrays_of(problem, **codes):
+    return {"dictionary": problem.dictionary, "signals": problem.signals, "penalty": np.array(1.0)} | codes
+
+
+def test_codes_of_several_programs_are_judged(tmp_path, capsys):
+    problem = random_problem()
+    good = solve_active_set(problem).codes
+    np.savez(tmp_path / "codes.npz", **arrays_of(problem, codes_good=good, codes_poor=0.9 * good))
+    assert main([str(tmp_path / "codes.npz")]) == 1
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("codes_good: 3 of 3 signals within 1e-06")
+    assert second.startswith("codes_poor: 0 of 3 signals within 1e-06")
+    assert f"{certify(problem, 0.9 * good).relative_gap.max():.1e}" in second
+    assert main([str(tmp_path / "codes.npz"), "--tol", "1"]) == 0
+
+
+def test_all_that_a_problem_takes_is_read(tmp_path):
+    whole = random_problem(positive=True)
+    mask = np.arange(whole.n_features) % 5 > 0
+    problem = LassoProblem(whole.dictionary, whole.signals, ElasticNet(1.0, 0.1), positive=True, mask=mask)
+    codes = solve_active_set(problem).codes
+    more = {"l2": np.array(0.1), "positive": np.array(True), "mask": mask}
+    np.savez(tmp_path / "codes.npz", **arrays_of(problem, codes=codes), **more)
+    assert main([str(tmp_path / "codes.npz")]) == 0
+    np.savez(tmp_path / "codes.npz", **arrays_of(problem, codes=codes))
+    assert main([str(tmp_path / "codes.npz")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"penalty": None}, "the file must have dictionary, signals, penalty and codes; penalty missing"),
+        ({"codes": None}, "the file must have dictionary, signals, penalty and codes; codes missing"),
+        (
+            {"alpha": np.ones(1)},
+            "the file must have no other arrays than l2, positive, mask, feature_weights; got alpha",
+        ),
+        (
+            {"codes": np.zeros((3, 2))},
+            "codes must have shape (3, 40), (n_signals, n_atoms); got shape (3, 2)",
+        ),
+        (
+            {"codes": None, "codes_theirs": np.full((3, 40), np.nan)},
+            "codes_theirs must be finite; got nan at [0, 0]",
+        ),
+        ({"codes": np.array([{"a": 1}])}, "Object arrays cannot be loaded when allow_pickle=False"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_one_sentence(tmp_path, capsys, changes, sentence):
+    problem = random_problem()
+    arrays = arrays_of(problem, codes=np.zeros((3, 40))) | changes
+    path = tmp_path / "codes.npz"
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    assert main([str(path)]) == 2
+    printed = capsys.readouterr()
+    assert printed.err == f"{path}: {sentence}\n"
+    assert not printed.out
+
+
+def test_a_file_that_is_none_is_said(tmp_path):
+    for path in (tmp_path / "nothing.npz", tmp_path / "text.npz"):
+        if path.name == "text.npz":
+            path.write_text("text")
+        run = subprocess.run(
+            [sys.executable, "-m", "solvers.judge", path], capture_output=True, text=True, check=False
+        )
+        assert run.returncode == 2
+        assert run.stderr.startswith(f"{path}: ")
+        assert "Traceback" not in run.stderr

@@ -1,0 +1,348 @@
+"""Quadratic programs: beside exact rationals, certificates of any point, and what users ask of solvers."""
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from sklearn.exceptions import ConvergenceWarning
+
+from solvers import QuadraticProgram, Status, solve_qp
+from solvers.certificate.programs import bounds_of, curvature_of, infeasible_within
+from tests.reference.programs import INFEASIBLE, KINDS, case, exact_optimum, programs
+from tests.reference.rationals import rational
+from tests.tiers import examples
+
+METHODS = ("active_set", "spiking")
+# Kinds that leave no room for a point strictly inside, and one whose set of rows takes long in rationals.
+NO_ROOM = ("hidden equations", "three rows that hide one", "single point", "degenerate vertex")
+
+
+def solved(program, **options):
+    """The result, whatever its status."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return program.solve(**options)
+
+
+def snn_opt_program(n=50, n_rows=30, seed=7):
+    """A public spiking solver's first benchmark: H = Q Q' + I / 10, and rows with a slack of one."""
+    rng = np.random.default_rng(seed)
+    factor, linear = rng.standard_normal((n, n)), rng.standard_normal(n)
+    hessian = factor @ factor.T + 0.1 * np.eye(n)
+    return QuadraticProgram(hessian, linear, inequalities=(rng.standard_normal((n_rows, n)), np.ones(n_rows)))
+
+
+def require_stationary(program, result, *, atol):
+    """The multipliers have their signs, and balance the slope of the objective."""
+    slope = program.hessian @ result.x + program.linear
+    for (matrix, _), factors in (
+        (program.inequalities, result.inequality_multipliers),
+        (program.equations, result.equation_multipliers),
+    ):
+        slope = slope + factors @ matrix
+    slope += result.upper_multipliers - result.lower_multipliers
+    scale = 1.0 + np.abs(program.hessian).max() * np.abs(result.x).max() + np.abs(program.linear).max()
+    assert np.abs(slope).max() <= atol * scale
+    for factors in (result.inequality_multipliers, result.lower_multipliers, result.upper_multipliers):
+        assert (factors >= 0.0).all()
+
+
+# -- beside exact rationals ------------------------------------------------------------------------
+
+
+@pytest.mark.property
+@examples(120)
+@given(programs(most=4))
+def test_small_programs_of_every_kind_are_those_of_rationals(drawn):
+    optimum, result = exact_optimum(drawn), solved(drawn.program(QuadraticProgram))
+    assert (optimum is None) == (result.status == Status.INFEASIBLE) == (not drawn.has_solution)
+    if optimum is None:
+        return
+    assert result.status == Status.REACHED
+    assert abs(result.objective - float(optimum)) <= 1e-12 * max(1.0, abs(float(optimum)))
+    assert Fraction(result.lower_bound) <= optimum <= Fraction(result.upper_bound)
+    assert result.violation <= 1e-13 * max(1.0, np.abs(result.x).max())
+    require_stationary(result.program, result, atol=1e-12)
+
+
+@pytest.mark.property
+@examples(60)
+@given(programs(kinds=[kind for kind in KINDS if kind not in INFEASIBLE], most=4), st.integers(0, 2**20))
+def test_bounds_hold_for_any_point_and_any_multipliers(drawn, seed):
+    optimum = exact_optimum(drawn)
+    program, rng = drawn.program(QuadraticProgram)._arrays, np.random.default_rng(seed)
+    result = solved(drawn.program(QuadraticProgram))
+    size = 10.0 ** rng.uniform(-16.0, 1.0)
+    x = result.x + size * rng.standard_normal(len(result.x))
+    rows = np.abs(size * rng.standard_normal(len(program.limits)))
+    rows[: len(result.inequality_multipliers)] += result.inequality_multipliers[: len(rows)]
+    equal = result.equation_multipliers + size * rng.standard_normal(len(program.values))
+    bounds = bounds_of(program, curvature_of(program), x, rows, equal, x)
+    assert Fraction(bounds.lower_bound) <= optimum if np.isfinite(bounds.lower_bound) else True
+    if bounds.violation == 0.0:
+        assert optimum <= Fraction(bounds.upper_bound)
+
+
+@pytest.mark.property
+@examples(60)
+@given(programs(kinds=INFEASIBLE, most=40))
+def test_multipliers_of_infeasible_programs_are_a_contradiction(drawn):
+    program = drawn.program(QuadraticProgram)
+    with pytest.warns(ConvergenceWarning, match="the program is infeasible"):
+        result = program.solve()
+    assert result.status == Status.INFEASIBLE
+    assert np.isnan(result.x).all()
+    (rows, limits), (equations, values) = program.inequalities, program.equations
+    m, nu = rational(result.inequality_multipliers), rational(result.equation_multipliers)
+    left = [
+        sum(a * x for a, x in zip(m, rational(rows[:, j]), strict=True))
+        + sum(a * x for a, x in zip(nu, rational(equations[:, j]), strict=True))
+        for j in range(len(program.linear))
+    ]
+    right = sum(a * x for a, x in zip(m + nu, rational(np.append(limits, values)), strict=True))
+    assert right < 0
+    assert sum(x * x for x in left) * Fraction(result.radius) ** 2 <= right * right
+
+
+def test_no_contradiction_is_proved_of_what_has_a_point():
+    for seed in range(30):
+        drawn = case("plain", 5, seed)
+        program = drawn.program(QuadraticProgram)._arrays
+        rng = np.random.default_rng(seed)
+        rows, equal = rng.random(len(program.limits)), rng.standard_normal(len(program.values))
+        assert infeasible_within(program, rows, equal) <= np.linalg.norm(drawn.inside) * (1.0 + 1e-12)
+
+
+# -- larger programs -------------------------------------------------------------------------------
+
+
+@pytest.mark.property
+@examples(60)
+@given(
+    st.sampled_from(KINDS), st.integers(7, 60), st.integers(0, 2**20), st.sampled_from([None, 1e2, 1e4, 1e6])
+)
+def test_programs_are_solved_and_certified_to_a_condition_of_a_million(kind, n, seed, condition):
+    drawn = case(kind, n, seed, condition=None if kind == "null space" else condition)
+    result = solved(drawn.program(QuadraticProgram))
+    if not drawn.has_solution:
+        assert result.status == Status.INFEASIBLE
+        return
+    assert result.status == Status.REACHED
+    scale = max(1.0, abs(result.upper_bound))
+    assert result.gap <= 1e-9 * scale
+    assert (
+        result.lower_bound
+        <= drawn.inside @ (0.5 * drawn.hessian @ drawn.inside + drawn.linear) + 1e-12 * scale
+    )
+    rows, limits, equations, values = drawn.rows()
+    errors = 1e-12 * (1.0 + np.abs(rows) @ np.abs(result.x) + np.abs(limits))
+    assert (rows @ result.x <= limits + errors).all()
+    assert np.abs(equations @ result.x - values).max(initial=0.0) <= 1e-11 * (1.0 + np.abs(result.x).max())
+    require_stationary(result.program, result, atol=1e-10)
+
+
+@pytest.mark.property
+@examples(25)
+@given(st.integers(7, 40), st.integers(0, 2**20))
+def test_peers_are_never_better(n, seed):
+    quadprog = pytest.importorskip("quadprog", reason="the peer quadprog is not installed")
+    drawn = case("plain", n, seed)
+    rows, limits, equations, values = drawn.rows()
+    theirs = quadprog.solve_qp(
+        drawn.hessian, -drawn.linear, np.vstack([equations, -rows]).T, np.append(values, -limits), len(values)
+    )[1]
+    result = solved(drawn.program(QuadraticProgram))
+    assert abs(result.objective - theirs) <= 1e-10 * max(1.0, abs(theirs))
+
+
+# -- by spikes -------------------------------------------------------------------------------------
+
+
+def test_spikes_solve_a_public_program_at_a_feasible_point():
+    program = snn_opt_program()
+    result = program.solve(method="spiking", tol=1e-9)
+    assert result.status == Status.REACHED
+    assert abs(result.objective + 3.0657511839434) <= 1e-9
+    assert result.violation == 0.0
+    assert (program.inequalities[0] @ result.x <= 1.0).all()
+    assert 100 < result.n_steps < 3000
+    finest = solved(program, method="spiking", tol=1e-12)
+    assert abs(finest.objective / -3.0657511839434 - 1.0) <= 1e-12
+
+
+@pytest.mark.property
+@examples(25)
+@given(
+    programs(kinds=[kind for kind in KINDS if kind not in (*INFEASIBLE, *NO_ROOM)], most=12), st.booleans()
+)
+def test_spikes_agree_with_the_active_set(drawn, is_loose):
+    program, tol = drawn.program(QuadraticProgram), 1e-4 if is_loose else 1e-7
+    try:
+        result = solved(program, method="spiking", tol=tol)
+    except ValueError:
+        assume(False)  # rows of this draw leave no room
+    exact = solved(program)
+    scale = max(1.0, abs(exact.objective))
+    assert result.objective >= exact.lower_bound - 1e-12 * scale
+    assert result.objective - exact.objective <= 2.0 * result.gap + 1e-12 * scale
+    assume(result.status == Status.REACHED)
+    assert result.gap <= tol * max(1.0, abs(result.upper_bound))
+
+
+def test_boxes_by_spikes():
+    rng = np.random.default_rng(25)
+    factor = rng.standard_normal((25, 25))
+    program = QuadraticProgram(
+        factor @ factor.T / 25 + 0.1 * np.eye(25), 3.0 * rng.standard_normal(25), bounds=(-1.0, 1.0)
+    )
+    result = program.solve(method="spiking", tol=1e-8)
+    assert result.gap <= 1e-8 * abs(result.objective)
+    assert result.objective - program.solve().objective <= 1e-8
+
+
+def test_spikes_need_room():
+    program = QuadraticProgram(
+        np.eye(2), [-1.0, 0.0], inequalities=([[1.0, 0.0], [-1.0, 0.0], [1.0, 1.0]], [0.0, 0.0, 1.0])
+    )
+    assert solved(program, method="spiking").status == Status.REACHED  # opposite rows are an equation
+    rows = np.vstack([-np.eye(2), np.ones((1, 2))])
+    with pytest.raises(
+        ValueError, match="method='spiking' needs a point strictly inside of all inequalities"
+    ):
+        QuadraticProgram(np.eye(2), [-1.0, 0.0], inequalities=(rows, np.zeros(3))).solve(method="spiking")
+
+
+# -- semidefinite, unbounded, not convex -----------------------------------------------------------
+
+
+def test_more_assets_than_days():
+    rng = np.random.default_rng(0)
+    returns = 0.0005 + 0.01 * rng.standard_normal((60, 100))
+    covariance, means = np.cov(returns.T), returns.mean(axis=0)
+    for bounds in ((0.0, 0.1), (0.0, None)):
+        program = QuadraticProgram(
+            covariance, -0.1 * means, equations=(np.ones((1, 100)), [1.0]), bounds=bounds
+        )
+        result = program.solve()
+        assert result.status == Status.REACHED
+        assert abs(result.x.sum() - 1.0) <= 1e-12
+        assert result.gap <= 1e-9
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_program_without_curvature_is_linear(method):
+    rng = np.random.default_rng(1)
+    rows, cost = rng.random((4, 6)), -rng.random(6)
+    limits = rows.sum(axis=1)
+    exact = linprog(cost, A_ub=rows, b_ub=limits, bounds=[(0.0, 2.0)] * 6).fun
+    program = QuadraticProgram(np.zeros((6, 6)), cost, inequalities=(rows, limits), bounds=(0.0, 2.0))
+    result = solved(program, method=method, tol=1e-6)
+    assert abs(result.objective - exact) <= 1e-6
+    assert result.lower_bound <= exact + 1e-9
+
+
+def test_unbounded_programs_are_named():
+    for hessian, linear in (
+        (np.zeros((3, 3)), [-1.0, 0.0, 1.0]),
+        (np.diag([1.0, 0.0, 0.0]), [-1.0, -1e-3, 0.0]),
+    ):
+        with pytest.warns(ConvergenceWarning, match="the program is unbounded"):
+            result = QuadraticProgram(hessian, linear, bounds=(0.0, None)).solve()
+        assert result.status == Status.UNBOUNDED
+        assert result.lower_bound == -np.inf
+
+
+def test_lower_bounds_within_a_radius_say_so():
+    result = QuadraticProgram(np.diag([1.0, 0.0]), [-1.0, 1.0], bounds=(0.0, None)).solve()
+    assert result.status == Status.REACHED
+    assert 1.0 <= result.radius < np.inf
+    assert QuadraticProgram(np.eye(2), [-1.0, 1.0], bounds=(0.0, None)).solve().radius == np.inf
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hessian": np.diag([1.0, -1.0])}, "hessian must be positive semidefinite along the equations"),
+        (
+            {"hessian": [[1.0, 2.0], [0.0, 1.0]]},
+            r"hessian must be symmetric; got 2 at \[0, 1\] and 0 at \[1, 0\]",
+        ),
+        ({"hessian": np.eye(3)}, r"hessian must have shape \(2, 2\)"),
+        ({"linear": [0.0, np.nan]}, "linear must be finite"),
+        ({"inequalities": (np.eye(2), [1.0, -np.inf])}, "sides of inequalities must be numbers or inf"),
+        ({"inequalities": (np.eye(3), np.ones(3))}, "matrix of inequalities must have shape"),
+        ({"equations": (np.eye(2), [1.0, np.inf])}, "sides of equations must be finite"),
+        ({"bounds": (np.inf, None)}, "sides of bounds must be numbers or -inf for none; got NaN or inf"),
+        ({"bounds": ([0.0, np.nan], None)}, "sides of bounds must be numbers or -inf for none"),
+    ],
+)
+def test_bad_input_is_one_sentence(changes, message):
+    with pytest.raises(ValueError, match=message):
+        QuadraticProgram(**({"hessian": np.eye(2), "linear": [1.0, 0.0]} | changes)).solve()
+
+
+def test_what_is_no_pair_is_refused():
+    for name in ("inequalities", "equations", "bounds"):
+        with pytest.raises(TypeError, match=f"{name} must be a pair"):
+            QuadraticProgram(np.eye(2), [1.0, 0.0], **{name: np.ones(2)})
+
+
+# -- as users do -----------------------------------------------------------------------------------
+
+
+def test_a_program_by_hand():
+    # Without the row, x = (2, 1); on x + y = 2 it is (1.5, 0.5), with a multiplier of 0.5.
+    result = solve_qp(np.eye(2), [-2.0, -1.0], [[1.0, 1.0]], [2.0])
+    assert np.allclose(result, [1.5, 0.5], atol=1e-14)
+    program = QuadraticProgram(
+        np.eye(2), [-2.0, -1.0], inequalities=([[1.0, 1.0]], [2.0]), bounds=(None, [np.inf, 0.25])
+    )
+    full = program.solve()
+    assert np.allclose(full.x, [1.75, 0.25], atol=1e-14)
+    assert np.allclose(full.inequality_multipliers, [0.25], atol=1e-14)
+    assert np.allclose(full.upper_multipliers, [0.0, 0.5], atol=1e-14)
+    assert full.active.tolist() == [0]
+    assert "reached" in repr(full)
+    assert "1" in repr(program)
+
+
+def test_solve_qp_returns_none_without_a_solution():
+    with pytest.warns(ConvergenceWarning, match="infeasible"):
+        assert solve_qp(np.eye(1), [0.0], lb=[1.0], ub=[0.0]) is None
+    assert solve_qp(np.eye(2), [0.0, 0.0], A=[[1.0, 1.0]], b=[1.0]).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_program_that_drifts_starts_warm(method):
+    rng = np.random.default_rng(3)
+    program, last, n_cold, n_warm = snn_opt_program(), None, 0, 0
+    for _ in range(5):
+        program = program.with_linear(
+            program.linear + 0.01 * rng.standard_normal(50), program.inequalities[1] + 0.01 * rng.random(30)
+        )
+        cold = QuadraticProgram(program.hessian, program.linear, inequalities=program.inequalities)
+        one, last = (
+            solved(cold, method=method, tol=1e-8),
+            solved(program, method=method, tol=1e-8, start=last),
+        )
+        assert abs(one.objective - last.objective) <= 1e-7
+        n_cold, n_warm = n_cold + one.n_steps, n_warm + last.n_steps
+    assert n_warm < n_cold
+
+
+def test_limits_that_close_a_room_are_seen():
+    rows = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
+    program = QuadraticProgram(np.eye(2), [-3.0, -3.0], inequalities=(rows, [1.0, 1.0, np.inf]))
+    assert np.allclose(program.solve().x, [1.0, 3.0])
+    assert np.allclose(program.with_linear([-3.0, -3.0], [0.5, -0.5, np.inf]).solve().x, [0.5, 3.0])
+    assert np.allclose(program.with_linear([-3.0, -3.0], [1.0, 1.0, 2.0]).solve().x, [1.0, 2.0])
+
+
+def test_a_start_of_another_size_is_refused():
+    start = snn_opt_program(5, 3).solve()
+    with pytest.raises(ValueError, match="start must be the result of a program with as many rows"):
+        snn_opt_program(5, 4).solve(start=start)
