@@ -46,6 +46,8 @@ MOST_SPIKES_EXPECTED = 1e7
 NEURONS_PER_THREAD = 2**15
 # Drive of an input neuron that must stay silent: no feedback that the spikes allowed can bring outweighs it.
 SILENCING_DRIVE = -(2.0**40)
+# What ends a run of one piece early: nothing, as no other can fail.
+NEVER = Event()
 
 
 class RunawayFeedbackError(RuntimeError):
@@ -280,8 +282,9 @@ def _in_pieces(
 ) -> list[np.ndarray]:
     """Return arrays of all rows from those of some, in threads; raise the error of the first row refused."""
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
-    n_rows, stop = len(given[0]), Event()
+    n_rows = len(given[0])
     n_pieces = min(n_threads, n_rows)
+    stop = Event() if n_pieces > 1 else NEVER
     pieces = [np.arange(piece, n_rows, n_pieces) for piece in range(n_pieces)]
 
     def outcome(rows: np.ndarray) -> list[np.ndarray] | _Refused:

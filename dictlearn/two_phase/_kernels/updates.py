@@ -143,6 +143,16 @@ def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compare
 
 
 @uncounted
+def follow_squares(means, codes, share, energy):
+    """Move means by a share towards the mean squares of the codes of a batch, over the energy."""
+    for i in range(means.shape[0]):
+        means[i] *= 1.0 - share
+    for k in range(codes.shape[0]):
+        for i in range(means.shape[0]):
+            means[i] += share / (codes.shape[0] * energy) * codes[k, i] ** 2
+
+
+@uncounted
 def bound(values, least, thresholds, least_threshold):
     """Raise thresholds to the least one; return how many were below it, -1 if weights are impossible."""
     # Squares of weights are in the range of floats.
@@ -192,6 +202,29 @@ def sums_by_atom(sums, products, codes, g_d, g_h, forward, lateral, kappa, curre
 
 
 @uncounted
+def usage_steps(
+    factors, keep, sums, usage, movement, held, follows, energy, kappa, first_movement, reach, initial, gain,
+    caution,
+):  # fmt: skip
+    """Set eta / kappa of the atoms that were used and what decay leaves of each, and add to the usage."""
+    # Sums are those of `sums_by_atom`; the first one gets the units of the mean energy.
+    for i in range(usage.shape[0]):
+        sums[0, i] /= energy
+        used, together = sums[0, i], sums[1, i] / energy
+        usage[i] += used
+        if follows:
+            # The share of its lateral currents, kappa |H a|, that each neuron sees mismatched, |g_H|.
+            mismatch = min(sums[4, i] / sums[5, i], 1.0) if sums[5, i] > 0.0 else 0.0
+            bound = (1.0 - mismatch) * used + caution / gain * mismatch * together
+            step = 1.0 / (math.sqrt(first_movement + movement[i]) / reach + bound) / energy
+        else:
+            step = gain / (initial + usage[i] + caution * together) / energy
+        step /= 1.0 + held[i] * step * energy
+        keep[i] = min(max(1.0 - step * sums[2, i], 0.0), 1.0)
+        factors[i] = step / kappa if used > 0.0 else 0.0
+
+
+@uncounted
 def change_atoms(forward, feedback, products, factors, keep, least):
     """Set the weights of atoms that change to max(keep weights - factors products, least)."""
     n_atoms, n_inputs = products.shape
@@ -203,6 +236,13 @@ def change_atoms(forward, feedback, products, factors, keep, least):
                     change = factors[i] * products[one, other]
                     forward[other, one] = max(keep[i] * forward[other, one] - change, least)
                     feedback[one, other] = max(keep[i] * feedback[one, other] - change, least)
+
+
+@uncounted
+def add_ridge(products, ridge):
+    """Add a share of the diagonal to it, and 1 where it is 0."""
+    for k in range(products.shape[0]):
+        products[k, k] = (1.0 + ridge) * products[k, k] if products[k, k] > 0.0 else 1.0
 
 
 @uncounted
