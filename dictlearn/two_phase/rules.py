@@ -63,7 +63,7 @@ class UsageSteps(Value, Rule):
     """Each coding neuron's step from what it did so far, and decay by what it observes.
 
     With A_i the sum of a_i^2 over all n samples so far, and C_i that of ``|a_i| sum_j |a_j|`` over the
-    batch, in units of the mean energy of the signals::
+    batch, each times the known share of its sample, in units of the mean energy of the signals::
 
         eta_i = gain / (initial_usage / (1 + n / settling) + A_i + caution C_i)
         F_ij <- F_ij - eta_i a_i (g_D_j / kappa + rho_i F_ij)        rho_i = -F_i . g_D / kappa
@@ -172,7 +172,8 @@ class UsageSteps(Value, Rule):
         follows = not settings.positive_atoms and readout == "current"
         sums, products = np.zeros((7, synapses.n_atoms)), np.zeros(rows.shape)
         weights = forward, synapses.lateral_rows, kappa
-        updates.sums_by_atom(sums[:6], products, observed.codes, g_d, g_h, *weights, sums[6], follows)
+        seen = observed.codes, observed.known_share, g_d, g_h
+        updates.sums_by_atom(sums[:6], products, *seen, *weights, sums[6], follows)
         memory["movement"] += sums[3] / energy**2
         if batch.n_samples == 0 or memory["held"].any():
             self._hold(batch, products / kappa, synapses, memory)

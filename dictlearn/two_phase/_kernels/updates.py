@@ -167,10 +167,13 @@ def bound(values, least, thresholds, least_threshold):
 
 
 @uncounted
-def sums_by_atom(sums, products, codes, g_d, g_h, forward, lateral, kappa, current, follows):
+def sums_by_atom(
+    sums, products, codes, known_share, g_d, g_h, forward, lateral, kappa, current, follows
+):  # fmt: skip
     """Set sums over a batch for each atom, and codes.T @ g_D, shape (n_atoms, n_inputs)."""
-    # Of signals, which g_d has: a_i^2, |a_i| sum_j |a_j|, a_i rho_i = -a_i F_i . g_D / kappa and
-    # a_i^2 ||g_D||^2 / kappa^2.  If H follows F B, also |g_H| and kappa |H a|, of probes too.
+    # Of signals, which g_d has: a_i^2 and |a_i| sum_j |a_j|, each times the known share,
+    # a_i rho_i = -a_i F_i . g_D / kappa and a_i^2 ||g_D||^2 / kappa^2.  If H follows F B, also |g_H| and
+    # kappa |H a|, of probes too.
     n_atoms, n_inputs = products.shape
     for k in range(codes.shape[0]):
         size = squares = 0.0
@@ -184,8 +187,8 @@ def sums_by_atom(sums, products, codes, g_d, g_h, forward, lateral, kappa, curre
         for i in range(n_atoms):
             code = codes[k, i]
             if code != 0.0 and k < g_d.shape[0]:
-                sums[0, i] += code * code
-                sums[1, i] += size * abs(code)
+                sums[0, i] += known_share[k] * code * code
+                sums[1, i] += known_share[k] * size * abs(code)
                 sums[3, i] += code * code * squares
                 add_scaled(products[i], g_d[k], code)
             if code != 0.0 and follows:
@@ -242,7 +245,7 @@ def change_atoms(forward, feedback, products, factors, keep, least):
 def add_ridge(products, ridge):
     """Add a share of the diagonal to it, and 1 where it is 0."""
     for k in range(products.shape[0]):
-        products[k, k] = (1.0 + ridge) * products[k, k] if products[k, k] > 0.0 else 1.0
+        products[k, k] = 1.0 if products[k, k] == 0.0 else (1.0 + ridge) * products[k, k]
 
 
 @uncounted

@@ -66,16 +66,18 @@ def test_weights_with_feedback_of_more_atoms_than_a_block(is_consistent):
     assert one.network.consistency == pytest.approx(1.0 - expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.7, 0.3])
 @pytest.mark.parametrize("way", ["usage", "Euler", "signed atoms and codes"])
-def test_a_graded_run_that_pauses_anywhere_is_the_run(way, monkeypatch):
+def test_a_graded_run_that_pauses_anywhere_is_the_run(way, share, monkeypatch):
     """In kernels that return after every step, every few, or at the end; in one thread or several."""
     settings, signals = settings_of(way), data_of(way)[1][:40]
+    mask = np.random.default_rng(7).uniform(size=signals.shape) < share if share < 1.0 else None
     learners = []
     for budget, n_threads in ((10**9, 1), (1, 1), (7, 2), (500, 3)):
         monkeypatch.setattr(phases, "UPDATES_PER_CALL", budget * settings.penalties(8).size)
         monkeypatch.setattr(phases, "NEURONS_PER_THREAD", 1)
         learners.append(begun(signals, settings))
-        learners[-1].learn(signals, n_threads=n_threads)
+        learners[-1].learn(signals, mask=mask, n_threads=n_threads)
     for other in learners[1:]:
         assert_same(other, learners[0])
 
