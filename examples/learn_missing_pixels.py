@@ -1,4 +1,4 @@
-"""Dictionaries from photographs of which a third or half of the pixels are missing: a minute a seed.
+"""Dictionaries from photographs of which a third or half of the pixels are missing: half a minute a seed.
 
 The two-phase network learns from the pixels that are known: the input neuron of any other carries what the
 network itself predicts, and neither drives nor corrects.  Beside it the same network learns from whole
@@ -29,7 +29,7 @@ from dictlearn import (
     split_channels,
 )
 from dictlearn.pictures import plot_atoms
-from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, at_least, figure, parser, save, table
+from examples._common import BLUE, GREEN, GREY, ORANGE, RED, at_least, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
 
 PATCH_SIZE = 8
@@ -37,8 +37,6 @@ PENALTY = 0.1
 LEAST_CONTRAST = 0.4
 MARKS = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 MISSING = (0.3, 0.5)
-# Longer phases: an input that follows the network's prediction delays its code.
-DURATIONS = (7.0, 10.0, 20.0)
 SHOWN_ATOMS = 64
 
 
@@ -48,7 +46,6 @@ class Way(NamedTuple):
     name: str
     missing: float
     filled: bool
-    duration: float
     colour: str
 
     def signals(self, patches: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
@@ -68,15 +65,13 @@ class Way(NamedTuple):
 
 def ways() -> list[Way]:
     """Return what is compared."""
-    chosen = [Way("all pixels", 0.0, False, DURATIONS[0], GREY)]
-    for missing, filled_colour, masked_colours in zip(
-        MISSING, (ORANGE, RED), ((GREEN,), (BLUE, PURPLE, "#56B4E9")), strict=True
-    ):
+    chosen = [Way("all pixels", 0.0, False, GREY)]
+    for missing, *colours in zip(MISSING, (ORANGE, RED), (GREEN, BLUE), strict=True):
         share = f"{100 * missing:.0f} % missing"
-        chosen.append(Way(f"{share}: means filled in", missing, True, DURATIONS[0], filled_colour))
-        for duration, colour in zip(DURATIONS, masked_colours, strict=False):
-            phases = "" if duration == DURATIONS[0] else f", phases of {duration:g}"
-            chosen.append(Way(f"{share}: known pixels{phases}", missing, False, duration, colour))
+        for name, filled, colour in zip(
+            ("means filled in", "known pixels"), (True, False), colours, strict=True
+        ):
+            chosen.append(Way(f"{share}: {name}", missing, filled, colour))
     return chosen
 
 
@@ -95,7 +90,7 @@ def learn(way: Way, patches: np.ndarray, tested: np.ndarray, n_atoms: int, n_sam
     learner = learn_dictionary(
         signals,
         mask=mask,
-        settings=LearningSettings(penalty=PENALTY, duration=way.duration),
+        settings=LearningSettings(penalty=PENALTY),
         start=random_dictionary(n_atoms, signals.shape[1], rng=seed),
         n_samples=n_samples,
         rng=seed,
@@ -138,7 +133,7 @@ def draw(results: dict[str, list[dict]], chosen: Sequence[Way]) -> Figure:
         )
     left.set(xscale="log", xlabel="training samples", ylabel="objective on whole held-out patches")
     picture.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
-    half = [way for way in chosen if way.missing == MISSING[-1] and way.duration == DURATIONS[0]]
+    half = [way for way in chosen if way.missing == MISSING[-1]]
     for ax, way in zip(others, sorted(half, key=lambda way: way.filled), strict=True):
         learner = results[way.name][0]["learner"]
         most_used = np.argsort(-learner.memory["usage"], kind="stable")[:SHOWN_ATOMS]

@@ -132,7 +132,7 @@ class Layers:
         """Return the thresholds of all neurons: of inputs 1, of coding neurons the diagonal of H."""
         thresholds = np.ones(self.n_neurons)
         for population in self.coding:
-            thresholds[population.neurons] = np.diagonal(lateral)
+            thresholds[population.neurons] = lateral.diagonal()
         return thresholds
 
 

@@ -167,8 +167,8 @@ class TwoPhaseLearner(Resumable):
     @property
     def dead_atoms(self) -> np.ndarray:
         """Atoms, not lesioned, silent for the last 1,000 samples, or 10 for each atom if that is more."""
-        is_silent = self.n_samples - self.last_fired >= max(1000, 10 * self.n_atoms)
-        return np.flatnonzero(is_silent & ~self.lesioned)
+        latest = self.n_samples - max(1000, 10 * self.n_atoms)
+        return np.flatnonzero((self.last_fired <= latest) & ~self.lesioned)
 
     @property
     def network(self) -> TwoPhaseNetwork:

@@ -15,7 +15,7 @@ from dictlearn.two_phase.synapses import Synapses
 from snn._interrupts import float_errors
 from snn.base.value import cached_property
 from snn.digital import FixedPoint
-from snn.run.time import Time
+from snn.run.time import Clock, Time
 
 
 class PhaseSettings:
@@ -106,10 +106,11 @@ class Batch:
         coding[:] = -self.penalty * self.reweighting
         coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
         given, is_graded = (inputs, norms, coding, rows), self.settings.inputs == "graded"
-        if mask is None:
+        if mask is not None:
+            mask = np.concatenate([mask, np.ones((len(rows) - len(mask), synapses.n_inputs), dtype=bool)])
+        if mask is None or (is_graded and isinstance(self.settings.time, Clock)):
             return self._observed(is_graded, synapses, n_threads, mask, *given)
-        mask = np.concatenate([mask, np.ones((len(rows) - len(mask), synapses.n_inputs), dtype=bool)])
-        # Weights would differ by sample: inputs of rows with unknown ones fire.
+        # From event to event weights would differ by sample: inputs of rows with unknown ones fire.
         are_graded = is_graded & mask.all(axis=1)
         parts = [(kind, of) for kind in (True, False) if len(of := np.flatnonzero(are_graded == kind))]
         found = [
@@ -137,8 +138,8 @@ class Batch:
             "n_threads": n_threads,
             "numbers": rows,
         }
+        mask = None if mask is None or mask.all() else mask
         if not is_graded:
-            mask = None if mask is None or mask.all() else mask
             first, second = run_phases(
                 synapses,
                 inputs,
@@ -150,12 +151,13 @@ class Batch:
             )
             return Observed.of(first, second, inputs, norms, mask, synapses, settings)
         n_spikes, fired, codes, g_d, g_h = run_graded(
-            synapses, inputs, coding, kappa=settings.kappa, **common
+            synapses, inputs, coding, mask=mask, kappa=settings.kappa, **common
         )
         return Observed(
             n_spikes=n_spikes,
             signals=inputs,
             signal_norm=norms,
+            known_share=np.ones(len(rows)) if mask is None else mask.mean(axis=1),
             fired=fired,
             codes=codes,
             reconstruction_gradient=g_d,
@@ -173,8 +175,8 @@ class Observed:
         Spikes of both phases; of probes with graded inputs, which have no first one, of the second.
     signals : ndarray, shape (n_rows, n_inputs)
         The signals in the network's units, zero where they are not known, and of probes.
-    signal_norm : ndarray, shape (n_rows,)
-        Their norms.
+    signal_norm, known_share : ndarray, shape (n_rows,)
+        Their norms, and the share of the inputs that are known.
     fired : ndarray of bool, shape (n_rows, n_atoms)
         Whether each coding neuron fired in the phase with feedback.
     codes : ndarray, shape (n_rows, n_atoms)
@@ -194,6 +196,7 @@ class Observed:
     n_spikes: np.ndarray
     signals: np.ndarray
     signal_norm: np.ndarray
+    known_share: np.ndarray
     fired: np.ndarray
     codes: np.ndarray
     reconstruction_gradient: np.ndarray
@@ -240,6 +243,7 @@ class Observed:
             n_spikes=first.n_spikes + second.n_spikes,
             signals=signals,
             signal_norm=norms,
+            known_share=np.ones(len(norms)) if known is None else known.mean(axis=1),
             fired=second.coding_rate != 0.0,
             codes=codes,
             reconstruction_gradient=after - sent,

@@ -20,7 +20,7 @@ from joblib.parallel import (
 
 from dictlearn.two_phase._kernels import graded, updates
 from dictlearn.two_phase.layers import Layers, Population, difference, of_first, total
-from dictlearn.two_phase.synapses import Synapses
+from dictlearn.two_phase.synapses import LEAST_THRESHOLD, Synapses
 from snn._kernels.real_neurons import CHUNK
 from snn.base import checks
 from snn.base.describe import Drawn
@@ -46,6 +46,8 @@ MOST_SPIKES_EXPECTED = 1e7
 NEURONS_PER_THREAD = 2**15
 # Drive of an input neuron that must stay silent: no feedback that the spikes allowed can bring outweighs it.
 SILENCING_DRIVE = -(2.0**40)
+# What ends a run of one piece early: nothing, as no other can fail.
+NEVER = Event()
 
 
 class RunawayFeedbackError(RuntimeError):
@@ -173,10 +175,12 @@ def run_graded(
     time: Time,
     n_threads: int,
     numbers: np.ndarray,
+    mask: np.ndarray | None = None,
     neurons_per_thread: int = NEURONS_PER_THREAD,
     updates_per_call: int = UPDATES_PER_CALL,
 ) -> list[np.ndarray]:
     """Run copies of the network whose inputs pass their currents on, both phases with feedback."""
+    # With a mask on a clock only.
     # `synapses.closed_rows` is for kappa.  Return the spikes of each signal, and of the second phase: whether
     # each coding neuron fired, its average filtered spikes, g_D and g_H.
     layers = synapses.graded_layers
@@ -192,12 +196,17 @@ def run_graded(
     # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
     weights = kappa, synapses.feedback_rows, synapses.lateral_rows, synapses.closed_rows.reshape(-1)
 
-    def run_piece(rows: np.ndarray, stop: Event, signals: np.ndarray, coding: np.ndarray) -> list[np.ndarray]:
+    def run_piece(
+        rows: np.ndarray, stop: Event, signals: np.ndarray, coding: np.ndarray, *masks: np.ndarray
+    ) -> list[np.ndarray]:
         drives, allowed = _driven(synapses, signals, coding, 1.0 - kappa, duration, rows, numbers)
         fired, codes = np.empty(coding.shape, dtype=np.bool_), np.empty(coding.shape)
         observed = fired, codes, np.empty(signals.shape), np.empty(coding.shape)
         if isinstance(time, Clock):
-            observation = signals, *observed, duration, *weights
+            (known,) = masks or (np.empty((0, synapses.n_inputs), dtype=np.bool_),)
+            masked = np.empty(synapses.lateral_rows.size if masks else 0)
+            unseen = known, LEAST_THRESHOLD, synapses.feedforward_rows, masked
+            observation = *unseen, signals, *observed, duration, *weights
             budget = max(1, updates_per_call // drives.shape[1])
             n_spikes = _on_clock(
                 time, layers, end, thresholds, drives, allowed, rows, stop, budget, observation
@@ -216,7 +225,8 @@ def run_graded(
 
     if isinstance(time, Clock):
         n_threads = max(1, min(n_threads, len(signals) * layers.n_neurons // neurons_per_thread))
-    return _in_pieces(run_piece, (signals, coding), n_threads)
+    given = (signals, coding) if mask is None else (signals, coding, mask)
+    return _in_pieces(run_piece, given, n_threads)
 
 
 def _on_clock(
@@ -239,13 +249,13 @@ def _on_clock(
     integers[graded.ROW_OF, : layers.n_atoms] = np.arange(layers.n_atoms)
     neuron: Any = clock.neuron
     step, charge, subtracts = clock.time_step, charge_of_step(clock), neuron.reset == "subtract"
-    workspace = new_workspace(thresholds)
+    workspace, cross = new_workspace(thresholds), thresholds[layers.n_atoms :].copy()
     while place[graded.ROW] < n_rows:
         if stop.is_set():
             raise CancelledError
         if not graded.run_rows(
             place, budget, round(end / step), step, charge, subtracts, drives, allowed,
-            n_spikes, numbers, integers, workspace, thresholds[layers.n_atoms :], *observation,
+            n_spikes, numbers, integers, workspace, cross, *observation,
         ):  # fmt: skip
             k = place[graded.ROW]
             counts = integers[graded.COUNTS] - integers[graded.SETTLED_COUNTS]
@@ -286,8 +296,9 @@ def _in_pieces(
 ) -> list[np.ndarray]:
     """Return arrays of all rows from those of some, in threads; raise the error of the first row refused."""
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
-    n_rows, stop = len(given[0]), Event()
+    n_rows = len(given[0])
     n_pieces = min(n_threads, n_rows)
+    stop = Event() if n_pieces > 1 else NEVER
     pieces = [np.arange(piece, n_rows, n_pieces) for piece in range(n_pieces)]
 
     def outcome(rows: np.ndarray) -> list[np.ndarray] | _Refused:

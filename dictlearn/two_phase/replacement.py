@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.synapses import Synapses
 from snn.base.archive import Entry
@@ -93,8 +94,8 @@ class Replacement:
 
     def observe(self, codes: np.ndarray, energy: float) -> None:
         """Let the neurons' activity follow the codes of a batch."""
-        mean = np.einsum("ij,ij->j", codes, codes) / (len(codes) * energy)
-        self.activity += -math.expm1(-4.0 * len(codes) / self.length) * (mean - self.activity)
+        share = -math.expm1(-4.0 * len(codes) / self.length)
+        updates.follow_squares(self.activity, codes, share, energy)
 
     def worth(self, atom: int, synapses: Synapses) -> float:
         """Return what an atom is worth for a sample, in units of the signals' mean energy."""
@@ -235,9 +236,9 @@ def replace_atoms(learner: Any, batch: Batch, observed: Observed) -> None:
         similar = trials.candidates(now, learner.n_fired, learner.synapses)
         tried = [atom for atom in similar if not fixed[atom]]
     dead = learner.dead_atoms
-    dead = dead[~fixed[dead]]
     if not tried and not len(dead):
         return
+    dead = dead[~fixed[dead]]
     on_trial = {*tried, *(trial.atom for trial in trials.running)}
     atoms = [*tried, *(atom for atom in dead if atom not in on_trial)]
     signs, missing = learner.settings.signs, -observed.reconstruction_gradient[:n]

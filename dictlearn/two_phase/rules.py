@@ -63,7 +63,7 @@ class UsageSteps(Value, Rule):
     """Each coding neuron's step from what it did so far, and decay by what it observes.
 
     With A_i the sum of a_i^2 over all n samples so far, and C_i that of ``|a_i| sum_j |a_j|`` over the
-    batch, in units of the mean energy of the signals::
+    batch, each times the known share of its sample, in units of the mean energy of the signals::
 
         eta_i = gain / (initial_usage / (1 + n / settling) + A_i + caution C_i)
         F_ij <- F_ij - eta_i a_i (g_D_j / kappa + rho_i F_ij)        rho_i = -F_i . g_D / kappa
@@ -172,30 +172,25 @@ class UsageSteps(Value, Rule):
         follows = not settings.positive_atoms and readout == "current"
         sums, products = np.zeros((7, synapses.n_atoms)), np.zeros(rows.shape)
         weights = forward, synapses.lateral_rows, kappa
-        updates.sums_by_atom(sums[:6], products, observed.codes, g_d, g_h, *weights, sums[6], follows)
-        used, together, explained = sums[0] / energy, sums[1] / energy, sums[2]
+        seen = observed.codes, observed.known_share, g_d, g_h
+        updates.sums_by_atom(sums[:6], products, *seen, *weights, sums[6], follows)
         memory["movement"] += sums[3] / energy**2
-        self._hold(batch, products / kappa, synapses, memory)
-        memory["usage"] += used
+        if batch.n_samples == 0 or memory["held"].any():
+            self._hold(batch, products / kappa, synapses, memory)
+        factors, keep = np.empty((2, synapses.n_atoms))
+        initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
+        updates.usage_steps(
+            factors, keep, sums, memory["usage"], memory["movement"], memory["held"], follows, energy, kappa,
+            FIRST_MOVEMENT, self.reach, initial, self.gain, self.caution,
+        )  # fmt: skip
+        changes = np.empty((8, synapses.n_atoms)), np.empty(8, dtype=np.bool_)
         if follows:
-            # The share of its lateral currents, kappa |H a|, that each neuron sees mismatched, |g_H|.
-            mismatch = np.divide(sums[4], sums[5], out=np.zeros_like(used), where=sums[5] > 0.0)
-            np.minimum(mismatch, 1.0, out=mismatch)
-            bound = (1.0 - mismatch) * used + self.caution / self.gain * mismatch * together
-            step = 1.0 / (np.sqrt(FIRST_MOVEMENT + memory["movement"]) / self.reach + bound) / energy
-        else:
-            initial = self.initial_usage / (1.0 + batch.n_samples / self.settling)
-            step = self.gain / (initial + memory["usage"] + self.caution * together) / energy
-        step /= 1.0 + memory["held"] * step * energy
-        keep = np.clip(1.0 - step * explained, 0.0, 1.0)
+            weighted, lateral = codes * factors, synapses.lateral_rows
+            updates.change_rows(lateral, False, weighted, g_d @ forward, keep, -np.inf, *changes)
+        updates.change_atoms(forward, rows, products, factors, keep, least)
         if follows:
-            weighted, rho = codes * step, observed_penalty(synapses, g_d, kappa=kappa)
-            change_weights(synapses.lateral_rows, weighted, -rho, keep=keep)
-        updates.change_atoms(forward, rows, products, step * (used > 0.0) / kappa, keep, least)
-        if follows:
-            # F B changes by both; the second time rho is that of the changed F.
-            rho = observed_penalty(synapses, g_d, kappa=kappa)
-            change_weights(synapses.lateral, weighted, -rho, keep=keep)
+            # F B changes by both; the second time rho, -F g_D / kappa, is that of the changed F.
+            updates.change_rows(lateral, True, weighted, g_d @ forward, keep, -np.inf, *changes)
             g_h = keep * g_h
         gain = LATERAL_GAINS[readout] if self.lateral_gain is None else self.lateral_gain
         project_lateral(synapses, observed.codes, g_h, kappa=kappa, gain=gain)
@@ -206,7 +201,7 @@ class UsageSteps(Value, Rule):
         average = memory.setdefault("average", rows.copy())
         averaged, spread = memory["averaged"], memory["spread"]
         updates.average_rows(
-            average, averaged, spread, rows, used, self.averaging, LETS_GO, LEAST_DISTANCE, RISE
+            average, averaged, spread, rows, sums[0], self.averaging, LETS_GO, LEAST_DISTANCE, RISE
         )
 
     def _hold(
@@ -217,8 +212,7 @@ class UsageSteps(Value, Rule):
         if batch.n_samples == 0:
             held[:], averaged[:], memory["spread"][:] = HELD, HELD_AVERAGE, 1.0
             memory["drift"] = np.zeros(rows.shape)
-        if not (is_held := held > 0.0).any():
-            return
+        is_held = held > 0.0
         if "drift" in memory:  # if not, an atom came back from before all were let go
             drift = memory["drift"]
             radial = np.einsum("ij,ij->i", gradient, rows)[:, np.newaxis] * rows
@@ -413,8 +407,7 @@ def project_lateral(
     if len(codes) <= synapses.n_atoms:
         # G^T L (L A A^T L + epsilon I)^-1 L = G^T (A A^T + epsilon L^-2)^-1.
         products = codes @ codes.T
-        squares = np.einsum("ii->i", products)
-        squares[:] = np.where(squares == 0.0, 1.0, (1.0 + PROJECTION_RIDGE) * squares)
+        updates.add_ridge(products, PROJECTION_RIDGE)
         change_weights(rows, codes, _solution(products, lateral_gradient), least=least)
         return
     # Equal to (A^T L^2 A + epsilon I)^-1 A^T L^2 G: a system of the atoms.

@@ -59,8 +59,8 @@ class LearningSettings(Value, PhaseSettings):
         gradients are exact as before, without the noise of counting, and a sample takes a fraction of the
         spikes.  Their drive is what they would pass on without feedback, so that both phases have it, and the
         network settles in the first.  "spiking" is the paper's network.  By default
-        inputs are graded where currents are read, but for `PaperSteps`.  Those of samples with unknown ones
-        fire, whatever this says, with the phases, the clock and the amplitude of the settings.
+        inputs are graded where currents are read, but for `PaperSteps`.  In exact time those of samples with
+        unknown ones fire, whatever this says, with the phases and the amplitude of the settings.
     initial_potential : float, default 0.5
         Where potentials start each sample, as a share of the thresholds, in [0, 1).  With graded inputs it is
         0: neurons that the others are about to silence do not fire at first.

@@ -122,7 +122,9 @@ class Synapses(Closed):
                 np.matmul(others, some.T, out=product[len(some) :])
                 updates.close_columns(closed, lateral, product, first, gamma)
         else:
-            closed[:] = lateral - gamma * (back @ forward)
+            np.matmul(back, forward, out=closed)
+            closed *= -gamma
+            closed += lateral
         return closed
 
     def weights(self, layers: Layers, gamma: float) -> Segments:

@@ -6,9 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dictlearn.two_phase._kernels.updates import observe_row
-from snn._kernels.compiling import uncounted
+from snn._kernels.compiling import inner, uncounted
+from snn._kernels.delivery import add_scaled
 from snn._kernels.faults import NoFaults
-from snn._kernels.real_neurons import CURRENT_ROW, POTENTIAL_ROW, RISE_ROW, RealNeurons
+from snn._kernels.real_neurons import CURRENT_ROW, POTENTIAL_ROW, RISE_ROW, THRESHOLD_ROW, RealNeurons
 from snn._kernels.rows import Rows
 
 # Rows of memory for the neurons of one row of a batch, beside the workspace: floats and integers.
@@ -30,7 +31,8 @@ class Listed(NamedTuple):
 @uncounted
 def run_rows(
     place, budget, n_steps, step, charge, subtracts, drives, allowed, n_spikes, numbers, integers, workspace,
-    cross, signals, fired, codes, g_d, g_h, duration, kappa, feedback, lateral, closed,
+    cross, known, least, forward, masked, signals, fired, codes, g_d, g_h, duration, kappa, feedback, lateral,
+    closed,
 ):  # fmt: skip
     """Go on with rows until all are done or the budget is spent; return False at one with too many spikes."""
     # The budget is in steps and spikes.  The memory of one row serves all, one after the other.
@@ -43,7 +45,8 @@ def run_rows(
         NoFaults(0), step, charge, decay, subtracts, removed, removed, removed, removed, trace, growth,
         1.0 / decay, workspace,
     )  # fmt: skip
-    synapses = Rows(closed, integers[ROW_OF, :n_atoms], -1.0, cross)
+    row_of, is_masked = integers[ROW_OF, :n_atoms], known.shape[0] > 0
+    synapses = Rows(masked if is_masked else closed, row_of, -1.0, cross)
     share = charge / -math.expm1(-step) / duration
     while place[ROW] < drives.shape[0] and budget > 0:
         k = place[ROW]
@@ -54,6 +57,11 @@ def run_rows(
                 if signals[k, i] != 0.0:
                     place[PHASE] = SETTLING
             growth[0] = 1.0
+            if is_masked:
+                set_thresholds(
+                    workspace[THRESHOLD_ROW], cross, known[k], least, kappa, forward, feedback, closed
+                )
+                row_of[:] = -1
             for i in range(n_neurons):
                 workspace[RISE_ROW, i] = drives[k, i] * step
                 workspace[POTENTIAL_ROW, i] = workspace[CURRENT_ROW, i] = trace[0, i] = settled[i] = 0.0
@@ -65,6 +73,11 @@ def run_rows(
             for f in range(neurons.integrate_step(listed, 0, now)):
                 neuron = listed.fired[f]
                 count, _, _ = neurons.fire(0, neuron)
+                j = neuron % n_atoms
+                if row_of[j] < 0:
+                    row = masked[n_atoms * j : n_atoms * (j + 1)]
+                    set_row(row, j, known[k], kappa, forward, feedback, lateral, closed)
+                    row_of[j] = j
                 neurons.receive(synapses, neuron, count)
                 counts[neuron] += count
                 n_now += count
@@ -86,5 +99,48 @@ def run_rows(
                 k, counts[:n_neurons], settled, signals, fired, codes, g_d, g_h, share, kappa, feedback,
                 lateral, closed,
             )  # fmt: skip
+            for i in range(known.shape[1] if is_masked else 0):
+                g_d[k, i] *= known[k, i]
             place[ROW], place[PHASE] = k + 1, NOT_BEGUN
     return True
+
+
+@inner
+def count_known(known):
+    """Return how many inputs are known."""
+    n_known = 0
+    for i in range(known.shape[0]):
+        n_known += known[i]
+    return n_known
+
+
+@inner
+def set_row(row, j, known, kappa, forward, feedback, lateral, closed):
+    """Set the weights (1 - kappa) F M B from a neuron, M the known inputs; H - kappa F B if that is all."""
+    # F B is known, as (H - (H - kappa F B)) / kappa: from it or from 0, whichever fewer inputs change.
+    n_atoms, n_known = row.shape[0], count_known(known)
+    few_known = 2 * n_known < known.shape[0]
+    for i in range(n_atoms):
+        row[i] = closed[n_atoms * j + i]
+        if n_known < known.shape[0]:
+            row[i] = 0.0 if few_known else (1.0 - kappa) / kappa * (lateral[j, i] - row[i])
+    for i in range(known.shape[0]):
+        if known[i] == few_known:
+            add_scaled(row, forward[i], (1.0 - kappa if few_known else kappa - 1.0) * feedback[j, i])
+
+
+@inner
+def set_thresholds(thresholds, cross, known, least, kappa, forward, feedback, closed):
+    """Set the thresholds of a sample, the diagonal of these weights, or a share of the usual one if less."""
+    n_atoms, n_inputs, n_known = feedback.shape[0], known.shape[0], count_known(known)
+    for j in range(n_atoms):
+        threshold = closed[(n_atoms + 1) * j]
+        if n_known < n_inputs:
+            threshold = 0.0
+            for i in range(n_inputs):
+                if known[i]:
+                    threshold += forward[i, j] * feedback[j, i]
+            threshold = (1.0 - kappa) * max(threshold, least * max(n_known, 1) / n_inputs)
+        thresholds[j] = threshold
+        if cross.shape[0] > 0:
+            thresholds[n_atoms + j] = cross[j] = threshold

@@ -143,6 +143,16 @@ def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compare
 
 
 @uncounted
+def follow_squares(means, codes, share, energy):
+    """Move means by a share towards the mean squares of the codes of a batch, over the energy."""
+    for i in range(means.shape[0]):
+        means[i] *= 1.0 - share
+    for k in range(codes.shape[0]):
+        for i in range(means.shape[0]):
+            means[i] += share / (codes.shape[0] * energy) * codes[k, i] ** 2
+
+
+@uncounted
 def bound(values, least, thresholds, least_threshold):
     """Raise thresholds to the least one; return how many were below it, -1 if weights are impossible."""
     # Squares of weights are in the range of floats.
@@ -157,10 +167,13 @@ def bound(values, least, thresholds, least_threshold):
 
 
 @uncounted
-def sums_by_atom(sums, products, codes, g_d, g_h, forward, lateral, kappa, current, follows):
+def sums_by_atom(
+    sums, products, codes, known_share, g_d, g_h, forward, lateral, kappa, current, follows
+):  # fmt: skip
     """Set sums over a batch for each atom, and codes.T @ g_D, shape (n_atoms, n_inputs)."""
-    # Of signals, which g_d has: a_i^2, |a_i| sum_j |a_j|, a_i rho_i = -a_i F_i . g_D / kappa and
-    # a_i^2 ||g_D||^2 / kappa^2.  If H follows F B, also |g_H| and kappa |H a|, of probes too.
+    # Of signals, which g_d has: a_i^2 and |a_i| sum_j |a_j|, each times the known share,
+    # a_i rho_i = -a_i F_i . g_D / kappa and a_i^2 ||g_D||^2 / kappa^2.  If H follows F B, also |g_H| and
+    # kappa |H a|, of probes too.
     n_atoms, n_inputs = products.shape
     for k in range(codes.shape[0]):
         size = squares = 0.0
@@ -174,8 +187,8 @@ def sums_by_atom(sums, products, codes, g_d, g_h, forward, lateral, kappa, curre
         for i in range(n_atoms):
             code = codes[k, i]
             if code != 0.0 and k < g_d.shape[0]:
-                sums[0, i] += code * code
-                sums[1, i] += size * abs(code)
+                sums[0, i] += known_share[k] * code * code
+                sums[1, i] += known_share[k] * size * abs(code)
                 sums[3, i] += code * code * squares
                 add_scaled(products[i], g_d[k], code)
             if code != 0.0 and follows:
@@ -192,6 +205,29 @@ def sums_by_atom(sums, products, codes, g_d, g_h, forward, lateral, kappa, curre
 
 
 @uncounted
+def usage_steps(
+    factors, keep, sums, usage, movement, held, follows, energy, kappa, first_movement, reach, initial, gain,
+    caution,
+):  # fmt: skip
+    """Set eta / kappa of the atoms that were used and what decay leaves of each, and add to the usage."""
+    # Sums are those of `sums_by_atom`; the first one gets the units of the mean energy.
+    for i in range(usage.shape[0]):
+        sums[0, i] /= energy
+        used, together = sums[0, i], sums[1, i] / energy
+        usage[i] += used
+        if follows:
+            # The share of its lateral currents, kappa |H a|, that each neuron sees mismatched, |g_H|.
+            mismatch = min(sums[4, i] / sums[5, i], 1.0) if sums[5, i] > 0.0 else 0.0
+            bound = (1.0 - mismatch) * used + caution / gain * mismatch * together
+            step = 1.0 / (math.sqrt(first_movement + movement[i]) / reach + bound) / energy
+        else:
+            step = gain / (initial + usage[i] + caution * together) / energy
+        step /= 1.0 + held[i] * step * energy
+        keep[i] = min(max(1.0 - step * sums[2, i], 0.0), 1.0)
+        factors[i] = step / kappa if used > 0.0 else 0.0
+
+
+@uncounted
 def change_atoms(forward, feedback, products, factors, keep, least):
     """Set the weights of atoms that change to max(keep weights - factors products, least)."""
     n_atoms, n_inputs = products.shape
@@ -203,6 +239,13 @@ def change_atoms(forward, feedback, products, factors, keep, least):
                     change = factors[i] * products[one, other]
                     forward[other, one] = max(keep[i] * forward[other, one] - change, least)
                     feedback[one, other] = max(keep[i] * feedback[one, other] - change, least)
+
+
+@uncounted
+def add_ridge(products, ridge):
+    """Add a share of the diagonal to it, and 1 where it is 0."""
+    for k in range(products.shape[0]):
+        products[k, k] = 1.0 if products[k, k] == 0.0 else (1.0 + ridge) * products[k, k]
 
 
 @uncounted

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dictlearn import LearningSettings, RunawayFeedbackError, TwoPhaseLearner, UsageSteps
-from snn import Exact
+from snn import Clock, Exact
 from tests.dictlearn.two_phase.learners import (
     COUNTERS,
     SIGNS,
@@ -54,9 +54,10 @@ class ByHand:
         names = ("n_spikes", "input_rate", "coding_rate", "input_current", "coding_current", "coding_trace")
         rows, probed = [], []
         for k in range(n_signals):
-            if settings.inputs == "graded" and known[k].all():  # inputs of others fire
+            on_clock = isinstance(settings.time, Clock)  # in exact time inputs of masked samples fire
+            if settings.inputs == "graded" and (known[k].all() or on_clock):
                 alone = replace(learner.batch(1), probed=np.empty(0, dtype=int), probe_drive=np.empty(0))
-                found = alone.run(learner.synapses, signals[[k]] / learner.scale)
+                found = alone.run(learner.synapses, signals[[k]] / learner.scale, known[[k]] > 0.0)
                 both = {
                     "n_spikes": found.n_spikes[0],
                     "coding_rate": found.fired[0],
@@ -99,7 +100,8 @@ class ByHand:
 
         # Steps and decay.
         energy = settings.amplitude**2
-        used = np.square(codes).sum(axis=0) / energy
+        share = known.mean(axis=1, keepdims=True)
+        used = (share * np.square(codes)).sum(axis=0) / energy
         usage, movement = (learner.memory.get(name, np.zeros(n_atoms)) for name in ("usage", "movement"))
         averaged, spread, held = (
             learner.memory.get(name, np.zeros(n_atoms)).copy() for name in ("averaged", "spread", "held")
@@ -120,7 +122,7 @@ class ByHand:
                     averaged[some], spread[some] = np.minimum(averaged, usage)[some], 0.0
                     held[:] = 0.0
             usage = usage + used
-            together = (sizes * sizes.sum(axis=1, keepdims=True)).sum(axis=0) / energy
+            together = (share * sizes * sizes.sum(axis=1, keepdims=True)).sum(axis=0) / energy
             if follows := is_current and not settings.positive_atoms:
                 received = kappa * np.abs(a @ h.T).sum(axis=0)
                 m = np.abs(g_h).sum(axis=0) / np.where(received > 0.0, received, 1.0)

@@ -103,7 +103,6 @@ def data():
 def test_every_way_of_learning_lowers_the_objective(way, masked):
     """Weights stay symmetric, and consistent; atoms have unit norms."""
     settings, (_, signals) = settings_of(way), data_of(way)
-    masked = masked and settings.inputs == "spiking"
     mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.7 if masked else None
     start = new_learner(signals, 8, settings=settings, rng=3)
     learner = learn(signals, 2000, settings, mask=mask)

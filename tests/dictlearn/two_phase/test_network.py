@@ -231,13 +231,13 @@ def literal_graded(network, signal, *, kappa, duration, step=1 / 1024):
     return total / duration
 
 
-def observed_with_graded_inputs(network, signals, kappa, duration):
+def observed_with_graded_inputs(network, signals, kappa, duration, time=None, mask=None):
     settings = LearningSettings(
-        penalty=PENALTY, kappa=kappa, duration=duration, time=Exact(), rule=UsageSteps(probes=0.0),
+        penalty=PENALTY, kappa=kappa, duration=duration, time=time or Exact(), rule=UsageSteps(probes=0.0),
         **network.signs._asdict(),
     )  # fmt: skip
     learner = TwoPhaseLearner(network, settings, scale=1.0)
-    return learner.batch(len(signals)).run(learner.synapses, signals)
+    return learner.batch(len(signals)).run(learner.synapses, signals, mask)
 
 
 @each_sign
@@ -288,6 +288,31 @@ def test_graded_inputs_pass_on_their_currents(signs):
     assert errors[1] < min(errors[0] / 3.0, 30.0 / 6000.0)
     with pytest.raises(RunawayFeedbackError, match="for a spike of coding neuron 0"):
         observed_with_graded_inputs(TwoPhaseNetwork([[1.0]], [[1.0]], [[0.3]]), np.ones((1, 1)), 0.4, 20.0)
+
+
+@each_sign
+@pytest.mark.parametrize("share", [0.15, 0.8])
+def test_graded_inputs_that_are_unknown_pass_on_what_the_network_predicts(signs, share):
+    """As if the network had the known inputs alone, and were consistent."""
+    signals, clock = 3.0 * signals_for(signs, 6, 40), Clock(1 / 8)
+    mask = np.random.default_rng(7).uniform(size=signals.shape) < share
+    mask[0] = True
+    network = network_of(signs, 5, 40, strength=0.001)
+    f, b, h = network.feedforward, network.feedback, network.lateral
+    observed, rounding = observed_with_graded_inputs(network, signals, 0.2, 20.0, clock, mask), {"atol": 1e-9}
+    errors = observed.codes @ b.T - signals
+    np.testing.assert_allclose(observed.reconstruction_gradient, 0.2 * errors * mask, **rounding)
+    np.testing.assert_allclose(observed.lateral_gradient, 0.2 * observed.codes @ (h - f @ b).T, **rounding)
+    for k, known in enumerate(mask):
+        lateral = h if known.all() else f[:, known] @ b[known]
+        alone = TwoPhaseNetwork(f[:, known], b[known], lateral, *network.signs)
+        expected = observed_with_graded_inputs(alone, signals[[k]][:, known], 0.2, 20.0, clock)
+        np.testing.assert_allclose(observed.codes[k], expected.codes[0], **rounding)
+        assert observed.n_spikes[k] == expected.n_spikes[0]
+    assert np.count_nonzero(observed.n_spikes) > 2
+    exact = network_of(signs, 5, 40)
+    codes = observed_with_graded_inputs(exact, signals, 0.1, 4000.0, clock, mask).codes
+    np.testing.assert_allclose(codes, optimum(exact, signals, mask), atol=0.01)
 
 
 @pytest.mark.parametrize(
