@@ -24,6 +24,7 @@ from amaranth.lib.wiring import In, Out
 from snn.hardware.layout import CoreLayout
 
 STEP_BITS = 32  # of a number of steps
+IGNORED_BITS = 16  # of the number of commands that were ignored
 # Which register was too narrow: the potential below or above, the current, the message.
 NARROW = data.StructLayout({"below": 1, "above": 1, "current": 1, "message": 1})
 # Which memories are written.
@@ -38,7 +39,8 @@ class Action(IntEnum):
     DRIVE = 1  # set what is added to the potential of a neuron in each step
     POTENTIAL = 2  # set the potential of a neuron
     CURRENT = 3  # set the synaptic current of a neuron; between REST and RUN
-    RUN = 4  # do as many steps as the value says, at least one
+    RUN = 4  # do as many steps as the value says
+    STOP = 5  # end a RUN after the step that is being done
 
 
 LOADED = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}
@@ -242,7 +244,9 @@ class Core(wiring.Component):
 
     # `command` is a stream of `action`, `neuron` and `value`; one is taken when the one before is done.
     # `spikes` is a stream of `neuron`, `message` and `step`, in the order of steps, and of neurons in a step;
-    # a message of 0 says that a RUN is done.  `narrow` says which registers were too narrow since REST.
+    # a message of 0 says that a RUN is done.  `narrow` says which registers were too narrow since REST, and
+    # `ignored` how many commands named a neuron, or an action, that there is not.  STOP alone is taken while
+    # it runs.
     def __init__(self, layout: CoreLayout) -> None:
         self.layout, form = layout, layout.network.format
         self.lanes = [Lane(layout, index) for index in range(layout.lanes)]
@@ -258,6 +262,7 @@ class Core(wiring.Component):
                 "command": In(stream.Signature(data.StructLayout(command))),
                 "spikes": Out(stream.Signature(data.StructLayout(spike))),
                 "narrow": Out(NARROW),
+                "ignored": Out(IGNORED_BITS),
             }
         )
         # The group whose messages the lanes show; simulations read it too.
@@ -266,7 +271,8 @@ class Core(wiring.Component):
         messages = data.ArrayLayout(len(self.order.factor), layout.lanes)
         self.taken = Signal(data.StructLayout({"group": len(self.order.group), "messages": messages}))
         self.chosen = Signal(self.lane_bits)
-        self.step, self.steps_left = Signal(STEP_BITS), Signal(STEP_BITS)
+        self.step, self.steps_left = Signal(STEP_BITS), Signal(value_bits)
+        self.is_stopping = Signal()
         # The next group of a sweep, and the slot of this step.
         self.sweep, self.slot = Signal.like(self.order.group), Signal.like(self.order.slot)
         # The next word of a row, where the row ends, and the group of that word.
@@ -282,11 +288,15 @@ class Core(wiring.Component):
         queue, row = self._queue(), self._row()
         self._choose_spike()
         m.d.comb += [self.order.group.eq(self.sweep), self.order.slot.eq(self.slot)]
-        with m.FSM():
+        with m.FSM() as states:
             self._take_commands()
             self._update_neurons()
             self._send_spikes(queue)
             self._deliver_row(row)
+        stops = self.command.payload.action == Action.STOP
+        with m.If(~states.ongoing("IDLE") & self.command.valid & stops):
+            m.d.comb += self.command.ready.eq(1)
+            m.d.sync += self.is_stopping.eq(1)
         return m
 
     def _queue(self) -> Any:
@@ -344,7 +354,7 @@ class Core(wiring.Component):
         return is_last
 
     def _take_commands(self) -> None:
-        m, slot, command = self.m, self.slot, self.command.payload
+        m, slot, command, is_ignored = self.m, self.slot, self.command.payload, Signal()
         with m.State("IDLE"):
             m.d.comb += [
                 self.command.ready.eq(1),
@@ -353,15 +363,25 @@ class Core(wiring.Component):
             ]
             with m.If(self.command.valid), m.Switch(command.action):
                 with m.Case(Action.REST):
-                    m.d.sync += [slot.eq(0), self.step.eq(0), self.narrow.eq(0)]
+                    m.d.sync += [slot.eq(0), self.step.eq(0), self.narrow.eq(0), self.ignored.eq(0)]
                     m.next = "REST"
                 with m.Case(Action.RUN):
-                    m.d.sync += self.steps_left.eq(command.value)
-                    m.next = "UPDATE"
+                    m.d.sync += [self.steps_left.eq(command.value), self.is_stopping.eq(0)]
+                    m.next = "DONE"
+                    with m.If(command.value > 0):
+                        m.next = "UPDATE"
+                with m.Case(Action.STOP):
+                    pass
                 for action, name in LOADED.items():
                     with m.Case(action):
+                        m.d.comb += is_ignored.eq(command.neuron >= self.layout.network.n_neurons)
                         for index, load in enumerate(self.loads):
-                            m.d.comb += load[name].eq(command.neuron[: self.lane_bits] == index)
+                            is_meant = command.neuron[: self.lane_bits] == index
+                            m.d.comb += load[name].eq(is_meant & ~is_ignored)
+                with m.Default():
+                    m.d.comb += is_ignored.eq(1)
+            with m.If(is_ignored & ~self.ignored.all()):
+                m.d.sync += self.ignored.eq(self.ignored + 1)
         with m.State("REST"):
             m.d.comb += [load.eq(RESTING) for load in self.loads]
             with m.If(self._sweep_on()):
@@ -397,7 +417,7 @@ class Core(wiring.Component):
                 m.d.sync += taken.eq(queue.r_data)
             with m.Elif(queue.level == 0):
                 m.next = "UPDATE"
-                with m.If(self.steps_left == 0):
+                with m.If((self.steps_left == 0) | self.is_stopping):
                     m.next = "DONE"
         with m.State("DONE"):
             m.d.comb += self.spikes.valid.eq(1)

@@ -1,8 +1,9 @@
-"""A core in Amaranth's simulator."""
+"""A core in Amaranth's simulator, and what it has to do, in Python's integers."""
 
 from amaranth.sim import Simulator
 
 from snn.hardware.core import Action, Core
+from tests.reference.digital import in_register, quotient
 
 
 class SimulatedCore:
@@ -17,7 +18,8 @@ class SimulatedCore:
         self.core = core = Core(layout)
         self.layout, self.stall, self.rng = layout, stall, rng
         self.commands, self.updates, self.spikes = [], [], []
-        self.cycles = 0
+        self.cycles = self.ignored = self.step = 0
+        self.stop_after = None  # cycles of the next run, after which a STOP is sent
         self.is_done = True
         self.simulator = Simulator(core)
         self.simulator.add_clock(1e-8)
@@ -35,7 +37,8 @@ class SimulatedCore:
         """Do some steps; return the updates and the spikes, and what is written when it is done."""
         self.updates, self.spikes, before = [], [], self.cycles
         self.is_done = False
-        self.do((Action.RUN, 0, n_steps))
+        stop = [] if self.stop_after is None else [(Action.STOP, 0, 0)]
+        self.do((Action.RUN, 0, n_steps), *stop)
         return self.updates, self.spikes, self.cycles - before
 
     async def _send(self, ctx):
@@ -45,6 +48,9 @@ class SimulatedCore:
                 await ctx.tick()
                 continue
             action, neuron, value = self.commands[0]
+            if action == Action.STOP and self.stop_after is not None:
+                await ctx.tick().repeat(self.stop_after)
+                self.stop_after = None
             ctx.set(command.payload, {"action": action, "neuron": int(neuron), "value": int(value)})
             ctx.set(command.valid, 1)
             await ctx.tick().until(command.ready)
@@ -70,12 +76,64 @@ class SimulatedCore:
             for lane in core.lanes
             for signal in (lane.message, lane.potential, lane.current, lane.narrow.as_value())
         ]
-        async for _, _, done, group, narrow, *numbers in ctx.tick().sample(
-            core.done, core.done_group, core.narrow.as_value(), *shown
-        ):
+        about = core.done, core.done_group, core.narrow.as_value(), core.ignored, core.step
+        async for _, _, done, group, narrow, ignored, step, *numbers in ctx.tick().sample(*about, *shown):
             self.cycles += 1
-            self.narrow = narrow
+            self.narrow, self.ignored, self.step = narrow, ignored, step
             if done:
                 self.updates.extend(
                     (group * n_lanes + k, *numbers[4 * k : 4 * k + 4]) for k in range(n_lanes)
                 )
+
+
+class EmulatedCore:
+    """What a core has to do with any commands, in Python's integers; spikes are (step, neuron, message)."""
+
+    def __init__(self, layout):
+        self.network, self.n_slots = layout.network, layout.n_slots
+        self.drive = layout.drive.tolist()
+        self.rest()
+
+    def rest(self):
+        n = self.network.n_neurons
+        self.potential, self.current, self.step, self.ignored = [0] * n, [0] * n, 0, 0
+        self.pending = [[0] * n for _ in range(self.n_slots)]
+
+    def do(self, action, neuron, value):
+        """Do a command; return the spikes of a RUN, and None of others."""
+        form = self.network.format
+        if action == Action.REST:
+            self.rest()
+        elif action == Action.RUN:
+            return [spike for _ in range(max(value, 0)) for spike in self.do_step()]
+        elif action in (Action.DRIVE, Action.POTENTIAL, Action.CURRENT) and neuron < self.network.n_neurons:
+            name = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}[action]
+            bits = form.current_bits if action == Action.CURRENT else form.potential_bits
+            getattr(self, name)[neuron] = in_register(value, bits, "wrap")[0]
+        elif action != Action.STOP:
+            self.ignored += 1
+        return None
+
+    def do_step(self):
+        network, form, spikes = self.network, self.network.format, []
+        self.step += 1
+        arrived = self.pending.pop(0)
+        self.pending.append([0] * network.n_neurons)
+        threshold, shift = network.firing_threshold.tolist(), network.rules.message_shift
+        for i, amount in enumerate(arrived):
+            brought = quotient(amount, -network.rules.exponent, form.input_rounding)
+            current, _ = in_register(self.current[i] + brought, form.current_bits, form.current_overflow)
+            v = self.potential[i] + self.drive[i] + current
+            v, _ = in_register(v, form.potential_bits, form.potential_overflow)
+            self.current[i] = quotient(current * network.rules.kept, form.decay_bits, form.decay_rounding)
+            self.potential[i] = v
+            if v >= threshold[i]:
+                unit = 2**shift if form.graded else threshold[i]
+                message = min(v // unit, 2**form.message_bits - 1)
+                self.potential[i] = v - message * unit if form.reset == "subtract" else 0
+                spikes.append((self.step, i, message))
+        starts, targets, mantissas, delays = network.synapses
+        for _, source, message in spikes:
+            for entry in range(starts[source], starts[source + 1]):
+                self.pending[delays[source]][targets[entry]] += int(mantissas[entry]) * message
+        return spikes

@@ -17,7 +17,7 @@ from snn.digital.digital_network import integer_drive
 from snn.hardware import to_verilog
 from snn.hardware.core import Action
 from snn.hardware.layout import CoreLayout
-from tests.reference.core import SimulatedCore
+from tests.reference.core import EmulatedCore, SimulatedCore
 from tests.reference.digital import in_integers, random_digital
 from tests.tiers import examples
 
@@ -84,6 +84,55 @@ def test_every_bit_of_every_step_is_the_emulators(seed):
     assert core.narrow == np.bitwise_or.reduce(seen[:, :, 4].astype(int), axis=None)
     core.do(REST, REST)
     assert core.narrow == 0
+
+
+@pytest.mark.filterwarnings(
+    "ignore:time_step is:UserWarning",
+    "ignore:.* beyond the:UserWarning",
+    "ignore:.* beyond their:UserWarning",
+)
+@pytest.mark.property
+@examples(8)
+@given(seed=st.integers(0, 2**32))
+def test_no_sequence_of_commands_hangs_a_core_and_illegal_ones_are_counted(seed):
+    """Neurons beyond the last, actions that there are not, runs of no step or less; spikes that wait."""
+    rng = np.random.default_rng(seed)
+    network = random_digital(rng, int(rng.integers(1, 12)))
+    try:
+        layout = CoreLayout(network, lanes=int(rng.choice([1, 2, 4, 8])))
+    except ValueError:  # its drive is wider than its potential
+        reject()
+    core, expected = SimulatedCore(layout, stall=0.2, rng=rng), EmulatedCore(layout)
+    for _ in range(12):
+        loads = [
+            (int(rng.choice([1, 2, 3, 3, 5, 6, 7])), int(rng.integers(2**core.core.neuron_bits)), value)
+            for value in rng.integers(-(2**31), 2**31, rng.integers(6)).tolist()
+        ]
+        if rng.random() < 0.4:
+            loads.insert(0, (Action.REST, 0, 0))
+        core.do(*loads)
+        for load in loads:
+            expected.do(*load)
+        n_steps = int(rng.choice([-(2**31), -1, 0, 1, 3, 7]))
+        _, spikes, _ = core.run(n_steps)
+        assert spikes == expected.do(Action.RUN, 0, n_steps)
+        assert core.ignored == expected.ignored
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_stop_ends_a_run_after_a_step(lanes):
+    network = ring()
+    core = SimulatedCore(CoreLayout(network, lanes=lanes))
+    core.stop_after = 100
+    _, spikes, cycles = core.run(2**31 - 1)
+    assert 100 <= cycles < 200
+    n_steps = max(step for step, _, _ in spikes)
+    whole = expected(network, n_steps + 5)[0]
+    assert spikes == [spike for spike in whole if spike[0] <= n_steps]
+    # It goes on as if it had not been stopped.
+    before = core.step
+    _, more, _ = core.run(n_steps + 5 - before)
+    assert spikes + more == whole
 
 
 def test_values_can_be_loaded():
