@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Neurons whose weights are written as one dense array: 512 MB.
 LARGEST_DENSE = 8192
 
+SAME_THRESHOLD = 1e-12  # thresholds that differ by no more than this part of them are one, but for rounding
+
 # Conventions that NIR leaves open, written into each graph as text; readers may ignore it.
 METADATA = {
     "start": "all potentials and currents are zero at time 0",
@@ -40,6 +42,7 @@ def to_nir(
     input_weights: ArrayLike | InputConvolution | None = None,
     populations: Mapping[str, int] | None = None,
     time_constant: float = 1.0,
+    time_step: float | None = None,
 ) -> nir.NIRGraph:
     """Return the NIR graph of a network, which starts at rest.
 
@@ -63,6 +66,11 @@ def to_nir(
         node of its own; weights between two are left out if all are zero.  By default one, "neurons".
     time_constant : float, default 1.0
         The synaptic time constant in the graph's unit of time: 1e-2 for 10 ms in a graph in seconds.
+    time_step : float, optional
+        dt, in synaptic time constants, for simulators that take all numbers for those of a step, such as
+        sinabs.  Then the unit of time is a step: the drive is that of a step, tau is 1 / dt, weights are
+        multiplied by 1 - e^-dt, and thresholds that differ by rounding are made equal; spikes are those of
+        ``Clock(dt)``, to the precision of the other simulator.
 
     Returns
     -------
@@ -71,6 +79,13 @@ def to_nir(
     """
     checks.instance_of("network", network, SpikingNetwork)
     time_constant = checks.positive_number("time_constant", time_constant)
+    if time_step is not None:
+        if time_constant != 1.0:
+            raise ValueError(
+                f"time_constant must be 1 with a time_step, whose unit is a step; got {time_constant}"
+            )
+        time_constant = 1.0 / checks.positive_number("time_step", time_step)
+        network = _in_steps(network, time_step)
     nir = checks.installed("nir", extra="nir")
     # The nodes that drive populations, with thresholds in the shape of each, and the weights between two.
     drives: dict[str, tuple[Any, np.ndarray]]
@@ -96,7 +111,7 @@ def to_nir(
         shape, output = threshold.shape, "output" if len(drives) == 1 else f"output_{name}"
         nodes += [
             (f"input_to_{name}", drive),
-            (name, nir.IF(r=np.ones(shape), v_threshold=threshold, v_reset=np.zeros(shape))),
+            (name, nir.IF(r=np.ones(shape), v_threshold=threshold)),
             (
                 f"{name}_synapses",
                 nir.LI(tau=np.full(shape, time_constant), r=np.ones(shape), v_leak=np.zeros(shape)),
@@ -115,6 +130,20 @@ def to_nir(
         )
     metadata = {**METADATA, "time constant": time_constant}
     return nir.NIRGraph(nodes=dict(nodes), edges=edges, metadata=metadata)
+
+
+def _in_steps(network: SpikingNetwork, time_step: float) -> SpikingNetwork:
+    """Return a network whose weights are charges of the first step, and whose thresholds have no rounding."""
+    if isinstance(network.weights, StencilWeights):
+        weights: Any = StencilWeights(
+            -np.expm1(-time_step) * network.weights.values, network.weights.grid_shape
+        )
+    else:
+        weights = -np.expm1(-time_step) * network.weights.toarray()
+    threshold = network.firing_threshold
+    if np.ptp(threshold) <= SAME_THRESHOLD * threshold.max():
+        threshold = np.full(len(threshold), threshold[0])
+    return SpikingNetwork(weights, network.soma_bias, threshold)
 
 
 def _arrays(

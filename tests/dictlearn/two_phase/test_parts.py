@@ -104,7 +104,7 @@ def test_the_first_row_that_runs_away_on_a_clock_is_named_whatever_the_pieces():
     signals, told = np.random.default_rng(0).standard_normal((20, 8)), set()
     for updates_per_call, n_threads in ((30_000_000, 1), (100, 1), (5_000, 3)):
         with pytest.raises(RunawayFeedbackError) as error:
-            run_in_pieces(learner, signals, n_threads, updates_per_call)
+            run_in_pieces(learner, signals, None, n_threads, updates_per_call)
         told.add(str(error.value))
     assert len(told) == 1
 

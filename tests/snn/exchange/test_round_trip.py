@@ -11,7 +11,7 @@ from scipy import sparse
 pytest.importorskip("nir", reason="NIR is an extra: pip install 'sparsespike[nir]'")
 import nir
 
-from snn import DenseRows, RunawayError, SpikingNetwork, StencilWeights, simulate
+from snn import Clock, DenseRows, RunawayError, SpikingNetwork, StencilWeights, simulate
 from snn.exchange import from_nir, to_nir
 from snn.exchange.nir_writer import InputConvolution
 from tests.processes import run_python
@@ -170,3 +170,36 @@ for call in (
     extras = ["nir"] * 2 + ["brian2", "hardware"]
     assert len(lines) == len(extras)
     assert all(f"'sparsespike[{extra}]'" in line for extra, line in zip(extras, lines, strict=True))
+
+
+@pytest.mark.property
+@examples(20)
+@given(data=st.data(), step=st.sampled_from([0.125, 0.25, 0.5]))
+def test_a_graph_in_steps_read_step_by_step_has_the_spikes_of_a_clock(data, step):
+    """As sinabs reads it: LI keeps e^(-1 / tau) of its state and adds what comes; IF adds, fires, subtracts."""
+    this = data.draw(networks(["dense", "sparse", "grid"], "weak inhibition", least=4, most=24))
+    network = this.network()
+    graph = to_nir(network, time_step=step, populations={"neurons": network.n_neurons})
+    drive, neurons, synapses, weights = (
+        graph.nodes[name]
+        for name in ("input_to_neurons", "neurons", "neurons_synapses", "neurons_to_neurons")
+    )
+    potential, current, counts = np.zeros((3, network.n_neurons))
+    for _ in range(80):
+        potential += drive.bias + weights.weight @ current
+        spikes = np.floor(np.maximum(potential / neurons.v_threshold, 0.0) + 1e-12)
+        potential -= spikes * neurons.v_threshold
+        current = np.exp(-1.0 / synapses.tau) * current + spikes
+        counts += spikes
+    run = simulate(network, 80 * step, Clock(step))
+    np.testing.assert_array_equal(run.spike_counts, counts)
+    np.testing.assert_allclose(run.state.membrane_potential, potential, rtol=0, atol=1e-9)
+
+
+def test_a_graph_in_steps_has_one_threshold_where_thresholds_differ_by_rounding():
+    thresholds = 1.0 + np.array([0.0, 8e-16, -4e-16])
+    network = SpikingNetwork(np.zeros((3, 3)), np.ones(3), thresholds)
+    assert len(np.unique(to_nir(network, time_step=0.25).nodes["neurons"].v_threshold)) == 1
+    assert len(np.unique(to_nir(network).nodes["neurons"].v_threshold)) == 3
+    with pytest.raises(ValueError, match="time_constant must be 1 with a time_step"):
+        to_nir(network, time_step=0.25, time_constant=2.0)
