@@ -130,7 +130,7 @@ def path(
     problem = _shared(problem, n_asked)
     is_cut = problem.feature_weights is not asked.feature_weights
     if multiples is None:
-        multiples = _default_multiples(problem, n_multiples, smallest)
+        multiples = default_multiples(problem, n_multiples, smallest)
     else:
         multiples = _checked_multiples(multiples)
 
@@ -192,7 +192,8 @@ def _along(problem: LassoProblem, method: Method, penalties: Sequence[Penalty]) 
     return [found.at(slice(first, first + n_signals)) for first in range(0, len(found.steps), n_signals)]
 
 
-def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float) -> np.ndarray:
+def default_multiples(problem: LassoProblem, n_multiples: int, smallest: float) -> np.ndarray:
+    """Return multiples at equal ratios, from the smallest at which all codes are zero."""
     n_multiples = checks.positive_integer("n_multiples", n_multiples)
     smallest = checks.positive_number("smallest", smallest)
     if smallest >= 1.0:
