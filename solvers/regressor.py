@@ -74,7 +74,7 @@ class Regression(Versioned, RegressorMixin, BaseEstimator):
             raise ValueError(f"l1_ratio must be from 0, ridge regression, to 1, the LASSO; got {l1_ratio}")
         l1, l2 = (np.append(share * scale[used], free) for share in (l1_ratio, 1.0 - l1_ratio))
         positive = np.append(checked_signs(self.positive, n_variables)[used], free > 0.0)
-        with checks.called(penalty="alpha", l1="alpha", l2="alpha"):
+        with checks.called(l1="alpha", l2="alpha", dictionary="X", signals="y"):
             return design.make(ElasticNet(l1, l2), positive=positive)
 
     def _solve(self, design: Design, alpha: float, *, is_single: bool) -> None:
