@@ -31,6 +31,7 @@ from solvers.results.result import OperationLedger, SparseCodingResult, certify
 from solvers.studies.compare import Comparison, compare
 from solvers.studies.held_out import held_out_score
 from solvers.studies.path import PathResult, path
+from solvers.studies.reweighted import ReweightedResult, reweighted
 from solvers.studies.stream import SparseCodingStream
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ __all__ = [
     "Method",
     "OperationLedger",
     "PathResult",
+    "ReweightedResult",
     "SparseCodingResult",
     "SparseCodingStream",
     "SpikingCodingResult",
@@ -72,6 +74,7 @@ __all__ = [
     "path",
     "penalty_max",
     "problem_to_nir",
+    "reweighted",
     "solve",
     "solve_active_set",
     "solve_digital",
