@@ -1,5 +1,6 @@
 """Sparse coding: the LASSO as a problem, several solvers, and certificates that depend on none of them."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 # Other distributions install packages of these names, too.
@@ -31,10 +32,12 @@ from solvers.results.result import OperationLedger, SparseCodingResult, certify
 from solvers.studies.compare import Comparison, compare
 from solvers.studies.held_out import held_out_score
 from solvers.studies.path import PathResult, path
+from solvers.studies.reweighted import ReweightedResult, reweighted
 from solvers.studies.stream import SparseCodingStream
 
 if TYPE_CHECKING:
     from solvers.estimator import SpikingSparseCoder
+    from solvers.regressor import LassoRegressor, LassoRegressorCV
 
 __distribution__ = "sparsespike"
 __version__ = snn.__version__
@@ -49,11 +52,14 @@ __all__ = [
     "IllPosedWarning",
     "LassoModel",
     "LassoProblem",
+    "LassoRegressor",
+    "LassoRegressorCV",
     "Method",
     "OperationLedger",
     "PathResult",
     "ProgramResult",
     "QuadraticProgram",
+    "ReweightedResult",
     "SparseCodingResult",
     "SparseCodingStream",
     "SpikingCodingResult",
@@ -71,6 +77,7 @@ __all__ = [
     "path",
     "penalty_max",
     "problem_to_nir",
+    "reweighted",
     "solve",
     "solve_active_set",
     "solve_digital",
@@ -82,13 +89,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # An estimator needs scikit-learn, which takes longer to import than all else together.
-    if name != "SpikingSparseCoder":
+    # Estimators need scikit-learn, which takes longer to import than all else together.
+    modules = {"SpikingSparseCoder": "estimator"} | dict.fromkeys(
+        ("LassoRegressor", "LassoRegressorCV"), "regressor"
+    )
+    if name not in modules:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from solvers.estimator import SpikingSparseCoder
-
-    globals()[name] = SpikingSparseCoder
-    return SpikingSparseCoder
+    globals()[name] = getattr(import_module(f"solvers.{modules[name]}"), name)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

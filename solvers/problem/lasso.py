@@ -19,6 +19,7 @@ from solvers.problem.matrix import UnitAtoms, atoms_of, checked_gram
 from solvers.problem.memory import memory_limit
 from solvers.problem.penalty import ElasticNet, Penalty, checked_penalty, largest_ratio
 from solvers.problem.signals import checked_signals, checked_weights, known_features
+from solvers.problem.statistics import FromStatistics
 
 # Products of numbers that a description may take: some milliseconds.
 CHEAP = 2**22
@@ -257,7 +258,7 @@ class LassoModel(Value, Described):
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class LassoProblem(LassoModel):
+class LassoProblem(FromStatistics, LassoModel):
     """Sparse coding of signals in a dictionary with an l1 penalty or an elastic net.
 
     For each signal s (a row of `signals`), with the atoms d_i (the rows of `dictionary`), find the

@@ -284,7 +284,7 @@ def penalty_of(
             f"got {l2[atom]:g} for atom {atom} with ||d_i||^2 = {squared_norms[atom]:.3g}: pass 0 there, "
             "or rescale"
         )
-    return Penalty(l1, l2, _checked_signs(positive, n_atoms))
+    return Penalty(l1, l2, checked_signs(positive, n_atoms))
 
 
 def checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:
@@ -298,7 +298,8 @@ def checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:
     return checked
 
 
-def _checked_signs(value: Any, n_atoms: int) -> np.ndarray:
+def checked_signs(value: Any, n_atoms: int) -> np.ndarray:
+    """Return True for atoms whose codes must not be negative, shape (n_atoms,)."""
     if not np.ndim(value):
         return checks.read_only(np.full(n_atoms, checks.flag("positive", value)))
     signs = np.array(value)

@@ -93,6 +93,9 @@ def checked_signals(
     else:
         one = "; for one signal pass np.atleast_2d(signal)" if np.ndim(signals) == 1 else ""
         meaning = f"(n_signals, n_features){one}{_transposed(atoms, np.shape(signals))}"
+        rows = atoms.rows
+        if rows is not None and rows.shape == 2 * np.shape(signals)[:1] and np.allclose(rows, rows.T):
+            meaning += "; for a Gram matrix with correlations call LassoProblem.from_statistics"
         values = checks.real_array("signals", signals, shape=(None, None), meaning=meaning, finite=False)
     n_signals, n_features = values.shape
     if n_features != atoms.shape[1]:

@@ -1,1 +1,1 @@
-"""Several solvers, penalties or signals in turn: compare, path, stream, sweep."""
+"""Several solvers, penalties or signals in turn: compare, path, reweighted, stream."""

@@ -1,8 +1,8 @@
 """The codes of one problem at many penalties, each from the last."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,10 +16,11 @@ from solvers.certificate.optimality import measure
 from solvers.certificate.residuals import residuals_of
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.method import Method, named_method, require_taken
+from solvers.problem.atoms import in_full
 from solvers.problem.lasso import LassoProblem, unit_atoms_of, zero_code_multiples
 from solvers.problem.matrix import atoms_of
 from solvers.problem.messages import warn_if_ill_posed
-from solvers.problem.parts import stacked
+from solvers.problem.parts import stacked, with_shared_mask
 from solvers.problem.penalty import Penalty
 from solvers.results.codes import CERTIFICATE, Codes, certificate_work
 from solvers.results.result import SparseCodingResult, convergence_warning
@@ -57,6 +58,53 @@ class PathResult(Value, Drawn):
     def converged(self) -> bool:
         """True if every code reached its `tol`."""
         return all(result.converged for result in self.results)
+
+    @cached_property
+    def degrees_of_freedom(self) -> np.ndarray:
+        """The size of each support, with an `ElasticNet` the trace of its fit, (n_multiples, n_signals)."""
+        sizes = np.stack([result.support_size for result in self.results]).astype(np.float64)
+        for row, result in zip(sizes, self.results, strict=True):
+            for k in np.flatnonzero(row) if not result.problem.penalty.is_flat else ():
+                problem = result.problem.subset([k])
+                problem = with_shared_mask(problem) if problem.has_own_weights else problem
+                support = result.sparse_codes[[k]].indices
+                atoms = in_full(problem.seen_atoms.take(support))
+                gram = atoms @ atoms.T
+                row[k] = np.trace(np.linalg.solve(gram + np.diag(problem.curvatures[support]), gram))
+        return checks.read_only(sizes)
+
+    def aic(self, noise_variance: float | None = None) -> np.ndarray:
+        """Return Akaike's information criterion, `bic` with 2 in place of log n; the smallest is chosen."""
+        return self._criterion(lambda n_features: 2.0, noise_variance)
+
+    def bic(self, noise_variance: float | None = None) -> np.ndarray:
+        """Return the Bayesian information criterion, shape (n_multiples, n_signals); the smallest is chosen.
+
+        With n features of a signal that count, the squared norm R of the residual, and the variance v of
+        noise in each feature, it is ``n log(2 pi v) + R / v + log(n) degrees_of_freedom``.  Without
+        `noise_variance` it is ``R / n`` at each penalty: compare only penalties with far fewer degrees of
+        freedom than features.
+
+        References
+        ----------
+        Zou, Hastie and Tibshirani (2007), Annals of Statistics 35(5), 2173-2192.
+        """
+        return self._criterion(np.log, noise_variance)
+
+    def _criterion(self, price: Callable[[Any], Any], noise_variance: float | None) -> np.ndarray:
+        problem = self.results[0].problem
+        weights = problem.feature_weights
+        n = (
+            float(problem.n_features)
+            if weights is None
+            else np.maximum(np.count_nonzero(weights, axis=-1), 1)
+        )
+        costs = [result.problem.penalty.value(result.codes).sum(axis=1) for result in self.results]
+        squares = np.maximum(2.0 * (self.objective - np.stack(costs)), np.finfo(np.float64).tiny)
+        variance: Any = squares / n
+        if noise_variance is not None:
+            variance = checks.positive_number("noise_variance", noise_variance)
+        return n * np.log(2.0 * np.pi * variance) + squares / variance + price(n) * self.degrees_of_freedom
 
 
 def path(
@@ -125,7 +173,7 @@ def path(
     problem = _shared(problem, n_asked)
     is_cut = problem.feature_weights is not asked.feature_weights
     if multiples is None:
-        multiples = _default_multiples(problem, n_multiples, smallest)
+        multiples = default_multiples(problem, n_multiples, smallest)
     else:
         multiples = _checked_multiples(multiples)
 
@@ -187,7 +235,8 @@ def _along(problem: LassoProblem, method: Method, penalties: Sequence[Penalty]) 
     return [found.at(slice(first, first + n_signals)) for first in range(0, len(found.steps), n_signals)]
 
 
-def _default_multiples(problem: LassoProblem, n_multiples: int, smallest: float) -> np.ndarray:
+def default_multiples(problem: LassoProblem, n_multiples: int, smallest: float) -> np.ndarray:
+    """Return multiples at equal ratios, from the smallest at which all codes are zero."""
     n_multiples = checks.positive_integer("n_multiples", n_multiples)
     smallest = checks.positive_number("smallest", smallest)
     if smallest >= 1.0:

@@ -7,8 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import nnls
+from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import enet_path
+from sklearn.linear_model import LassoLarsIC, enet_path
 
 from solvers import (
     METHODS,
@@ -92,6 +93,37 @@ def test_a_path_with_atoms_without_a_penalty_begins_where_they_alone_fit(
         np.testing.assert_allclose(result.codes[0, i], np.append(codes, np.zeros(9 - n_free)), atol=1e-9)
     assert result.converged
     assert (np.abs(result.codes[1, :, n_free:]) > 1e-9).any()
+
+
+@pytest.mark.parametrize("criterion", ["aic", "bic"])
+def test_criteria_are_those_of_scikit_learn(criterion):
+    table, target = load_diabetes(return_X_y=True)
+    table, target = table - table.mean(axis=0), target - target.mean()
+    theirs = LassoLarsIC(criterion).fit(table, target)
+    knots = theirs.alphas_ > 0.0
+    multiples = theirs.alphas_[knots] * len(target) * (1.0 + 1e-9)  # just before a variable enters
+    found = path(LassoProblem(table.T, target[np.newaxis], 1.0), multiples)
+    ours = getattr(found, criterion)(theirs.noise_variance_)
+    # At one knot a variable leaves, which ours still counts just before.
+    assert np.isclose(ours[:, 0], theirs.criterion_[knots], rtol=1e-8).sum() >= len(multiples) - 1
+    assert ours[:, 0].argmin() == theirs.criterion_.argmin()
+    # With the variance estimated at each penalty, the likelihood is the same at that variance.
+    estimated = getattr(found, criterion)()
+    k = int(estimated[:, 0].argmin())
+    squares = np.square(target - found.codes[k, 0] @ table.T).mean()
+    np.testing.assert_allclose(getattr(found, criterion)(squares)[k], estimated[k], rtol=1e-10)
+
+
+def test_degrees_of_freedom_of_an_elastic_net_are_the_trace_of_its_fit():
+    rng = np.random.default_rng(0)
+    atoms, signals, mask = rng.standard_normal((8, 20)), rng.standard_normal((2, 20)), np.arange(20) % 3 > 0
+    for masks in (mask, np.stack([mask, ~mask])):
+        found = path(LassoProblem(atoms, signals, ElasticNet(1e-9, 1.0), mask=masks), [3.0, 1.0])
+        for k, known in enumerate(np.broadcast_to(masks, signals.shape)):
+            seen = atoms[:, known]
+            for row, multiple in zip(found.degrees_of_freedom, found.multiples, strict=True):
+                trace = np.trace(np.linalg.solve(seen @ seen.T + multiple * np.eye(8), seen @ seen.T))
+                np.testing.assert_allclose(row[k], trace, rtol=1e-6)
 
 
 def test_a_path_with_an_intercept_is_that_of_centred_variables():

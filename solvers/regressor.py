@@ -1,0 +1,357 @@
+"""Linear regression with the LASSO or the elastic net, as scikit-learn estimators."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.model_selection import check_cv
+from sklearn.utils import Tags
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from snn.base import checks
+from solvers.estimator import Versioned, take_fitted
+from solvers.methods.method import Method, named_method, solve
+from solvers.problem.atoms import in_full, squared_norms_of
+from solvers.problem.lasso import LassoProblem
+from solvers.problem.messages import IllPosedWarning
+from solvers.problem.penalty import ElasticNet, checked_signs
+from solvers.studies.path import default_multiples, path
+
+# Statistics of a training set are the whole minus the fold: of fewer digits below this share of the whole.
+LEAST_LEFT = 1e-6
+# Observations for each variable from which on the statistics of folds take the place of their data.
+LEAST_OBSERVATIONS = 2
+
+
+class Design(NamedTuple):
+    """A regression as sparse coding: variables are atoms, targets are signals."""
+
+    make: Callable[..., LassoProblem]  # of a penalty and signs
+    used: np.ndarray  # the variables that vary, in the order of the atoms
+    means: np.ndarray  # subtracted from all variables
+    target_means: np.ndarray
+    weight: float  # the sum of the weights of observations
+    has_free: bool = False  # whether the last atom is the intercept
+
+    def coefficients(self, codes: Any) -> tuple[Any, np.ndarray]:
+        """Return the coefficients of the variables that vary, and the intercepts."""
+        variables, rest = codes[:, : len(self.used)], codes[:, len(self.used) :]
+        return variables, self.target_means - variables @ self.means[self.used] + rest.sum(axis=1)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Regression(Versioned, RegressorMixin, BaseEstimator):
+    """What regressions share: all parameters except the penalty, the solution, and predictions."""
+
+    l1_ratio: float = 1.0
+    positive: bool | ArrayLike = False
+    penalty_factors: ArrayLike | None = None
+    fit_intercept: bool = True
+    method: str | Method = "active_set"
+    tol: float | None = None
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Return the predictions, shape (n_observations,) or (n_observations, n_targets)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return np.asarray(X @ self.coef_.T) + self.intercept_
+
+    def _problem(self, design: Design, alpha: float) -> LassoProblem:
+        n_variables, used, free = len(design.means), design.used, np.zeros(int(design.has_free))
+        scale = np.full(n_variables, alpha * design.weight)
+        if self.penalty_factors is not None:
+            scale *= checks.positive_array("penalty_factors", self.penalty_factors, n_variables, zero=True)
+        l1_ratio = checks.positive_number("l1_ratio", self.l1_ratio, zero=True)
+        if l1_ratio > 1.0:
+            raise ValueError(f"l1_ratio must be from 0, ridge regression, to 1, the LASSO; got {l1_ratio}")
+        l1, l2 = (np.append(share * scale[used], free) for share in (l1_ratio, 1.0 - l1_ratio))
+        positive = np.append(checked_signs(self.positive, n_variables)[used], free > 0.0)
+        with checks.called(l1="alpha", l2="alpha", dictionary="X", signals="y"):
+            return design.make(ElasticNet(l1, l2), positive=positive)
+
+    def _solve(self, design: Design, alpha: float, *, is_single: bool) -> None:
+        """Fit the coefficients of one target or several, and certify them."""
+        n_targets, used = len(design.target_means), design.used
+        codes, gaps, self.n_iter_ = np.zeros((n_targets, len(used))), np.zeros(n_targets), 0
+        if len(used) or design.has_free:
+            problem = self._problem(design, alpha)
+            with checks.without_warnings(IllPosedWarning), checks.called(penalty="alpha"):
+                result = solve(problem, named_method(self.method), tol=self.tol)
+            codes, gaps = result.codes, result.duality_gap / design.weight
+            self.n_iter_ = int(result.n_steps.max())
+        coefficients = np.zeros((n_targets, len(design.means)))
+        coefficients[:, used], intercepts = design.coefficients(codes)
+        target: Any = 0 if is_single else slice(None)
+        self.coef_, self.intercept_ = coefficients[target], intercepts[target]
+        self.duality_gap_ = gaps[target]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+@dataclass(eq=False, repr=False)
+class LassoRegressor(Regression):
+    """Fit a linear model by the LASSO; `alpha` is in the unit of scikit-learn's `Lasso`, not of our coder.
+
+    With n observations, targets y and an intercept c that has no penalty, it minimises::
+
+        1 / (2 n) ||y - X a - c||^2 + alpha sum_i f_i (l1_ratio |a_i| + (1 - l1_ratio) / 2 a_i^2)
+
+    which is `LassoProblem` divided by n: its penalty is ``n * alpha``, and so is the `alpha` of
+    `SpikingSparseCoder`.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        The penalty.  Zero is least squares, whose solution must be unique.
+    l1_ratio : float, default 1.0
+        From 1, the LASSO, to 0, ridge regression; between these the elastic net.
+    positive : bool or array_like of bool, shape (n_variables,), default False
+        Whether coefficients must not be negative; for all variables, or for each.
+    penalty_factors : array_like, shape (n_variables,), optional
+        f, the factor of each variable's penalty, not negative; zero for a variable that is always there.
+        They are used as they are: glmnet divides them by their mean.
+    fit_intercept : bool, default True
+        Whether there is an intercept.  Dense variables are centred.  Sparse ones stay sparse: the
+        intercept is a variable of ones without penalty.
+    method : str or Method, default "active_set"
+        The name of a method in `solvers.METHODS`, or a method with options of its own.
+    tol : float, optional
+        Largest duality gap, as a share of the objective of zero coefficients.  By default the method's own;
+        the active set is exact to rounding.
+
+    Attributes
+    ----------
+    coef_ : ndarray, shape (n_variables,) or (n_targets, n_variables)
+        The coefficients.
+    intercept_ : float or ndarray, shape (n_targets,)
+        The intercept, zero without one.
+    duality_gap_ : float or ndarray, shape (n_targets,)
+        Upper bound on the objective above minus its minimum, certified by no part of the solver.
+    n_iter_ : int
+        Steps of the method, of the target with most.
+    n_features_in_ : int
+        Number of variables.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]])
+    >>> model = LassoRegressor(alpha=0.25).fit(X, [1.0, 3.0, 5.0, 7.0])
+    >>> model.coef_.round(6), round(model.intercept_, 6), model.duality_gap_ < 1e-12
+    (array([1.8, 0. ]), 1.3, True)
+    """
+
+    alpha: float = 1.0
+    _: KW_ONLY
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model; `sample_weight` is the weight of each observation, n their sum."""
+        new = copy.copy(self)
+        X, y, weights = checked_data(new, X, y, sample_weight, multi_output=True)
+        alpha = checks.positive_number("alpha", self.alpha, zero=True)
+        new._solve(design_of(X, y, weights, self.fit_intercept), alpha, is_single=y.ndim == 1)
+        take_fitted(self, new)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+@dataclass(eq=False, repr=False)
+class LassoRegressorCV(Regression):
+    """`LassoRegressor` with `alpha` by cross-validation, in the unit of scikit-learn's `LassoCV`.
+
+    The penalty with the least mean squared error of observations that were left out is chosen; the model is
+    then fitted to all observations, and certified.
+
+    Parameters
+    ----------
+    alphas : int or array_like, default 100
+        The penalties, or their number: at equal ratios from the smallest at which all coefficients are zero.
+    eps : float, default 1e-3
+        The smallest penalty as a share of the largest, if `alphas` is a number.
+    cv : int, splitter or iterable, optional
+        The folds, as everywhere in scikit-learn; by default five.
+    one_standard_error : bool, default False
+        Choose the largest penalty whose mean error is within one standard error, over folds, of the least.
+    l1_ratio, positive, penalty_factors, fit_intercept, method, tol
+        See `LassoRegressor`.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The chosen penalty.
+    alphas_ : ndarray, shape (n_alphas,)
+        The penalties, the largest first.
+    mse_path_ : ndarray, shape (n_alphas, n_folds)
+        Mean squared error of the observations that each fold leaves out.
+    coef_, intercept_, duality_gap_, n_iter_, n_features_in_
+        See `LassoRegressor`.
+
+    Notes
+    -----
+    With more than two observations for each variable a fold is solved from its statistics, those of all
+    observations minus those that are left out; errors are computed from data.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> model = LassoRegressorCV().fit(*load_diabetes(return_X_y=True))
+    >>> round(model.alpha_, 5), model.mse_path_.shape, model.duality_gap_ < 1e-9
+    (0.00376, (100, 5), True)
+    """
+
+    alphas: int | ArrayLike = 100
+    _: KW_ONLY
+    eps: float = 1e-3
+    cv: Any = None
+    one_standard_error: bool = False
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Choose the penalty and fit the model; `sample_weight` is the weight of each observation."""
+        new = copy.copy(self)
+        X, y, weights = checked_data(new, X, y, sample_weight)
+        one_standard_error = checks.flag("one_standard_error", self.one_standard_error)
+        design = design_of(X, y, weights, self.fit_intercept)
+        new.alphas_ = new._checked_alphas(design)
+        folds = list(check_cv(self.cv).split(X, y))
+        new.mse_path_ = np.column_stack(list(new._errors(X, y, weights, folds)))
+        means = new.mse_path_.mean(axis=1)
+        chosen = int(means.argmin())
+        if one_standard_error:
+            deviation = new.mse_path_[chosen].std(ddof=min(1, len(folds) - 1)) / np.sqrt(len(folds))
+            chosen = int(np.argmax(means <= means[chosen] + deviation))
+        new.alpha_ = float(new.alphas_[chosen])
+        new._solve(design, new.alpha_, is_single=True)
+        take_fitted(self, new)
+        return self
+
+    def _checked_alphas(self, design: Design) -> np.ndarray:
+        """Return the penalties, the largest first."""
+        alphas: Any = self.alphas
+        if np.ndim(alphas):
+            return np.unique(checks.positive_array("alphas", alphas))[::-1]
+        if not len(design.used):
+            raise ValueError(
+                f"X must have a variable that varies; got constants, n_samples = {design.weight:g}"
+            )
+        with checks.called(n_multiples="alphas", smallest="eps", multiples="alphas"):
+            return default_multiples(self._problem(design, 1.0), alphas, self.eps)
+
+    def _errors(
+        self, X: Any, y: np.ndarray, weights: np.ndarray | None, folds: list[Any]
+    ) -> Iterator[np.ndarray]:
+        """Yield the mean squared error at each penalty of the observations that each fold leaves out."""
+        statistics = None
+        if len(y) >= LEAST_OBSERVATIONS * X.shape[1]:
+            statistics = Statistics(X, y, weights, self.fit_intercept)
+        for train, test in folds:
+            design = None if statistics is None else statistics.design(train, test)
+            if design is None:
+                kept = None if weights is None else weights[train]
+                design = design_of(X[train], y[train], kept, self.fit_intercept)
+            codes: Any = sparse.csr_array((len(self.alphas_), len(design.used)))
+            if len(design.used) or design.has_free:
+                problem, tol = self._problem(design, 1.0), 1e-6 if self.tol is None else self.tol
+                with checks.without_warnings(IllPosedWarning):
+                    results = path(problem, self.alphas_, method=self.method, tol=tol).results
+                codes = sparse.vstack([result.sparse_codes for result in results], format="csr")
+            coefficients, intercepts = design.coefficients(codes)
+            rows = X[test] if len(design.used) == X.shape[1] else X[test][:, design.used]
+            coefficients = coefficients.T if sparse.issparse(rows) else coefficients.toarray().T
+            squares = np.square(y[test, np.newaxis] - in_full(rows @ coefficients) - intercepts)
+            yield np.average(squares, axis=0, weights=None if weights is None else weights[test])
+
+
+class Statistics:
+    """Sums over observations of products of variables, the target and one."""
+
+    def __init__(self, X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept: bool) -> None:
+        self._with_intercept = with_intercept
+        roots = np.ones(len(y)) if weights is None else np.sqrt(weights)
+        # Sums of squares of centred data lose no digits.
+        self._means, y_mean = np.zeros(X.shape[1]), y.mean() if with_intercept else 0.0
+        last = np.column_stack([y - y_mean, np.ones(len(y))]) * roots[:, np.newaxis]
+        if sparse.issparse(X):
+            rows = sparse.hstack([sparse.diags_array(roots) @ X, last], format="csr")
+        else:
+            if with_intercept:
+                self._means = X.mean(axis=0)
+            rows = np.column_stack([(X - self._means) * roots[:, np.newaxis], last])
+        self._target_mean, self._rows = y_mean, rows
+        self._whole = in_full(rows.T @ rows)
+
+    def design(self, train: np.ndarray, test: np.ndarray) -> Design | None:
+        """Return the regression of training data, or None if its statistics have lost digits."""
+        is_rest = (np.bincount(np.append(train, test), minlength=self._rows.shape[0]) == 1).all()
+        rows = self._rows[test if is_rest else train]
+        sums = in_full(rows.T @ rows)
+        sums = self._whole - sums if is_rest else sums
+        weight, means = sums[-1, -1], sums[-1, :-1] / sums[-1, -1]
+        if self._with_intercept:
+            sums = sums - weight * np.outer(np.append(means, 1.0), np.append(means, 1.0))
+        else:
+            means = np.zeros_like(means)
+        if not (sums.diagonal()[:-1] > LEAST_LEFT * self._whole.diagonal()[:-1]).all():
+            return None
+        gram, correlations, energy = sums[:-2, :-2], sums[-2, :-2], sums[-2, -2]
+        used = np.arange(len(gram))
+        make = partial(LassoProblem.from_statistics, gram, correlations, energy)
+        return Design(make, used, self._means + means[:-1], self._target_mean + means[-1:], weight)
+
+
+def design_of(X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept: bool) -> Design:
+    """Return the regression of data; observations of weight zero are left out."""
+    if weights is not None and not weights.all():
+        kept = weights > 0.0
+        X, y, weights = X[kept], y[kept], weights[kept]
+    weight, roots = (float(len(y)), 1.0) if weights is None else (float(weights.sum()), np.sqrt(weights))
+    targets, is_sparse = y.reshape(len(y), -1), sparse.issparse(X)
+    means, target_means = np.zeros(X.shape[1]), np.zeros(targets.shape[1])
+    if with_intercept:
+        target_means = np.average(targets, axis=0, weights=weights)
+    signals = np.ascontiguousarray((targets - target_means).T) * roots
+    if is_sparse:
+        atoms = X.T.tocsr() if weights is None else (X.T @ sparse.diags_array(roots)).tocsr()
+    else:
+        atoms = np.array(X.T, order="C")
+        if with_intercept:
+            # A constant becomes zero, and no rounding.
+            means = np.average(X, axis=0, weights=weights)
+            means = np.where(np.ptp(X, axis=0) == 0.0, X[0], means)
+            atoms -= means[:, np.newaxis]
+        atoms *= roots
+    used = np.flatnonzero(squared_norms_of(atoms) > 0.0)
+    atoms = atoms if len(used) == len(means) else atoms[used]
+    has_free = is_sparse and with_intercept
+    if has_free:
+        atoms = sparse.vstack([atoms, np.broadcast_to(roots, (1, len(y)))], format="csr")
+    return Design(partial(LassoProblem, atoms, signals), used, means, target_means, weight, has_free)
+
+
+def checked_data(
+    estimator: Regression, X: Any, y: Any, sample_weight: Any, **rules: Any
+) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """Return variables, targets and weights of observations; checks of scikit-learn."""
+    estimator.fit_intercept = checks.flag("fit_intercept", estimator.fit_intercept)
+    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, **rules)
+    y = y.astype(np.float64, copy=False)
+    if sample_weight is None:
+        return X, y, None
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if not weights.any() or weights.min() < 0.0:
+        raise ValueError(f"sample_weight must not be negative, and one positive; got {weights.min()}")
+    return X, y, weights
