@@ -1,5 +1,6 @@
 """Sparse coding: the LASSO as a problem, several solvers, and certificates that depend on none of them."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 # Other distributions install packages of these names, too.
@@ -25,7 +26,6 @@ from solvers.problem.memory import memory_limit
 from solvers.problem.messages import IllPosedWarning, ZeroCodesWarning
 from solvers.problem.penalty import ElasticNet
 from solvers.problem_network import SpikingCodingResult, lasso_network
-from solvers.programs.program import ProgramResult, QuadraticProgram, solve_qp
 from solvers.results.codes import Status
 from solvers.results.result import OperationLedger, SparseCodingResult, certify
 from solvers.studies.compare import Comparison, compare
@@ -35,6 +35,7 @@ from solvers.studies.stream import SparseCodingStream
 
 if TYPE_CHECKING:
     from solvers.estimator import SpikingSparseCoder
+    from solvers.programs.program import ProgramResult, QuadraticProgram, solve_qp
 
 __distribution__ = "sparsespike"
 __version__ = snn.__version__
@@ -81,14 +82,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    # An estimator needs scikit-learn, which takes longer to import than all else together.
-    if name != "SpikingSparseCoder":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from solvers.estimator import SpikingSparseCoder
+# scikit-learn takes longer to import than all else together; linear programs of SciPy are not light either.
+_LATER = dict.fromkeys(("ProgramResult", "QuadraticProgram", "solve_qp"), "solvers.programs.program")
+_LATER["SpikingSparseCoder"] = "solvers.estimator"
 
-    globals()[name] = SpikingSparseCoder
-    return SpikingSparseCoder
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = getattr(import_module(_LATER[name]), name)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:
