@@ -26,7 +26,6 @@ from solvers.problem.memory import memory_limit
 from solvers.problem.messages import IllPosedWarning, ZeroCodesWarning
 from solvers.problem.penalty import ElasticNet
 from solvers.problem_network import SpikingCodingResult, lasso_network
-from solvers.programs.program import ProgramResult, QuadraticProgram, solve_qp
 from solvers.results.codes import Status
 from solvers.results.result import OperationLedger, SparseCodingResult, certify
 from solvers.studies.compare import Comparison, compare
@@ -37,6 +36,7 @@ from solvers.studies.stream import SparseCodingStream
 
 if TYPE_CHECKING:
     from solvers.estimator import SpikingSparseCoder
+    from solvers.programs.program import ProgramResult, QuadraticProgram, solve_qp
     from solvers.regressor import LassoRegressor, LassoRegressorCV
 
 __distribution__ = "sparsespike"
@@ -88,14 +88,18 @@ __all__ = [
 ]
 
 
+# scikit-learn takes longer to import than all else together; linear programs of SciPy are not light either.
+_LATER = {
+    "SpikingSparseCoder": "solvers.estimator",
+    **dict.fromkeys(("LassoRegressor", "LassoRegressorCV"), "solvers.regressor"),
+    **dict.fromkeys(("ProgramResult", "QuadraticProgram", "solve_qp"), "solvers.programs.program"),
+}
+
+
 def __getattr__(name: str) -> object:
-    # Estimators need scikit-learn, which takes longer to import than all else together.
-    modules = {"SpikingSparseCoder": "estimator"} | dict.fromkeys(
-        ("LassoRegressor", "LassoRegressorCV"), "regressor"
-    )
-    if name not in modules:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = getattr(import_module(f"solvers.{modules[name]}"), name)
+    globals()[name] = getattr(import_module(_LATER[name]), name)
     return globals()[name]
 
 

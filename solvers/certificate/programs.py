@@ -49,11 +49,6 @@ class Bounds(NamedTuple):
     violation: float
     radius: float
 
-    @property
-    def gap(self) -> float:
-        """The upper minus the lower bound."""
-        return self.upper_bound - self.lower_bound
-
 
 def scaled(program: Program) -> tuple[Program, np.ndarray]:
     """Return the same program in variables x / scales, powers of two: its diagonal is near one."""
@@ -113,12 +108,12 @@ def bounds_of(
         if least > 0.0:
             lower = value - error - SLACK * float(slopes @ slopes) / (2.0 * least)
         # Without curvature: how far the objective can fall within the bounds, or within a radius.
-        reach = np.minimum(
-            _reach(program, center), far := FAR_MULTIPLE * (float(np.linalg.norm(center)) or 1.0)
-        )
+        far = FAR_MULTIPLE * (float(np.linalg.norm(center)) or 1.0)
+        reach = _reach(program, center)
+        is_within = bool(np.isfinite(reach).all())
+        reach[np.isinf(reach)] = far
         bend = 0.5 * max(-least, 0.0) * float(reach @ reach)
         flat = value - error - SLACK * (float(slopes @ reach) + bend)
-        is_within = bool((reach < far).all())
         if flat > lower and (is_within or lower == -np.inf):
             lower, radius = flat, np.inf if is_within else far
     return Bounds(lower, upper, violation, radius)
@@ -126,10 +121,8 @@ def bounds_of(
 
 def infeasible_within(program: Program, rows: np.ndarray, equal: np.ndarray) -> float:
     """Return a radius within which no point is feasible, by multipliers that add its rows up; or zero."""
-    flat, zero = (
-        program._replace(hessian=0.0 * program.hessian, linear=0.0 * program.linear),
-        0.0 * program.linear,
-    )
+    zero = 0.0 * program.linear
+    flat = program._replace(hessian=0.0 * program.hessian, linear=zero)
     with float_errors(all="ignore"):
         value, error, gradient, errors = _lagrangian(flat, 0.0 * program.values, zero, rows, equal)
         radius = (value - error) / max(float(np.linalg.norm(np.abs(gradient) + errors)), QUANTUM)
@@ -144,30 +137,21 @@ def _lagrangian(
     product, sizes = program.hessian.astype(WIDE) @ point, np.abs(program.hessian) @ size
     value, total = point @ (product / 2 + program.linear), size @ (sizes + np.abs(program.linear))
     gradient, sizes = product + program.linear, sizes + np.abs(program.linear)
-    for matrix, sides, factors in (
-        (program.rows, program.limits, rows),
-        (program.equations, program.values, equal),
-    ):
+    constraints = (program.rows, program.limits, rows), (program.equations, program.values, equal)
+    for matrix, sides, factors in constraints:
         used = factors != 0.0
-        some, sides, factors = matrix[used].astype(WIDE), sides[used], factors[used]
-        value, total = (
-            value + factors @ (some @ point - sides),
-            total + np.abs(factors) @ _sizes(matrix[used], sides, x),
-        )
-        gradient, sizes = gradient + factors @ some, sizes + np.abs(factors) @ np.abs(matrix[used])
+        some, sides, factors = matrix[used], sides[used], factors[used]
+        value = value + factors @ (some.astype(WIDE) @ point - sides)
+        total = total + np.abs(factors) @ _sizes(some, sides, x)
+        gradient = gradient + factors @ some.astype(WIDE)
+        sizes = sizes + np.abs(factors) @ np.abs(some)
     # On the equations, weights / 2 ||E x - f||^2 adds nothing: nu is less by weights (E x - f) than `equal`.
-    _, beyond = residual(program.equations, program.values, x)
-    value -= 0.5 * SLACK * float(weights @ beyond**2)
-    n = 2 * len(x) + np.count_nonzero(rows) + len(equal)
+    value -= 0.5 * SLACK * float(weights @ residual(program.equations, program.values, x)[1] ** 2)
+    share = SLACK * WIDE_ROUNDOFF * gamma(2 * len(x) + np.count_nonzero(rows) + len(equal))
     # The results are rounded to float64.
-    errors = WIDE_ROUNDOFF * gamma(n) * sizes + UNIT_ROUNDOFF * np.abs(gradient)
-    error = WIDE_ROUNDOFF * gamma(n) * total + UNIT_ROUNDOFF * abs(value)
-    return (
-        float(value),
-        float(SLACK * error),
-        gradient.astype(np.float64),
-        (SLACK * errors).astype(np.float64),
-    )
+    errors = (share * sizes + SLACK * UNIT_ROUNDOFF * np.abs(gradient)).astype(np.float64)
+    error = float(share * total + SLACK * UNIT_ROUNDOFF * abs(value))
+    return float(value), error, gradient.astype(np.float64), errors
 
 
 def are_bounds(rows: np.ndarray) -> np.ndarray:
@@ -179,12 +163,10 @@ def are_bounds(rows: np.ndarray) -> np.ndarray:
 def _reach(program: Program, x: np.ndarray) -> np.ndarray:
     """Return how far the bounds let each variable go."""
     some = are_bounds(program.rows)
-    rows, limits = program.rows[some], program.limits[some]
-    room = [
-        np.where((sign * rows > 0.0).T, limits - rows @ x, np.inf).min(axis=1, initial=np.inf)
-        for sign in (1, -1)
-    ]
-    return SLACK * np.abs(room).max(axis=0)
+    rows, room = program.rows[some].T, program.limits[some] - program.rows[some] @ x
+    room = room / np.abs(rows)
+    both = [np.where(side, room, np.inf).min(axis=1, initial=np.inf) for side in (rows > 0.0, rows < 0.0)]
+    return SLACK * np.abs(both).max(axis=0)
 
 
 def distance_to_equations(program: Program, x: np.ndarray) -> float:

@@ -182,7 +182,7 @@ def solve(
         Where to start: codes, or the result of a solver; by default zero.
     tol : float, default `Method.usual_tol`
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``; with weights w of features, the
-        norm is that of ``sqrt(w) * signal``.
+        norm is that of ``sqrt(w) * signal``: large weights inflate it, and a larger gap is within `tol`.
     n_jobs : int, optional
         The number of joblib workers that share the signals.  None is one, unless a `joblib.parallel_config`
         says otherwise; -1 is one for each processor.

@@ -5,21 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
+from scipy.optimize import linprog
 
 from snn.base import checks
 from snn.base.value import replaced
 from solvers._kernels.precision import UNIT_ROUNDOFF
-from solvers.certificate.programs import (
-    Bounds,
-    Program,
-    are_bounds,
-    bounds_of,
-    curvature_of,
-    distance_to_equations,
-    infeasible_within,
-    scaled,
-)
+from solvers.certificate import programs as certificate
+from solvers.certificate.programs import Bounds, Program, are_bounds
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.spiking import solve_spiking
 from solvers.problem.lasso import LassoProblem
@@ -43,9 +36,11 @@ MOST_UNITS = 6
 # Shares of the largest curvature: below the first it is singular, below minus the second not convex.
 SINGULAR = 1e-12
 INDEFINITE = 1e-10
-# Curvature that a proximal round adds, and the most rounds.
+# Curvature that a proximal round adds, and the most rounds before it is multiplied by the factor.
 PROXIMAL = 1e-3
-MOST_PROXIMAL = 50
+MOST_PROXIMAL = 20
+PROXIMAL_FACTOR = 1e-2
+LEAST_PROXIMAL = 1e-8
 # Roundings by which active rows are kept from their limits; room of a point inside; finest `tol` of spikes.
 ROUNDING_MARGIN = 4.0
 ROOM = 1e-9
@@ -78,9 +73,9 @@ class Solved(NamedTuple):
 class LeastDistance:
     """A program's matrices: rows of norm one in scaled variables, and in y, of the objective ||y||^2 / 2."""
 
-    def __init__(self, program: Program) -> None:
-        n, (program, self.scales) = len(program.linear), scaled(program)
-        self.curvature, self.hessian = curvature_of(program), program.hessian
+    def __init__(self, program: Program, ridge: float = PROXIMAL) -> None:
+        n, (program, self.scales) = len(program.linear), certificate.scaled(program)
+        self.curvature, self.hessian = certificate.curvature_of(program), program.hessian
         self.rows, self.norms = _unit(program.rows)
         self.given, self.lengths = _unit(program.equations)
         self.pairs = _opposites(self.rows, program.limits / self.norms)
@@ -93,7 +88,7 @@ class LeastDistance:
         curvature = self.along.T @ self.hessian @ self.along
         root, self.ridge = _root(curvature), 0.0
         if root is None:
-            self.ridge = PROXIMAL
+            self.ridge = ridge
             self.hessian = self.hessian + self.ridge * np.eye(n)
             root = np.linalg.cholesky(curvature + self.ridge * np.eye(len(curvature)))
         self.root = root
@@ -109,13 +104,19 @@ class LeastDistance:
 
     def solved(self, program: Program, method: str, tol: float, start: Found | None) -> Solved:
         """Return the solution with its certificate."""
-        program, _ = scaled(program)
-        limits = program.limits / self.norms
-        values = np.concatenate([program.values / self.lengths, limits[self.pairs[0]]])
-        search: Search = replaced(self, Search, program=program, limits=limits, values=values, tol=tol)
-        if self.ridge:
-            return search.in_rounds(method, start)
-        return search.certified(search.solution(method, program.linear, start))
+        own, _ = certificate.scaled(program)
+        limits = own.limits / self.norms
+        values = np.concatenate([own.values / self.lengths, limits[self.pairs[0]]])
+        search: Search = replaced(self, Search, program=own, limits=limits, values=values, tol=tol)
+        if not self.ridge:
+            return search.certified(search.solution(method, own.linear, start))
+        solved = search.in_rounds(method, start)
+        if solved.status != Status.AT_PRECISION or self.ridge < LEAST_PROXIMAL:
+            return solved
+        again = LeastDistance(program, PROXIMAL_FACTOR * self.ridge).solved(
+            program, method, tol, solved.found
+        )
+        return again if again.status != Status.AT_PRECISION else min(solved, again, key=_gap)
 
     def balance(self, slope: np.ndarray) -> np.ndarray:
         """Return multipliers of equations that cancel a slope across them."""
@@ -164,12 +165,12 @@ class Search(LeastDistance):
         """Return a solution with its certificate."""
         rows, equal = self.multipliers(found)
         if found.point is None or found.center is None:
-            radius = infeasible_within(self.program, rows, equal) * self.scales.min()
+            radius = certificate.infeasible_within(self.program, rows, equal) * self.scales.min()
             bounds = Bounds(np.inf, np.inf, np.inf, float(radius))
             x = np.full(len(self.scales), np.nan)
             return Solved(x, rows, equal, bounds, Status.INFEASIBLE, found)
         point = self.within_bounds(found.point)
-        lower, upper, violation, radius = bounds_of(
+        lower, upper, violation, radius = certificate.bounds_of(
             self.program, self.curvature, point, rows, equal, found.center
         )
         x, violation, radius = point * self.scales, violation * self.scales.max(), radius * self.scales.min()
@@ -180,23 +181,26 @@ class Search(LeastDistance):
         return Solved(x, rows, equal, bounds, status, found)
 
     def contradiction(self, rows: np.ndarray, equal: np.ndarray) -> Found | None:
-        """Return multipliers if they prove that there is no point."""
+        """Return multipliers, balanced by equations, if they prove that there is no point."""
+        equal = equal + self.balance(rows @ self.rows + equal @ self.equal)
         found = Found(None, rows, equal, self.n_steps)
-        return found if infeasible_within(self.program, *self.multipliers(found)) > FARTHEST else None
+        radius = certificate.infeasible_within(self.program, *self.multipliers(found))
+        return found if radius > FARTHEST else None
 
     def presolved(self) -> Found | None:
         """Return a contradiction of equations, or of a row that they imply."""
         base = self.on_equations(self.values)
         rest, over = self.equal @ base - self.values, self.rows @ base - self.limits
         over[self.kept] = 0.0
-        for errors, matrix, is_row in ((np.abs(rest), self.equal, False), (over, self.rows, True)):
-            worst = int(errors.argmax()) if len(errors) else 0
-            if len(errors) and errors[worst] > CONTRADICTED * (1.0 + np.abs(base).max()):
-                sign = 1.0 if is_row else np.sign(rest[worst])
-                rows, equal = np.zeros(len(over)), self.balance(sign * matrix[worst])
-                (rows if is_row else equal)[worst] += sign
-                return self.contradiction(rows, equal)
-        return None
+        rows, equal, size = 0.0 * over, 0.0 * rest, CONTRADICTED * (1.0 + np.abs(base).max())
+        if np.abs(rest).max(initial=0.0) > size:
+            worst = np.abs(rest).argmax()
+            equal[worst] = np.sign(rest[worst])
+        elif over.max(initial=0.0) > size:
+            rows[over.argmax()] = 1.0
+        else:
+            return None
+        return self.contradiction(rows, equal)
 
     # -- the active set ----------------------------------------------------------------------------
 
@@ -214,7 +218,7 @@ class Search(LeastDistance):
                 if share < NEARLY_NONE:
                     rows = np.zeros(len(self.rows))
                     rows[self.kept] = weights / self.atom_norms
-                    found = self.contradiction(rows, self.balance(rows @ self.rows))
+                    found = self.contradiction(rows, 0.0 * self.values)
                     if found is not None:
                         return found
                 if length < LONG:
@@ -222,9 +226,8 @@ class Search(LeastDistance):
                 unit *= length
         point, rows, equal = self.refined(weights > 0.0, linear)
         if (self.rows @ point - self.limits).max(initial=0.0) > WRONG * (1.0 + np.abs(point).max()):
-            factors = np.zeros(len(self.rows))
-            factors[self.kept] = self.inner_point()[1]
-            found = self.contradiction(factors, self.balance(factors @ self.rows))
+            _, factors = self.inner_point()
+            found = self.contradiction(factors, 0.0 * self.values)
             if found is not None:
                 return found
         return Found(self.moved_inside(point), rows, equal, self.n_steps, point)
@@ -287,7 +290,7 @@ class Search(LeastDistance):
 
     def moved_inside(self, point: np.ndarray) -> np.ndarray:
         """Return the point moved by some roundings, so that rows hold in spite of them."""
-        distance = distance_to_equations(self.program, self.within_bounds(point))
+        distance = certificate.distance_to_equations(self.program, self.within_bounds(point))
         errors = UNIT_ROUNDOFF * (np.abs(self.rows) @ np.abs(point) + np.abs(self.limits))
         errors = ROUNDING_MARGIN * (errors + (distance if distance < np.inf else 0.0))
         errors[are_bounds(self.program.rows)] = 0.0
@@ -340,17 +343,17 @@ class Search(LeastDistance):
         return Found(inside + move / max(reach, 1.0), rows, equal, n_spikes, inside + move, inside)
 
     def inner_point(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the point farthest inside of all rows, at most one, and the multipliers of these."""
+        """Return the point farthest inside of all rows, at most one, and the multipliers of the rows."""
         base, n = self.on_equations(self.values), self.along.shape[1]
         room, left = (self.limits - self.rows @ base)[self.kept], self.rows[self.kept] @ self.along
         rows, farthest = np.column_stack([left, np.ones(len(left))]), np.append(np.zeros(n), -1.0)
+        ends, multipliers = [(None, None)] * n + [(None, 1.0)], np.zeros(len(self.rows))
         if len(room):
-            found = optimize.linprog(
-                farthest, A_ub=rows, b_ub=room, bounds=[(None, None)] * n + [(None, 1.0)]
-            )
+            found = linprog(farthest, A_ub=rows, b_ub=room, bounds=ends)
             if found.x is not None:
-                return base + self.along @ found.x[:n], np.maximum(-found.ineqlin.marginals, 0.0)
-        return base, 0.0 * room
+                base = base + self.along @ found.x[:n]
+                multipliers[self.kept] = np.maximum(-found.ineqlin.marginals, 0.0)
+        return base, multipliers
 
     # -- semidefinite programs -----------------------------------------------------------------------
 
@@ -367,8 +370,7 @@ class Search(LeastDistance):
             if self.is_ray(step, linear):
                 nothing = Bounds(-np.inf, -np.inf, np.inf, np.inf)
                 return solved._replace(x=np.nan * point, status=Status.UNBOUNDED, bounds=nothing)
-            if best is None or not solved.bounds.gap >= best.bounds.gap:
-                best = solved
+            best = solved if best is None else min(best, solved, key=_gap)
         assert best is not None
         return best
 
@@ -378,6 +380,10 @@ class Search(LeastDistance):
         bend = np.abs(self.hessian @ along - self.ridge * along).max()
         over = max((self.rows @ along).max(initial=0.0), np.abs(self.equal @ along).max(initial=0.0))
         return bool(max(bend, over) < ROOM and linear @ along < -ROOM * np.linalg.norm(linear))
+
+
+def _gap(solved: Solved) -> float:
+    return solved.bounds.upper_bound - solved.bounds.lower_bound
 
 
 def _unit(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

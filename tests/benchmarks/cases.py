@@ -34,7 +34,7 @@ from solvers import (
     solve_fista,
     solve_spiking,
 )
-from tests.benchmarks import learning, peers
+from tests.benchmarks import learning, peers, quadratic
 from tests.benchmarks.peers import Peer, calibrated, present, quiet
 from tests.benchmarks.problems import (
     again,
@@ -459,6 +459,9 @@ def _table() -> dict[str, Case]:
         (stream, "stream, 256 atoms"),
     ):
         cases[name] = Case(quietly(make), make.__doc__)
+    for size in quadratic.SIZES:
+        make = quietly(lambda size, small: Work(quadratic.solvers_of(size, small)), size)
+        cases[f"quadratic program, {size}"] = Case(make, "A random program, beside quadprog and Clarabel.")
     for n_features, n_atoms, support in ((64, 256, 12), (256, 1024, 25), (1024, 4096, 100)):
         name = f"simulate, {n_atoms} neurons"
         cases[name] = Case(quietly(simulator, n_features, n_atoms, support), simulator.__doc__)

