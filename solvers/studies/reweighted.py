@@ -110,7 +110,7 @@ def reweighted(
     max_rounds = checks.positive_integer("max_rounds", max_rounds)
     solver = named_method(method)
     rounds, is_stationary = [], []
-    problem = problem.prepared()
+    problem = problem.with_more_to_follow()
     for k in range(problem.n_signals):
         results: list[SparseCodingResult] = []
         part, unit = problem.subset([k]), scale
