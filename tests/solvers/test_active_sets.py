@@ -22,6 +22,7 @@ from solvers import (
     solve_fista,
 )
 from solvers._kernels import active_set as kernel
+from solvers.methods import ActiveSet
 from tests.reference.convolutions import image_problem, long_signal
 from tests.reference.costs import costs
 from tests.reference.solved import problems_for
@@ -118,6 +119,16 @@ def test_a_single_signal_needs_no_gram_matrix(positive, share, monkeypatch):
     # With almost as many active atoms as features the equations have a condition of some 1e4.
     np.testing.assert_allclose(result.codes, expected.codes, rtol=0, atol=1e-11)
     assert result.info["n_corrections"][0] == corrections(result.codes[0], start[0])
+
+
+@SIGNS
+def test_a_single_signal_is_solved_and_certified_by_one_kernel(positive):
+    problem = random_problem(40, 20, share=0.2, positive=positive)
+    found = ActiveSet().solve_alone(problem, None, 1e-12)
+    assert found is not None, "a batch would have to solve it again"
+    together = solve_active_set(problem.with_signals(np.repeat(problem.signals, 2, axis=0)))
+    np.testing.assert_array_equal(found.values.toarray()[0], together.codes[1])
+    assert np.count_nonzero(together.codes[1]) > 2
 
 
 def test_rounds_are_bounded_and_the_best_code_is_kept():
