@@ -127,10 +127,6 @@ class SpikingSparseCoder(Coder):
     is kept for later calls with the same numbers: signals may come one by one.  All is computed in float64;
     codes of float32 signals are rounded to float32, and the result of `encode` stays as it is.
 
-    References
-    ----------
-    Tang, Lin and Davies (2017), arXiv:1705.05475.
-
     Examples
     --------
     >>> import numpy as np

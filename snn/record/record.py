@@ -41,10 +41,6 @@ class Record(Value, Drawn):
         Where the run started; by default at rest at time 0.
     stimulus : Stimulus, optional
         Input from outside.
-
-    References
-    ----------
-    Lin and Tang (2018), arXiv:1805.08952, equations 1-5.
     """
 
     network: SpikingNetwork = checked(checks.instance_of, SpikingNetwork)
