@@ -113,8 +113,7 @@ class SpikingSparseCoder(Coder):
         The mark of a missing entry of the signals, `np.nan` perhaps: the objective is then of the known
         entries.  By default none is missing, and NaN is an error.
     n_jobs : int, optional
-        Number of joblib workers for the signals.  None is one, unless a `joblib.parallel_config` says
-        otherwise; -1 is one for each processor.
+        As for `solve`.
 
     Attributes
     ----------
