@@ -108,10 +108,6 @@ class SpikingDictionaryLearning(Coder):
     float32 signals have float32 codes and ``components_``, rounded: all is computed in float64, and the
     network, the result of `encode` and its certificates stay so.
 
-    References
-    ----------
-    Lin and Tang (2018), arXiv:1805.08952.
-
     Examples
     --------
     >>> import numpy as np

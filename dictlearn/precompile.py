@@ -18,7 +18,10 @@ from solvers.precompile import tasks as tasks_of_solvers
 def warm_up(*, progress: bool = True) -> None:
     """Compile all kernels of all packages, or load them from disk, so that no later call has to.
 
-    See `snn.warm_up`, also for `progress`.
+    Parameters
+    ----------
+    progress
+        As for `snn.warm_up`.
     """
     precompile.run_tasks((precompile.tasks, tasks_of_solvers, tasks), progress=progress)
 

@@ -48,7 +48,8 @@ class SpikingNetwork(Value, Described):
 
     References
     ----------
-    Lin and Tang (2018), arXiv:1805.08952, equations 1-5.
+    Tang, Lin and Davies (2017), arXiv:1705.05475, section 2; Lin and Tang (2018), arXiv:1805.08952,
+    equations 1-5.
     """
 
     weights: Weights

@@ -113,8 +113,7 @@ class SpikingSparseCoder(Coder):
         The mark of a missing entry of the signals, `np.nan` perhaps: the objective is then of the known
         entries.  By default none is missing, and NaN is an error.
     n_jobs : int, optional
-        Number of joblib workers for the signals.  None is one, unless a `joblib.parallel_config` says
-        otherwise; -1 is one for each processor.
+        As for `solve`.
 
     Attributes
     ----------
@@ -126,10 +125,6 @@ class SpikingSparseCoder(Coder):
     `X` is an array or compressed rows, shape (n_signals, n_features).  What a call computes of the dictionary
     is kept for later calls with the same numbers: signals may come one by one.  All is computed in float64;
     codes of float32 signals are rounded to float32, and the result of `encode` stays as it is.
-
-    References
-    ----------
-    Tang, Lin and Davies (2017), arXiv:1705.05475.
 
     Examples
     --------

@@ -32,7 +32,10 @@ COMPILED = (Stages(), OneWindow(), AverageCurrents(), Rates(), ActiveSet(), Acti
 def warm_up(*, progress: bool = True) -> None:
     """Compile all kernels of `solvers` and `snn`, or load them from disk, so that no later call has to.
 
-    See `snn.warm_up`, also for `progress`.
+    Parameters
+    ----------
+    progress
+        As for `snn.warm_up`.
     """
     precompile.run_tasks((precompile.tasks, tasks), progress=progress)
 

@@ -64,7 +64,7 @@ class TwoPhaseNetwork(Value, Described):
 
     References
     ----------
-    Lin and Tang (2018), arXiv:1805.08952, section 3 and equation 8.
+    Lin and Tang (2018), arXiv:1805.08952, sections 3 and 4, and equation 8.
     """
 
     _shown: ClassVar = ("n_inputs", "n_atoms", "lateral", "positive_code")
@@ -264,10 +264,6 @@ class TwoPhaseNetwork(Value, Described):
         ------
         RunawayFeedbackError
             If the network runs away: feedback excites more than thresholds and lateral weights take.
-
-        References
-        ----------
-        Lin and Tang (2018), arXiv:1805.08952, section 4.
         """
         task = self._checked(signals, penalty, reweighting, mask)
         kappa, duration, initial_potential = checked_phases(kappa, duration, initial_potential, time)

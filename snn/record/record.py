@@ -41,10 +41,6 @@ class Record(Value, Drawn):
         Where the run started; by default at rest at time 0.
     stimulus : Stimulus, optional
         Input from outside.
-
-    References
-    ----------
-    Lin and Tang (2018), arXiv:1805.08952, equations 1-5.
     """
 
     network: SpikingNetwork = checked(checks.instance_of, SpikingNetwork)
@@ -186,7 +182,7 @@ class Record(Value, Drawn):
         since_start = np.concatenate([[self.spikes.start], times])
         drive = drive_charge(self.stimulus, since_start, self.network.soma_bias)[1:]
         current = np.expm1(self.spikes.start - times)[:, np.newaxis] * self.state.synaptic_current
-        return drive - current + self._received(times, _risen)
+        return drive - current + self._received(times, lambda *by: cumulative_counts(*by) - _decayed(*by))
 
     def _received(self, times: np.ndarray, kernel: Callable[[SpikeTrain, np.ndarray], np.ndarray]) -> Any:
         """Return the sums of a kernel over all spikes by each time, times their weights to each neuron."""
@@ -274,8 +270,3 @@ def _decayed(spikes: SpikeTrain, times: np.ndarray) -> np.ndarray:
             decayed[row] += np.exp(before - time) * decayed[row - 1]
         before, first = time, last
     return decayed
-
-
-def _risen(spikes: SpikeTrain, times: np.ndarray) -> np.ndarray:
-    """Return the sums over the spikes by t of 1 - e^-(t - t_k), shape (n_times, n_neurons)."""
-    return cumulative_counts(spikes, times) - _decayed(spikes, times)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,29 +81,13 @@ class Imperfections(Value):
 
     leak: float = checked(checks.non_negative_number, default=0.0)
     refractory_time: float = checked(checks.non_negative_number, default=0.0)
-    delays: np.ndarray = checked(checks.positive_array, zero=True, dimensions=2, default=0.0)
+    delays: Any = checked(checks.positive_array, zero=True, dimensions=2, default=0.0)  # an array, once in
     threshold_mismatch: float = checked(checks.non_negative_number, default=0.0)
     weight_mismatch: float = checked(checks.non_negative_number, default=0.0)
     potential_noise: float = checked(checks.non_negative_number, default=0.0)
     potential_floor: float | None = checked(checked_floor, default=None)
     lost_spikes: float = checked(checks.non_negative_number, default=0.0)
     seed: int = checked(checks.non_negative_integer, default=0)
-
-    if TYPE_CHECKING:  # what is accepted is more than what is kept
-
-        def __init__(
-            self,
-            *,
-            leak: float = 0.0,
-            refractory_time: float = 0.0,
-            delays: ArrayLike = 0.0,
-            threshold_mismatch: float = 0.0,
-            weight_mismatch: float = 0.0,
-            potential_noise: float = 0.0,
-            potential_floor: float | None = None,
-            lost_spikes: float = 0.0,
-            seed: int = 0,
-        ) -> None: ...
 
     def _check(self) -> None:
         assign(self, delays=np.asarray(self.delays))

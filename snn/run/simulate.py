@@ -88,11 +88,6 @@ def simulate(
     less than 2^10 roundings (2.3e-13) of the numbers that the earlier one is computed from, in units of time,
     and by no more than 2^-30.  The end of a run counts as such a crossing: a neuron that is due there fires
     in the run.
-
-    References
-    ----------
-    Tang, Lin and Davies (2017), arXiv:1705.05475, section 2; Lin and Tang (2018), arXiv:1805.08952,
-    equations 1-5.
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)

@@ -127,8 +127,6 @@ class FullGram(AtomProducts):
 class GramOnDemand(AtomProducts):
     """As much of the Gram matrix of an array of atoms as few signals need."""
 
-    # None for an active-set method, and rows of atoms whose neurons fire for a network.
-
     def __init__(self, model: LassoModel) -> None:
         super().__init__(model)
         self._atoms = model.seen_atoms

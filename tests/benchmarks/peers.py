@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -134,28 +135,30 @@ def _lean_fista(problem: LassoProblem) -> Solve:
 # -- others --------------------------------------------------------------------------------------
 
 
-def _sklearn_descent(problem: LassoProblem) -> Solve:
-    """`lasso_path` at one alpha, the leanest door to it; its objective is ours over n_features."""
-    from sklearn.linear_model import lasso_path
-
+def _along_path(problem: LassoProblem, path: Callable[..., Any]) -> Solve:
+    """A function for paths in scikit-learn's form, at one alpha."""
     design = np.array(problem.dictionary.T, order="F")
     alphas = np.array([problem.l1_weights[0] / problem.n_features])
 
     def solve_one(question: LassoProblem) -> Solve:
-        signal = question.signals[0].copy()
-        return lambda tol: lasso_path(
-            design,
-            signal,
-            alphas=alphas,
-            positive=question.penalty.is_positive,
-            tol=tol,
-            max_iter=100_000,
-            check_input=False,
-            precompute=question.gram if question.has_gram else False,
-            Xy=question.dictionary @ signal,
-        )[1]
+        options = {"alphas": alphas, "positive": question.penalty.is_positive}
+        call = partial(path, design, question.signals[0].copy(), **options)
+        return lambda tol: call(tol=tol)[1]
 
     return _each(problem, solve_one)
+
+
+def _sklearn_descent(problem: LassoProblem) -> Solve:
+    """`lasso_path` at one alpha, the leanest door to it; its objective is ours over n_features."""
+    from sklearn.linear_model import lasso_path
+
+    gram = problem.gram if problem.has_gram else False
+
+    def path(design: np.ndarray, signal: np.ndarray, **options: Any) -> Any:
+        common = {"max_iter": 100_000, "check_input": False, "precompute": gram}
+        return lasso_path(design, signal, Xy=problem.dictionary @ signal, **common, **options)
+
+    return _along_path(problem, path)
 
 
 def _batch_descent(problem: LassoProblem) -> Solve:
@@ -184,22 +187,7 @@ def _batch_descent(problem: LassoProblem) -> Solve:
 def _celer(problem: LassoProblem) -> Solve:
     from celer import celer_path
 
-    design = np.array(problem.dictionary.T, order="F")
-    alphas = np.array([problem.l1_weights[0] / problem.n_features])
-
-    def solve_one(question: LassoProblem) -> Solve:
-        signal = question.signals[0].copy()
-        return lambda tol: celer_path(
-            design,
-            signal,
-            "lasso",
-            alphas=alphas,
-            tol=tol,
-            positive=question.penalty.is_positive,
-            max_iter=100,
-        )[1]
-
-    return _each(problem, solve_one)
+    return _along_path(problem, partial(celer_path, pb="lasso", max_iter=100))
 
 
 def _skglm(problem: LassoProblem) -> Solve:

@@ -132,17 +132,17 @@ def rough_crossing(gap, bias, current) -> float:
 
 
 def polished_crossing(gap, bias, current, rough):
-    """Newton in mpmath from a good guess; at a tangency it gains one bit a step, hence the many steps."""
+    """Newton in mpmath from a guess; at a tangency it gains one bit a step, hence the many steps."""
     if gap <= AT_THRESHOLD:
         return mpmath.mpf(0)
     time = mpmath.mpf(rough)
-    for _ in range(100):
+    for _ in range(2000):
         decay = mpmath.exp(-time)
         slope = bias + current * decay
         if slope <= 0:
             break
         step = (gap - bias * time - current * (1 - decay)) / slope
         time += step
-        if abs(step) < mpmath.mpf(10) ** (3 - DIGITS) * (1 + time):
+        if abs(step) <= mpmath.mpf(10) ** (10 - mpmath.mp.dps) * time:
             break
     return time

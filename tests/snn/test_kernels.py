@@ -13,7 +13,7 @@ from numba.core.runtime import _nrt_python, rtsys
 from snn._kernels.compiling import compiled, inner, uncounted
 from snn._kernels.neuron import BOUND_SLACK, FAR, crossing_time, end_bound
 from snn._kernels.run_state import SpikeLog
-from tests.reference.simulator import crossing_exists
+from tests.reference.simulator import crossing_exists, polished_crossing
 
 EPS = np.finfo(float).eps
 FOREVER = 1e300
@@ -24,17 +24,7 @@ def exact_crossing(gap, bias, current):
     gap, bias, current = (mpmath.mpf(float(x)) for x in (gap, bias, current))
     if not crossing_exists(gap, bias, current):
         return None
-    time = (gap - current) / bias if current <= 0 else mpmath.mpf(0)
-    for _ in range(2000):
-        decay = mpmath.exp(-time)
-        slope = bias + current * decay
-        if slope <= 0:
-            break
-        step = (gap - bias * time - current * (1 - decay)) / slope
-        time += step
-        if abs(step) <= mpmath.mpf(10) ** -40 * time:
-            break
-    return time
+    return polished_crossing(gap, bias, current, (gap - current) / bias if current <= 0 else 0)
 
 
 def potential(time, bias, current):
