@@ -47,7 +47,7 @@ NEURONS_PER_THREAD = 2**15
 # Drive of an input neuron that must stay silent: no feedback that the spikes allowed can bring outweighs it.
 SILENCING_DRIVE = -(2.0**40)
 # What ends a run of one piece early: nothing, as no other can fail.
-NEVER = Event()
+UNSET = Event()
 
 
 class RunawayFeedbackError(RuntimeError):
@@ -293,7 +293,7 @@ def _in_pieces(
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
     n_rows = len(given[0])
     n_pieces = min(n_threads, n_rows)
-    stop = Event() if n_pieces > 1 else NEVER
+    stop = Event() if n_pieces > 1 else UNSET
     pieces = [np.arange(piece, n_rows, n_pieces) for piece in range(n_pieces)]
 
     def outcome(rows: np.ndarray) -> list[np.ndarray] | _Refused:
