@@ -47,7 +47,7 @@ NEURONS_PER_THREAD = 2**15
 # Drive of an input neuron that must stay silent: no feedback that the spikes allowed can bring outweighs it.
 SILENCING_DRIVE = -(2.0**40)
 # What ends a run of one piece early: nothing, as no other can fail.
-NEVER = Event()
+UNSET = Event()
 
 
 class RunawayFeedbackError(RuntimeError):
@@ -180,9 +180,8 @@ def run_graded(
     updates_per_call: int = UPDATES_PER_CALL,
 ) -> list[np.ndarray]:
     """Run copies of the network whose inputs pass their currents on, both phases with feedback."""
-    # With a mask on a clock only.
-    # `synapses.closed_rows` is for kappa.  Return the spikes of each signal, and of the second phase: whether
-    # each coding neuron fired, its average filtered spikes, g_D and g_H.
+    # `synapses.closed_rows` is for kappa; a mask is for clocks.  Return the spikes of each signal, and of the
+    # second phase: whether each coding neuron fired, its average filtered spikes, g_D and g_H.
     layers = synapses.graded_layers
     assert synapses.closed_rows is not None
     thresholds = layers.thresholds(synapses.closed_rows)
@@ -203,9 +202,7 @@ def run_graded(
         fired, codes = np.empty(coding.shape, dtype=np.bool_), np.empty(coding.shape)
         observed = fired, codes, np.empty(signals.shape), np.empty(coding.shape)
         if isinstance(time, Clock):
-            (known,) = masks or (np.empty((0, synapses.n_inputs), dtype=np.bool_),)
-            masked = np.empty(synapses.lateral_rows.size if masks else 0)
-            unseen = known, LEAST_THRESHOLD, synapses.feedforward_rows, masked
+            unseen = _unseen(synapses, kappa, thresholds, *masks)
             observation = *unseen, signals, *observed, duration, *weights
             budget = max(1, updates_per_call // drives.shape[1])
             n_spikes = _on_clock(
@@ -227,6 +224,24 @@ def run_graded(
         n_threads = max(1, min(n_threads, len(signals) * layers.n_neurons // neurons_per_thread))
     given = (signals, coding) if mask is None else (signals, coding, mask)
     return _in_pieces(run_piece, given, n_threads)
+
+
+def _unseen(
+    synapses: Synapses, kappa: float, thresholds: np.ndarray, known: np.ndarray | None = None
+) -> tuple[np.ndarray, ...]:
+    """Return masks, and how weights and thresholds of their rows follow: (1 - kappa) F M B, M the known."""
+    n_atoms, n_inputs, forward = synapses.n_atoms, synapses.n_inputs, synapses.feedforward_rows
+    if known is None:
+        return np.empty((0, n_inputs), dtype=np.bool_), *np.empty((2, 0, 0)), forward, np.empty(0)
+    n_known, rest = known.sum(axis=1), 1.0 - kappa
+    # From F B, which is (H - closed) / kappa, or from nothing, whichever fewer inputs change.
+    of_lateral = np.where(2 * n_known < n_inputs, 0.0, rest / kappa)
+    shares = np.column_stack([-of_lateral, of_lateral, np.where(of_lateral > 0.0, -rest, rest)])
+    own = np.zeros((len(known), n_atoms))
+    updates.add_combinations(own, known.astype(np.float64), rest, forward * synapses.feedback_rows.T)
+    np.maximum(own, rest * LEAST_THRESHOLD / n_inputs * np.maximum(n_known, 1)[:, np.newaxis], out=own)
+    shares[n_known == n_inputs], own[n_known == n_inputs] = (1.0, 0.0, -rest), thresholds[:n_atoms]
+    return known, shares, own, forward, np.empty(n_atoms**2)
 
 
 def _on_clock(
@@ -298,7 +313,7 @@ def _in_pieces(
     # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
     n_rows = len(given[0])
     n_pieces = min(n_threads, n_rows)
-    stop = Event() if n_pieces > 1 else NEVER
+    stop = Event() if n_pieces > 1 else UNSET
     pieces = [np.arange(piece, n_rows, n_pieces) for piece in range(n_pieces)]
 
     def outcome(rows: np.ndarray) -> list[np.ndarray] | _Refused:

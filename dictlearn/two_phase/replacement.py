@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.synapses import Synapses
 from snn.base.archive import Entry
@@ -94,8 +93,8 @@ class Replacement:
 
     def observe(self, codes: np.ndarray, energy: float) -> None:
         """Let the neurons' activity follow the codes of a batch."""
-        share = -math.expm1(-4.0 * len(codes) / self.length)
-        updates.follow_squares(self.activity, codes, share, energy)
+        mean = np.einsum("ij,ij->j", codes, codes) / (len(codes) * energy)
+        self.activity += -math.expm1(-4.0 * len(codes) / self.length) * (mean - self.activity)
 
     def worth(self, atom: int, synapses: Synapses) -> float:
         """Return what an atom is worth for a sample, in units of the signals' mean energy."""

@@ -407,7 +407,9 @@ def project_lateral(
     if len(codes) <= synapses.n_atoms:
         # G^T L (L A A^T L + epsilon I)^-1 L = G^T (A A^T + epsilon L^-2)^-1.
         products = codes @ codes.T
-        updates.add_ridge(products, PROJECTION_RIDGE)
+        squares = products.reshape(-1)[:: len(products) + 1]
+        squares *= 1.0 + PROJECTION_RIDGE
+        squares[squares == 0.0] = 1.0
         change_weights(rows, codes, _solution(products, lateral_gradient), least=least)
         return
     # Equal to (A^T L^2 A + epsilon I)^-1 A^T L^2 G: a system of the atoms.

@@ -31,8 +31,8 @@ class Listed(NamedTuple):
 @uncounted
 def run_rows(
     place, budget, n_steps, step, charge, subtracts, drives, allowed, n_spikes, numbers, integers, workspace,
-    cross, known, least, forward, masked, signals, fired, codes, g_d, g_h, duration, kappa, feedback, lateral,
-    closed,
+    cross, known, shares, thresholds, forward, masked, signals, fired, codes, g_d, g_h, duration, kappa,
+    feedback, lateral, closed,
 ):  # fmt: skip
     """Go on with rows until all are done or the budget is spent; return False at one with too many spikes."""
     # The budget is in steps and spikes.  The memory of one row serves all, one after the other.
@@ -58,9 +58,10 @@ def run_rows(
                     place[PHASE] = SETTLING
             growth[0] = 1.0
             if is_masked:
-                set_thresholds(
-                    workspace[THRESHOLD_ROW], cross, known[k], least, kappa, forward, feedback, closed
-                )
+                for i in range(n_neurons):
+                    workspace[THRESHOLD_ROW, i] = thresholds[k, i % n_atoms]
+                for i in range(cross.shape[0]):
+                    cross[i] = thresholds[k, i]
                 row_of[:] = -1
             for i in range(n_neurons):
                 workspace[RISE_ROW, i] = drives[k, i] * step
@@ -75,8 +76,8 @@ def run_rows(
                 count, _, _ = neurons.fire(0, neuron)
                 j = neuron % n_atoms
                 if row_of[j] < 0:
-                    row = masked[n_atoms * j : n_atoms * (j + 1)]
-                    set_row(row, j, known[k], kappa, forward, feedback, lateral, closed)
+                    own = slice(n_atoms * j, n_atoms * (j + 1))
+                    set_row(masked[own], shares[k], known[k], forward, feedback[j], lateral[j], closed[own])
                     row_of[j] = j
                 neurons.receive(synapses, neuron, count)
                 counts[neuron] += count
@@ -106,41 +107,10 @@ def run_rows(
 
 
 @inner
-def count_known(known):
-    """Return how many inputs are known."""
-    n_known = 0
+def set_row(row, shares, known, forward, feedback, lateral, closed):
+    """Set the weights from a neuron: shares of its rows of closed and H, and of F B of inputs."""
+    for i in range(row.shape[0]):
+        row[i] = shares[0] * closed[i] + shares[1] * lateral[i]
     for i in range(known.shape[0]):
-        n_known += known[i]
-    return n_known
-
-
-@inner
-def set_row(row, j, known, kappa, forward, feedback, lateral, closed):
-    """Set the weights (1 - kappa) F M B from a neuron, M the known inputs; H - kappa F B if that is all."""
-    # F B is known, as (H - (H - kappa F B)) / kappa: from it or from 0, whichever fewer inputs change.
-    n_atoms, n_known = row.shape[0], count_known(known)
-    few_known = 2 * n_known < known.shape[0]
-    for i in range(n_atoms):
-        row[i] = closed[n_atoms * j + i]
-        if n_known < known.shape[0]:
-            row[i] = 0.0 if few_known else (1.0 - kappa) / kappa * (lateral[j, i] - row[i])
-    for i in range(known.shape[0]):
-        if known[i] == few_known:
-            add_scaled(row, forward[i], (1.0 - kappa if few_known else kappa - 1.0) * feedback[j, i])
-
-
-@inner
-def set_thresholds(thresholds, cross, known, least, kappa, forward, feedback, closed):
-    """Set the thresholds of a sample, the diagonal of these weights, or a share of the usual one if less."""
-    n_atoms, n_inputs, n_known = feedback.shape[0], known.shape[0], count_known(known)
-    for j in range(n_atoms):
-        threshold = closed[(n_atoms + 1) * j]
-        if n_known < n_inputs:
-            threshold = 0.0
-            for i in range(n_inputs):
-                if known[i]:
-                    threshold += forward[i, j] * feedback[j, i]
-            threshold = (1.0 - kappa) * max(threshold, least * max(n_known, 1) / n_inputs)
-        thresholds[j] = threshold
-        if cross.shape[0] > 0:
-            thresholds[n_atoms + j] = cross[j] = threshold
+        if known[i] == (shares[2] > 0.0):
+            add_scaled(row, forward[i], shares[2] * feedback[i])

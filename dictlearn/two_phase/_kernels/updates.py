@@ -143,16 +143,6 @@ def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compare
 
 
 @uncounted
-def follow_squares(means, codes, share, energy):
-    """Move means by a share towards the mean squares of the codes of a batch, over the energy."""
-    for i in range(means.shape[0]):
-        means[i] *= 1.0 - share
-    for k in range(codes.shape[0]):
-        for i in range(means.shape[0]):
-            means[i] += share / (codes.shape[0] * energy) * codes[k, i] ** 2
-
-
-@uncounted
 def bound(values, least, thresholds, least_threshold):
     """Raise thresholds to the least one; return how many were below it, -1 if weights are impossible."""
     # Squares of weights are in the range of floats.
@@ -239,13 +229,6 @@ def change_atoms(forward, feedback, products, factors, keep, least):
                     change = factors[i] * products[one, other]
                     forward[other, one] = max(keep[i] * forward[other, one] - change, least)
                     feedback[one, other] = max(keep[i] * feedback[one, other] - change, least)
-
-
-@uncounted
-def add_ridge(products, ridge):
-    """Add a share of the diagonal to it, and 1 where it is 0."""
-    for k in range(products.shape[0]):
-        products[k, k] = 1.0 if products[k, k] == 0.0 else (1.0 + ridge) * products[k, k]
 
 
 @uncounted
