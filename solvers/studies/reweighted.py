@@ -37,7 +37,8 @@ class ReweightedResult(Value, Described):
     rounds : tuple of tuples of SparseCodingResult
         For each signal the results of its rounds: of the LASSO itself first.
     is_stationary : ndarray of bool, shape (n_signals,)
-        Whether each last code is, within `tol`, the optimum of the LASSO with the weights of that code.
+        Whether each last code is the optimum of the LASSO with the weights of that code, within the share
+        `tol` of its objective.
     """
 
     rounds: tuple[tuple[SparseCodingResult, ...], ...]
@@ -121,7 +122,8 @@ def reweighted(
             unit = unit or USUAL_SCALE * (entries[entries > 0.0].mean() if entries.any() else 1.0)
             l1 = problem.l1_weights * np.maximum(slope(entries / unit), LEAST_SLOPE)
             part = results[-1].problem.with_penalty(ElasticNet(l1, problem.curvatures))
-            ends = certify(part, results[-1].sparse_codes, tol=results[-1].tol).converged
+            judged = certify(part, results[-1].sparse_codes)
+            ends = bool(judged.duality_gap[0] <= results[-1].tol * judged.objective[0])
             if ends:
                 break
         rounds.append(tuple(results))

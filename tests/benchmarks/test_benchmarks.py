@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from solvers import LassoProblem, solve_active_set
-from tests.benchmarks import peers, replacement, unseen_combinations
+from tests.benchmarks import concave, peers, replacement, unseen_combinations
 from tests.benchmarks.__main__ import against, main, measure
 from tests.benchmarks.cases import CASES, GATES, ROOT, coding
 from tests.benchmarks.page import TABLES
@@ -105,3 +105,10 @@ def test_the_outside_benchmark_scores_what_was_learned():
 def test_replacement_is_measured(capsys):
     assert replacement.main(["--samples", "600", "--old", "64", "--new", "640", "--seeds", "0"]) == 0
     assert "changed slowly" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("penalty", ["log", "exponential", "mcp"])
+def test_a_concave_penalty_by_rule_is_nearer_to_the_truth(penalty):
+    row = concave.measure(0, 0.0, penalty, shape=(60, 40))
+    assert row["concave"] < min(row["lasso"], -35.0)
+    assert row["gap"] <= 1e-6
