@@ -27,12 +27,9 @@ CONTRADICTED = 1e-9
 WRONG = 1e-11
 MOST_ACTIVE_CHANGES = 20
 # A feasible point is within this radius.
-FARTHEST = 1e6
-# The last entry of a residual below which it may be a contradiction; the distance above which it is computed
-# again in a larger unit, and how often.
+FARTHEST = 1e9
+# The last entry of the residual of a least distance below which there may be no point.
 NEARLY_NONE = 1e-4
-LONG = 1e3
-MOST_UNITS = 6
 # Shares of the largest curvature: below the first it is singular, below minus the second not convex.
 SINGULAR = 1e-12
 INDEFINITE = 1e-10
@@ -209,44 +206,35 @@ class Search(LeastDistance):
         base = self.on_equations(self.values)
         free = -self.to_y(linear + self.hessian @ base)
         room = (self.limits - self.rows @ base)[self.kept] / self.atom_norms - self.atoms @ free
-        weights = np.zeros(len(room))
+        active = np.zeros(len(room), dtype=np.bool_)
         if (room < 0.0).any():
-            unit = -float(room.min())
-            weights = weights if start is None else start.rows[self.kept] * self.atom_norms
-            for _ in range(MOST_UNITS):
-                weights, share, length = self.least_distance(room / unit, weights)
-                if share < NEARLY_NONE:
-                    rows = np.zeros(len(self.rows))
-                    rows[self.kept] = weights / self.atom_norms
-                    found = self.contradiction(rows, 0.0 * self.values)
-                    if found is not None:
-                        return found
-                if length < LONG:
-                    break
-                unit *= length
-        point, rows, equal = self.refined(weights > 0.0, linear)
+            weights, last = self.least_distance(room / -room.min(), start)
+            active = weights > 0.0
+            rows = np.zeros(len(self.rows))
+            rows[self.kept] = weights / self.atom_norms
+            if last < NEARLY_NONE and (found := self.contradiction(rows, 0.0 * self.values)) is not None:
+                return found
+        point, rows, equal = self.refined(active, linear)
         if (self.rows @ point - self.limits).max(initial=0.0) > WRONG * (1.0 + np.abs(point).max()):
             _, factors = self.inner_point()
-            found = self.contradiction(factors, 0.0 * self.values)
-            if found is not None:
+            if (found := self.contradiction(factors, 0.0 * self.values)) is not None:
                 return found
         return Found(self.moved_inside(point), rows, equal, self.n_steps, point)
 
-    def least_distance(self, room: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float, float]:
-        """Return weights of rows, the last entry of the residual, and the least distance.
+    def least_distance(self, room: np.ndarray, start: Found | None) -> tuple[np.ndarray, float]:
+        """Return weights of rows, and the last entry of the residual, which is zero if there is no point.
 
         Lawson and Hanson (1974), Solving Least Squares Problems, chapter 23, section 4.
         """
         atoms = -np.column_stack([self.atoms, room])
         signal = np.append(np.zeros(atoms.shape[1] - 1), 1.0)
         method, problem = ActiveSet(), LassoProblem(atoms, signal[np.newaxis], 0.0, positive=True)
-        currents = rows_of(as_sparse(start[np.newaxis] * problem.atoms.squared_norms))
+        first = np.zeros(len(room)) if start is None else start.rows[self.kept] * self.atom_norms
+        currents = rows_of(as_sparse((first * problem.atoms.squared_norms)[np.newaxis]))
         codes = method.prepare(problem).optimal_codes(problem, np.arange(1), currents)
         self.n_steps += int(codes.steps[0])
         weights = codes.values.toarray()[0]
-        residual = signal - weights @ atoms
-        length = float(np.linalg.norm(residual[:-1])) / max(residual[-1], 1e-3 * NEARLY_NONE)
-        return weights, float(residual[-1]), length
+        return weights, float(1.0 + weights @ room)
 
     def refined(self, active: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the solution on the active rows, corrected until they are right."""

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 
 from solvers import QuadraticProgram, Status, solve_qp
-from solvers.certificate.programs import bounds_of, curvature_of, infeasible_within, scaled
+from solvers.certificate.programs import Program, bounds_of, curvature_of, infeasible_within, scaled
 from tests.reference.programs import INFEASIBLE, KINDS, case, exact_optimum, programs
 from tests.reference.rationals import rational
 from tests.tiers import examples
@@ -129,6 +129,26 @@ def test_bounds_without_curvature_hold_within_the_box(n, rank, seed):
     result = solved(drawn, tol=1e-7)
     assert result.status == Status.REACHED
     assert result.lower_bound <= values.min() + 1e-12
+
+
+def test_a_point_off_the_equations_proves_no_more_than_one_on_them():
+    # -5 x^2 on x = 0, where the optimum is 0: off it, multipliers alone would prove 5 x^2.
+    program = Program(np.array([[-10.0]]), np.zeros(1), np.empty((0, 1)), np.empty(0), np.eye(1), np.zeros(1))
+    for x in (1.0, 1e-3, -7.0):
+        bounds = bounds_of(
+            program, curvature_of(program), np.zeros(1), np.empty(0), np.array([10.0 * x]), np.array([x])
+        )
+        assert -20.0 * x * x <= bounds.lower_bound <= 0.0 <= bounds.upper_bound
+
+
+@pytest.mark.parametrize("slope", [1e-3, 1e-5, 1e-7])
+def test_a_point_that_is_far_away_is_not_taken_for_none(slope):
+    program = QuadraticProgram(
+        np.eye(2), np.zeros(2), inequalities=([[1.0, -slope], [-1.0, -slope]], [-1.0, -1.0])
+    )
+    result = solved(program)
+    assert result.status in (Status.REACHED, Status.AT_PRECISION)
+    assert abs(result.x[1] * slope - 1.0) <= 1e-9
 
 
 def test_no_contradiction_is_proved_of_what_has_a_point():
