@@ -13,7 +13,7 @@ from solvers._kernels.precision import QUANTUM, SLACK, UNIT_ROUNDOFF, gamma
 from solvers.certificate.corrected import least_eigenvalue
 
 # A curvature of no less than minus this share of the trace is proved if the matrix is singular.
-PROVED_SINGULAR = 1e-14
+PROVED_SINGULAR = 1e-15
 # Without curvature or bounds, the lower bound holds within this multiple of the norm of x.
 FAR_MULTIPLE = 10.0
 # Products are computed in more bits where there are some; so much smaller is their rounding.
@@ -68,10 +68,10 @@ def curvature_of(program: Program) -> Curvature:
     sizes = np.abs(hessian) + (np.abs(equations).T * weights) @ np.abs(equations)
     trace = float(np.abs(np.diag(whole)).sum())
     # Rump (2006), as in `least_eigenvalue`; and rounding of what equations add.
-    rounding = 2.0 * gamma(n + 2) * trace + gamma(len(weights) + 2) * float(np.linalg.norm(sizes))
+    rounding = SLACK * gamma(n + 2) * trace + gamma(len(weights) + 2) * float(np.linalg.norm(sizes))
     if trace == 0.0:
         return Curvature(0.0, weights)
-    shifts = [-PROVED_SINGULAR * trace - 2.0 * rounding]
+    shifts = [-PROVED_SINGULAR * trace, -PROVED_SINGULAR * trace - 2.0 * rounding]
     try:
         inverse = np.linalg.inv(np.linalg.cholesky(whole))
         shifts.insert(0, 2.0 ** np.floor(np.log2(0.5 / np.einsum("ij,ij->", inverse, inverse))))
@@ -82,7 +82,7 @@ def curvature_of(program: Program) -> Curvature:
             np.linalg.cholesky(whole - shift * np.eye(n))
         except np.linalg.LinAlgError:
             continue
-        if abs(shift) > rounding:
+        if shift < 0.0 or shift > rounding:
             return Curvature(float(shift) - rounding, weights)
     return Curvature(-np.inf, weights)
 

@@ -359,6 +359,8 @@ class Search(LeastDistance):
                 nothing = Bounds(-np.inf, -np.inf, np.inf, np.inf)
                 return solved._replace(x=np.nan * point, status=Status.UNBOUNDED, bounds=nothing)
             best = solved if best is None else min(best, solved, key=_gap)
+            if np.linalg.norm(step) <= TIGHT * np.linalg.norm(point):
+                break
         assert best is not None
         return best
 
