@@ -34,13 +34,6 @@ class Program(NamedTuple):
     values: np.ndarray
 
 
-class Curvature(NamedTuple):
-    """Proved: ``t'(H + E' diag(weights) E) t >= least ||t||^2`` for every t."""
-
-    least: float
-    weights: np.ndarray
-
-
 class Bounds(NamedTuple):
     """Bounds on the optimum, and what they are for: `solvers.ProgramResult`."""
 
@@ -59,8 +52,8 @@ def scaled(program: Program) -> tuple[Program, np.ndarray]:
     return Program(hessian, program.linear * scales, rows, program.limits, equations, program.values), scales
 
 
-def curvature_of(program: Program) -> Curvature:
-    """Return a proved bound on the curvature of the objective along the equations."""
+def curvature_of(program: Program) -> tuple[float, np.ndarray]:
+    """Return a bound and weights: ``t'(H + E' diag(weights) E) t >= bound ||t||^2`` is proved for every t."""
     hessian, equations, n = program.hessian, program.equations, len(program.hessian)
     squared = np.einsum("ij,ij->i", equations, equations)
     weights = 2.0 * np.abs(hessian).sum(axis=1).max() / np.where(squared > 0.0, squared, np.inf)
@@ -70,7 +63,7 @@ def curvature_of(program: Program) -> Curvature:
     # Rump (2006), as in `least_eigenvalue`; and rounding of what equations add.
     rounding = SLACK * gamma(n + 2) * trace + gamma(len(weights) + 2) * float(np.linalg.norm(sizes))
     if trace == 0.0:
-        return Curvature(0.0, weights)
+        return 0.0, weights
     shifts = [-PROVED_SINGULAR * trace, -PROVED_SINGULAR * trace - 2.0 * rounding]
     try:
         inverse = np.linalg.inv(np.linalg.cholesky(whole))
@@ -83,28 +76,28 @@ def curvature_of(program: Program) -> Curvature:
         except np.linalg.LinAlgError:
             continue
         if shift < 0.0 or shift > rounding:
-            return Curvature(float(shift) - rounding, weights)
-    return Curvature(-np.inf, weights)
+            return float(shift) - rounding, weights
+    return -np.inf, weights
 
 
 def bounds_of(
     program: Program,
-    curvature: Curvature,
+    curvature: tuple[float, np.ndarray],
     x: np.ndarray,
     rows: np.ndarray,
     equal: np.ndarray,
     center: np.ndarray,
 ) -> Bounds:
     """Return what is proved by a point, and by multipliers whose Lagrangian is nearly least at a center."""
+    least, weights = curvature
     with float_errors(all="ignore"):
         violation, distance, price = _feasibility(program, x, rows, equal)
         none = np.zeros(len(program.values))
         upper, error, slope, _ = _lagrangian(program, none, x, 0.0 * rows, none)
         upper += error + price + SLACK * distance * float(np.linalg.norm(slope))
         upper += distance**2 * float(np.linalg.norm(program.hessian))
-        value, error, gradient, errors = _lagrangian(program, curvature.weights, center, rows, equal)
-        slopes, least = np.abs(gradient) + errors, curvature.least
-        lower, radius = -np.inf, np.inf
+        value, error, gradient, errors = _lagrangian(program, weights, center, rows, equal)
+        slopes, lower, radius = np.abs(gradient) + errors, -np.inf, np.inf
         if least > 0.0:
             lower = value - error - SLACK * float(slopes @ slopes) / (2.0 * least)
         # Without curvature: how far the objective can fall within the bounds, or within a radius.

@@ -1,5 +1,6 @@
 """Quadratic programs: beside exact rationals, certificates of any point, and what users ask of solvers."""
 
+import pickle
 import warnings
 from fractions import Fraction
 
@@ -319,6 +320,7 @@ def test_lower_bounds_within_a_radius_say_so():
         ({"inequalities": (np.eye(2), [1.0, -np.inf])}, "sides of inequalities must be numbers or inf"),
         ({"inequalities": (np.eye(3), np.ones(3))}, "matrix of inequalities must have shape"),
         ({"equations": (np.eye(2), [1.0, np.inf])}, "sides of equations must be finite"),
+        ({"inequalities": (np.eye(2), 1.0)}, "sides of inequalities must be 1-D|have shape"),
         ({"bounds": (np.inf, None)}, "sides of bounds must be numbers or -inf for none; got NaN or inf"),
         ({"bounds": ([0.0, np.nan], None)}, "sides of bounds must be numbers or -inf for none"),
     ],
@@ -383,6 +385,18 @@ def test_limits_that_close_a_room_are_seen():
     assert np.allclose(program.solve().x, [1.0, 3.0])
     assert np.allclose(program.with_linear([-3.0, -3.0], [0.5, -0.5, np.inf]).solve().x, [0.5, 3.0])
     assert np.allclose(program.with_linear([-3.0, -3.0], [1.0, 1.0, 2.0]).solve().x, [1.0, 2.0])
+
+
+def test_arrays_of_users_and_of_results_are_apart():
+    rows, limits, linear = np.ones((1, 2)), np.ones(1), np.array([-2.0, -1.0])
+    program = QuadraticProgram(np.eye(2), linear, inequalities=(rows, limits), bounds=(np.zeros(2), None))
+    for array in (rows, limits, linear):
+        array[...] = -7.0
+    result = program.solve()
+    assert np.allclose(result.x, [1.0, 0.0], atol=1e-14)
+    for array in (result.x, result.inequality_multipliers, result.lower_multipliers):
+        assert not array.flags.writeable
+    assert np.array_equal(pickle.loads(pickle.dumps(result)).x, result.x)
 
 
 def test_a_start_of_another_size_is_refused():
