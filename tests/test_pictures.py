@@ -76,6 +76,7 @@ def make_things():
         prepared=prepared, problem=of_image, result=solvers.solve_fista(of_image, tol=1e-2)
     )
     graph = snn.exchange.to_nir(network)
+    program = solvers.QuadraticProgram(np.eye(2), [1.0, -1.0], bounds=([0.0, 0.0], [1.0, 1.0]))
     things = [
         network,
         run,
@@ -109,6 +110,9 @@ def make_things():
         solvers.path(problem, n_multiples=5),
         solvers.compare(problem, ["active_set", "fista"]),
         solvers.LassoModel(problem.dictionary, 0.3),
+        solvers.reweighted(problem),
+        program,
+        program.solve(),
         coded.problem.dictionary,
         two_phase,
         two_phase.run(signals, penalty=0.1, duration=5.0)[1],

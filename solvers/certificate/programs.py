@@ -13,7 +13,7 @@ from solvers._kernels.precision import QUANTUM, SLACK, UNIT_ROUNDOFF, gamma
 from solvers.certificate.corrected import least_eigenvalue
 
 # A curvature of no less than minus this share of the trace is proved if the matrix is singular.
-PROVED_SINGULAR = 1e-14
+PROVED_SINGULAR = 1e-15
 # Without curvature or bounds, the lower bound holds within this multiple of the norm of x.
 FAR_MULTIPLE = 10.0
 # Products are computed in more bits where there are some; so much smaller is their rounding.
@@ -34,13 +34,6 @@ class Program(NamedTuple):
     values: np.ndarray
 
 
-class Curvature(NamedTuple):
-    """Proved: ``t'(H + E' diag(weights) E) t >= least ||t||^2`` for every t."""
-
-    least: float
-    weights: np.ndarray
-
-
 class Bounds(NamedTuple):
     """Bounds on the optimum, and what they are for: `solvers.ProgramResult`."""
 
@@ -59,8 +52,8 @@ def scaled(program: Program) -> tuple[Program, np.ndarray]:
     return Program(hessian, program.linear * scales, rows, program.limits, equations, program.values), scales
 
 
-def curvature_of(program: Program) -> Curvature:
-    """Return a proved bound on the curvature of the objective along the equations."""
+def curvature_of(program: Program) -> tuple[float, np.ndarray]:
+    """Return a bound and weights: ``t'(H + E' diag(weights) E) t >= bound ||t||^2`` is proved for every t."""
     hessian, equations, n = program.hessian, program.equations, len(program.hessian)
     squared = np.einsum("ij,ij->i", equations, equations)
     weights = 2.0 * np.abs(hessian).sum(axis=1).max() / np.where(squared > 0.0, squared, np.inf)
@@ -68,10 +61,10 @@ def curvature_of(program: Program) -> Curvature:
     sizes = np.abs(hessian) + (np.abs(equations).T * weights) @ np.abs(equations)
     trace = float(np.abs(np.diag(whole)).sum())
     # Rump (2006), as in `least_eigenvalue`; and rounding of what equations add.
-    rounding = 2.0 * gamma(n + 2) * trace + gamma(len(weights) + 2) * float(np.linalg.norm(sizes))
+    rounding = SLACK * gamma(n + 2) * trace + gamma(len(weights) + 2) * float(np.linalg.norm(sizes))
     if trace == 0.0:
-        return Curvature(0.0, weights)
-    shifts = [-PROVED_SINGULAR * trace - 2.0 * rounding]
+        return 0.0, weights
+    shifts = [-PROVED_SINGULAR * trace, -PROVED_SINGULAR * trace - 2.0 * rounding]
     try:
         inverse = np.linalg.inv(np.linalg.cholesky(whole))
         shifts.insert(0, 2.0 ** np.floor(np.log2(0.5 / np.einsum("ij,ij->", inverse, inverse))))
@@ -82,29 +75,29 @@ def curvature_of(program: Program) -> Curvature:
             np.linalg.cholesky(whole - shift * np.eye(n))
         except np.linalg.LinAlgError:
             continue
-        if abs(shift) > rounding:
-            return Curvature(float(shift) - rounding, weights)
-    return Curvature(-np.inf, weights)
+        if shift < 0.0 or shift > rounding:
+            return float(shift) - rounding, weights
+    return -np.inf, weights
 
 
 def bounds_of(
     program: Program,
-    curvature: Curvature,
+    curvature: tuple[float, np.ndarray],
     x: np.ndarray,
     rows: np.ndarray,
     equal: np.ndarray,
     center: np.ndarray,
 ) -> Bounds:
     """Return what is proved by a point, and by multipliers whose Lagrangian is nearly least at a center."""
+    least, weights = curvature
     with float_errors(all="ignore"):
         violation, distance, price = _feasibility(program, x, rows, equal)
         none = np.zeros(len(program.values))
         upper, error, slope, _ = _lagrangian(program, none, x, 0.0 * rows, none)
         upper += error + price + SLACK * distance * float(np.linalg.norm(slope))
         upper += distance**2 * float(np.linalg.norm(program.hessian))
-        value, error, gradient, errors = _lagrangian(program, curvature.weights, center, rows, equal)
-        slopes, least = np.abs(gradient) + errors, curvature.least
-        lower, radius = -np.inf, np.inf
+        value, error, gradient, errors = _lagrangian(program, weights, center, rows, equal)
+        slopes, lower, radius = np.abs(gradient) + errors, -np.inf, np.inf
         if least > 0.0:
             lower = value - error - SLACK * float(slopes @ slopes) / (2.0 * least)
         # Without curvature: how far the objective can fall within the bounds, or within a radius.

@@ -18,44 +18,50 @@ from solvers.methods.spiking import solve_spiking
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import Status, as_sparse, rows_of
 
-# Rows of norm one that equations leave this length are implied by them; pivots below are zero.
+# A row of norm one whose part along the equations is shorter is implied by them; a smaller pivot is zero.
 IMPLIED = 1e-12
-# Opposite rows whose limits differ by this share are an equation; contradictions of equations are larger.
+# Opposite rows with less room between them, relative to their limits, are an equation.
 TIGHT = 1e-13
+# Larger violations of equations, relative to the point, are contradictions.
 CONTRADICTED = 1e-9
-# Violations of rows, and shares of multipliers of a wrong sign, that are corrected, and how often.
+# Larger violations of rows, and larger shares of multipliers with a wrong sign, are corrected.
 WRONG = 1e-11
+# Most corrections of the set of active rows.
 MOST_ACTIVE_CHANGES = 20
-# A feasible point is within this radius.
-FARTHEST = 1e6
-# The last entry of a residual below which it may be a contradiction; the distance above which it is computed
-# again in a larger unit, and how often.
+# A program is infeasible if it is proved that no feasible point is within this radius, in scaled variables.
+FARTHEST = 1e9
+# Roundings by which the solution may violate a row before it is asked whether there is a feasible point.
+LOST = 64.0
+# If the last entry of a least distance's residual is smaller, there may be no feasible point.
 NEARLY_NONE = 1e-4
-LONG = 1e3
-MOST_UNITS = 6
-# Shares of the largest curvature: below the first it is singular, below minus the second not convex.
+# Relative to the largest entry: a matrix with a smaller pivot is singular.
 SINGULAR = 1e-12
+# Relative to the largest entry: a matrix with an eigenvalue below minus this is not convex.
 INDEFINITE = 1e-10
-# Curvature that a proximal round adds, and the most rounds before it is multiplied by the factor.
+# Curvature that a proximal round adds, in scaled variables.
 PROXIMAL = 1e-3
+# After this many rounds the curvature is multiplied by the factor, until it is smaller than the least.
 MOST_PROXIMAL = 20
 PROXIMAL_FACTOR = 1e-2
 LEAST_PROXIMAL = 1e-8
-# Roundings by which active rows are kept from their limits; room of a point inside; finest `tol` of spikes.
+# Roundings by which active rows are kept from their limits.
 ROUNDING_MARGIN = 4.0
+# A point is strictly inside if each row of norm one has more room.
 ROOM = 1e-9
+# The finest `tol` of spikes.
 FINEST = 1e-14
 
 
 class Found(NamedTuple):
-    """A point, in scaled coordinates, with multipliers; without a point, these are a contradiction."""
+    """A point with multipliers, in scaled variables; without a point, the multipliers are a contradiction."""
 
     point: np.ndarray | None
     rows: np.ndarray
     equal: np.ndarray
     n_steps: int = 0
-    # Where the Lagrangian is least; a point strictly inside of the rows.
+    # The minimiser of the Lagrangian.
     center: np.ndarray | None = None
+    # A point strictly inside of the rows.
     inside: np.ndarray | None = None
 
 
@@ -71,7 +77,7 @@ class Solved(NamedTuple):
 
 
 class LeastDistance:
-    """A program's matrices: rows of norm one in scaled variables, and in y, of the objective ||y||^2 / 2."""
+    """The matrices of a program, in scaled variables and in y, in which the objective is ||y||^2 / 2."""
 
     def __init__(self, program: Program, ridge: float = PROXIMAL) -> None:
         n, (program, self.scales) = len(program.linear), certificate.scaled(program)
@@ -79,7 +85,7 @@ class LeastDistance:
         self.rows, self.norms = _unit(program.rows)
         self.given, self.lengths = _unit(program.equations)
         self.pairs = _opposites(self.rows, program.limits / self.norms)
-        # Equations, and opposite rows that are equations, in a basis across and one along them.
+        # Orthonormal bases across and along the equations, among them opposite rows without room.
         self.equal = np.vstack([self.given, self.rows[self.pairs[0]]])
         across, factor, order = linalg.qr(self.equal.T, pivoting=True)
         rank = int((np.abs(np.diag(factor)) > IMPLIED).sum())
@@ -145,7 +151,7 @@ class LeastDistance:
 
 
 class Search(LeastDistance):
-    """A program with limits of its rows and values of its equations, which is solved."""
+    """The matrices with the limits and values of one program, for rows of norm one, and its solution."""
 
     program: Program
     limits: np.ndarray
@@ -182,10 +188,14 @@ class Search(LeastDistance):
 
     def contradiction(self, rows: np.ndarray, equal: np.ndarray) -> Found | None:
         """Return multipliers, balanced by equations, if they prove that there is no point."""
-        equal = equal + self.balance(rows @ self.rows + equal @ self.equal)
-        found = Found(None, rows, equal, self.n_steps)
-        radius = certificate.infeasible_within(self.program, *self.multipliers(found))
-        return found if radius > FARTHEST else None
+        left, refined = self.rows[rows > 0.0] @ self.along, rows.copy()
+        refined[rows > 0.0] -= np.linalg.lstsq(left.T, rows[rows > 0.0] @ left)[0]
+        for factors in (rows, refined):
+            balance = self.balance(factors @ self.rows + equal @ self.equal)
+            found = Found(None, factors, equal + balance, self.n_steps)
+            if certificate.infeasible_within(self.program, *self.multipliers(found)) > FARTHEST:
+                return found
+        return None
 
     def presolved(self) -> Found | None:
         """Return a contradiction of equations, or of a row that they imply."""
@@ -209,44 +219,36 @@ class Search(LeastDistance):
         base = self.on_equations(self.values)
         free = -self.to_y(linear + self.hessian @ base)
         room = (self.limits - self.rows @ base)[self.kept] / self.atom_norms - self.atoms @ free
-        weights = np.zeros(len(room))
+        active = np.zeros(len(room), dtype=np.bool_)
         if (room < 0.0).any():
-            unit = -float(room.min())
-            weights = weights if start is None else start.rows[self.kept] * self.atom_norms
-            for _ in range(MOST_UNITS):
-                weights, share, length = self.least_distance(room / unit, weights)
-                if share < NEARLY_NONE:
-                    rows = np.zeros(len(self.rows))
-                    rows[self.kept] = weights / self.atom_norms
-                    found = self.contradiction(rows, 0.0 * self.values)
-                    if found is not None:
-                        return found
-                if length < LONG:
-                    break
-                unit *= length
-        point, rows, equal = self.refined(weights > 0.0, linear)
-        if (self.rows @ point - self.limits).max(initial=0.0) > WRONG * (1.0 + np.abs(point).max()):
+            weights, last = self.least_distance(room / -room.min(), start)
+            active = weights > 0.0
+            rows = np.zeros(len(self.rows))
+            rows[self.kept] = weights / self.atom_norms
+            if last < NEARLY_NONE and (found := self.contradiction(rows, 0.0 * self.values)) is not None:
+                return found
+        point, rows, equal = self.refined(active, linear)
+        rounding = LOST * UNIT_ROUNDOFF * (np.abs(self.rows) @ np.abs(point) + np.abs(self.limits))
+        if (self.rows @ point - self.limits > rounding).any():
             _, factors = self.inner_point()
-            found = self.contradiction(factors, 0.0 * self.values)
-            if found is not None:
+            if (found := self.contradiction(factors, 0.0 * self.values)) is not None:
                 return found
         return Found(self.moved_inside(point), rows, equal, self.n_steps, point)
 
-    def least_distance(self, room: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float, float]:
-        """Return weights of rows, the last entry of the residual, and the least distance.
+    def least_distance(self, room: np.ndarray, start: Found | None) -> tuple[np.ndarray, float]:
+        """Return weights of rows, and the last entry of the residual, which is zero if there is no point.
 
         Lawson and Hanson (1974), Solving Least Squares Problems, chapter 23, section 4.
         """
         atoms = -np.column_stack([self.atoms, room])
         signal = np.append(np.zeros(atoms.shape[1] - 1), 1.0)
         method, problem = ActiveSet(), LassoProblem(atoms, signal[np.newaxis], 0.0, positive=True)
-        currents = rows_of(as_sparse(start[np.newaxis] * problem.atoms.squared_norms))
+        first = np.zeros(len(room)) if start is None else start.rows[self.kept] * self.atom_norms
+        currents = rows_of(as_sparse((first * problem.atoms.squared_norms)[np.newaxis]))
         codes = method.prepare(problem).optimal_codes(problem, np.arange(1), currents)
         self.n_steps += int(codes.steps[0])
         weights = codes.values.toarray()[0]
-        residual = signal - weights @ atoms
-        length = float(np.linalg.norm(residual[:-1])) / max(residual[-1], 1e-3 * NEARLY_NONE)
-        return weights, float(residual[-1]), length
+        return weights, float(1.0 + weights @ room)
 
     def refined(self, active: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the solution on the active rows, corrected until they are right."""
@@ -301,7 +303,7 @@ class Search(LeastDistance):
         return moved if after <= before else point
 
     def within_bounds(self, x: np.ndarray) -> np.ndarray:
-        """Return a point of which rounding has taken no variable beyond its bounds."""
+        """Return a point with the variables put back that rounding took beyond their bounds."""
         x, bounds = x.copy(), np.flatnonzero(are_bounds(self.program.rows))
         over = np.maximum(self.program.rows[bounds] @ x - self.program.limits[bounds], 0.0)
         for row in bounds[over > 0.0]:
@@ -371,6 +373,8 @@ class Search(LeastDistance):
                 nothing = Bounds(-np.inf, -np.inf, np.inf, np.inf)
                 return solved._replace(x=np.nan * point, status=Status.UNBOUNDED, bounds=nothing)
             best = solved if best is None else min(best, solved, key=_gap)
+            if np.linalg.norm(step) <= TIGHT * np.linalg.norm(point):
+                break
         assert best is not None
         return best
 

@@ -12,7 +12,7 @@ from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import assign, cached_property, replaced
 from solvers.certificate.programs import Program
-from solvers.programs.least_distance import Found, LeastDistance, Solved
+from solvers.programs.least_distance import Found, LeastDistance
 from solvers.results.codes import Status
 from solvers.results.result import convergence_warning
 from solvers.workers.blas import one_blas_thread
@@ -154,18 +154,13 @@ class QuadraticProgram(Described):
         for name, pair in (("inequalities", inequalities), ("equations", equations)):
             matrix, sides = _pair(name, (np.empty((0, n)), np.empty(0)) if pair is None else pair)
             if np.shape(matrix) != (0, n):
-                matrix = checks.real_array(f"matrix of {name}", matrix, shape=(None, n))
+                matrix = checks.real_array(f"matrix of {name}", matrix, shape=(None, n)).copy()
                 sides = _sides(name, sides, len(matrix), np.inf if name == "inequalities" else None)
             pairs.append((matrix, sides))
         lower, upper = _pair("bounds", (None, None) if bounds is None else bounds)
-        lower, upper = (
-            _sides(
-                "bounds", np.full(n, none if side is None else side) if np.ndim(side) == 0 else side, n, none
-            )
-            for side, none in ((lower, -np.inf), (upper, np.inf))
-        )
+        both = _sides("bounds", lower, n, -np.inf), _sides("bounds", upper, n, np.inf)
         hessian = checks.read_only(0.5 * (hessian + hessian.T))
-        assign(self, hessian=hessian, linear=checks.read_only(linear), bounds=(lower, upper), _kept={})
+        assign(self, hessian=hessian, linear=checks.read_only(linear.copy()), bounds=both, _kept={})
         assign(self, inequalities=pairs[0], equations=pairs[1])
 
     @cached_property
@@ -188,7 +183,7 @@ class QuadraticProgram(Described):
             b.
         """
         matrix, before = self.inequalities
-        linear = checks.read_only(checks.real_array("linear", linear, shape=self.linear.shape))
+        linear = checks.read_only(checks.real_array("linear", linear, shape=self.linear.shape).copy())
         limits = before if limits is None else _sides("inequalities", limits, len(matrix), np.inf)
         kept = self._kept if np.array_equal(np.isinf(limits), np.isinf(before)) else {}
         changes = {"linear": linear, "inequalities": (matrix, limits), "_kept": kept}
@@ -233,23 +228,18 @@ class QuadraticProgram(Described):
             if form is None or not form.fits(self._arrays):
                 form = self._kept["form"] = LeastDistance(self._arrays)
             solved = form.solved(self._arrays, method, tol, found)
-        status, n_steps = solved.status, solved.found.n_steps
-        result = ProgramResult(
-            self, method, tol, *self._split(solved), *solved.bounds, status, n_steps, solved.found
-        )
-        if result.status != Status.REACHED:
-            checks.warn_caller(_complaint(result), convergence_warning())
-        return result
-
-    def _split(self, solved: Solved) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return x and the multipliers of inequalities, equations, lower and upper bounds."""
         n, (lower, upper) = len(self.linear), self.bounds
         multipliers = np.zeros(len(self.inequalities[0]) + 2 * n)
         multipliers[np.concatenate([self.inequalities[1], -lower, upper]) < np.inf] = solved.rows
-        rows, low, high = np.split(multipliers, [-2 * n, -n])
-        for array in (solved.x, rows, solved.equal, low, high):
-            checks.read_only(array)
-        return solved.x, rows, solved.equal, low, high
+        rows, low, high = (checks.read_only(part) for part in np.split(multipliers, [-2 * n, -n]))
+        x, equal = checks.read_only(solved.x), checks.read_only(solved.equal)
+        status, found = solved.status, solved.found
+        result = ProgramResult(
+            self, method, tol, x, rows, equal, low, high, *solved.bounds, status, found.n_steps, found
+        )
+        if status != Status.REACHED:
+            checks.warn_caller(_complaint(result), convergence_warning())
+        return result
 
     def _facts(self) -> dict[str, str]:
         n_bounds = sum(int(np.isfinite(side).sum()) for side in self.bounds)
@@ -291,11 +281,13 @@ def _pair(name: str, pair: Any) -> tuple[Any, Any]:
 
 
 def _sides(name: str, sides: Any, n: int, infinite: float | None) -> np.ndarray:
-    """Return limits, of which one infinity means that there is none."""
+    """Return a copy of limits, of which an infinite one, or None, means that there is none."""
+    if name == "bounds" and np.ndim(sides) == 0:
+        sides = np.full(n, infinite if sides is None else sides)
     array = checks.real_array(f"sides of {name}", sides, shape=(n,), finite=infinite is None)
     if infinite is not None and not (np.isfinite(array) | (array == infinite)).all():
         raise ValueError(f"sides of {name} must be numbers or {infinite} for none; got NaN or {-infinite}")
-    return checks.read_only(array)
+    return checks.read_only(array.copy())
 
 
 def _complaint(result: ProgramResult) -> str:

@@ -1,5 +1,6 @@
 """Quadratic programs: beside exact rationals, certificates of any point, and what users ask of solvers."""
 
+import pickle
 import warnings
 from fractions import Fraction
 
@@ -11,7 +12,7 @@ from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 
 from solvers import QuadraticProgram, Status, solve_qp
-from solvers.certificate.programs import bounds_of, curvature_of, infeasible_within, scaled
+from solvers.certificate.programs import Program, bounds_of, curvature_of, infeasible_within, scaled
 from tests.reference.programs import INFEASIBLE, KINDS, case, exact_optimum, programs
 from tests.reference.rationals import rational
 from tests.tiers import examples
@@ -129,6 +130,26 @@ def test_bounds_without_curvature_hold_within_the_box(n, rank, seed):
     result = solved(drawn, tol=1e-7)
     assert result.status == Status.REACHED
     assert result.lower_bound <= values.min() + 1e-12
+
+
+def test_a_point_off_the_equations_proves_no_more_than_one_on_them():
+    # -5 x^2 on x = 0, where the optimum is 0: off it, multipliers alone would prove 5 x^2.
+    program = Program(np.array([[-10.0]]), np.zeros(1), np.empty((0, 1)), np.empty(0), np.eye(1), np.zeros(1))
+    for x in (1.0, 1e-3, -7.0):
+        bounds = bounds_of(
+            program, curvature_of(program), np.zeros(1), np.empty(0), np.array([10.0 * x]), np.array([x])
+        )
+        assert -20.0 * x * x <= bounds.lower_bound <= 0.0 <= bounds.upper_bound
+
+
+@pytest.mark.parametrize("slope", [1e-3, 1e-5, 1e-7])
+def test_a_point_that_is_far_away_is_not_taken_for_none(slope):
+    program = QuadraticProgram(
+        np.eye(2), np.zeros(2), inequalities=([[1.0, -slope], [-1.0, -slope]], [-1.0, -1.0])
+    )
+    result = solved(program)
+    assert result.status in (Status.REACHED, Status.AT_PRECISION)
+    assert abs(result.x[1] * slope - 1.0) <= 1e-9
 
 
 def test_no_contradiction_is_proved_of_what_has_a_point():
@@ -299,6 +320,7 @@ def test_lower_bounds_within_a_radius_say_so():
         ({"inequalities": (np.eye(2), [1.0, -np.inf])}, "sides of inequalities must be numbers or inf"),
         ({"inequalities": (np.eye(3), np.ones(3))}, "matrix of inequalities must have shape"),
         ({"equations": (np.eye(2), [1.0, np.inf])}, "sides of equations must be finite"),
+        ({"inequalities": (np.eye(2), 1.0)}, "sides of inequalities must be 1-D|have shape"),
         ({"bounds": (np.inf, None)}, "sides of bounds must be numbers or -inf for none; got NaN or inf"),
         ({"bounds": ([0.0, np.nan], None)}, "sides of bounds must be numbers or -inf for none"),
     ],
@@ -363,6 +385,18 @@ def test_limits_that_close_a_room_are_seen():
     assert np.allclose(program.solve().x, [1.0, 3.0])
     assert np.allclose(program.with_linear([-3.0, -3.0], [0.5, -0.5, np.inf]).solve().x, [0.5, 3.0])
     assert np.allclose(program.with_linear([-3.0, -3.0], [1.0, 1.0, 2.0]).solve().x, [1.0, 2.0])
+
+
+def test_arrays_of_users_and_of_results_are_apart():
+    rows, limits, linear = np.ones((1, 2)), np.ones(1), np.array([-2.0, -1.0])
+    program = QuadraticProgram(np.eye(2), linear, inequalities=(rows, limits), bounds=(np.zeros(2), None))
+    for array in (rows, limits, linear):
+        array[...] = -7.0
+    result = program.solve()
+    assert np.allclose(result.x, [1.0, 0.0], atol=1e-14)
+    for array in (result.x, result.inequality_multipliers, result.lower_multipliers):
+        assert not array.flags.writeable
+    assert np.array_equal(pickle.loads(pickle.dumps(result)).x, result.x)
 
 
 def test_a_start_of_another_size_is_refused():
