@@ -11,9 +11,11 @@ from matplotlib.axes import Axes
 from snn.base import checks
 from snn.base.describe import counted, number, plot
 from snn.pictures import axes_of, base_line, named_lines, stems
+from solvers.programs.program import ProgramResult
 from solvers.results.result import OperationLedger, SparseCodingResult
 from solvers.studies.compare import Comparison
 from solvers.studies.path import PathResult
+from solvers.studies.reweighted import ReweightedResult
 
 GAP_LABEL = "certified gap / (½‖signal‖²)"
 # Gaps below this are rounding.
@@ -36,6 +38,34 @@ def code(result: SparseCodingResult, *, signal: int = 0, ax: Axes | None = None)
         title=f"{result.method}, signal {signal}: {len(atoms):,} of {counted(n_atoms, 'atom')}\n"
         f"certified gap {result.relative_gap[signal]:.1e} of ½‖signal‖²{missed}",
     )
+    return ax
+
+
+@plot.register
+def reweighted_code(result: ReweightedResult, *, signal: int = 0, ax: Axes | None = None) -> Axes:
+    """Draw the code of one signal after the last round, and as circles that of the LASSO, the first one."""
+    signal = checks.integer("signal", signal, 0, len(result.rounds) - 1)
+    rounds = result.rounds[signal]
+    before, last = rounds[0].codes[0], rounds[-1].codes[0]
+    ax, atoms = axes_of(ax), np.flatnonzero(last)
+    stems(ax, atoms, last[atoms], len(last))
+    ax.scatter(
+        np.flatnonzero(before), before[before != 0.0], facecolors="none", edgecolors="C1", label="LASSO"
+    )
+    ax.set(xlabel="atom", ylabel="entry of the code")
+    title = f"signal {signal}: {len(atoms):,} of {counted(len(last), 'atom')}"
+    ax.set_title(f"{title} after {counted(len(rounds), 'round')}")
+    ax.legend(fontsize="small")
+    return ax
+
+
+@plot.register
+def solution(result: ProgramResult, *, ax: Axes | None = None) -> Axes:
+    """Draw the solution of a quadratic program, the objective and its certified gap in the title."""
+    ax, n = axes_of(ax), len(result.x)
+    stems(ax, np.arange(n), result.x, n)
+    ax.set(xlabel="variable", ylabel="value")
+    ax.set_title(f"objective {result.objective:.6g}, at most {result.gap:.1e} above the optimum")
     return ax
 
 

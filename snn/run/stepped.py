@@ -20,7 +20,7 @@ from snn.run.time import Clock
 
 # Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
 MOST_SPIKES_PER_CALL = 65_536
-NO_RISE, NO_CURRENTS, NO_KINDS = np.empty((1, 0)), np.empty((1, 0, 0)), np.empty((3, 0))
+NO_RISE, NO_FURTHER_CURRENTS, NO_KINDS = np.empty((1, 0)), np.empty((1, 0, 0)), np.empty((3, 0))
 NO_MESSAGES = stepped.MessageLog(*np.empty((3, 0), dtype=np.int64))
 
 
@@ -150,7 +150,7 @@ class SteppedRun(Run):
 
     def _faults(
         self, *, leak: float, keep: float, charge: float, n_leaking: int, raised: np.ndarray = NO_RISE,
-        raise_by: float = 0.0, stays: float = 1.0, currents: np.ndarray = NO_CURRENTS,
+        raise_by: float = 0.0, stays: float = 1.0, currents: np.ndarray = NO_FURTHER_CURRENTS,
         of_kinds: np.ndarray = NO_KINDS,
     ) -> NoFaults | Faults:  # fmt: skip
         """Return the record of imperfections, with sums of charge for neurons that leak in real numbers."""

@@ -31,7 +31,7 @@ MOST_ACTIVE_CHANGES = 20
 # A program is infeasible if it is proved that no feasible point is within this radius, in scaled variables.
 FARTHEST = 1e9
 # Roundings by which the solution may violate a row before it is asked whether there is a feasible point.
-LOST = 64.0
+LOST_ROUNDINGS = 64.0
 # If the last entry of a least distance's residual is smaller, there may be no feasible point.
 NEARLY_NONE = 1e-4
 # Relative to the largest entry: a matrix with a smaller pivot is singular.
@@ -228,7 +228,7 @@ class Search(LeastDistance):
             if last < NEARLY_NONE and (found := self.contradiction(rows, 0.0 * self.values)) is not None:
                 return found
         point, rows, equal = self.refined(active, linear)
-        rounding = LOST * UNIT_ROUNDOFF * (np.abs(self.rows) @ np.abs(point) + np.abs(self.limits))
+        rounding = LOST_ROUNDINGS * UNIT_ROUNDOFF * (np.abs(self.rows) @ np.abs(point) + np.abs(self.limits))
         if (self.rows @ point - self.limits > rounding).any():
             _, factors = self.inner_point()
             if (found := self.contradiction(factors, 0.0 * self.values)) is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snn.base import checks
-from snn.base.describe import Described
+from snn.base.describe import Described, Drawn
 from snn.base.value import assign, cached_property, replaced
 from solvers.certificate.programs import Program
 from solvers.programs.least_distance import Found, LeastDistance
@@ -22,7 +22,7 @@ SYMMETRIC = 1e-10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProgramResult(Described):
+class ProgramResult(Drawn):
     """A solution of a quadratic program, and what is proved of it from the program's own arrays.
 
     Attributes

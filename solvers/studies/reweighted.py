@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from snn.base import checks
-from snn.base.describe import Described
+from snn.base.describe import Drawn
 from snn.base.value import Value, cached_property
 from solvers.methods.method import Method, named_method
 from solvers.problem.lasso import LassoProblem
@@ -29,7 +29,7 @@ USUAL_SCALE = 0.1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ReweightedResult(Value, Described):
+class ReweightedResult(Value, Drawn):
     """Codes of a concave penalty, with the certified LASSO codes of each round.
 
     Attributes
