@@ -68,14 +68,7 @@ class Stencil(_Stencil, Form):
 class GridMemory(NamedTuple):
     """The weights, and the memory of positions and candidates, for one network after another."""
 
-    # The fields of a `Stencil`.
-    values: np.ndarray
-    largest_value: float
-    n_rows: int
-    n_columns: int
-    n_channels: int
-    reach_rows: int
-    reach_columns: int
+    stencil: Stencil
     n_positions: int
     excess: np.ndarray
     excess_bits: np.ndarray
@@ -114,7 +107,7 @@ def new_grid_memory(stencil, n_neurons, settings):
     # Room for each neuron, most of it never touched: the k-th groups of all positions are neighbours.
     candidates = new_floats((stencil.n_channels + LANES - 1) // LANES * n_positions * NUMBERS_PER_GROUP)
     return GridMemory(
-        *stencil,
+        stencil=stencil,
         n_positions=n_positions,
         excess=excess,
         excess_bits=excess.view(np.int64),

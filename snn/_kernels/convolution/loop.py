@@ -51,7 +51,7 @@ def open_epoch(neurons, grid):
     # spikes, so that few neurons are candidates.
     for q in range(grid.n_positions):
         length = 0.5 * LONGEST_WINDOW
-        for i in range(q * grid.n_channels, (q + 1) * grid.n_channels):
+        for i in range(q * grid.stencil.n_channels, (q + 1) * grid.stencil.n_channels):
             v, p, threshold = neurons.potential[i], neurons.current[i], neurons.threshold[i]
             w = v + p
             # A neuron at its threshold is still there when p is taken away again.
@@ -69,7 +69,7 @@ def open_epoch(neurons, grid):
 @inlined
 def neuron_of(c, q, grid):
     """Return the index of the neuron that candidate c of position q is."""
-    return q * grid.n_channels + np.int64(grid.candidates[c + CHANNEL])
+    return q * grid.stencil.n_channels + np.int64(grid.candidates[c + CHANNEL])
 
 
 @inlined
@@ -161,19 +161,22 @@ def find_tied(limit, now, last_spike, last_fade, neurons, grid):
 @inlined
 def _deliver(neuron, now, growth, fade, neurons, grid):
     """Deliver one spike to all positions it reaches, and add it to their logs."""
-    own = neuron // grid.n_channels
-    channel = neuron - own * grid.n_channels
-    row = own // grid.n_columns
-    column = own - row * grid.n_columns
-    first_column = max(0, column - grid.reach_columns)
-    last_column = min(grid.n_columns, column + grid.reach_columns + 1)
-    for other_row in range(max(0, row - grid.reach_rows), min(grid.n_rows, row + grid.reach_rows + 1)):
-        first = other_row * grid.n_columns + first_column
-        last = other_row * grid.n_columns + last_column
-        line = channel * (2 * grid.reach_rows + 1) + other_row - row + grid.reach_rows
-        line = line * (2 * grid.reach_columns + 1) + first_column - column + grid.reach_columns
+    stencil = grid.stencil
+    own = neuron // stencil.n_channels
+    channel = neuron - own * stencil.n_channels
+    row = own // stencil.n_columns
+    column = own - row * stencil.n_columns
+    first_column = max(0, column - stencil.reach_columns)
+    last_column = min(stencil.n_columns, column + stencil.reach_columns + 1)
+    first_row = max(0, row - stencil.reach_rows)
+    last_row = min(stencil.n_rows, row + stencil.reach_rows + 1)
+    for other_row in range(first_row, last_row):
+        first = other_row * stencil.n_columns + first_column
+        last = other_row * stencil.n_columns + last_column
+        line = channel * (2 * stencil.reach_rows + 1) + other_row - row + stencil.reach_rows
+        line = line * (2 * stencil.reach_columns + 1) + first_column - column + stencil.reach_columns
         for q in range(first, last):
-            offset = (line + q - first) * grid.n_channels
+            offset = (line + q - first) * stencil.n_channels
             if grid.n_logged[q] == MOST_LOGGED:
                 open_window(q, now, fade, neurons, grid)
             m = q * MOST_LOGGED + grid.n_logged[q]
@@ -257,8 +260,8 @@ def _run_epoch(end, most_events, neurons, grid):
     fade = math.exp(-last_spike)
     for q in range(grid.n_positions):
         add_log(q, neurons, grid)
-        for k in range(grid.n_channels):
-            i = np.uint64(q * grid.n_channels + k)
+        for k in range(grid.stencil.n_channels):
+            i = np.uint64(q * grid.stencil.n_channels + k)
             h = neurons.current[i] * fade
             neurons.potential[i] += neurons.bias[i] * last_spike - h
             neurons.current[i] = h
@@ -276,7 +279,7 @@ class Grid(GridMemory):
 
     def integrate(self, form, group, drift, state, remaining, settings):
         # Passed positions, and opened windows that take as long as a spike, are counted as windows.
-        n_reached = (2 * self.reach_rows + 1) * (2 * self.reach_columns + 1)
+        n_reached = (2 * self.stencil.reach_rows + 1) * (2 * self.stencil.reach_columns + 1)
         n_passed = 1 + self.n_positions // n_reached
         quiet = quiet_time_of(group, LONGEST_EPOCH)
         if quiet > LONGEST_EPOCH:

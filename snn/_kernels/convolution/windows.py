@@ -43,7 +43,8 @@ ROUNDED_DOWN = 1.0 - 2.0**-40
 @inlined
 def add_log(q, neurons, grid):
     """Add the spikes of a position's log to all its neurons, in their order; it has no candidates then."""
-    first = q * grid.n_channels
+    values, n_channels = grid.stencil.values, grid.stencil.n_channels
+    first = q * n_channels
     m = q * MOST_LOGGED
     end = m + grid.n_logged[q]
     while m + 4 <= end:
@@ -51,20 +52,20 @@ def add_log(q, neurons, grid):
         offset_2, offset_3 = grid.logged_offsets[m + 2], grid.logged_offsets[m + 3]
         growth_0, growth_1 = grid.logged_growths[m], grid.logged_growths[m + 1]
         growth_2, growth_3 = grid.logged_growths[m + 2], grid.logged_growths[m + 3]
-        for k in range(grid.n_channels):
+        for k in range(n_channels):
             # Unsigned, an index cannot wrap round, which would make the loop scalar.
             i = np.uint64(first + k)
-            weight_0, weight_1 = grid.values[np.uint64(offset_0 + k)], grid.values[np.uint64(offset_1 + k)]
-            weight_2, weight_3 = grid.values[np.uint64(offset_2 + k)], grid.values[np.uint64(offset_3 + k)]
+            weight_0, weight_1 = values[np.uint64(offset_0 + k)], values[np.uint64(offset_1 + k)]
+            weight_2, weight_3 = values[np.uint64(offset_2 + k)], values[np.uint64(offset_3 + k)]
             neurons.potential[i] = neurons.potential[i] + weight_0 + weight_1 + weight_2 + weight_3
             p = neurons.current[i] + growth_0 * weight_0 + growth_1 * weight_1
             neurons.current[i] = p + growth_2 * weight_2 + growth_3 * weight_3
         m += 4
     while m < end:
         offset, growth = grid.logged_offsets[m], grid.logged_growths[m]
-        for k in range(grid.n_channels):
+        for k in range(n_channels):
             i = np.uint64(first + k)
-            weight = grid.values[np.uint64(offset + k)]
+            weight = values[np.uint64(offset + k)]
             neurons.potential[i] += weight
             neurons.current[i] += growth * weight
         m += 1
@@ -86,9 +87,9 @@ def open_window(q, now, fade, neurons, grid):
     grid.end[q] = end
     grid.end_fade[q] = end_fade
     grid.n_spikes[q] = grid.n_touched[q] = 0
-    first = q * grid.n_channels
-    weight_slack = WEIGHT_SLACK * grid.largest_value
-    for k in range(grid.n_channels):
+    first = q * grid.stencil.n_channels
+    weight_slack = WEIGHT_SLACK * grid.stencil.largest_value
+    for k in range(grid.stencil.n_channels):
         i = np.uint64(first + k)
         c, w, p, threshold = neurons.bias[i], neurons.potential[i], neurons.current[i], neurons.threshold[i]
         by_end, by_now = c * end, c * now
@@ -99,7 +100,7 @@ def open_window(q, now, fade, neurons, grid):
         above = w + by_now - h - threshold + slack
         stays_below = (excess < 0.0) & (above < 0.0)
         grid.excess[i] = excess if stays_below else 1.0
-    if _one_is_not_negative(first, first + grid.n_channels, grid):
+    if _one_is_not_negative(first, first + grid.stencil.n_channels, grid):
         form_candidates(q, now, fade, neurons, grid)
     note_earliest_of_position(q, grid)
 
@@ -127,10 +128,10 @@ def _one_is_not_negative(first, last, grid):
 def add_to_excess(q, offset, growth, grid):
     """Add a spike to the bounds of a position; return whether one is not negative."""
     factor = 1.0 - growth * grid.end_fade[q]
-    first = q * grid.n_channels
-    for k in range(grid.n_channels):
-        grid.excess[np.uint64(first + k)] += factor * grid.values[np.uint64(offset + k)]
-    return _one_is_not_negative(first, first + grid.n_channels, grid)
+    first = q * grid.stencil.n_channels
+    for k in range(grid.stencil.n_channels):
+        grid.excess[np.uint64(first + k)] += factor * grid.stencil.values[np.uint64(offset + k)]
+    return _one_is_not_negative(first, first + grid.stencil.n_channels, grid)
 
 
 @inlined
@@ -169,11 +170,11 @@ def _bound_crossings(group, now, end, fade, grid):
 @inlined
 def form_candidates(q, now, fade, neurons, grid):
     """Make candidates of the neurons of a position whose excess is not negative."""
-    first = q * grid.n_channels
+    first = q * grid.stencil.n_channels
     n_before = grid.n_candidates[q]
     n_candidates = n_before
-    for start in range(first, first + grid.n_channels, LANES):
-        stop = min(start + LANES, first + grid.n_channels)
+    for start in range(first, first + grid.stencil.n_channels, LANES):
+        stop = min(start + LANES, first + grid.stencil.n_channels)
         if not _one_is_not_negative(start, stop, grid):
             continue
         for i in range(start, stop):
@@ -190,7 +191,7 @@ def form_candidates(q, now, fade, neurons, grid):
             k = i - first
             w, p = neurons.potential[i], neurons.current[i]
             for m in range(q * MOST_LOGGED, q * MOST_LOGGED + grid.n_logged[q]):
-                weight = grid.values[grid.logged_offsets[m] + k]
+                weight = grid.stencil.values[grid.logged_offsets[m] + k]
                 w += weight
                 p += grid.logged_growths[m] * weight
             scale = 1.0 / neurons.threshold[i]
@@ -215,7 +216,7 @@ def touch_candidates(q, own_channel, offset, growth, now, fade, grid):
     for _ in range(0, grid.n_candidates[q], LANES):
         for c in range(group, group + LANES):
             channel = grid.candidates[np.uint64(c + CHANNEL)]
-            weight = grid.values[np.uint64(offset + np.int64(channel))]
+            weight = grid.stencil.values[np.uint64(offset + np.int64(channel))]
             grid.candidates[np.uint64(c + OWN_W)] += weight
             grid.candidates[np.uint64(c + OWN_P)] += growth * weight
             # A crossing remains what it is where nothing is added.
