@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -27,8 +28,6 @@ from solvers.studies.path import default_multiples, path
 
 # Statistics of a training set are the whole minus the fold: of fewer digits below this share of the whole.
 LEAST_LEFT = 1e-6
-# Observations for each variable from which on the statistics of folds take the place of their data.
-LEAST_OBSERVATIONS = 2
 
 
 class Design(NamedTuple):
@@ -96,6 +95,7 @@ class Regression(Versioned, RegressorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.multi_output = isinstance(self, LassoRegressor)
         return tags
 
 
@@ -163,11 +163,6 @@ class LassoRegressor(Regression):
         new._solve(design_of(X, y, weights, self.fit_intercept), alpha, is_single=y.ndim == 1)
         take_fitted(self, new)
         return self
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 @dataclass(eq=False, repr=False)
@@ -245,27 +240,30 @@ class LassoRegressorCV(Regression):
         if np.ndim(alphas):
             return np.unique(checks.positive_array("alphas", alphas))[::-1]
         if not len(design.used):
-            raise ValueError(
-                f"X must have a variable that varies; got constants, n_samples = {design.weight:g}"
-            )
+            raise ValueError(f"X must have a variable that varies; n_samples = {design.weight:g}")
         with checks.called(n_multiples="alphas", smallest="eps", multiples="alphas"):
-            return default_multiples(self._problem(design, 1.0), alphas, self.eps)
+            return default_multiples(self._problem(design, 1.0), alphas, self.eps, largest=1.0)
 
     def _errors(
         self, X: Any, y: np.ndarray, weights: np.ndarray | None, folds: list[Any]
     ) -> Iterator[np.ndarray]:
         """Yield the mean squared error at each penalty of the observations that each fold leaves out."""
-        statistics = None
-        if len(y) >= LEAST_OBSERVATIONS * X.shape[1]:
-            statistics = Statistics(X, y, weights, self.fit_intercept)
+        # With n > 2 p observations; of a sparse table, where the matrix of products has no more entries.
+        has_statistics = X.size > 2 * X.shape[1] ** 2
+        statistics = Statistics(X, y, weights, self.fit_intercept) if has_statistics else None
         for train, test in folds:
+            kept = None if weights is None else weights[train]
             design = None if statistics is None else statistics.design(train, test)
-            if design is None:
-                kept = None if weights is None else weights[train]
+            problem = None
+            if design is not None:
+                with suppress(ValueError):  # rounding of nearly dependent variables: the data know more
+                    problem = self._problem(design, 1.0)
+            if design is None or problem is None:
                 design = design_of(X[train], y[train], kept, self.fit_intercept)
+                problem = self._problem(design, 1.0) if len(design.used) or design.has_free else None
             codes: Any = sparse.csr_array((len(self.alphas_), len(design.used)))
-            if len(design.used) or design.has_free:
-                problem, tol = self._problem(design, 1.0), 1e-6 if self.tol is None else self.tol
+            if problem is not None:
+                tol = 1e-6 if self.tol is None else self.tol
                 with checks.without_warnings(IllPosedWarning):
                     results = path(problem, self.alphas_, method=self.method, tol=tol).results
                 codes = sparse.vstack([result.sparse_codes for result in results], format="csr")
@@ -281,18 +279,17 @@ class Statistics:
 
     def __init__(self, X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept: bool) -> None:
         self._with_intercept = with_intercept
-        roots = np.ones(len(y)) if weights is None else np.sqrt(weights)
-        # Sums of squares of centred data lose no digits.
-        self._means, y_mean = np.zeros(X.shape[1]), y.mean() if with_intercept else 0.0
-        last = np.column_stack([y - y_mean, np.ones(len(y))]) * roots[:, np.newaxis]
+        roots = np.ones((len(y), 1)) if weights is None else np.sqrt(weights)[:, np.newaxis]
+        # Sums of squares of centred data lose no digits; a sparse table stays as it is.
+        self._means = np.append(np.zeros(X.shape[1]), y.mean() if with_intercept else 0.0)
+        last = np.column_stack([y - self._means[-1], np.ones(len(y))]) * roots
         if sparse.issparse(X):
-            rows = sparse.hstack([sparse.diags_array(roots) @ X, last], format="csr")
+            self._rows = sparse.hstack([sparse.diags_array(roots[:, 0]) @ X, last], format="csr")
         else:
             if with_intercept:
-                self._means = X.mean(axis=0)
-            rows = np.column_stack([(X - self._means) * roots[:, np.newaxis], last])
-        self._target_mean, self._rows = y_mean, rows
-        self._whole = in_full(rows.T @ rows)
+                self._means[:-1] = X.mean(axis=0)
+            self._rows = np.column_stack([(X - self._means[:-1]) * roots, last])
+        self._whole = in_full(self._rows.T @ self._rows)
 
     def design(self, train: np.ndarray, test: np.ndarray) -> Design | None:
         """Return the regression of training data, or None if its statistics have lost digits."""
@@ -307,10 +304,9 @@ class Statistics:
             means = np.zeros_like(means)
         if not (sums.diagonal()[:-1] > LEAST_LEFT * self._whole.diagonal()[:-1]).all():
             return None
-        gram, correlations, energy = sums[:-2, :-2], sums[-2, :-2], sums[-2, -2]
-        used = np.arange(len(gram))
-        make = partial(LassoProblem.from_statistics, gram, correlations, energy)
-        return Design(make, used, self._means + means[:-1], self._target_mean + means[-1:], weight)
+        make = partial(LassoProblem.from_statistics, sums[:-2, :-2], sums[-2, :-2], sums[-2, -2])
+        means = self._means + means
+        return Design(make, np.arange(len(means) - 1), means[:-1], means[-1:], weight)
 
 
 def design_of(X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept: bool) -> Design:

@@ -25,6 +25,7 @@ from snn.weights import DenseRows
 from solvers import (
     METHODS,
     LassoModel,
+    LassoRegressorCV,
     SparseCodingStream,
     SpikingSparseCoder,
     solve,
@@ -119,6 +120,10 @@ CHANGES = {
     ),
     "FISTA": (model, lambda one: solve(one.with_signals(SIGNALS[:2]), METHODS["fista"])),
     "coder": (lambda: SpikingSparseCoder(ATOMS, alpha=0.5), lambda one: one.fit(SIGNALS)),
+    "regression": (
+        lambda: LassoRegressorCV(alphas=3, cv=2),
+        lambda one: one.fit(ATOMS, ATOMS[:, 0] - ATOMS[:, 1]),
+    ),
 }
 
 

@@ -235,15 +235,18 @@ def _along(problem: LassoProblem, method: Method, penalties: Sequence[Penalty]) 
     return [found.at(slice(first, first + n_signals)) for first in range(0, len(found.steps), n_signals)]
 
 
-def default_multiples(problem: LassoProblem, n_multiples: int, smallest: float) -> np.ndarray:
-    """Return multiples at equal ratios, from the smallest at which all codes are zero."""
+def default_multiples(
+    problem: LassoProblem, n_multiples: int, smallest: float, largest: float = 0.0
+) -> np.ndarray:
+    """Return multiples at equal ratios from the one where codes become zero, or `largest` if all are zero."""
     n_multiples = checks.positive_integer("n_multiples", n_multiples)
     smallest = checks.positive_number("smallest", smallest)
     if smallest >= 1.0:
         raise ValueError(f"smallest must be less than 1; got {smallest}")
     if problem.penalty.has_zeros:
         problem = _without_unpenalised(problem)
-    largest = float(zero_code_multiples(problem).max())
+    first = float(zero_code_multiples(problem).max())
+    largest = first if first * smallest > 0.0 else largest
     if largest == 0.0:
         raise ValueError("multiples must be given where all codes are zero at every penalty; got None")
     return np.geomspace(largest, largest * smallest, n_multiples)

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from solvers import LassoRegressor, LassoRegressorCV
+from solvers.regressor import Statistics
 
 EXACT = {"tol": 1e-12, "max_iter": 10**6}
 X, Y = load_diabetes(return_X_y=True)
@@ -123,6 +124,32 @@ def test_statistics_that_lose_digits_give_way_to_data():
         theirs = LassoCV(cv=cv, alphas=20, **EXACT).fit(table, target)
         ours = LassoRegressorCV(theirs.alphas_, cv=cv).fit(table, target)
         np.testing.assert_allclose(ours.mse_path_, theirs.mse_path_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_coefficients_that_are_zero_at_every_penalty_are_no_error(form):
+    steps = np.arange(30.0)[:, np.newaxis]
+    for target, options in ((np.full(30, 2.0), {}), (-steps[:, 0], {"positive": True})):
+        model = LassoRegressorCV(**options).fit(form(steps), target)
+        assert model.coef_[0] == 0.0
+        np.testing.assert_allclose(model.intercept_, target.mean())
+
+
+def test_statistics_of_folds_are_as_good_as_their_data(monkeypatch):
+    rng = np.random.default_rng(0)
+    tables = [rng.standard_normal((40, 6)) * 10.0 ** rng.uniform(-4, 4, 6) for _ in range(6)]
+    tables[1][:, 0] = 3.0 * tables[1][:, 1]
+    tables[2][:, 2] = tables[2][:, 1] + 1e-10 * tables[2][:, 3]
+    tables[3] += 1e5
+    tables[4][:, -1] = np.arange(40) < 2
+    targets = [
+        table @ rng.standard_normal(6) + (k % 2) * rng.standard_normal(40) for k, table in enumerate(tables)
+    ]
+    found = [LassoRegressorCV(alphas=20).fit(*data) for data in zip(tables, targets, strict=True)]
+    monkeypatch.setattr(Statistics, "design", lambda *folds: None)
+    for model, table, target in zip(found, tables, targets, strict=True):
+        expected = LassoRegressorCV(alphas=20).fit(table, target).mse_path_
+        np.testing.assert_allclose(model.mse_path_, expected, rtol=1e-6, atol=1e-12 * np.var(target))
 
 
 def test_one_standard_error_is_a_larger_penalty():

@@ -8,6 +8,7 @@ from dictlearn import LearningSettings, TwoPhaseLearner, learn_dictionary
 from snn import Clock, DenseRows, SimulationResult, SpikeTrain, SpikingNetwork, simulate
 from solvers import (
     LassoProblem,
+    LassoRegressor,
     PathResult,
     SparseCodingResult,
     SparseCodingStream,
@@ -16,6 +17,7 @@ from solvers import (
     compare,
     lasso_network,
     path,
+    reweighted,
     solve_active_set,
     solve_fista,
     solve_spiking,
@@ -65,6 +67,16 @@ def use_an_estimator() -> None:
     coder = SpikingSparseCoder([[1.0, 0.0], [0.6, 0.8]], alpha=0.1)
     assert_type(coder.transform([[1.0, 2.0]]), np.ndarray)
     assert_type(coder.encode([[1.0, 2.0]]).codes, np.ndarray)
+    model = LassoRegressor(0.1, positive=[True, False]).fit([[1.0, 2.0], [0.0, 1.0]], [1.0, 2.0])
+    assert_type(model, LassoRegressor)
+    assert_type(model.predict([[1.0, 2.0]]), np.ndarray)
+
+
+def use_statistics() -> None:
+    problem = LassoProblem.from_statistics(np.eye(2), [1.0, 2.0], None, 0.1, positive=True)
+    assert_type(problem, LassoProblem)
+    assert_type(path(problem).bic(), np.ndarray)
+    assert_type(reweighted(problem).codes, np.ndarray)
 
 
 def learn() -> None:
