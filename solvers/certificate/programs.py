@@ -19,6 +19,8 @@ FAR_MULTIPLE = 10.0
 # Products are computed in more bits where there are some; so much smaller is their rounding.
 WIDE = np.longdouble
 WIDE_ROUNDOFF = max(float(np.finfo(WIDE).eps), 2.0**-63) / (2.0 * UNIT_ROUNDOFF)
+# A result is rounded to float64, and so are a few sums of it with bounds.
+FINAL_ROUNDING = 4.0 * UNIT_ROUNDOFF
 # Times that variables which reach their bounds are taken out of a correction.
 MOST_FREED = 8
 
@@ -93,8 +95,8 @@ def bounds_of(
     with float_errors(all="ignore"):
         violation, distance, price = _feasibility(program, x, rows, equal)
         none = np.zeros(len(program.values))
-        upper, error, slope, _ = _lagrangian(program, none, x, 0.0 * rows, none)
-        upper += error + price + SLACK * distance * float(np.linalg.norm(slope))
+        upper, error, slope, errors = _lagrangian(program, none, x, 0.0 * rows, none)
+        upper += error + price + SLACK * distance * float(np.linalg.norm(np.abs(slope) + errors))
         upper += distance**2 * float(np.linalg.norm(program.hessian))
         value, error, gradient, errors = _lagrangian(program, weights, center, rows, equal)
         slopes, lower, radius = np.abs(gradient) + errors, -np.inf, np.inf
@@ -141,9 +143,8 @@ def _lagrangian(
     # On the equations, weights / 2 ||E x - f||^2 adds nothing: nu is less by weights (E x - f) than `equal`.
     value -= 0.5 * SLACK * float(weights @ residual(program.equations, program.values, x)[1] ** 2)
     share = SLACK * WIDE_ROUNDOFF * gamma(2 * len(x) + np.count_nonzero(rows) + len(equal))
-    # The results are rounded to float64.
-    errors = (share * sizes + SLACK * UNIT_ROUNDOFF * np.abs(gradient)).astype(np.float64)
-    error = float(share * total + SLACK * UNIT_ROUNDOFF * abs(value))
+    errors = (share * sizes + FINAL_ROUNDING * np.abs(gradient)).astype(np.float64)
+    error = float(share * total + FINAL_ROUNDING * abs(value))
     return float(value), error, gradient.astype(np.float64), errors
 
 
@@ -211,7 +212,7 @@ def _feasibility(
 def residual(matrix: np.ndarray, sides: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return ``matrix @ x - sides``, and a bound on its size, rounding included."""
     rest = (matrix.astype(WIDE) @ x.astype(WIDE) - sides).astype(np.float64)
-    errors = WIDE_ROUNDOFF * gamma(len(x) + 2) * _sizes(matrix, sides, x) + UNIT_ROUNDOFF * np.abs(rest)
+    errors = WIDE_ROUNDOFF * gamma(len(x) + 2) * _sizes(matrix, sides, x) + FINAL_ROUNDING * np.abs(rest)
     return rest, np.abs(rest) + SLACK * errors
 
 
