@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from solvers import LassoProblem, solve_active_set
-from tests.benchmarks import concave, peers, replacement, unseen_combinations
+from tests.benchmarks import concave, peers, replacement, unseen_combinations, who_is_right
 from tests.benchmarks.__main__ import against, main, measure
 from tests.benchmarks.cases import CASES, GATES, ROOT, coding
 from tests.benchmarks.page import TABLES
@@ -112,3 +112,9 @@ def test_a_concave_penalty_by_rule_is_nearer_to_the_truth(penalty):
     row = concave.measure(0, 0.0, penalty, shape=(60, 40))
     assert row["concave"] < min(row["lasso"], -35.0)
     assert row["gap"] <= 1e-6
+
+
+def test_packages_are_judged_by_their_gaps():
+    for name, codes in who_is_right.judged().items():
+        worst = max(result.relative_gap[0] for result in codes)
+        assert worst <= (1e-10 if name == "sparsespike" else 1e-6)

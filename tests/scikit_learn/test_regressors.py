@@ -121,8 +121,9 @@ def test_statistics_that_lose_digits_give_way_to_data():
     table[:, 0], table[:40, 0] = 1.0, np.arange(40.0)
     target[3] = 1e12
     for cv in (None, TimeSeriesSplit(4)):
-        theirs = LassoCV(cv=cv, alphas=20, **EXACT).fit(table, target)
-        ours = LassoRegressorCV(theirs.alphas_, cv=cv).fit(table, target)
+        alphas = np.geomspace(7e8, 1e6, 20)
+        theirs = LassoCV(cv=cv, alphas=alphas, **EXACT).fit(table, target)
+        ours = LassoRegressorCV(alphas, cv=cv).fit(table, target)
         np.testing.assert_allclose(ours.mse_path_, theirs.mse_path_, rtol=1e-6)
 
 
