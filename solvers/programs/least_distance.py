@@ -228,7 +228,7 @@ class Search(LeastDistance):
             if last < NEARLY_NONE and (found := self.contradiction(rows, 0.0 * self.values)) is not None:
                 return found
         point, rows, equal = self.refined(active, linear)
-        rounding = LOST_ROUNDINGS * UNIT_ROUNDOFF * (np.abs(self.rows) @ np.abs(point) + np.abs(self.limits))
+        rounding = LOST_ROUNDINGS * UNIT_ROUNDOFF * (np.linalg.norm(point) + np.abs(self.limits))
         if (self.rows @ point - self.limits > rounding).any():
             _, factors = self.inner_point()
             if (found := self.contradiction(factors, 0.0 * self.values)) is not None:
