@@ -25,7 +25,7 @@ TIGHT = 1e-13
 # Larger violations of equations, relative to the point, are contradictions.
 CONTRADICTED = 1e-9
 # Larger violations of rows, and larger shares of multipliers with a wrong sign, are corrected.
-WRONG = 1e-11
+WRONG_SHARE = 1e-11
 # Most corrections of the set of active rows.
 MOST_ACTIVE_CHANGES = 20
 # A program is infeasible if it is proved that no feasible point is within this radius, in scaled variables.
@@ -228,7 +228,7 @@ class Search(LeastDistance):
             if last < NEARLY_NONE and (found := self.contradiction(rows, 0.0 * self.values)) is not None:
                 return found
         point, rows, equal = self.refined(active, linear)
-        rounding = LOST_ROUNDINGS * UNIT_ROUNDOFF * (np.abs(self.rows) @ np.abs(point) + np.abs(self.limits))
+        rounding = LOST_ROUNDINGS * UNIT_ROUNDOFF * (np.linalg.norm(point) + np.abs(self.limits))
         if (self.rows @ point - self.limits > rounding).any():
             _, factors = self.inner_point()
             if (found := self.contradiction(factors, 0.0 * self.values)) is not None:
@@ -262,9 +262,9 @@ class Search(LeastDistance):
             self.n_steps += 1
             over = np.where(active, 0.0, (self.rows @ point - self.limits)[self.kept])
             pulls = rows[self.kept] * self.atom_norms
-            if over.max(initial=0.0) > WRONG * (1.0 + np.abs(point).max()):
+            if over.max(initial=0.0) > WRONG_SHARE * (1.0 + np.abs(point).max()):
                 active = active | (over == over.max())
-            elif pulls.min(initial=0.0) < -WRONG * pulls.max(initial=0.0):
+            elif pulls.min(initial=0.0) < -WRONG_SHARE * pulls.max(initial=0.0):
                 active = active & (pulls > 0.0)
             else:
                 break
