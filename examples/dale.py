@@ -16,7 +16,7 @@ import numpy as np
 from dictlearn import LearningSettings, learn_dictionary
 from examples._common import BLUE, GREY, ORANGE, at_least, figure, parser, save, table
 from examples._data import held_out, patch_signals, photographs
-from snn import Exact, NetworkState, Simulator, SpikingNetwork
+from snn import NetworkState, Simulator, SpikingNetwork
 from solvers import LassoProblem, certify, lasso_network
 
 PENALTY, THRESHOLD = 0.1, 0.3
@@ -48,7 +48,7 @@ def network_of(problem: LassoProblem) -> SpikingNetwork:
 def run_dale(problem: LassoProblem, n_rounds: int, *, from_rest: bool = False) -> Course:
     """Drive each coding neuron by its last rate besides, round after round."""
     network, n_atoms = network_of(problem), problem.n_atoms
-    simulator = Simulator(network, time=Exact(potential_floor=0.0))
+    simulator = Simulator(network)
     code, spikes, gaps = np.zeros(n_atoms), [], []
     for length in ROUND * GROWTH ** np.arange(n_rounds):
         if from_rest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -108,8 +109,8 @@ class NetworkState(Value, Saved, Described):
     pending : array_like, shape (n_slots, n_neurons), optional
         On a clock with delays, what is on its way: row d arrives d steps after the next step.  There is one
         row more than the longest delay has steps, for each kind of current.  Integers if neurons are.
-    waiting : array_like of int, shape (n_neurons,), optional
-        On a clock with a refractory time, steps until each neuron integrates again; by default none waits.
+    waiting : array_like, shape (n_neurons,), optional
+        On a clock with a refractory time, the time until each neuron integrates again; by default none waits.
     threshold_rise : array_like, shape (n_neurons,), optional
         Of adapting neurons on a clock, by what spikes have raised the thresholds; by default nothing.
     other_currents : array_like, shape (n_kinds, n_neurons), optional
@@ -122,7 +123,9 @@ class NetworkState(Value, Saved, Described):
     synaptic_current: np.ndarray
     time: float = checked(checks.real_number, default=0.0)
     pending: np.ndarray | None = None
-    waiting: np.ndarray | None = None
+    waiting: np.ndarray | None = checked(
+        checks.real_array, shape=(None,), meaning="one time a neuron", default=None
+    )
     threshold_rise: np.ndarray | None = checked(
         checks.real_array, shape=(None,), meaning="one a neuron", default=None
     )
@@ -135,7 +138,7 @@ class NetworkState(Value, Saved, Described):
         "synaptic_current": Entry("f", ("neurons",)),
         "time": Entry("f", ()),
         "pending": Entry("fiu", ("slots", "neurons"), optional=True),
-        "waiting": Entry("i", ("neurons",), 0, optional=True),
+        "waiting": Entry("f", ("neurons",), 0, optional=True),
         "threshold_rise": Entry("f", ("neurons",), 0, optional=True),
         "other_currents": Entry("f", ("kinds", "neurons"), optional=True),
     }
@@ -164,11 +167,6 @@ class NetworkState(Value, Saved, Described):
             numbers = checks.real_array("pending", self.pending, shape=(None, *shape))
             is_whole = np.asarray(self.pending).dtype.kind in "iu"
             assign(self, pending=np.array(numbers, dtype=np.int64 if is_whole else np.float64))
-        if self.waiting is not None:
-            waiting = checks.real_array(
-                "waiting", self.waiting, shape=shape, meaning="whole steps of a neuron"
-            )
-            assign(self, waiting=waiting.astype(np.int64))
 
     @classmethod
     def at_rest(cls, n_neurons: int) -> NetworkState:
@@ -180,6 +178,16 @@ class NetworkState(Value, Saved, Described):
     def n_neurons(self) -> int:
         """Number of neurons."""
         return len(self.membrane_potential)
+
+
+def require_known(state: NetworkState, known: Collection[str]) -> None:
+    """Raise ValueError if a state has what the neurons that go on from it do not have."""
+    for name in ("pending", "waiting", "threshold_rise", "other_currents"):
+        value = getattr(state, name)
+        if name not in known and value is not None and value.any():
+            raise ValueError(
+                f"state must be one of neurons of the same kind: it has {name}, which would be lost"
+            )
 
 
 def state_of(membrane_potential: np.ndarray, synaptic_current: np.ndarray, time: float) -> NetworkState:
@@ -220,6 +228,8 @@ def starting_state(
     checks.instance_of("state", state, NetworkState)
     if state.n_neurons != network.n_neurons:
         raise ValueError(f"state has {state.n_neurons} neurons but the network has {network.n_neurons}")
+    if is_exact:
+        require_known(state, ())
     above = state.membrane_potential > network.firing_threshold
     if is_exact and above.any():
         neuron = int(np.argmax(above))

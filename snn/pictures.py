@@ -109,10 +109,18 @@ def charges(explanation: SpikeExplanation, *, n_sources: int = 10, ax: Axes | No
 
 
 @plot.register
-def run(result: SimulationResult, *, neurons: Sequence[int] | None = None, ax: Axes | None = None) -> Axes:
+def run(
+    result: SimulationResult,
+    *,
+    neurons: Sequence[int] | None = None,
+    populations: Mapping[str, Sequence[int]] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the spikes of a run if they were recorded, and else the rate of each of the chosen neurons."""
     if result.spikes is not None:
-        return raster(result.spikes, neurons=neurons, ax=ax)
+        return raster(result.spikes, neurons=neurons, populations=populations, ax=ax)
+    if populations is not None:
+        raise ValueError("populations must be None unless spikes were recorded: pass record_spikes=True")
     chosen = _chosen(neurons, len(result.spike_counts))
     ax = axes_of(ax)
     rates = np.nan_to_num(result.spike_rate[chosen], posinf=0.0)

@@ -37,6 +37,7 @@ def real_array(
     """Return `value` as a float64 array in C order, by default `finite`; a copy only where one is needed."""
     if np.ma.is_masked(value):
         raise TypeError(f"{name} must not have masked entries")
+    _refuse_units(name, value)
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
@@ -68,6 +69,14 @@ def real_array(
         require_finite(name, array)
     # BLAS does not take numbers between two addresses, and NumPy's own products round differently.
     return array if array.flags.aligned else array.copy()
+
+
+def _refuse_units(name: str, value: Any) -> None:
+    """Raise TypeError for quantities with a unit, which would be dropped."""
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray and hasattr(value, "dimensionality"):
+        raise TypeError(
+            f"{name} must be in units of the network; got a {type(value).__name__}: divide it by its unit"
+        )
 
 
 def require_finite(name: str, array: np.ndarray, *, hint: str = "", first: int = 0) -> None:
@@ -121,6 +130,7 @@ def positive_array(
 
 def real_number(name: str, value: Any) -> float:
     """Return `value` as a finite float."""
+    _refuse_units(name, value)
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if type(value) is not float and (isinstance(value, bool) or not isinstance(value, numbers.Real)):

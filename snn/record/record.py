@@ -57,8 +57,7 @@ class Record(Value, Drawn):
         if spikes.departures:
             raise ValueError(
                 "spikes must be of neurons that follow the equations of SpikingNetwork, by which potentials "
-                f"are rebuilt; got neurons with {spikes.departures}: end the run at the time wanted, and "
-                "read its state"
+                f"are rebuilt; got neurons with {spikes.departures}: pass potential_times to simulate"
             )
         state = starting_state(network, self.state)
         if state.time != spikes.start:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas
 
 POWERS = (2, 3, 4)
+EDGE_ROUNDING = 1e-9  # of edges of bins, as a share of them
 # In synaptic time constants: beyond, the fourth power of a time may leave the range of numbers.
 LONGEST_SMOOTH_WINDOW = 1e75
 
@@ -176,20 +177,17 @@ class SpikeTrain(Value, Saved, Drawn):
         """Return how often each neuron fired in (start, stop], shape (n_neurons,).
 
         A spike on an edge, as those of a clock are, is in the interval that ends there; `numpy.histogram`
-        has it in the next one.
+        has it in the next one.  A spike at the very start of the record is in the interval that begins there.
         """
-        limits = [
-            -np.inf if start is None else checks.real_number("start", start),
-            np.inf if stop is None else checks.real_number("stop", stop),
-        ]
-        first, last = np.searchsorted(self.times, limits, side="right")
-        return np.bincount(self.neurons[first:last], minlength=self.n_neurons)
+        if start is None and stop is None:
+            return np.bincount(self.neurons, minlength=self.n_neurons)
+        return self.binned(self._interval(start, stop))[0]
 
     def binned(self, edges: ArrayLike) -> np.ndarray:
         """Return how often each neuron fired in each bin, shape (n_bins, n_neurons).
 
-        Bin k is (edges[k], edges[k + 1]], as the interval of `counts`; a spike at the very start of the
-        record is in the bin that begins there.
+        Bin k is (edges[k], edges[k + 1]], as the interval of `counts`.  A spike that is later than an edge by
+        less than 1e-9 of itself is on it: sums such as ``t += dt`` are rounded.
 
         Parameters
         ----------
@@ -197,9 +195,11 @@ class SpikeTrain(Value, Saved, Drawn):
             Increasing, within the record.
         """
         edges = _checked_edges(edges)
-        checked_times(edges, self.start, self.stop)
-        first = None if edges[0] == self.start else edges[0]
-        return np.diff(cumulative_counts(self, edges[1:], start=first), axis=0, prepend=0)
+        room = EDGE_ROUNDING * np.abs(edges)
+        with checks.called(times="edges"):
+            checked_times(edges, self.start - room[0], self.stop + room[-1])
+        first = None if edges[0] <= self.start else edges[0] + room[0]
+        return np.diff(cumulative_counts(self, (edges + room)[1:], start=first), axis=0, prepend=0)
 
     def intervals(self) -> list[np.ndarray]:
         """Return the times between spikes of each neuron, an array for each."""
@@ -230,7 +230,8 @@ class SpikeTrain(Value, Saved, Drawn):
         neo = checks.installed("neo", extra="peers")
         scale = checks.positive_number("time_constant", time_constant)
         limits = {"t_start": self.start * scale, "t_stop": self.stop * scale, "units": units}
-        return [neo.SpikeTrain(times * scale, **limits) for times in self._of_each()]
+        trains = enumerate(self._of_each())
+        return [neo.SpikeTrain(times * scale, name=f"neuron {i}", neuron=i, **limits) for i, times in trains]
 
     def rate(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
         """Return spikes per unit of time in (start, stop], shape (n_neurons,).

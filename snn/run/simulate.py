@@ -123,7 +123,7 @@ def result_of(
     """Run a network from a state, which is `start` or None for rest, to time `stop`; return what happened."""
     # `drive` is the network's; an array that can be written has the last drive of the run afterwards.
     record_spikes, progress = checks.flag("record_spikes", record_spikes), checks.flag("progress", progress)
-    end = end_of(time, duration)
+    end = end_of(time, duration, goes_on=state is not None)
     by_drive = _spikes_by_drive(network, start, stop, stimulus, duration)
     if not math.isclose(duration, end, rel_tol=TIME_ROUNDING):  # it was in float32
         duration, stop = end, start.time + end

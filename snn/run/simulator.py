@@ -174,7 +174,8 @@ class Simulator(Described):
     def firing_threshold(self) -> np.ndarray:
         """The thresholds now, read-only: assign others, or one number for all; they act from now on.
 
-        A potential above its new threshold is set to it, so that the neuron fires at once.
+        In exact time a potential above its new threshold is set to it, so that the neuron fires at once; on a
+        clock it fires in the next step.
         """
         return self._network.firing_threshold
 
@@ -182,8 +183,11 @@ class Simulator(Described):
     @one_thread
     def firing_threshold(self, value: ArrayLike) -> None:
         network = SpikingNetwork(self._network.weights, self._network.soma_bias, deepcopy(value))
-        potential = np.minimum(self._state.membrane_potential, network.firing_threshold)
-        self._set(network, starting_state(network, replace(self._state, membrane_potential=potential)))
+        state = self._state
+        if self._is_exact:  # on a clock it fires at the end of the next step
+            potential = np.minimum(state.membrane_potential, network.firing_threshold)
+            state = starting_state(network, replace(state, membrane_potential=potential))
+        self._set(network, state)
 
     @property
     def weights(self) -> Weights:

@@ -13,7 +13,7 @@ from snn._kernels.faults import Faults, NoFaults
 from snn._kernels.real_neurons import CHUNK
 from snn.base import checks
 from snn.base.value import assign
-from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
+from snn.network import NetworkState, RunnableNetwork, require_known, require_moderate_weights
 from snn.run.imperfect import whole_steps
 from snn.run.run import Run
 from snn.run.time import Clock
@@ -65,11 +65,13 @@ class SteppedRun(Run):
             self._copies.steps_before[:] = round(state.time / self.time_step)
             if state.pending is not None:
                 self._take_pending(state.pending)
-            for name, ours in self._kept_arrays().items():
+            kept = self._kept_arrays()
+            require_known(state, (*kept, "pending"))
+            for name, (ours, unit) in kept.items():
                 theirs = getattr(state, name)
                 if theirs is not None and theirs.shape != ours.shape[1:]:
                     raise ValueError(f"{name} of state must have shape {ours.shape[1:]}; got {theirs.shape}")
-                ours[:] = 0 if theirs is None else theirs
+                ours[:] = 0 if theirs is None else whole_steps(theirs, unit) if name == "waiting" else theirs
         self._steps_per_call = max(1, self._updates_per_call // n_neurons)
         n_targets = network.weights.kernel_form.targets_per_source(n_neurons)
         per_call = int(self._updates_per_call / max(n_targets, 1.0))
@@ -103,7 +105,7 @@ class SteppedRun(Run):
         if len(pending) > 1:
             rolled = np.roll(pending, -(int(self.n_steps[copy]) + 1), axis=0)
             assign(state, pending=rolled.reshape(-1, state.n_neurons))
-        assign(state, **{name: ours[copy].copy() for name, ours in self._kept_arrays().items()})
+        assign(state, **{name: ours[copy] * unit for name, (ours, unit) in self._kept_arrays().items()})
         return state
 
     # A kind of neuron supplies these, besides what `Run` asks for.
@@ -124,15 +126,15 @@ class SteppedRun(Run):
     def _start(self, state: NetworkState | Run | None) -> None:
         """Make the record `neurons`, with the numbers that copies start from."""
 
-    def _kept_arrays(self) -> dict[str, np.ndarray]:
-        """Return what a state has besides potentials and currents, a row a copy, where neurons have it."""
+    def _kept_arrays(self) -> dict[str, tuple[np.ndarray, float]]:
+        """Return what a state has besides potentials and currents, a row a copy, and the unit of each."""
         faults = self.neurons.faults
         if not isinstance(faults, Faults):
             return {}
-        arrays = {"threshold_rise": faults.raised, "other_currents": faults.currents}
+        arrays = {"threshold_rise": (faults.raised, 1.0), "other_currents": (faults.currents, 1.0)}
         if faults.refractory_steps > 0:
-            arrays["waiting"] = faults.waiting
-        return {name: array for name, array in arrays.items() if array[0].size}
+            arrays["waiting"] = faults.waiting, self.time_step
+        return {name: pair for name, pair in arrays.items() if pair[0][0].size}
 
     def _with_delays(self, form: Any, delays: np.ndarray, first: np.ndarray | None = None) -> tuple[Any, int]:
         """Return a form of weights with its delays and those of imperfections, and their slots."""

@@ -40,7 +40,8 @@ class Exact(Value):
 
 
 def _time_constants(name: str, value: Any) -> tuple[float, ...]:
-    return tuple(checks.positive_array(name, value).tolist())
+    array = checks.real_array(name, value, shape=(None,), meaning="one number a source")
+    return tuple(checks.positive_array(name, array).tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,11 +156,12 @@ def is_digital(time: Time) -> bool:
     return isinstance(time, Clock) and isinstance(time.neuron, DigitalFormat | DigitalNetwork)
 
 
-def end_of(time: Time, duration: float) -> float:
+def end_of(time: Time, duration: float, *, goes_on: bool = False) -> float:
     """Return when a run of a duration ends, which on a clock has to be a whole number of steps."""
+    # One that `goes_on` from a state may be shorter than what neurons wait for.
     if isinstance(time, Exact):
         return duration
-    if time.imperfections is not None:
+    if time.imperfections is not None and not goes_on:
         for name, wait in (
             ("refractory_time", time.imperfections.refractory_time),
             ("longest of delays", float(time.imperfections.delays.max())),

@@ -134,10 +134,13 @@ def simulate_trials(
         drives = checks.real_array(
             "drives", drives, shape=(None, network.n_neurons), meaning="one row a trial"
         )
-    names = {"stimuli": stimuli, "drives": drives, "seeds": seeds}
-    given: dict[str, Any] = {name: None if one is None else list(one) for name, one in names.items()}
+    given: dict[str, Any] = {}
+    for name, entries in {"stimuli": stimuli, "drives": drives, "seeds": seeds}.items():
+        if entries is not None and not isinstance(entries, Iterable):
+            raise TypeError(f"{name} must have an entry for each trial; got {type(entries).__name__}")
+        given[name] = None if entries is None else list(entries)
     lengths = {name: len(values) for name, values in given.items() if values is not None}
-    if len(set(lengths.values())) != 1:
+    if len(set(lengths.values())) != 1 or 0 in lengths.values():
         raise ValueError(
             "stimuli, drives or seeds must be given, with an entry for each trial, of one length; got "
             f"{lengths or 'none of them'}"

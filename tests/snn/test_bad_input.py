@@ -23,6 +23,7 @@ from snn import (
     Stimulus,
     energy_estimate,
     simulate,
+    simulate_trials,
     warm_up,
 )
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
@@ -89,6 +90,13 @@ def case(error, name, call, **arguments):
     return (call, error, name, arguments)
 
 
+class Quantity(np.ndarray):
+    """As of `quantities` and `pint`: an array with a unit."""
+
+    dimensionality = "ms"
+
+
+QUANTITY = np.array(2.0).view(Quantity)
 NOT_WEIGHTS = ["heavy", SQUARE.astype(complex), SQUARE.astype(object), [[0.0, 1.0], [0.0]]]
 BAD_WEIGHTS = [
     [[0.0, NAN], [0.0, 0.0]], [[0.0, -INF], [0.0, 0.0]], np.zeros((2, 3)), np.zeros(4), np.eye(2), np.zeros((0, 0)),
@@ -139,6 +147,12 @@ CASES = [
     case(TYPE, "stimulus", Simulator(NETWORK).advance, until=1.0, stimulus=SPIKES),
     case(VALUE, "weights", Simulator(stored("on demand", np.array([[0.0, 1e16], [0.0, 0.0]]), np.ones(2))).step),
     case(TYPE, "progress", warm_up, progress="yes"),
+    case(TYPE, "until", Simulator(NETWORK).advance, until=QUANTITY),
+    case(TYPE, "soma_bias", NETWORK.with_soma_bias, soma_bias=np.ones(2).view(Quantity)),
+    case(TYPE, "time_constant", SPIKES.to_neo, time_constant=QUANTITY),
+    case(TYPE, "time_constants", RealNeuron, time_constants="fast"),
+    case(VALUE, "time_constants", RealNeuron, time_constants=2.0),
+    case(TYPE, "stimuli", simulate_trials, network=NETWORK, duration=1.0, stimuli=3),
     # -- imperfect neurons --
     *table(Imperfections, VALUE, **{name: [-0.1, INF, NAN] for name in OF_RATES}),
     *table(Imperfections, TYPE, **{name: ["some"] for name in OF_RATES}),

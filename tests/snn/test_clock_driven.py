@@ -285,7 +285,7 @@ def test_counts_in_bins_are_those_of_a_histogram_with_edges_between_steps():
     step, n_steps = 0.1, 1000
     network = SpikingNetwork(np.zeros((3, 3)), [3.0, 7.0, 25.0])
     spikes = simulate(network, n_steps * step, Clock(step), record_spikes=True).spikes
-    edges = (10 * np.arange(n_steps // 10 + 1) + 0.5) * step
+    edges = (10 * np.arange(n_steps // 10) + 0.5) * step
     expected, _ = np.histogram(spikes.times, edges)
     counted = [spikes.counts(start=a, stop=b).sum() for a, b in pairwise(edges)]
     np.testing.assert_array_equal(counted, expected)

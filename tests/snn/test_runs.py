@@ -331,6 +331,37 @@ def test_a_simulator_on_a_clock_is_one_run_with_a_stimulus(kind, form, data):
         simulator.step()
 
 
+def test_a_state_of_other_neurons_is_refused_and_one_of_the_same_survives_another_step():
+    network = SpikingNetwork([[0.0]], [1.0])
+    clock = Clock(1 / 8, RealNeuron(adaptation=0.5), imperfections=Imperfections(refractory_time=1.0))
+    state = simulate(network, 1.5, clock).state
+    assert state.threshold_rise > 0.0
+    np.testing.assert_array_equal(state.waiting, [0.5])
+    for time in (Exact(), Clock(1 / 8), Clock(1 / 8, RealNeuron(adaptation=0.5))):
+        with pytest.raises(ValueError, match="state must be one of neurons of the same kind: it has"):
+            simulate(network, 1.0, time, state=state)
+    # It integrates again half a time constant later, whatever the step; and runs may be shorter than that.
+    for step in (1 / 8, 1 / 4, 1 / 64):
+        again = Clock(step, clock.neuron, imperfections=clock.imperfections)
+        waited = simulate(network, 0.25, again, state=state).state
+        np.testing.assert_allclose(waited.waiting, [0.25])
+        potential = simulate(network, 1.0, again, state=state).state.membrane_potential
+        np.testing.assert_allclose(potential, state.membrane_potential + 0.5)
+
+
+@pytest.mark.parametrize("neuron", [RealNeuron(adaptation=0.5, adaptation_time=50.0), RealNeuron()])
+def test_thresholds_that_are_set_to_what_they_are_change_nothing_on_a_clock(neuron):
+    network = SpikingNetwork([[0.0, 0.1], [-0.2, 0.0]], [0.5, 0.8], [1.0, 2.0])
+    clock = Clock(1 / 8, neuron, imperfections=Imperfections(threshold_mismatch=0.3))
+    often, never = Simulator(network, time=clock), Simulator(network, time=clock)
+    for time in np.arange(1.0, 60.0):
+        often.firing_threshold = often.firing_threshold
+        often.advance(time)
+    never.advance(59.0)
+    np.testing.assert_array_equal(often.spike_counts, never.spike_counts)
+    np.testing.assert_allclose(often.membrane_potential, never.membrane_potential, atol=1e-12)
+
+
 def test_integers_keep_their_units_while_a_simulator_runs():
     weights = np.array([[0.0, -0.5], [-0.25, 0.0]])
     network, fmt = SpikingNetwork(weights, [0.5, 0.25]), DigitalFormat()

@@ -118,6 +118,26 @@ def test_what_is_no_poisson_train_is_named(rates, edges, said):
         SpikeTrain.poisson(rates, edges)
 
 
+def test_counts_are_those_of_bins_and_intervals_beyond_the_record_are_refused():
+    train = SpikeTrain(times=[1.0, 2.0, 2.0, 3.0], neurons=[0, 1, 0, 1], n_neurons=2, start=1.0, stop=4.0)
+    np.testing.assert_array_equal(train.counts(start=1.0), [2, 2])
+    np.testing.assert_array_equal(train.counts(start=1.0, stop=2.0), train.binned([1.0, 2.0])[0])
+    np.testing.assert_array_equal(train.counts(start=1.0, stop=2.0), [2, 1])
+    np.testing.assert_array_equal(train.rate(start=1.0, stop=2.0), [2.0, 1.0])
+    for start, stop in ((3.0, 2.0), (0.0, 2.0), (2.0, 9.0)):
+        with pytest.raises(ValueError, match="start and stop must be an interval"):
+            train.counts(start=start, stop=stop)
+    with pytest.raises(ValueError, match="edges must not decrease and lie in"):
+        train.binned([1.0, 9.0])
+
+
+def test_bins_allow_for_edges_that_were_summed_up():
+    spikes = simulate(SpikingNetwork([[0.0]], [0.5]), 60.0, Clock(0.1), record_spikes=True).spikes
+    summed = np.concatenate([[0.0], np.cumsum(np.full(600, 0.1))])
+    assert (summed != np.arange(601) / 10).any()
+    np.testing.assert_array_equal(spikes.binned(summed), spikes.binned(np.arange(601) / 10))
+
+
 def test_spikes_go_to_pandas_and_to_neo():
     train = simulate(NETWORK, 20.0, record_spikes=True).spikes
     frame = pytest.importorskip("pandas") and train.to_pandas()
@@ -170,7 +190,7 @@ def test_seeds_are_those_of_the_noise():
         ({"drives": np.ones((3, 2)), "seeds": [1, 2]}, r"got \{'drives': 3, 'seeds': 2\}"),
         ({"drives": np.ones((3, 1))}, "drives must have"),
         ({"seeds": [1, 2]}, "seeds must be None unless time is a Clock with imperfections"),
-        ({"stimuli": []}, "runs must be one or more"),
+        ({"stimuli": []}, r"an entry for each trial.*got \{'stimuli': 0\}"),
     ],
 )
 def test_what_are_no_trials_is_named(options, said):
