@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -148,13 +149,11 @@ def _split(
     gram: np.ndarray, correlations: np.ndarray, precision: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return L with L L^T = gram, signals s with s L^T = correlations, and how much each column shrinks."""
-    try:
+    with suppress(linalg.LinAlgError):
         lower = linalg.cholesky(gram, lower=True)
-    except linalg.LinAlgError:
-        lower = np.zeros((1, 1))
-    if lower.diagonal().min() > LEAST_ROOT:
-        signals = linalg.solve_triangular(lower, correlations.T, lower=True).T
-        return lower, signals, np.full(len(lower), LEAST_ROOT)
+        if lower.diagonal().min() > LEAST_ROOT:
+            signals = linalg.solve_triangular(lower, correlations.T, lower=True).T
+            return lower, signals, np.full(len(lower), LEAST_ROOT)
     values, vectors = linalg.eigh(gram)
     if values[0] < -(len(gram) ** 2) * precision:
         raise ValueError(
