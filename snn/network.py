@@ -165,9 +165,9 @@ class NetworkState(Value, Saved, Described):
             is_whole = np.asarray(self.pending).dtype.kind in "iu"
             assign(self, pending=np.array(numbers, dtype=np.int64 if is_whole else np.float64))
         if self.waiting is not None:
-            waiting = checks.real_array(
-                "waiting", self.waiting, shape=shape, meaning="whole steps of a neuron"
-            )
+            waiting = checks.positive_array("waiting", self.waiting, *shape, zero=True)
+            if (waiting % 1.0).any():
+                raise ValueError(f"waiting must be whole steps; got {waiting}")
             assign(self, waiting=waiting.astype(np.int64))
 
     @classmethod

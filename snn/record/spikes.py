@@ -204,6 +204,12 @@ class SpikeTrain(Value, Saved, Drawn):
             self.times[order], np.cumsum(np.bincount(self.neurons, minlength=self.n_neurons))[:-1]
         )
 
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` with a row for each spike and columns ``time`` and ``neuron``."""
+        return checks.installed("pandas", extra="test").DataFrame(
+            {"time": self.times, "neuron": self.neurons}
+        )
+
     def to_neo(self, time_constant: float, units: str = "ms") -> list[Any]:
         """Return a `neo.SpikeTrain` for each neuron, for Elephant and others that analyse spikes.
 

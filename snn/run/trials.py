@@ -144,7 +144,7 @@ def simulate_trials(
             f"{lengths or 'none of them'}"
         )
     clock: Any = time
-    imperfections = getattr(clock, "imperfections", None)
+    imperfections: Any = getattr(clock, "imperfections", None)
     if given["seeds"] is not None and imperfections is None:
         raise ValueError("seeds must be None unless time is a Clock with imperfections, which draw by them")
     run = partial(simulate, duration=duration, state=state, record_spikes=True, max_spikes=max_spikes)

@@ -118,8 +118,11 @@ def test_what_is_no_poisson_train_is_named(rates, edges, said):
         SpikeTrain.poisson(rates, edges)
 
 
-def test_spikes_go_to_neo():
+def test_spikes_go_to_pandas_and_to_neo():
     train = simulate(NETWORK, 20.0, record_spikes=True).spikes
+    frame = pytest.importorskip("pandas") and train.to_pandas()
+    np.testing.assert_array_equal(frame["time"], train.times)
+    np.testing.assert_array_equal(frame["neuron"], train.neurons)
     pytest.importorskip("neo")
     for neuron, spikes in enumerate(train.to_neo(time_constant=10.0)):
         np.testing.assert_array_equal(spikes.rescale("ms").magnitude, 10.0 * train.of(neuron))

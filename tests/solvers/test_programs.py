@@ -382,6 +382,12 @@ def test_solve_qp_returns_none_without_a_solution():
     assert solve_qp(np.eye(2), [0.0, 0.0], A=[[1.0, 1.0]], b=[1.0]).tolist() == [0.5, 0.5]
 
 
+@pytest.mark.parametrize(("sides", "name"), [({"h": [1.0]}, "inequalities"), ({"b": [1.0]}, "equations")])
+def test_sides_without_a_matrix_are_refused(sides, name):
+    with pytest.raises((TypeError, ValueError), match=f"matrix of {name}"):
+        solve_qp(np.eye(1), [0.0], **sides)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_program_that_drifts_starts_warm(method):
     rng = np.random.default_rng(3)
