@@ -198,5 +198,5 @@ def test_wrong_parameters_are_named(estimator, words):
     [([], None), ([([0, 1], [])], None), (None, np.arange(len(Y)) >= 100), (None, np.arange(len(Y)) < 12)],
 )
 def test_folds_without_observations_are_named(cv, weights):
-    with pytest.raises(ValueError, match="^cv must have folds, each with observations"):
+    with pytest.raises(ValueError, match=r"^cv must have folds, each with observations"):
         LassoRegressorCV(cv=cv).fit(X, Y, weights)
