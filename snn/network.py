@@ -123,9 +123,7 @@ class NetworkState(Value, Saved, Described):
     synaptic_current: np.ndarray
     time: float = checked(checks.real_number, default=0.0)
     pending: np.ndarray | None = None
-    waiting: np.ndarray | None = checked(
-        checks.real_array, shape=(None,), meaning="one time a neuron", default=None
-    )
+    waiting: np.ndarray | None = None
     threshold_rise: np.ndarray | None = checked(
         checks.real_array, shape=(None,), meaning="one a neuron", default=None
     )
@@ -167,6 +165,8 @@ class NetworkState(Value, Saved, Described):
             numbers = checks.real_array("pending", self.pending, shape=(None, *shape))
             is_whole = np.asarray(self.pending).dtype.kind in "iu"
             assign(self, pending=np.array(numbers, dtype=np.int64 if is_whole else np.float64))
+        if self.waiting is not None:
+            assign(self, waiting=checks.positive_array("waiting", self.waiting, *shape, zero=True))
 
     @classmethod
     def at_rest(cls, n_neurons: int) -> NetworkState:

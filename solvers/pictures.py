@@ -65,7 +65,8 @@ def solution(result: ProgramResult, *, ax: Axes | None = None) -> Axes:
     ax, n = axes_of(ax), len(result.x)
     stems(ax, np.arange(n), result.x, n)
     ax.set(xlabel="variable", ylabel="value")
-    ax.set_title(f"objective {result.objective:.6g}, at most {result.gap:.1e} above the optimum")
+    title = f"objective {result.objective:.6g}, at most {result.gap:.1e} above the optimum"
+    ax.set_title(title if np.isfinite(result.x).all() else result.status.name.lower())
     return ax
 
 

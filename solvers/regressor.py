@@ -223,6 +223,12 @@ class LassoRegressorCV(Regression):
         design = design_of(X, y, weights, self.fit_intercept)
         new.alphas_ = new._checked_alphas(design)
         folds = list(check_cv(self.cv).split(X, y))
+        counts = np.ones(len(y)) if weights is None else weights
+        if not folds or not all(counts[rows].any() for fold in folds for rows in fold):
+            raise ValueError(
+                "cv must have folds, each with observations of positive weight to fit and to leave out; got "
+                f"{len(folds)} folds"
+            )
         new.mse_path_ = np.column_stack(list(new._errors(X, y, weights, folds)))
         means = new.mse_path_.mean(axis=1)
         chosen = int(means.argmin())

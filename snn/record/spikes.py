@@ -16,9 +16,6 @@ from snn.base.archive import Entry, Saved
 from snn.base.describe import Drawn
 from snn.base.value import Value, assign, checked
 
-if TYPE_CHECKING:
-    import pandas
-
 POWERS = (2, 3, 4)
 EDGE_ROUNDING = 1e-9  # of edges of bins, as a share of them
 # In synaptic time constants: beyond, the fourth power of a time may leave the range of numbers.
@@ -127,14 +124,7 @@ class SpikeTrain(Value, Saved, Drawn):
         )
         # In (edge, next edge], as bins are.
         times = edges[bins + 1] - generator.random(len(bins)) * np.diff(edges)[bins]
-        order = np.argsort(times, kind="stable")
-        return cls(
-            times=times[order],
-            neurons=neurons[order],
-            n_neurons=rates.shape[1],
-            start=edges[0],
-            stop=edges[-1],
-        )
+        return cls._sorted(times, neurons, n_neurons=rates.shape[1], start=edges[0], stop=edges[-1])
 
     @classmethod
     def merged(cls, trains: Iterable["SpikeTrain"]) -> "SpikeTrain":
@@ -156,15 +146,17 @@ class SpikeTrain(Value, Saved, Drawn):
                     f"trains must leave no gap; got none that records from {end} to {part.start}"
                 )
         times = np.concatenate([part.times for part in parts])
-        order = np.argsort(times, kind="stable")
-        return cls(
-            times=times[order],
-            neurons=np.concatenate([part.neurons for part in parts])[order],
-            n_neurons=parts[0].n_neurons,
-            start=parts[0].start,
-            stop=ends[-1],
-            departures=", ".join(dict.fromkeys(filter(None, (part.departures for part in parts)))),
+        neurons = np.concatenate([part.neurons for part in parts])
+        start, n_neurons = parts[0].start, parts[0].n_neurons
+        departures = ", ".join(dict.fromkeys(filter(None, (part.departures for part in parts))))
+        return cls._sorted(
+            times, neurons, n_neurons=n_neurons, start=start, stop=ends[-1], departures=departures
         )
+
+    @classmethod
+    def _sorted(cls, times: np.ndarray, neurons: np.ndarray, **fields: Any) -> "SpikeTrain":
+        order = np.argsort(times, kind="stable")
+        return cls(times=times[order], neurons=neurons[order], **fields)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -212,10 +204,11 @@ class SpikeTrain(Value, Saved, Drawn):
             self.times[order], np.cumsum(np.bincount(self.neurons, minlength=self.n_neurons))[:-1]
         )
 
-    def to_pandas(self) -> "pandas.DataFrame":
-        """Return a frame with a row for each spike and columns ``time`` and ``neuron``."""
-        pandas = checks.installed("pandas", extra="test")
-        return pandas.DataFrame({"time": self.times, "neuron": self.neurons})
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` with a row for each spike and columns ``time`` and ``neuron``."""
+        return checks.installed("pandas", extra="test").DataFrame(
+            {"time": self.times, "neuron": self.neurons}
+        )
 
     def to_neo(self, time_constant: float, units: str = "ms") -> list[Any]:
         """Return a `neo.SpikeTrain` for each neuron, for Elephant and others that analyse spikes.

@@ -19,6 +19,8 @@ from snn.weights import SparseWeights
 class RealOnClock(SteppedRun):
     """Copies of one network of neurons in real numbers on a clock; parameters as of `Run`."""
 
+    _kinds = np.ones(1)  # time constants of currents, 1 first
+
     @property
     def is_lost(self) -> np.ndarray:
         # A neuron has to fire too often in a step.  Refractory ones cannot keep up sooner: they are not lost.
@@ -50,14 +52,14 @@ class RealOnClock(SteppedRun):
         if given is None:
             return weights.kernel_form, 0
         constants = self._time_constants()
-        others = np.unique(constants[constants != 1.0])
-        self._n_kinds = 1 + len(others)
-        if np.ndim(given.delays) == 2 or len(others):
+        self._kinds = np.append(1.0, np.setdiff1d(constants, 1.0))
+        self._n_kinds = len(self._kinds)
+        if np.ndim(given.delays) == 2 or self._n_kinds > 1:
             rows = weights.tocsr()
             # A current begins at the charge of its spike, over its time constant.
             values = rows.data / np.repeat(constants, np.diff(rows.indptr))
             weights = SparseWeights(sparse.csr_array((values, rows.indices, rows.indptr), rows.shape))
-        first = np.where(constants == 1.0, 0, 1 + np.searchsorted(others, constants)) * n_neurons
+        first = np.where(constants == 1.0, 0, 1 + np.searchsorted(self._kinds[1:], constants)) * n_neurons
         return self._with_delays(weights.kernel_form, np.zeros(n_neurons, dtype=np.int64), first)
 
     def _time_constants(self) -> np.ndarray:
@@ -78,22 +80,18 @@ class RealOnClock(SteppedRun):
             + ("time constants",) * (self._n_kinds > 1)
             + ("adaptation",) * (neuron.adaptation > 0.0)
         )
-        decay, rise = math.exp(-step), step
-        charge = arrival = charge_of_step(self._clock)
+        # What is left of a unit of each kind of current after a step, its charge, and what of it arrives.
+        decays = np.array([math.exp(-step / constant) for constant in self._kinds])
+        charges = arrivals = np.full(self._n_kinds, step) if is_euler else self._kinds * (1.0 - decays)
+        rise, charge = step, float(charges[0])
         self.gain, self.current_per_rate = charge / -math.expm1(-step), step / -math.expm1(-step)
         leak = 0.0 if self._clock.imperfections is None else self._clock.imperfections.leak
         keep = 1.0 - leak * step if is_euler else math.exp(-leak * step)
         if leak > 0.0 and not is_euler:
             rise = step * mean_exponential(-leak * step)
-            # The integral of e^(-l (step - t)) e^-t over a step.
-            arrival = step * decay * mean_exponential((1.0 - leak) * step)
-        others = np.unique(self._time_constants())
-        others = others[others != 1.0]
-        brought = step * np.ones(len(others)) if is_euler else -others * np.expm1(-step / others)
-        arrivals = brought
-        if leak > 0.0 and not is_euler:
-            exponents = (1.0 / others - leak) * step
-            arrivals = step * np.exp(-step / others) * np.array([mean_exponential(x) for x in exponents])
+            # The integrals of e^(-l (step - t)) e^(-t / tau) over a step.
+            exponents = (1.0 / self._kinds - leak) * step
+            arrivals = step * decays * np.array([mean_exponential(exponent) for exponent in exponents])
         self.neurons = RealNeurons(
             faults=self._faults(
                 leak=leak,
@@ -103,12 +101,12 @@ class RealOnClock(SteppedRun):
                 raised=np.zeros((shape[0], shape[1] * (neuron.adaptation > 0.0))),
                 raise_by=neuron.adaptation,
                 stays=math.exp(-step / neuron.adaptation_time),
-                currents=np.zeros((shape[0], len(others), shape[1])),
-                of_kinds=np.stack([np.exp(-step / others), arrivals, brought]),
+                currents=np.zeros((shape[0], self._n_kinds - 1, shape[1])),
+                of_kinds=np.stack([decays, arrivals, charges])[:, 1:],
             ),
             rise=rise,
-            arrival=arrival,
-            decay=decay,
+            arrival=float(arrivals[0]),
+            decay=float(decays[0]),
             subtract=neuron.reset == "subtract",
             bias=self.soma_bias,
             potential=self.membrane_potential,
@@ -116,7 +114,7 @@ class RealOnClock(SteppedRun):
             removed=np.zeros(shape),
             trace=np.zeros(shape),
             growth=np.ones(shape[0]),
-            step_growth=1.0 / decay if decay > 0.0 else math.inf,
+            step_growth=1.0 / float(decays[0]) if decays[0] > 0.0 else math.inf,
             workspace=new_workspace(self.network.firing_threshold),
         )
         self.neurons.trace[:] = getattr(state, "filtered_spikes", 0.0)

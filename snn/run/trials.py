@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from snn.record.result import SimulationResult
 from snn.record.spikes import SpikeTrain
 from snn.record.stimulus import Stimulus
 from snn.run.simulate import EXACT_TIME, simulate
-from snn.run.time import Clock, Time
+from snn.run.time import Time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,24 +146,15 @@ def simulate_trials(
             "stimuli, drives or seeds must be given, with an entry for each trial, of one length; got "
             f"{lengths or 'none of them'}"
         )
-    n_trials = next(iter(lengths.values()))
-    if given["seeds"] is not None and (not isinstance(time, Clock) or time.imperfections is None):
+    clock: Any = time
+    imperfections: Any = getattr(clock, "imperfections", None)
+    if given["seeds"] is not None and imperfections is None:
         raise ValueError("seeds must be None unless time is a Clock with imperfections, which draw by them")
-    runs = []
+    run = partial(simulate, duration=duration, state=state, record_spikes=True, max_spikes=max_spikes)
+    runs, n_trials = [], next(iter(lengths.values()))
     for trial in tqdm(range(n_trials), unit="trial", disable=not checks.flag("progress", progress)):
         stimulus, drive, seed = (None if values is None else values[trial] for values in given.values())
-        of_trial, how = network if drive is None else network.with_soma_bias(drive), time
-        if seed is not None and isinstance(time, Clock) and time.imperfections is not None:
-            how = replace(time, imperfections=replace(time.imperfections, seed=seed))
-        runs.append(
-            simulate(
-                of_trial,
-                duration,
-                how,
-                state=state,
-                stimulus=stimulus,
-                record_spikes=True,
-                max_spikes=max_spikes,
-            )
-        )
+        driven = network if drive is None else network.with_soma_bias(drive)
+        how = clock if seed is None else replace(clock, imperfections=replace(imperfections, seed=seed))
+        runs.append(run(driven, time=how, stimulus=stimulus))
     return Trials(tuple(runs))

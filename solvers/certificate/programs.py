@@ -4,6 +4,7 @@ For multipliers m >= 0 and nu, the Lagrangian L is nowhere above the objective o
 curvature l, ``L(z) - ||grad L(z)||^2 / (2 l)`` is nowhere above L.  All bounds contain their own rounding.
 """
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -67,18 +68,14 @@ def curvature_of(program: Program) -> tuple[float, np.ndarray]:
     if trace == 0.0:
         return 0.0, weights
     shifts = [-PROVED_SINGULAR * trace, -PROVED_SINGULAR * trace - 2.0 * rounding]
-    try:
+    with suppress(np.linalg.LinAlgError):
         inverse = np.linalg.inv(np.linalg.cholesky(whole))
         shifts.insert(0, 2.0 ** np.floor(np.log2(0.5 / np.einsum("ij,ij->", inverse, inverse))))
-    except np.linalg.LinAlgError:
-        pass
     for shift in shifts:
-        try:
-            np.linalg.cholesky(whole - shift * np.eye(n))
-        except np.linalg.LinAlgError:
-            continue
         if shift < 0.0 or shift > rounding:
-            return float(shift) - rounding, weights
+            with suppress(np.linalg.LinAlgError):
+                np.linalg.cholesky(whole - shift * np.eye(n))
+                return float(shift) - rounding, weights
     return -np.inf, weights
 
 
@@ -106,7 +103,8 @@ def bounds_of(
         far = FAR_MULTIPLE * (float(np.linalg.norm(center)) or 1.0)
         reach = _reach(program, center)
         is_within = bool(np.isfinite(reach).all())
-        reach[np.isinf(reach)] = far
+        # Distances are from x, and the Lagrangian is that of the center.
+        reach[np.isinf(reach)] = SLACK * (far + float(np.linalg.norm(x - center)))
         bend = 0.5 * max(-least, 0.0) * float(reach @ reach)
         flat = value - error - SLACK * (float(slopes @ reach) + bend)
         if flat > lower and (is_within or lower == -np.inf):

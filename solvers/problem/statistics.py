@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -55,10 +56,6 @@ class FromStatistics:
 
         Notes
         -----
-        A quadratic program with bounds, ``min 1/2 x^T Q x - b^T x + lambda sum |x_i|``, perhaps with x >= 0,
-        is ``from_statistics(Q, b, None, lambda, positive=True)``: its value is the objective minus the
-        problem's `energies`.
-
         Certificates are of the factor, which ``print(problem)`` compares with the statistics: the objective
         of a code a with the statistics differs by at most
         ``1/2 ||L L^T - G|| ||a||^2 + ||L s - b|| ||a||``.  Eigenvalues of the Gram matrix at unit diagonal
@@ -112,12 +109,11 @@ def _factored(
     rows = checks.real_array("correlations", rows, shape=(None, n_atoms), meaning="a row for each signal")
     factor, signals, roots = _split(scaled, rows / units, precision)
     implied = np.einsum("ij,ij->i", signals, signals)
-    energies = implied
-    if energy is not None:
-        energies = checks.positive_array("energy", energy, len(rows), zero=True)
+    energies = implied if energy is None else checks.positive_array("energy", energy, len(rows), zero=True)
+    norms_of_signals = np.sqrt(np.maximum(energies, implied))
     # Correlations of a signal with atoms at norm one are at most its norm: a share of that.
     beyond = np.abs(rows / units - signals @ factor.T).max(axis=1)
-    wrong = beyond > 4.0 * np.sqrt(cut * np.maximum(energies, implied))
+    wrong = beyond > 4.0 * np.sqrt(cut) * norms_of_signals
     if wrong.any():
         k = int(np.argmax(wrong))
         raise ValueError(
@@ -126,7 +122,7 @@ def _factored(
         )
     # Rounding of the Gram matrix and of correlations, in each direction that the signals use.
     lengths = np.abs(signals) / roots
-    rounding = lengths**2 + 2.0 * lengths * np.sqrt(np.maximum(energies, implied))[:, np.newaxis]
+    rounding = lengths**2 + 2.0 * lengths * norms_of_signals[:, np.newaxis]
     wrong = implied > (1.0 + ENERGY_ROUNDING) * energies + n_atoms * precision * rounding.sum(axis=1)
     if wrong.any():
         k = int(np.argmax(wrong))
@@ -148,13 +144,11 @@ def _split(
     gram: np.ndarray, correlations: np.ndarray, precision: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return L with L L^T = gram, signals s with s L^T = correlations, and how much each column shrinks."""
-    try:
+    with suppress(linalg.LinAlgError):
         lower = linalg.cholesky(gram, lower=True)
-    except linalg.LinAlgError:
-        lower = np.zeros((1, 1))
-    if lower.diagonal().min() > LEAST_ROOT:
-        signals = linalg.solve_triangular(lower, correlations.T, lower=True).T
-        return lower, signals, np.full(len(lower), LEAST_ROOT)
+        if lower.diagonal().min() > LEAST_ROOT:
+            signals = linalg.solve_triangular(lower, correlations.T, lower=True).T
+            return lower, signals, np.full(len(lower), LEAST_ROOT)
     values, vectors = linalg.eigh(gram)
     if values[0] < -(len(gram) ** 2) * precision:
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -99,9 +100,7 @@ class LeastDistance:
             root = np.linalg.cholesky(curvature + self.ridge * np.eye(len(curvature)))
         self.root = root
         left = self.rows @ self.along
-        is_free = np.linalg.norm(left, axis=1) > IMPLIED
-        is_free[self.pairs.ravel()] = False
-        self.kept = np.flatnonzero(is_free)
+        self.kept = np.flatnonzero(np.linalg.norm(left, axis=1) > IMPLIED)
         self.atoms, self.atom_norms = _unit(linalg.solve_triangular(root, left[self.kept].T, lower=True).T)
 
     def fits(self, program: Program) -> bool:
@@ -162,10 +161,8 @@ class Search(LeastDistance):
 
     def solution(self, method: str, linear: np.ndarray, start: Found | None) -> Found:
         """Return the solution for a linear term, or a contradiction."""
-        found = self.presolved()
-        if found is None:
-            found = (self.by_spikes if method == "spiking" else self.by_active_set)(linear, start)
-        return found
+        solve = self.by_spikes if method == "spiking" else self.by_active_set
+        return self.presolved() or solve(linear, start)
 
     def certified(self, found: Found) -> Solved:
         """Return a solution with its certificate."""
@@ -316,9 +313,9 @@ class Search(LeastDistance):
         """Return the solution for a linear term, the residual of a code by spikes."""
         inside = self.inner_point()[0] if start is None or start.inside is None else start.inside
         room = (self.limits - self.rows @ inside)[self.kept]
-        if room.min(initial=1.0) <= ROOM and start is not None:
-            return self.by_spikes(linear, None)
         if room.min(initial=1.0) <= ROOM:
+            if start is not None:
+                return self.by_spikes(linear, None)
             found = self.by_active_set(linear, None)
             if found.point is None:
                 return found
@@ -400,12 +397,10 @@ def _unit(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _root(curvature: np.ndarray) -> np.ndarray | None:
     """Return the Cholesky factor of a matrix; None if it is singular."""
     size = np.abs(curvature).max(initial=0.0)
-    try:
+    with suppress(np.linalg.LinAlgError):
         root = np.linalg.cholesky(curvature)
         if np.square(np.diag(root)).min(initial=np.inf) > SINGULAR * size:
             return root
-    except np.linalg.LinAlgError:
-        pass
     least = float(np.linalg.eigvalsh(curvature)[0])
     if least < -INDEFINITE * size:
         raise ValueError(
@@ -428,5 +423,5 @@ def _opposites(rows: np.ndarray, limits: np.ndarray) -> np.ndarray:
     is_pair = np.diff(groups[first], append=-1) == 0
     down, up = first[is_pair], first[1:][is_pair[:-1]]
     is_tight = np.abs(limits[down] + limits[up]) <= TIGHT * (np.abs(limits[down]) + np.abs(limits[up]))
-    is_tight &= np.abs(rows[down] + rows[up]).max(axis=1, initial=0.0) <= IMPLIED
+    is_tight &= np.linalg.norm(rows[down] + rows[up], axis=1) <= 0.5 * IMPLIED
     return np.stack([down, up])[:, is_tight]

@@ -268,8 +268,10 @@ def solve_qp(
     **options
         As of `QuadraticProgram.solve`, whose result also has multipliers and a certificate.
     """
-    given = {"inequalities": None if G is None else (G, h), "equations": None if A is None else (A, b)}
-    result = QuadraticProgram(P, q, bounds=(lb, ub), **given).solve(**options)  # type: ignore[arg-type]
+    inequalities: Any = None if G is None and h is None else (G, h)
+    equations: Any = None if A is None and b is None else (A, b)
+    program = QuadraticProgram(P, q, inequalities=inequalities, equations=equations, bounds=(lb, ub))
+    result = program.solve(**options)
     return None if result.status >= Status.INFEASIBLE else result.x
 
 

@@ -70,7 +70,7 @@ class PathResult(Value, Drawn):
                 support = result.sparse_codes[[k]].indices
                 atoms = in_full(problem.seen_atoms.take(support))
                 gram = atoms @ atoms.T
-                row[k] = np.trace(np.linalg.solve(gram + np.diag(problem.curvatures[support]), gram))
+                row[k] = np.trace(np.linalg.lstsq(gram + np.diag(problem.curvatures[support]), gram)[0])
         return checks.read_only(sizes)
 
     def aic(self, noise_variance: float | None = None) -> np.ndarray:
@@ -94,11 +94,9 @@ class PathResult(Value, Drawn):
     def _criterion(self, price: Callable[[Any], Any], noise_variance: float | None) -> np.ndarray:
         problem = self.results[0].problem
         weights = problem.feature_weights
-        n = (
-            float(problem.n_features)
-            if weights is None
-            else np.maximum(np.count_nonzero(weights, axis=-1), 1)
-        )
+        n: Any = problem.n_features
+        if weights is not None:
+            n = np.maximum(np.count_nonzero(weights, axis=-1), 1)
         costs = [result.problem.penalty.value(result.codes).sum(axis=1) for result in self.results]
         squares = np.maximum(2.0 * (self.objective - np.stack(costs)), np.finfo(np.float64).tiny)
         variance: Any = squares / n

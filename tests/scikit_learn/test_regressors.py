@@ -195,3 +195,12 @@ def test_frames_pipelines_searches_and_pickles():
 def test_wrong_parameters_are_named(estimator, words):
     with pytest.raises(ValueError, match=f"^{words}"):
         estimator.fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("cv", "weights"),
+    [([], None), ([([0, 1], [])], None), (None, np.arange(len(Y)) >= 100), (None, np.arange(len(Y)) < 12)],
+)
+def test_folds_without_observations_are_named(cv, weights):
+    with pytest.raises(ValueError, match=r"^cv must have folds, each with observations"):
+        LassoRegressorCV(cv=cv).fit(X, Y, weights)

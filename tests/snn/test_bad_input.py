@@ -163,7 +163,7 @@ CASES = [
     case(VALUE, "duration", imperfect, refractory_time=10.0), case(VALUE, "duration", imperfect, delays=[10.0, 12.0]),
     case(VALUE, "delays", imperfect, duration=500.0, delays=410.0),
     *table(imperfect, VALUE, delays=[[1.0, 1.0, 1.0], np.ones((2, 3))]),
-    *table(state, VALUE, waiting=[[[1]]], threshold_rise=[[NAN, 0.0]], other_currents=[[0.0, 0.0]]),
+    *table(state, VALUE, waiting=[[[1]], [-1] * 2], threshold_rise=[[NAN, 0.0]], other_currents=[[0.0, 0.0]]),
     *table(imperfect_digital, VALUE, leak=[1e-6], potential_noise=[1e13], delays=[np.zeros(3)]),
     case(VALUE, "potential_bits and decay_bits", imperfect_digital, format=DigitalFormat(potential_bits=50, decay_bits=13), leak=0.1),
     # -- stimuli --

@@ -307,6 +307,27 @@ def test_lower_bounds_within_a_radius_say_so():
     assert QuadraticProgram(np.eye(2), [-1.0, 1.0], bounds=(0.0, None)).solve().radius == np.inf
 
 
+@pytest.mark.property
+@examples(60)
+@given(st.integers(1, 4), st.integers(0, 2**20))
+def test_lower_bounds_hold_within_their_radius_of_x_wherever_the_center_is(n, seed):
+    rng = np.random.default_rng(seed)
+    factor = rng.standard_normal((rng.integers(0, n), n))
+    drawn = QuadraticProgram(factor.T @ factor, rng.standard_normal(n))
+    program, none = drawn._arrays, np.zeros(0)
+    x, center = rng.standard_normal((2, n)) * 10.0 ** rng.integers(-3, 3, (2, 1))
+    bounds = bounds_of(program, curvature_of(program), x, none, none, center)
+    slope = drawn.hessian @ x + drawn.linear
+    for direction in (-slope, *rng.standard_normal((5, n))):
+        point = x + 0.999 * bounds.radius * direction / np.linalg.norm(direction)
+        assert bounds.lower_bound <= point @ (0.5 * drawn.hessian @ point + drawn.linear)
+
+
+def test_a_program_without_a_solution_is_drawn_as_such():
+    for bounds, status in (((1.0, 0.0), "infeasible"), ((None, 0.0), "unbounded")):
+        assert solved(QuadraticProgram([[0.0]], [1.0], bounds=bounds)).plot().get_title() == status
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -359,6 +380,12 @@ def test_solve_qp_returns_none_without_a_solution():
     with pytest.warns(ConvergenceWarning, match="infeasible"):
         assert solve_qp(np.eye(1), [0.0], lb=[1.0], ub=[0.0]) is None
     assert solve_qp(np.eye(2), [0.0, 0.0], A=[[1.0, 1.0]], b=[1.0]).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(("sides", "name"), [({"h": [1.0]}, "inequalities"), ({"b": [1.0]}, "equations")])
+def test_sides_without_a_matrix_are_refused(sides, name):
+    with pytest.raises((TypeError, ValueError), match=f"matrix of {name}"):
+        solve_qp(np.eye(1), [0.0], **sides)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -126,6 +126,15 @@ def test_degrees_of_freedom_of_an_elastic_net_are_the_trace_of_its_fit():
                 np.testing.assert_allclose(row[k], trace, rtol=1e-6)
 
 
+def test_degrees_of_freedom_count_atoms_that_are_equal_once():
+    found = path(
+        LassoProblem(np.eye(3)[[0, 0, 1]], [[3.0, 2.0, 1.0]], ElasticNet(0.1, [0.0, 0.0, 0.5])),
+        [1.0],
+        method="fista",
+    )
+    np.testing.assert_allclose(found.degrees_of_freedom, 1.0 + 1.0 / 1.5)
+
+
 def test_a_path_with_an_intercept_is_that_of_centred_variables():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 3))
