@@ -65,7 +65,7 @@ def curvature_of(program: Program) -> tuple[float, np.ndarray]:
     trace = float(np.abs(np.diag(whole)).sum())
     # Rump (2006), as in `least_eigenvalue`; and rounding of what equations add.
     rounding = SLACK * gamma(n + 2) * trace + gamma(len(weights) + 2) * float(np.linalg.norm(sizes))
-    if trace == 0.0:
+    if not whole.any():
         return 0.0, weights
     shifts = [-PROVED_SINGULAR * trace, -PROVED_SINGULAR * trace - 2.0 * rounding]
     with suppress(np.linalg.LinAlgError):
@@ -198,8 +198,7 @@ def _feasibility(
     _, rest = residual(program.equations, program.values, x)
     norms = np.sqrt(np.einsum("ij,ij->i", program.rows, program.rows))
     lengths = np.sqrt(np.einsum("ij,ij->i", program.equations, program.equations))
-    room = np.where(is_bound, 0.0, SLACK * norms * min(distance, 1.0))
-    if distance < np.inf and (over + room <= 0.0).all():
+    if distance < np.inf and (over + np.where(is_bound, 0.0, SLACK * norms * distance) <= 0.0).all():
         return 0.0, distance, 0.0
     over = np.maximum(over, 0.0)
     price = 2.0 * float(rows @ over + np.abs(equal) @ rest)
