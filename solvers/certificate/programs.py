@@ -133,11 +133,11 @@ def _lagrangian(
     constraints = (program.rows, program.limits, rows), (program.equations, program.values, equal)
     for matrix, sides, factors in constraints:
         used = factors != 0.0
-        some, sides, factors = matrix[used], sides[used], factors[used]
-        value = value + factors @ (some.astype(WIDE) @ point - sides)
-        total = total + np.abs(factors) @ _sizes(some, sides, x)
-        gradient = gradient + factors @ some.astype(WIDE)
-        sizes = sizes + np.abs(factors) @ np.abs(some)
+        active, sides, factors = matrix[used], sides[used], factors[used]
+        value = value + factors @ (active.astype(WIDE) @ point - sides)
+        total = total + np.abs(factors) @ _sizes(active, sides, x)
+        gradient = gradient + factors @ active.astype(WIDE)
+        sizes = sizes + np.abs(factors) @ np.abs(active)
     # On the equations, weights / 2 ||E x - f||^2 adds nothing: nu is less by weights (E x - f) than `equal`.
     value -= 0.5 * SLACK * float(weights @ residual(program.equations, program.values, x)[1] ** 2)
     share = SLACK * WIDE_ROUNDOFF * gamma(2 * len(x) + np.count_nonzero(rows) + len(equal))
@@ -154,8 +154,8 @@ def are_bounds(rows: np.ndarray) -> np.ndarray:
 
 def _reach(program: Program, x: np.ndarray) -> np.ndarray:
     """Return how far the bounds let each variable go."""
-    some = are_bounds(program.rows)
-    rows, room = program.rows[some].T, program.limits[some] - program.rows[some] @ x
+    is_bound = are_bounds(program.rows)
+    rows, room = program.rows[is_bound].T, program.limits[is_bound] - program.rows[is_bound] @ x
     room = room / np.abs(rows)
     both = [np.where(side, room, np.inf).min(axis=1, initial=np.inf) for side in (rows > 0.0, rows < 0.0)]
     return SLACK * np.abs(both).max(axis=0)
@@ -167,8 +167,8 @@ def distance_to_equations(program: Program, x: np.ndarray) -> float:
     if not len(matrix):
         return 0.0
     _, rest = residual(matrix, program.values, x)
-    some = are_bounds(program.rows)
-    rows, room = np.abs(program.rows[some]), program.limits[some] - program.rows[some] @ x
+    is_bound = are_bounds(program.rows)
+    rows, room = np.abs(program.rows[is_bound]), program.limits[is_bound] - program.rows[is_bound] @ x
     # Variables within the distance of their bounds stay where they are: the others move.
     for _ in range(MOST_FREED):
         is_free = ~rows[room <= distance].any(axis=0)
