@@ -345,7 +345,7 @@ def test_integers_keep_their_units_while_a_simulator_runs():
         with pytest.raises(ValueError, match="must keep the unit of potentials and the exponent"):
             setattr(simulator, name, value)
     whole = Simulator(network, time=fitted(Clock(TIME_STEP, fmt), network))
-    with pytest.raises(ValueError, match="got a DigitalNetwork, which is made whole"):
+    with pytest.raises(ValueError, match="got a whole DigitalNetwork"):
         whole.weights = 0.75 * weights
 
 
