@@ -59,8 +59,6 @@ class Faults(NamedTuple):
     floor: float  # the lowest potential, in thresholds
     lost: float  # probability that a spike reaches no target
     key: int  # of random numbers
-    keep: float  # factor of a potential in a step; the leak of integers is in their `Rules`
-    charge: float  # charge of a step for one unit of current at its beginning
     waiting: np.ndarray  # steps until a neuron integrates again
     n_lost: np.ndarray  # spikes that reached no target
     normals: np.ndarray  # memory of a number for each neuron
@@ -69,14 +67,17 @@ class Faults(NamedTuple):
     refused: np.ndarray
     kicks: np.ndarray  # by noise and the floor
     threshold: np.ndarray  # before any spike has raised it
-    raised: np.ndarray  # by what spikes have raised thresholds, or of size zero
-    raise_by: float  # by one spike, in thresholds
-    stays: float  # the part of it that is left after a step
+    # Neurons in real numbers have more.
+    keep: float = 1.0  # factor of a potential in a step; the leak of integers is in their `Rules`
+    charge: float = 0.0  # charge of a step for one unit of current at its beginning
+    raised: np.ndarray = np.empty((1, 0))  # by what spikes have raised thresholds, or of size zero
+    raise_by: float = 0.0  # by one spike, in thresholds
+    stays: float = 1.0  # the part of it that is left after a step
     # Currents of other time constants, shape (n_copies, n_kinds, n_neurons); of each kind, as for the first.
-    currents: np.ndarray
-    decays: np.ndarray
-    arrivals: np.ndarray
-    charges: np.ndarray
+    currents: np.ndarray = np.empty((1, 0, 0))
+    decays: np.ndarray = np.empty(0)
+    arrivals: np.ndarray = np.empty(0)
+    charges: np.ndarray = np.empty(0)
 
     def keeps_up(self):
         return self.refractory_steps == 0 and self.raised.shape[1] == 0

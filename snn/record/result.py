@@ -40,7 +40,7 @@ class SimulationResult(Value, Drawn):
         Every spike if ``record_spikes=True``; on a clock when delivered, at the end of its step.  Else None,
         and counts alone are kept: run the network again to have them.
     potentials : ndarray, shape (n_times, n_neurons), or None
-        Potentials at the ``potential_times`` that were asked for.
+        Potentials at the ``potential_times`` that were asked for; NaN after a `RunawayError`.
     n_steps : int or None
         Steps of the clock; None of an exact run.
     stimulus : Stimulus or None

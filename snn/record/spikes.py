@@ -147,8 +147,8 @@ class SpikeTrain(Value, Saved, Drawn):
                 )
         times = np.concatenate([part.times for part in parts])
         neurons = np.concatenate([part.neurons for part in parts])
-        start, n_neurons = parts[0].start, parts[0].n_neurons
-        departures = ", ".join(dict.fromkeys(filter(None, (part.departures for part in parts))))
+        names = [name for part in parts for name in part.departures.split(", ") if name]
+        start, n_neurons, departures = parts[0].start, parts[0].n_neurons, ", ".join(dict.fromkeys(names))
         return cls._sorted(
             times, neurons, n_neurons=n_neurons, start=start, stop=ends[-1], departures=departures
         )

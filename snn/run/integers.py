@@ -64,7 +64,7 @@ class IntegersOnClock(SteppedRun):
         integer_drive(integers, self.soma_bias)  # warns, or refuses
         drive, potential, current, messages, removed = np.zeros((5, *shape), dtype=np.int64)
         self.neurons = DigitalNeurons(
-            faults=self._faults(leak=0.0, keep=1.0, charge=0.0, n_leaking=0),
+            faults=self._faults(leak=0.0, n_leaking=0),
             rules=integers.rules if given is None else _with_leak(integers, given),
             threshold=checks.read_only(integers.firing_threshold),
             values=checks.read_only(integers.message_value),

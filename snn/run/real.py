@@ -94,15 +94,17 @@ class RealOnClock(SteppedRun):
             arrivals = step * decays * np.array([mean_exponential(exponent) for exponent in exponents])
         self.neurons = RealNeurons(
             faults=self._faults(
-                leak=leak,
+                leak,
+                n_leaking=shape[1],
                 keep=keep,
                 charge=charge,
-                n_leaking=shape[1],
                 raised=np.zeros((shape[0], shape[1] * (neuron.adaptation > 0.0))),
                 raise_by=neuron.adaptation,
                 stays=math.exp(-step / neuron.adaptation_time),
                 currents=np.zeros((shape[0], self._n_kinds - 1, shape[1])),
-                of_kinds=np.stack([decays, arrivals, charges])[:, 1:],
+                decays=decays[1:],
+                arrivals=arrivals[1:],
+                charges=charges[1:],
             ),
             rise=rise,
             arrival=float(arrivals[0]),

@@ -145,7 +145,7 @@ class Run(ABC):
                         bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
                         bar.update(float(self.time[active].min()) - bar.n)
                     is_stopped = stop_when is not None and stop_when()
-                if potentials is not None:
+                if potentials is not None and position == len(active):
                     potentials[:] = self.membrane_potential[0]
         self.n_emitted = n_spikes
         if len(recorded) < 2:

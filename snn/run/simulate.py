@@ -137,7 +137,7 @@ def result_of(
         with checks.called(times="potential_times"):
             watched = checked_times(potential_times, start.time, stop)
         instants = np.minimum(run.instants_of(watched, start.time), end)
-        watch = [(float(instant), np.empty(network.n_neurons)) for instant in instants]
+        watch = [(float(instant), np.full(network.n_neurons, np.nan)) for instant in instants]
     spikes = run.advance(
         end, record=record_spikes, max_spikes=max_spikes, progress=progress, stimulus=stimulus,
         origin=start.time, watch=watch,

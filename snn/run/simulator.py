@@ -93,14 +93,13 @@ class Simulator(Described):
         before, running = self._network, self._running
         if network.weights is not before.weights or network.firing_threshold is not before.firing_threshold:
             running = fitted(self._given, network)
-            old, new = getattr(self._running, "neuron", None), getattr(running, "neuron", None)
+            old, new = (getattr(time, "neuron", None) for time in (self._running, running))
             if isinstance(old, DigitalNetwork) and isinstance(new, DigitalNetwork):
-                kept = None if new is old else (new.unit, new.rules.exponent)
-                if kept != (old.unit, old.rules.exponent):
+                kept, got = ((neuron.unit, neuron.rules.exponent) for neuron in (old, new))
+                if new is old or got != kept:
                     raise ValueError(
                         "weights and firing_threshold must keep the unit of potentials and the exponent of "
-                        f"weights, {(old.unit, old.rules.exponent)}; got "
-                        + ("a DigitalNetwork, which is made whole" if kept is None else f"{kept}")
+                        f"weights, {kept}; got {'a whole DigitalNetwork' if new is old else got}"
                     )
         floor = getattr(running, "potential_floor", None)
         if floor is not None:

@@ -20,7 +20,6 @@ from snn.run.time import Clock
 
 # Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
 MOST_SPIKES_PER_CALL = 65_536
-NO_RISE, NO_FURTHER_CURRENTS, NO_KINDS = np.empty((1, 0)), np.empty((1, 0, 0)), np.empty((3, 0))
 NO_MESSAGES = stepped.MessageLog(*np.empty((3, 0), dtype=np.int64))
 
 
@@ -150,11 +149,7 @@ class SteppedRun(Run):
             first = np.zeros(self.network.n_neurons, dtype=np.int64)
         return kind(form, delays, checks.read_only(first)), int(delays.max(initial=0)) + 1
 
-    def _faults(
-        self, *, leak: float, keep: float, charge: float, n_leaking: int, raised: np.ndarray = NO_RISE,
-        raise_by: float = 0.0, stays: float = 1.0, currents: np.ndarray = NO_FURTHER_CURRENTS,
-        of_kinds: np.ndarray = NO_KINDS,
-    ) -> NoFaults | Faults:  # fmt: skip
+    def _faults(self, leak: float, n_leaking: int, **of_real: Any) -> NoFaults | Faults:
         """Return the record of imperfections, with sums of charge for neurons that leak in real numbers."""
         given, step, shape = self._clock.imperfections, self.time_step, self.soma_bias.shape
         if given is None:
@@ -171,19 +166,11 @@ class SteppedRun(Run):
             waiting=np.zeros(shape, dtype=np.int64),
             n_lost=np.zeros(shape, dtype=np.int64),
             normals=np.empty(shape[1]),
-            keep=keep,
-            charge=charge,
             leaked=leaked,
             refused=refused,
             kicks=kicks,
             threshold=checks.read_only(self.network.firing_threshold),
-            raised=raised,
-            raise_by=raise_by,
-            stays=stays,
-            currents=currents,
-            decays=of_kinds[0],
-            arrivals=of_kinds[1],
-            charges=of_kinds[2],
+            **of_real,
         )
 
     def _take_pending(self, pending: np.ndarray) -> None:

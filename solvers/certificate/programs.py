@@ -65,7 +65,7 @@ def curvature_of(program: Program) -> tuple[float, np.ndarray]:
     trace = float(np.abs(np.diag(whole)).sum())
     # Rump (2006), as in `least_eigenvalue`; and rounding of what equations add.
     rounding = SLACK * gamma(n + 2) * trace + gamma(len(weights) + 2) * float(np.linalg.norm(sizes))
-    if trace == 0.0:
+    if not whole.any():
         return 0.0, weights
     shifts = [-PROVED_SINGULAR * trace, -PROVED_SINGULAR * trace - 2.0 * rounding]
     with suppress(np.linalg.LinAlgError):
@@ -133,11 +133,11 @@ def _lagrangian(
     constraints = (program.rows, program.limits, rows), (program.equations, program.values, equal)
     for matrix, sides, factors in constraints:
         used = factors != 0.0
-        some, sides, factors = matrix[used], sides[used], factors[used]
-        value = value + factors @ (some.astype(WIDE) @ point - sides)
-        total = total + np.abs(factors) @ _sizes(some, sides, x)
-        gradient = gradient + factors @ some.astype(WIDE)
-        sizes = sizes + np.abs(factors) @ np.abs(some)
+        active, sides, factors = matrix[used], sides[used], factors[used]
+        value = value + factors @ (active.astype(WIDE) @ point - sides)
+        total = total + np.abs(factors) @ _sizes(active, sides, x)
+        gradient = gradient + factors @ active.astype(WIDE)
+        sizes = sizes + np.abs(factors) @ np.abs(active)
     # On the equations, weights / 2 ||E x - f||^2 adds nothing: nu is less by weights (E x - f) than `equal`.
     value -= 0.5 * SLACK * float(weights @ residual(program.equations, program.values, x)[1] ** 2)
     share = SLACK * WIDE_ROUNDOFF * gamma(2 * len(x) + np.count_nonzero(rows) + len(equal))
@@ -154,8 +154,8 @@ def are_bounds(rows: np.ndarray) -> np.ndarray:
 
 def _reach(program: Program, x: np.ndarray) -> np.ndarray:
     """Return how far the bounds let each variable go."""
-    some = are_bounds(program.rows)
-    rows, room = program.rows[some].T, program.limits[some] - program.rows[some] @ x
+    is_bound = are_bounds(program.rows)
+    rows, room = program.rows[is_bound].T, program.limits[is_bound] - program.rows[is_bound] @ x
     room = room / np.abs(rows)
     both = [np.where(side, room, np.inf).min(axis=1, initial=np.inf) for side in (rows > 0.0, rows < 0.0)]
     return SLACK * np.abs(both).max(axis=0)
@@ -167,8 +167,8 @@ def distance_to_equations(program: Program, x: np.ndarray) -> float:
     if not len(matrix):
         return 0.0
     _, rest = residual(matrix, program.values, x)
-    some = are_bounds(program.rows)
-    rows, room = np.abs(program.rows[some]), program.limits[some] - program.rows[some] @ x
+    is_bound = are_bounds(program.rows)
+    rows, room = np.abs(program.rows[is_bound]), program.limits[is_bound] - program.rows[is_bound] @ x
     # Variables within the distance of their bounds stay where they are: the others move.
     for _ in range(MOST_FREED):
         is_free = ~rows[room <= distance].any(axis=0)
@@ -198,8 +198,7 @@ def _feasibility(
     _, rest = residual(program.equations, program.values, x)
     norms = np.sqrt(np.einsum("ij,ij->i", program.rows, program.rows))
     lengths = np.sqrt(np.einsum("ij,ij->i", program.equations, program.equations))
-    room = np.where(is_bound, 0.0, SLACK * norms * min(distance, 1.0))
-    if distance < np.inf and (over + room <= 0.0).all():
+    if distance < np.inf and (over + np.where(is_bound, 0.0, SLACK * norms * distance) <= 0.0).all():
         return 0.0, distance, 0.0
     over = np.maximum(over, 0.0)
     price = 2.0 * float(rows @ over + np.abs(equal) @ rest)

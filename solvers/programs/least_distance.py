@@ -19,7 +19,8 @@ from solvers.methods.spiking import solve_spiking
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import Status, as_sparse, rows_of
 
-# A row of norm one whose part along the equations is shorter is implied by them; a smaller pivot is zero.
+# A row of norm one whose part along the equations is shorter is implied by them; a smaller pivot, relative
+# to the largest entry, is zero.
 IMPLIED = 1e-12
 # Opposite rows with less room between them, relative to their limits, are an equation.
 TIGHT = 1e-13
@@ -35,8 +36,6 @@ FARTHEST = 1e9
 LOST_ROUNDINGS = 64.0
 # If the last entry of a least distance's residual is smaller, there may be no feasible point.
 NEARLY_NONE = 1e-4
-# Relative to the largest entry: a matrix with a smaller pivot is singular.
-SINGULAR = 1e-12
 # Relative to the largest entry: a matrix with an eigenvalue below minus this is not convex.
 INDEFINITE = 1e-10
 # Curvature that a proximal round adds, in scaled variables.
@@ -53,7 +52,7 @@ ROOM = 1e-9
 FINEST = 1e-14
 
 
-class Found(NamedTuple):
+class PrimalDual(NamedTuple):
     """A point with multipliers, in scaled variables; without a point, the multipliers are a contradiction."""
 
     point: np.ndarray | None
@@ -74,7 +73,7 @@ class Solved(NamedTuple):
     equal: np.ndarray
     bounds: Bounds
     status: Status
-    found: Found
+    found: PrimalDual
 
 
 class LeastDistance:
@@ -84,10 +83,10 @@ class LeastDistance:
         n, (program, self.scales) = len(program.linear), certificate.scaled(program)
         self.curvature, self.hessian = certificate.curvature_of(program), program.hessian
         self.rows, self.norms = _unit(program.rows)
-        self.given, self.lengths = _unit(program.equations)
+        self.equations, self.lengths = _unit(program.equations)
         self.pairs = _opposites(self.rows, program.limits / self.norms)
         # Orthonormal bases across and along the equations, among them opposite rows without room.
-        self.equal = np.vstack([self.given, self.rows[self.pairs[0]]])
+        self.equal = np.vstack([self.equations, self.rows[self.pairs[0]]])
         across, factor, order = linalg.qr(self.equal.T, pivoting=True)
         rank = int((np.abs(np.diag(factor)) > IMPLIED).sum())
         self.factor, self.chosen = factor[:rank, :rank], order[:rank]
@@ -107,14 +106,14 @@ class LeastDistance:
         """Return whether this is the form of a program with the same matrices."""
         return np.array_equal(_opposites(self.rows, program.limits / self.norms), self.pairs)
 
-    def solved(self, program: Program, method: str, tol: float, start: Found | None) -> Solved:
+    def solved(self, program: Program, method: str, tol: float, start: PrimalDual | None) -> Solved:
         """Return the solution with its certificate."""
-        own, _ = certificate.scaled(program)
-        limits = own.limits / self.norms
-        values = np.concatenate([own.values / self.lengths, limits[self.pairs[0]]])
-        search: Search = replaced(self, Search, program=own, limits=limits, values=values, tol=tol)
+        in_scale, _ = certificate.scaled(program)
+        limits = in_scale.limits / self.norms
+        values = np.concatenate([in_scale.values / self.lengths, limits[self.pairs[0]]])
+        search: Search = replaced(self, Search, program=in_scale, limits=limits, values=values, tol=tol)
         if not self.ridge:
-            return search.certified(search.solution(method, own.linear, start))
+            return search.certified(search.solution(method, in_scale.linear, start))
         solved = search.in_rounds(method, start)
         if solved.status != Status.AT_PRECISION or self.ridge < LEAST_PROXIMAL:
             return solved
@@ -141,12 +140,12 @@ class LeastDistance:
         """Return a slope along the equations."""
         return linalg.solve_triangular(self.root, self.along.T @ slope, lower=True)
 
-    def multipliers(self, found: Found) -> tuple[np.ndarray, np.ndarray]:
+    def multipliers(self, found: PrimalDual) -> tuple[np.ndarray, np.ndarray]:
         """Return the multipliers of the program's own rows and equations."""
-        rows, signed = np.maximum(found.rows, 0.0), found.equal[len(self.given) :]
+        rows, signed = np.maximum(found.rows, 0.0), found.equal[len(self.equations) :]
         rows[self.pairs[0]] += np.maximum(signed, 0.0)
         rows[self.pairs[1]] += np.maximum(-signed, 0.0)
-        return rows / self.norms, found.equal[: len(self.given)] / self.lengths
+        return rows / self.norms, found.equal[: len(self.equations)] / self.lengths
 
 
 class Search(LeastDistance):
@@ -159,12 +158,12 @@ class Search(LeastDistance):
     n_steps = 0
     _factored: tuple[bytes, np.ndarray, np.ndarray] | None = None
 
-    def solution(self, method: str, linear: np.ndarray, start: Found | None) -> Found:
+    def solution(self, method: str, linear: np.ndarray, start: PrimalDual | None) -> PrimalDual:
         """Return the solution for a linear term, or a contradiction."""
         solve = self.by_spikes if method == "spiking" else self.by_active_set
         return self.presolved() or solve(linear, start)
 
-    def certified(self, found: Found) -> Solved:
+    def certified(self, found: PrimalDual) -> Solved:
         """Return a solution with its certificate."""
         rows, equal = self.multipliers(found)
         if found.point is None or found.center is None:
@@ -183,18 +182,18 @@ class Search(LeastDistance):
         status = Status.REACHED if has_gap and is_feasible else Status.AT_PRECISION
         return Solved(x, rows, equal, bounds, status, found)
 
-    def contradiction(self, rows: np.ndarray, equal: np.ndarray) -> Found | None:
+    def contradiction(self, rows: np.ndarray, equal: np.ndarray) -> PrimalDual | None:
         """Return multipliers, balanced by equations, if they prove that there is no point."""
         left, refined = self.rows[rows > 0.0] @ self.along, rows.copy()
         refined[rows > 0.0] -= np.linalg.lstsq(left.T, rows[rows > 0.0] @ left)[0]
         for factors in (rows, refined):
             balance = self.balance(factors @ self.rows + equal @ self.equal)
-            found = Found(None, factors, equal + balance, self.n_steps)
+            found = PrimalDual(None, factors, equal + balance, self.n_steps)
             if certificate.infeasible_within(self.program, *self.multipliers(found)) > FARTHEST:
                 return found
         return None
 
-    def presolved(self) -> Found | None:
+    def presolved(self) -> PrimalDual | None:
         """Return a contradiction of equations, or of a row that they imply."""
         base = self.on_equations(self.values)
         rest, over = self.equal @ base - self.values, self.rows @ base - self.limits
@@ -211,7 +210,7 @@ class Search(LeastDistance):
 
     # -- the active set ----------------------------------------------------------------------------
 
-    def by_active_set(self, linear: np.ndarray, start: Found | None) -> Found:
+    def by_active_set(self, linear: np.ndarray, start: PrimalDual | None) -> PrimalDual:
         """Return the solution for a linear term, from the rows that are active at the least distance."""
         base = self.on_equations(self.values)
         free = -self.to_y(linear + self.hessian @ base)
@@ -230,9 +229,9 @@ class Search(LeastDistance):
             _, factors = self.inner_point()
             if (found := self.contradiction(factors, 0.0 * self.values)) is not None:
                 return found
-        return Found(self.moved_inside(point), rows, equal, self.n_steps, point)
+        return PrimalDual(self.moved_inside(point), rows, equal, self.n_steps, point)
 
-    def least_distance(self, room: np.ndarray, start: Found | None) -> tuple[np.ndarray, float]:
+    def least_distance(self, room: np.ndarray, start: PrimalDual | None) -> tuple[np.ndarray, float]:
         """Return weights of rows, and the last entry of the residual, which is zero if there is no point.
 
         Lawson and Hanson (1974), Solving Least Squares Problems, chapter 23, section 4.
@@ -309,7 +308,7 @@ class Search(LeastDistance):
 
     # -- spikes ------------------------------------------------------------------------------------
 
-    def by_spikes(self, linear: np.ndarray, start: Found | None) -> Found:
+    def by_spikes(self, linear: np.ndarray, start: PrimalDual | None) -> PrimalDual:
         """Return the solution for a linear term, the residual of a code by spikes."""
         inside = self.inner_point()[0] if start is None or start.inside is None else start.inside
         room = (self.limits - self.rows @ inside)[self.kept]
@@ -339,7 +338,7 @@ class Search(LeastDistance):
         move = self.from_y(step)
         reach = ((self.rows @ move)[self.kept] / room).max(initial=0.0) * (1.0 + FINEST)
         equal = self.balance(self.hessian @ (inside + move) + linear + rows @ self.rows)
-        return Found(inside + move / max(reach, 1.0), rows, equal, n_spikes, inside + move, inside)
+        return PrimalDual(inside + move / max(reach, 1.0), rows, equal, n_spikes, inside + move, inside)
 
     def inner_point(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the point farthest inside of all rows, at most one, and the multipliers of the rows."""
@@ -356,7 +355,7 @@ class Search(LeastDistance):
 
     # -- semidefinite programs -----------------------------------------------------------------------
 
-    def in_rounds(self, method: str, start: Found | None) -> Solved:
+    def in_rounds(self, method: str, start: PrimalDual | None) -> Solved:
         """Return the solution of a semidefinite program, in proximal rounds."""
         linear, found, best = self.program.linear, start, None
         point = np.zeros(len(linear)) if start is None or start.center is None else start.center
@@ -399,7 +398,7 @@ def _root(curvature: np.ndarray) -> np.ndarray | None:
     size = np.abs(curvature).max(initial=0.0)
     with suppress(np.linalg.LinAlgError):
         root = np.linalg.cholesky(curvature)
-        if np.square(np.diag(root)).min(initial=np.inf) > SINGULAR * size:
+        if np.square(np.diag(root)).min(initial=np.inf) > IMPLIED * size:
             return root
     least = float(np.linalg.eigvalsh(curvature)[0])
     if least < -INDEFINITE * size:

@@ -12,7 +12,7 @@ from snn.base import checks
 from snn.base.describe import Described, Drawn
 from snn.base.value import assign, cached_property, replaced
 from solvers.certificate.programs import Program
-from solvers.programs.least_distance import Found, LeastDistance
+from solvers.programs.least_distance import LeastDistance, PrimalDual
 from solvers.results.codes import Status
 from solvers.results.result import convergence_warning
 from solvers.workers.blas import one_blas_thread
@@ -68,7 +68,7 @@ class ProgramResult(Drawn):
     radius: float
     status: Status
     n_steps: int
-    _found: Found = field(repr=False)
+    _found: PrimalDual = field(repr=False)
 
     @property
     def objective(self) -> float:

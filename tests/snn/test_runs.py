@@ -376,7 +376,7 @@ def test_integers_keep_their_units_while_a_simulator_runs():
         with pytest.raises(ValueError, match="must keep the unit of potentials and the exponent"):
             setattr(simulator, name, value)
     whole = Simulator(network, time=fitted(Clock(TIME_STEP, fmt), network))
-    with pytest.raises(ValueError, match="got a DigitalNetwork, which is made whole"):
+    with pytest.raises(ValueError, match="got a whole DigitalNetwork"):
         whole.weights = 0.75 * weights
 
 
@@ -491,3 +491,13 @@ def test_watched_potentials_are_those_of_runs_that_end_there(kind, form, data):
     assert not run.potentials[0].any()
     with pytest.raises(ValueError, match=r"potential_times must not decrease and lie in \[0.0, 8.0\]"):
         simulate(network, 8.0, time, potential_times=[9.0])
+
+
+@pytest.mark.parametrize("time", [Exact(), Clock(0.25)])
+def test_potentials_after_a_run_that_was_ended_are_unknown(time):
+    excited = SpikingNetwork([[0.0, 2.0], [2.0, 0.0]], [1.0, 0.4])
+    with pytest.raises(RunawayError) as caught:
+        simulate(excited, 20.0, time, potential_times=[0.5, 19.0], max_spikes=8)
+    early, late = caught.value.result.potentials
+    np.testing.assert_allclose(early, [0.5, 0.2])
+    assert np.isnan(late).all()

@@ -1,5 +1,7 @@
 """Spike trains as a lab uses them, and trials: counts in bins, intervals, Poisson sources, PSTHs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -68,6 +70,8 @@ def test_parts_of_a_train_are_merged_to_the_whole(train, cut):
     ]  # fmt: skip
     require_equal(SpikeTrain.merged(reversed(parts)), train)
     np.testing.assert_array_equal(SpikeTrain.merged([train, train]).counts(), 2 * train.counts())
+    leaky, late = replace(train, departures="leak"), replace(train, departures="leak, delays")
+    assert SpikeTrain.merged([leaky, late]).departures == "leak, delays"
 
 
 @examples(60)

@@ -323,6 +323,26 @@ def test_lower_bounds_hold_within_their_radius_of_x_wherever_the_center_is(n, se
         assert bounds.lower_bound <= point @ (0.5 * drawn.hessian @ point + drawn.linear)
 
 
+def test_a_point_far_from_the_equations_is_not_feasible_by_rows_that_they_violate():
+    program = QuadraticProgram(
+        np.eye(2), [0.0, 0.0], inequalities=([[3.0, 0.0]], [4.5]), equations=([[1.0, 0.0]], [5.0])
+    )._arrays
+    bounds = bounds_of(program, curvature_of(program), np.zeros(2), np.zeros(1), np.zeros(1), np.zeros(2))
+    assert bounds.violation >= 5.0
+
+
+def test_a_matrix_without_a_diagonal_is_not_taken_for_zero():
+    indefinite = Program(
+        np.array([[0.0, 1.0], [1.0, 0.0]]),
+        np.zeros(2),
+        np.empty((0, 2)),
+        np.empty(0),
+        np.empty((0, 2)),
+        np.empty(0),
+    )
+    assert curvature_of(indefinite)[0] < -0.9
+
+
 def test_a_program_without_a_solution_is_drawn_as_such():
     for bounds, status in (((1.0, 0.0), "infeasible"), ((None, 0.0), "unbounded")):
         assert solved(QuadraticProgram([[0.0]], [1.0], bounds=bounds)).plot().get_title() == status
