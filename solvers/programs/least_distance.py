@@ -35,9 +35,9 @@ FARTHEST = 1e9
 LOST_ROUNDINGS = 64.0
 # If the last entry of a least distance's residual is smaller, there may be no feasible point.
 NEARLY_NONE = 1e-4
-# Relative to the largest entry: a matrix with a smaller pivot is singular.
+# Relative to the largest entry of the Hessian: along the equations, a smaller pivot is zero.
 SINGULAR = 1e-12
-# Relative to the largest entry: a matrix with an eigenvalue below minus this is not convex.
+# Relative to the largest entry of the Hessian: with an eigenvalue below minus this it is not convex.
 INDEFINITE = 1e-10
 # Curvature that a proximal round adds, in scaled variables.
 PROXIMAL = 1e-3
@@ -93,7 +93,7 @@ class LeastDistance:
         self.factor, self.chosen = factor[:rank, :rank], order[:rank]
         self.across, self.along = across[:, :rank], across[:, rank:] if rank else np.eye(n)
         curvature = self.along.T @ self.hessian @ self.along
-        root, self.ridge = _root(curvature), 0.0
+        root, self.ridge = _root(curvature, np.abs(self.hessian).max()), 0.0
         if root is None:
             self.ridge = ridge
             self.hessian = self.hessian + self.ridge * np.eye(n)
@@ -394,14 +394,13 @@ def _unit(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return matrix / norms[:, np.newaxis], norms
 
 
-def _root(curvature: np.ndarray) -> np.ndarray | None:
-    """Return the Cholesky factor of a matrix; None if it is singular."""
-    size = np.abs(curvature).max(initial=0.0)
+def _root(curvature: np.ndarray, size: float) -> np.ndarray | None:
+    """Return the Cholesky factor of a curvature along equations; None if it is singular for a size."""
     with suppress(np.linalg.LinAlgError):
         root = np.linalg.cholesky(curvature)
         if np.square(np.diag(root)).min(initial=np.inf) > SINGULAR * size:
             return root
-    least = float(np.linalg.eigvalsh(curvature)[0])
+    least = np.linalg.eigvalsh(curvature)[0]
     if least < -INDEFINITE * size:
         raise ValueError(
             "hessian must be positive semidefinite along the equations; got a negative curvature, "
