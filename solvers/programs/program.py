@@ -112,7 +112,8 @@ class QuadraticProgram(Described):
     inequalities, equations : pair of array_like, shapes (n_rows, n) and (n_rows,), optional
         (A, b) and (E, f); entries of b may be infinite.
     bounds : pair of float or array_like, optional
-        (lower, upper); None or infinite where there is none.
+        The tuple (lower, upper); None or infinite where there is none.  SciPy's list of a pair for each
+        variable is ``tuple(np.transpose(pairs))``.
 
     Examples
     --------
@@ -259,7 +260,7 @@ def solve_qp(
     ub: ArrayLike | None = None,
     **options: Any,
 ) -> np.ndarray | None:
-    """Return the solution of a quadratic program given in the order of qpsolvers; None if there is none.
+    """Return the solution of a quadratic program given in the order of qpsolvers; None if it is not solved.
 
     Parameters
     ----------
@@ -276,16 +277,20 @@ def solve_qp(
 
 
 def _pair(name: str, pair: Any) -> tuple[Any, Any]:
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        what = "lower and upper" if name == "bounds" else "a matrix and its right-hand sides"
-        raise TypeError(f"{name} must be a pair, {what}; got {type(pair).__name__}")
+    is_bounds = name == "bounds"
+    if not isinstance(pair, tuple if is_bounds else (tuple, list)) or len(pair) != 2:
+        what = "(lower, upper), as a tuple" if is_bounds else "a matrix and its right-hand sides"
+        hint = ": for SciPy's list of a pair for each variable pass tuple(np.transpose(pairs))"
+        raise TypeError(f"{name} must be a pair, {what}; got {type(pair).__name__}{hint * is_bounds}")
     return pair[0], pair[1]
 
 
 def _sides(name: str, sides: Any, n: int, infinite: float | None) -> np.ndarray:
     """Return a copy of limits, of which an infinite one, or None, means that there is none."""
-    if name == "bounds" and np.ndim(sides) == 0:
-        sides = np.full(n, infinite if sides is None else sides)
+    if name == "bounds":
+        sides = np.full(n, sides) if np.ndim(sides) == 0 else sides
+        if any(side is None for side in sides):
+            sides = [infinite if side is None else side for side in sides]
     array = checks.real_array(f"sides of {name}", sides, shape=(n,), finite=infinite is None)
     if infinite is not None and not (np.isfinite(array) | (array == infinite)).all():
         raise ValueError(f"sides of {name} must be numbers or {infinite} for none; got NaN or {-infinite}")

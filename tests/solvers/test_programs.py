@@ -223,7 +223,8 @@ def test_spikes_solve_a_public_program_at_a_feasible_point():
 @pytest.mark.property
 @examples(25)
 @given(
-    programs(kinds=[kind for kind in KINDS if kind not in (*INFEASIBLE, *NO_ROOM, *FLAT)], most=12), st.booleans()
+    programs(kinds=[kind for kind in KINDS if kind not in (*INFEASIBLE, *NO_ROOM, *FLAT)], most=12),
+    st.booleans(),
 )
 def test_spikes_agree_with_the_active_set(drawn, is_loose):
     program, tol = drawn.program(QuadraticProgram), 1e-4 if is_loose else 1e-7
@@ -368,6 +369,15 @@ def test_what_is_no_pair_is_refused():
     for name in ("inequalities", "equations", "bounds"):
         with pytest.raises(TypeError, match=f"{name} must be a pair"):
             QuadraticProgram(np.eye(2), [1.0, 0.0], **{name: np.ones(2)})
+
+
+def test_pairs_of_each_variable_are_not_taken_for_lower_and_upper():
+    for pairs in ([(0.0, 1.0), (0.0, 2.0)], [(None, 1.0), (0.0, None)], [(0.0, 1.0)] * 3):
+        linear = -3.0 * np.ones(len(pairs))
+        with pytest.raises(TypeError, match=r"bounds must be a pair, \(lower, upper\), as a tuple; got list"):
+            QuadraticProgram(np.eye(len(pairs)), linear, bounds=pairs)
+        result = QuadraticProgram(np.eye(len(pairs)), linear, bounds=tuple(np.transpose(pairs))).solve()
+        assert np.allclose(result.x, [3.0 if upper is None else upper for _, upper in pairs])
 
 
 # -- as users do -----------------------------------------------------------------------------------
