@@ -64,6 +64,8 @@ class Found(NamedTuple):
     center: np.ndarray | None = None
     # A point strictly inside of the rows.
     inside: np.ndarray | None = None
+    # What the status is if `tol` is not reached.
+    otherwise: Status = Status.AT_PRECISION
 
 
 class Solved(NamedTuple):
@@ -121,7 +123,8 @@ class LeastDistance:
         again = LeastDistance(program, PROXIMAL_FACTOR * self.ridge).solved(
             program, method, tol, solved.found
         )
-        return again if again.status != Status.AT_PRECISION else min(solved, again, key=_gap)
+        is_unsolved = Status.REACHED < again.status <= Status.AT_PRECISION
+        return min(solved, again, key=_gap) if is_unsolved else again
 
     def balance(self, slope: np.ndarray) -> np.ndarray:
         """Return multipliers of equations that cancel a slope across them."""
@@ -180,7 +183,7 @@ class Search(LeastDistance):
         bounds = Bounds(lower, upper, float(violation), float(radius))
         has_gap = upper - lower <= self.tol * max(1.0, abs(upper))
         is_feasible = violation <= max(self.tol, TIGHT * float(np.abs(x).max()))
-        status = Status.REACHED if has_gap and is_feasible else Status.AT_PRECISION
+        status = Status.REACHED if has_gap and is_feasible else found.otherwise
         return Solved(x, rows, equal, bounds, status, found)
 
     def contradiction(self, rows: np.ndarray, equal: np.ndarray) -> Found | None:
@@ -325,7 +328,7 @@ class Search(LeastDistance):
             )
         signal = -self.to_y(linear + self.hessian @ inside)
         energy, value = 0.5 * signal @ signal, inside @ (linear + 0.5 * self.hessian @ inside)
-        step, rows, n_spikes = signal, np.zeros(len(self.rows)), 0
+        step, rows, n_spikes, otherwise = signal, np.zeros(len(self.rows)), 0, Status.AT_PRECISION
         if len(self.kept) and energy > 0.0:
             problem = LassoProblem(self.atoms, signal[np.newaxis], room / self.atom_norms, positive=True)
             # The optimum lies between the values at the point inside and without inequalities.
@@ -335,11 +338,12 @@ class Search(LeastDistance):
             with checks.without_warnings():
                 result = solve_spiking(problem, tol=tol, start=codes)
             n_spikes, code = int(result.n_steps[0]), result.codes[0]
+            otherwise = Status(result.status[0]) or otherwise
             rows[self.kept], step = code / self.atom_norms, signal - code @ self.atoms
         move = self.from_y(step)
         reach = ((self.rows @ move)[self.kept] / room).max(initial=0.0) * (1.0 + FINEST)
         equal = self.balance(self.hessian @ (inside + move) + linear + rows @ self.rows)
-        return Found(inside + move / max(reach, 1.0), rows, equal, n_spikes, inside + move, inside)
+        return Found(inside + move / max(reach, 1.0), rows, equal, n_spikes, inside + move, inside, otherwise)
 
     def inner_point(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the point farthest inside of all rows, at most one, and the multipliers of the rows."""

@@ -12,7 +12,7 @@ from snn.base import checks
 from snn.base.describe import Described, Drawn
 from snn.base.value import assign, cached_property, replaced
 from solvers.certificate.programs import Program
-from solvers.programs.least_distance import Found, LeastDistance
+from solvers.programs.least_distance import WRONG_SHARE, Found, LeastDistance
 from solvers.results.codes import Status
 from solvers.results.result import convergence_warning
 from solvers.workers.blas import one_blas_thread
@@ -49,7 +49,7 @@ class ProgramResult(Drawn):
         Distance from x within which `lower_bound` holds: infinite, unless the Hessian is singular and bounds
         do not limit all variables.  If the program is infeasible, no feasible point has a smaller norm.
     status : Status
-        REACHED, AT_PRECISION, INFEASIBLE or UNBOUNDED.
+        REACHED, AT_PRECISION, INFEASIBLE or UNBOUNDED; AT_LIMIT if the method "spiking" ran out of spikes.
     n_steps : int
         Spikes, or solutions of equations.
     """
@@ -268,12 +268,19 @@ def solve_qp(
         Minimise ``1/2 x'Px + q'x`` subject to ``G x <= h``, ``A x = b`` and ``lb <= x <= ub``.
     **options
         As of `QuadraticProgram.solve`, whose result also has multipliers and a certificate.
+
+    Returns
+    -------
+    ndarray, shape (n,), or None
+        The x of a status of REACHED, or of AT_PRECISION if the rows hold to rounding.
     """
     inequalities: Any = None if G is None and h is None else (G, h)
     equations: Any = None if A is None and b is None else (A, b)
     program = QuadraticProgram(P, q, inequalities=inequalities, equations=equations, bounds=(lb, ub))
     result = program.solve(**options)
-    return None if result.status >= Status.INFEASIBLE else result.x
+    is_feasible = result.violation <= WRONG_SHARE * (1.0 + np.abs(result.x).max())
+    at_precision = result.status == Status.AT_PRECISION and is_feasible
+    return result.x if result.status == Status.REACHED or at_precision else None
 
 
 def _pair(name: str, pair: Any) -> tuple[Any, Any]:
@@ -305,7 +312,8 @@ def _complaint(result: ProgramResult) -> str:
         )
     if result.status == Status.UNBOUNDED:
         return "the program is unbounded: its objective falls for ever along a direction without curvature"
+    reason = "the Hessian or the rows are ill-conditioned for spikes: pass method='active_set'"
     return (
         f"{result.method}: the program is not solved to tol = {result.tol:g}: the gap is {result.gap:.2g}, "
-        f"the violation {result.violation:.2g}"
+        f"the violation {result.violation:.2g}" + f"; {reason}" * (result.status < Status.AT_PRECISION)
     )

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -403,6 +404,26 @@ def test_solve_qp_returns_none_without_a_solution():
     with pytest.warns(ConvergenceWarning, match="infeasible"):
         assert solve_qp(np.eye(1), [0.0], lb=[1.0], ub=[0.0]) is None
     assert solve_qp(np.eye(2), [0.0, 0.0], A=[[1.0, 1.0]], b=[1.0]).tolist() == [0.5, 0.5]
+
+
+def test_spikes_that_run_out_say_why_and_solve_qp_returns_none():
+    points = np.random.default_rng(0).standard_normal((20, 2))
+    kernel = np.exp(-((points[:, None] - points) ** 2).sum(axis=2))
+    options = {"method": "spiking", "tol": 1e-3}
+    with pytest.warns(ConvergenceWarning, match="the Hessian or the rows are ill-conditioned for spikes"):
+        result = QuadraticProgram(kernel, -np.ones(20), bounds=(0.0, 100.0)).solve(**options)
+    assert result.status == Status.AT_LIMIT
+    with pytest.warns(ConvergenceWarning, match="pass method='active_set'"):
+        assert solve_qp(kernel, -np.ones(20), lb=0.0, ub=100.0, **options) is None
+
+
+@pytest.mark.parametrize("violation", [0.0, 1e-13, 1e-6])
+def test_solve_qp_returns_x_at_precision_only_where_the_rows_hold(violation, monkeypatch):
+    result = replace(
+        QuadraticProgram(np.eye(2), [1.0, 1.0]).solve(), status=Status.AT_PRECISION, violation=violation
+    )
+    monkeypatch.setattr(QuadraticProgram, "solve", lambda self, **options: result)
+    assert (solve_qp(np.eye(2), [1.0, 1.0]) is None) == (violation == 1e-6)
 
 
 @pytest.mark.parametrize(("sides", "name"), [({"h": [1.0]}, "inequalities"), ({"b": [1.0]}, "equations")])
