@@ -57,16 +57,25 @@ def scaled(program: Program) -> tuple[Program, np.ndarray]:
 
 def curvature_of(program: Program) -> tuple[float, np.ndarray]:
     """Return a bound and weights: ``t'(H + E' diag(weights) E) t >= bound ||t||^2`` is proved for every t."""
+    squared = np.einsum("ij,ij->i", program.equations, program.equations)
+    weights = 2.0 * np.abs(program.hessian).sum(axis=1).max() / np.where(squared > 0.0, squared, np.inf)
+    bound = _proved(program, weights)
+    # A matrix that is singular with the equations, too, has less rounding without them.
+    without = _proved(program, 0.0 * weights) if bound <= 0.0 else -np.inf
+    return (without, 0.0 * weights) if without > bound else (bound, weights)
+
+
+def _proved(program: Program, weights: np.ndarray) -> float:
+    """Return the bound for some weights; minus infinity if none is proved."""
     hessian, equations, n = program.hessian, program.equations, len(program.hessian)
-    squared = np.einsum("ij,ij->i", equations, equations)
-    weights = 2.0 * np.abs(hessian).sum(axis=1).max() / np.where(squared > 0.0, squared, np.inf)
     whole = hessian + (equations.T * weights) @ equations
     sizes = np.abs(hessian) + (np.abs(equations).T * weights) @ np.abs(equations)
     trace = float(np.abs(np.diag(whole)).sum())
     # Rump (2006), as in `least_eigenvalue`; and rounding of what equations add.
-    rounding = SLACK * gamma(n + 2) * trace + gamma(len(weights) + 2) * float(np.linalg.norm(sizes))
+    rounding = SLACK * gamma(n + 2) * trace
+    rounding += gamma(len(weights) + 2) * float(np.linalg.norm(sizes)) * bool(weights.any())
     if not whole.any():
-        return 0.0, weights
+        return 0.0
     shifts = [-PROVED_SINGULAR * trace, -PROVED_SINGULAR * trace - 2.0 * rounding]
     with suppress(np.linalg.LinAlgError):
         inverse = np.linalg.inv(np.linalg.cholesky(whole))
@@ -75,8 +84,8 @@ def curvature_of(program: Program) -> tuple[float, np.ndarray]:
         if shift < 0.0 or shift > rounding:
             with suppress(np.linalg.LinAlgError):
                 np.linalg.cholesky(whole - shift * np.eye(n))
-                return float(shift) - rounding, weights
-    return -np.inf, weights
+                return float(shift) - rounding
+    return -np.inf
 
 
 def bounds_of(

@@ -36,7 +36,7 @@ FARTHEST = 1e9
 LOST_ROUNDINGS = 64.0
 # If the last entry of a least distance's residual is smaller, there may be no feasible point.
 NEARLY_NONE = 1e-4
-# Relative to the largest entry: a matrix with an eigenvalue below minus this is not convex.
+# Relative to the largest entry of the Hessian: with an eigenvalue below minus this it is not convex.
 INDEFINITE = 1e-10
 # Curvature that a proximal round adds, in scaled variables.
 PROXIMAL = 1e-3
@@ -63,6 +63,8 @@ class PrimalDual(NamedTuple):
     center: np.ndarray | None = None
     # A point strictly inside of the rows.
     inside: np.ndarray | None = None
+    # What the status is if `tol` is not reached.
+    otherwise: Status = Status.AT_PRECISION
 
 
 class Solved(NamedTuple):
@@ -92,7 +94,7 @@ class LeastDistance:
         self.factor, self.chosen = factor[:rank, :rank], order[:rank]
         self.across, self.along = across[:, :rank], across[:, rank:] if rank else np.eye(n)
         curvature = self.along.T @ self.hessian @ self.along
-        root, self.ridge = _root(curvature), 0.0
+        root, self.ridge = _root(curvature, np.abs(self.hessian).max()), 0.0
         if root is None:
             self.ridge = ridge
             self.hessian = self.hessian + self.ridge * np.eye(n)
@@ -120,7 +122,8 @@ class LeastDistance:
         again = LeastDistance(program, PROXIMAL_FACTOR * self.ridge).solved(
             program, method, tol, solved.found
         )
-        return again if again.status != Status.AT_PRECISION else min(solved, again, key=_gap)
+        is_unsolved = Status.REACHED < again.status <= Status.AT_PRECISION
+        return min(solved, again, key=_gap) if is_unsolved else again
 
     def balance(self, slope: np.ndarray) -> np.ndarray:
         """Return multipliers of equations that cancel a slope across them."""
@@ -179,7 +182,7 @@ class Search(LeastDistance):
         bounds = Bounds(lower, upper, float(violation), float(radius))
         has_gap = upper - lower <= self.tol * max(1.0, abs(upper))
         is_feasible = violation <= max(self.tol, TIGHT * float(np.abs(x).max()))
-        status = Status.REACHED if has_gap and is_feasible else Status.AT_PRECISION
+        status = Status.REACHED if has_gap and is_feasible else found.otherwise
         return Solved(x, rows, equal, bounds, status, found)
 
     def contradiction(self, rows: np.ndarray, equal: np.ndarray) -> PrimalDual | None:
@@ -324,7 +327,7 @@ class Search(LeastDistance):
             )
         signal = -self.to_y(linear + self.hessian @ inside)
         energy, value = 0.5 * signal @ signal, inside @ (linear + 0.5 * self.hessian @ inside)
-        step, rows, n_spikes = signal, np.zeros(len(self.rows)), 0
+        step, rows, n_spikes, otherwise = signal, np.zeros(len(self.rows)), 0, Status.AT_PRECISION
         if len(self.kept) and energy > 0.0:
             problem = LassoProblem(self.atoms, signal[np.newaxis], room / self.atom_norms, positive=True)
             # The optimum lies between the values at the point inside and without inequalities.
@@ -334,11 +337,14 @@ class Search(LeastDistance):
             with checks.without_warnings():
                 result = solve_spiking(problem, tol=tol, start=codes)
             n_spikes, code = int(result.n_steps[0]), result.codes[0]
+            otherwise = Status(result.status[0]) or otherwise
             rows[self.kept], step = code / self.atom_norms, signal - code @ self.atoms
         move = self.from_y(step)
         reach = ((self.rows @ move)[self.kept] / room).max(initial=0.0) * (1.0 + FINEST)
         equal = self.balance(self.hessian @ (inside + move) + linear + rows @ self.rows)
-        return PrimalDual(inside + move / max(reach, 1.0), rows, equal, n_spikes, inside + move, inside)
+        return PrimalDual(
+            inside + move / max(reach, 1.0), rows, equal, n_spikes, inside + move, inside, otherwise
+        )
 
     def inner_point(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the point farthest inside of all rows, at most one, and the multipliers of the rows."""
@@ -393,14 +399,13 @@ def _unit(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return matrix / norms[:, np.newaxis], norms
 
 
-def _root(curvature: np.ndarray) -> np.ndarray | None:
-    """Return the Cholesky factor of a matrix; None if it is singular."""
-    size = np.abs(curvature).max(initial=0.0)
+def _root(curvature: np.ndarray, size: float) -> np.ndarray | None:
+    """Return the Cholesky factor of a curvature along equations; None if it is singular for a size."""
     with suppress(np.linalg.LinAlgError):
         root = np.linalg.cholesky(curvature)
         if np.square(np.diag(root)).min(initial=np.inf) > IMPLIED * size:
             return root
-    least = float(np.linalg.eigvalsh(curvature)[0])
+    least = np.linalg.eigvalsh(curvature)[0]
     if least < -INDEFINITE * size:
         raise ValueError(
             "hessian must be positive semidefinite along the equations; got a negative curvature, "

@@ -12,7 +12,7 @@ from snn.base import checks
 from snn.base.describe import Described, Drawn
 from snn.base.value import assign, cached_property, replaced
 from solvers.certificate.programs import Program
-from solvers.programs.least_distance import LeastDistance, PrimalDual
+from solvers.programs.least_distance import WRONG_SHARE, LeastDistance, PrimalDual
 from solvers.results.codes import Status
 from solvers.results.result import convergence_warning
 from solvers.workers.blas import one_blas_thread
@@ -49,7 +49,7 @@ class ProgramResult(Drawn):
         Distance from x within which `lower_bound` holds: infinite, unless the Hessian is singular and bounds
         do not limit all variables.  If the program is infeasible, no feasible point has a smaller norm.
     status : Status
-        REACHED, AT_PRECISION, INFEASIBLE or UNBOUNDED.
+        REACHED, AT_PRECISION, INFEASIBLE or UNBOUNDED; AT_LIMIT if the method "spiking" ran out of spikes.
     n_steps : int
         Spikes, or solutions of equations.
     """
@@ -112,7 +112,8 @@ class QuadraticProgram(Described):
     inequalities, equations : pair of array_like, shapes (n_rows, n) and (n_rows,), optional
         (A, b) and (E, f); entries of b may be infinite.
     bounds : pair of float or array_like, optional
-        (lower, upper); None or infinite where there is none.
+        The tuple (lower, upper); None or infinite where there is none.  SciPy's list of a pair for each
+        variable is ``tuple(np.transpose(pairs))``.
 
     Examples
     --------
@@ -259,7 +260,7 @@ def solve_qp(
     ub: ArrayLike | None = None,
     **options: Any,
 ) -> np.ndarray | None:
-    """Return the solution of a quadratic program given in the order of qpsolvers; None if there is none.
+    """Return the solution of a quadratic program given in the order of qpsolvers; None if it is not solved.
 
     Parameters
     ----------
@@ -267,25 +268,36 @@ def solve_qp(
         Minimise ``1/2 x'Px + q'x`` subject to ``G x <= h``, ``A x = b`` and ``lb <= x <= ub``.
     **options
         As of `QuadraticProgram.solve`, whose result also has multipliers and a certificate.
+
+    Returns
+    -------
+    ndarray, shape (n,), or None
+        The x of a status of REACHED, or of AT_PRECISION if the rows hold to rounding.
     """
     inequalities: Any = None if G is None and h is None else (G, h)
     equations: Any = None if A is None and b is None else (A, b)
     program = QuadraticProgram(P, q, inequalities=inequalities, equations=equations, bounds=(lb, ub))
     result = program.solve(**options)
-    return None if result.status >= Status.INFEASIBLE else result.x
+    is_feasible = result.violation <= WRONG_SHARE * (1.0 + np.abs(result.x).max())
+    at_precision = result.status == Status.AT_PRECISION and is_feasible
+    return result.x if result.status == Status.REACHED or at_precision else None
 
 
 def _pair(name: str, pair: Any) -> tuple[Any, Any]:
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        what = "lower and upper" if name == "bounds" else "a matrix and its right-hand sides"
-        raise TypeError(f"{name} must be a pair, {what}; got {type(pair).__name__}")
+    is_bounds = name == "bounds"
+    if not isinstance(pair, tuple if is_bounds else (tuple, list)) or len(pair) != 2:
+        what = "(lower, upper), as a tuple" if is_bounds else "a matrix and its right-hand sides"
+        hint = ": for SciPy's list of a pair for each variable pass tuple(np.transpose(pairs))"
+        raise TypeError(f"{name} must be a pair, {what}; got {type(pair).__name__}{hint * is_bounds}")
     return pair[0], pair[1]
 
 
 def _sides(name: str, sides: Any, n: int, infinite: float | None) -> np.ndarray:
     """Return a copy of limits, of which an infinite one, or None, means that there is none."""
-    if name == "bounds" and np.ndim(sides) == 0:
-        sides = np.full(n, infinite if sides is None else sides)
+    if name == "bounds":
+        sides = np.full(n, sides) if np.ndim(sides) == 0 else sides
+        if any(side is None for side in sides):
+            sides = [infinite if side is None else side for side in sides]
     array = checks.real_array(f"sides of {name}", sides, shape=(n,), finite=infinite is None)
     if infinite is not None and not (np.isfinite(array) | (array == infinite)).all():
         raise ValueError(f"sides of {name} must be numbers or {infinite} for none; got NaN or {-infinite}")
@@ -300,7 +312,8 @@ def _complaint(result: ProgramResult) -> str:
         )
     if result.status == Status.UNBOUNDED:
         return "the program is unbounded: its objective falls for ever along a direction without curvature"
+    reason = "the Hessian or the rows are ill-conditioned for spikes: pass method='active_set'"
     return (
         f"{result.method}: the program is not solved to tol = {result.tol:g}: the gap is {result.gap:.2g}, "
-        f"the violation {result.violation:.2g}"
+        f"the violation {result.violation:.2g}" + f"; {reason}" * (result.status < Status.AT_PRECISION)
     )

@@ -16,7 +16,10 @@ KINDS = (
     *("plain", "no rows", "hidden equations", "three rows that hide one", "implied rows", "single point"),
     *("wide boxes", "scales", "fixed", "infeasible", "redundant equations", "contradicting equations"),
     *("infinite bounds", "degenerate vertex", "null space", "scaled variables", "contradicted by equations"),
+    *("range in equations", "range in hidden equations"),
 )
+# Along the equations the Hessian is zero, or of rank one, but for rounding.
+FLAT = ("range in equations", "range in hidden equations")
 INFEASIBLE = ("infeasible", "contradicting equations", "contradicted by equations")
 
 
@@ -115,6 +118,14 @@ def case(kind, n, seed, *, condition=None) -> Case:
         equations = np.eye(n)[: max(n // 2, 1)]
         hessian = hessian.copy()
         hessian[: len(equations), : len(equations)] -= 2.0 * np.eye(len(equations)) * np.trace(hessian)
+    elif kind in FLAT:
+        flat, rows, limits = numbers.rows(max(n // 2, 1)), rows[:1], limits[:1]
+        factor = rng.integers(-2, 3, flat.shape[:1] * 2) @ flat
+        factor = np.vstack([factor, numbers.rows(1) * (rng.random() < 0.5)])
+        hessian, lower, upper = factor.T @ factor, inside - 1.0, inside + 1.0
+        equations = flat if kind == FLAT[0] else equations[:0]
+        if kind != FLAT[0]:
+            add(np.vstack([flat, -2.0 * flat]), np.concatenate([flat @ inside, -2.0 * (flat @ inside)]))
     elif kind == "scaled variables":
         scales = 2.0 ** rng.integers(-10, 11, n)
         hessian, linear = hessian * np.outer(scales, scales), linear * scales
@@ -176,15 +187,6 @@ def exact_optimum(case: Case) -> Fraction | None:
     if basis is None:
         return None
     hessian, linear = [rational(row) for row in case.hessian], rational(case.linear)
-    # Hessians that are definite on the equations only: their squares change no value there.
-    weight = 4 * n * sum(abs(x) for row in hessian for x in row)
-    for row, value in basis:
-        hessian = [
-            [h + weight * x * y for h, y in zip(line, row, strict=True)]
-            for line, x in zip(hessian, row, strict=True)
-        ]
-        linear = [c - weight * x * value for c, x in zip(linear, row, strict=True)]
-    constant = sum((weight * value * value for _, value in basis), Fraction(0)) / 2
     for size in range(min(len(rows), n - len(basis)) + 1):
         for chosen in combinations(range(len(rows)), size):
             active = [row for row, _ in basis] + [rows[i] for i in chosen]
@@ -194,7 +196,7 @@ def exact_optimum(case: Case) -> Fraction | None:
                 continue
             if all(_dot(row, point) <= limit for row, limit in zip(rows, limits, strict=True)):
                 quadratic = sum(x * _dot(row, point) for x, row in zip(point, hessian, strict=True))
-                return quadratic / 2 + _dot(linear, point) + constant
+                return quadratic / 2 + _dot(linear, point)
     return None
 
 
@@ -219,21 +221,9 @@ def _independent(equations, values):
 
 
 def _stationary(hessian, linear, active, sides):
-    """Return the stationary point on active rows, and their multipliers; None where these are dependent."""
-    n, k = len(linear), len(active)
-    inverse_columns = [
-        solution_of([[*row, -(linear[i] if column is None else column[i])] for i, row in enumerate(hessian)])
-        for column in (None, *active)
-    ]
-    if k == 0:
-        return inverse_columns[0], []
-    free, *pulls = inverse_columns
-    system = [
-        [-_dot(row, pull) for pull in pulls] + [_dot(row, free) - side]
-        for row, side in zip(active, sides, strict=True)
-    ]
-    multipliers = solution_of(system)
-    if multipliers is None:
-        return None, []
-    point = [free[i] + sum(m * pull[i] for m, pull in zip(multipliers, pulls, strict=True)) for i in range(n)]
-    return point, multipliers
+    """Return the stationary point on active rows, and their multipliers; None if there is more than one."""
+    n = len(linear)
+    system = [[*hessian[i], *(row[i] for row in active), -linear[i]] for i in range(n)]
+    system += [[*row, *([Fraction(0)] * len(active)), side] for row, side in zip(active, sides, strict=True)]
+    solution = solution_of(system)
+    return (None, []) if solution is None else (solution[:n], solution[n:])

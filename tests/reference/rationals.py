@@ -129,11 +129,13 @@ def _dot(left, right):
 
 
 def solution_of(rows):
-    """Return the solution of equations with a positive definite matrix, by elimination; None if singular."""
+    """Return the solution of equations, by elimination; None if the matrix is singular."""
     n = len(rows)
     for k in range(n):
-        if rows[k][k] <= 0:
+        pivot = next((i for i in range(k, n) if rows[i][k]), None)
+        if pivot is None:
             return None
+        rows[k], rows[pivot] = rows[pivot], rows[k]
         for i in range(k + 1, n):
             factor = rows[i][k] / rows[k][k]
             if factor:

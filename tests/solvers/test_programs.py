@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from solvers import QuadraticProgram, Status, solve_qp
 from solvers.certificate.programs import Program, bounds_of, curvature_of, infeasible_within, scaled
-from tests.reference.programs import INFEASIBLE, KINDS, case, exact_optimum, programs
+from tests.reference.programs import FLAT, INFEASIBLE, KINDS, case, exact_optimum, programs
 from tests.reference.rationals import rational
 from tests.tiers import examples
 
@@ -64,10 +65,12 @@ def test_small_programs_of_every_kind_are_those_of_rationals(drawn):
     if optimum is None:
         return
     assert result.status == Status.REACHED
-    assert abs(result.objective - float(optimum)) <= 1e-12 * max(1.0, abs(float(optimum)))
+    # The rounds of a singular Hessian end at `tol`.
+    rounding = 1e-9 if drawn.kind in FLAT else 1e-12
+    assert abs(result.objective - float(optimum)) <= rounding * max(1.0, abs(float(optimum)))
     assert Fraction(result.lower_bound) <= optimum <= Fraction(result.upper_bound)
     assert result.violation <= 1e-13 * max(1.0, np.abs(result.x).max())
-    require_stationary(result.program, result, atol=1e-12)
+    require_stationary(result.program, result, atol=10.0 * rounding)
 
 
 @pytest.mark.property
@@ -170,7 +173,7 @@ def test_no_contradiction_is_proved_of_what_has_a_point():
     st.sampled_from(KINDS), st.integers(7, 60), st.integers(0, 2**20), st.sampled_from([None, 1e2, 1e4, 1e6])
 )
 def test_programs_are_solved_and_certified_to_a_condition_of_a_million(kind, n, seed, condition):
-    drawn = case(kind, n, seed, condition=None if kind == "null space" else condition)
+    drawn = case(kind, n, seed, condition=None if kind in ("null space", *FLAT) else condition)
     result = solved(drawn.program(QuadraticProgram))
     if not drawn.has_solution:
         assert result.status == Status.INFEASIBLE
@@ -186,7 +189,7 @@ def test_programs_are_solved_and_certified_to_a_condition_of_a_million(kind, n, 
     errors = 1e-12 * (1.0 + np.abs(rows) @ np.abs(result.x) + np.abs(limits))
     assert (rows @ result.x <= limits + errors).all()
     assert np.abs(equations @ result.x - values).max(initial=0.0) <= 1e-11 * (1.0 + np.abs(result.x).max())
-    require_stationary(result.program, result, atol=1e-10)
+    require_stationary(result.program, result, atol=1e-8 if kind in FLAT else 1e-10)
 
 
 @pytest.mark.property
@@ -221,7 +224,8 @@ def test_spikes_solve_a_public_program_at_a_feasible_point():
 @pytest.mark.property
 @examples(25)
 @given(
-    programs(kinds=[kind for kind in KINDS if kind not in (*INFEASIBLE, *NO_ROOM)], most=12), st.booleans()
+    programs(kinds=[kind for kind in KINDS if kind not in (*INFEASIBLE, *NO_ROOM, *FLAT)], most=12),
+    st.booleans(),
 )
 def test_spikes_agree_with_the_active_set(drawn, is_loose):
     program, tol = drawn.program(QuadraticProgram), 1e-4 if is_loose else 1e-7
@@ -287,6 +291,17 @@ def test_a_program_without_curvature_is_linear(method):
     result = solved(program, method=method, tol=1e-6)
     assert abs(result.objective - exact) <= 1e-6
     assert result.lower_bound <= exact + 1e-9
+
+
+def test_factors_are_neutral():
+    factors = np.random.default_rng(0).standard_normal((3, 10))
+    exact = linprog(np.ones(10), A_eq=factors, b_eq=np.zeros(3), bounds=(-1.0, 1.0)).fun
+    program = QuadraticProgram(
+        factors.T @ factors, np.ones(10), equations=(factors, np.zeros(3)), bounds=(-1.0, 1.0)
+    )
+    result = program.solve()
+    assert result.status == Status.REACHED
+    assert abs(result.objective - exact) <= 1e-9
 
 
 def test_unbounded_programs_are_named():
@@ -377,6 +392,15 @@ def test_what_is_no_pair_is_refused():
             QuadraticProgram(np.eye(2), [1.0, 0.0], **{name: np.ones(2)})
 
 
+def test_pairs_of_each_variable_are_not_taken_for_lower_and_upper():
+    for pairs in ([(0.0, 1.0), (0.0, 2.0)], [(None, 1.0), (0.0, None)], [(0.0, 1.0)] * 3):
+        linear = -3.0 * np.ones(len(pairs))
+        with pytest.raises(TypeError, match=r"bounds must be a pair, \(lower, upper\), as a tuple; got list"):
+            QuadraticProgram(np.eye(len(pairs)), linear, bounds=pairs)
+        result = QuadraticProgram(np.eye(len(pairs)), linear, bounds=tuple(np.transpose(pairs))).solve()
+        assert np.allclose(result.x, [3.0 if upper is None else upper for _, upper in pairs])
+
+
 # -- as users do -----------------------------------------------------------------------------------
 
 
@@ -400,6 +424,26 @@ def test_solve_qp_returns_none_without_a_solution():
     with pytest.warns(ConvergenceWarning, match="infeasible"):
         assert solve_qp(np.eye(1), [0.0], lb=[1.0], ub=[0.0]) is None
     assert solve_qp(np.eye(2), [0.0, 0.0], A=[[1.0, 1.0]], b=[1.0]).tolist() == [0.5, 0.5]
+
+
+def test_spikes_that_run_out_say_why_and_solve_qp_returns_none():
+    points = np.random.default_rng(0).standard_normal((20, 2))
+    kernel = np.exp(-((points[:, None] - points) ** 2).sum(axis=2))
+    options = {"method": "spiking", "tol": 1e-3}
+    with pytest.warns(ConvergenceWarning, match="the Hessian or the rows are ill-conditioned for spikes"):
+        result = QuadraticProgram(kernel, -np.ones(20), bounds=(0.0, 100.0)).solve(**options)
+    assert result.status == Status.AT_LIMIT
+    with pytest.warns(ConvergenceWarning, match="pass method='active_set'"):
+        assert solve_qp(kernel, -np.ones(20), lb=0.0, ub=100.0, **options) is None
+
+
+@pytest.mark.parametrize("violation", [0.0, 1e-13, 1e-6])
+def test_solve_qp_returns_x_at_precision_only_where_the_rows_hold(violation, monkeypatch):
+    result = replace(
+        QuadraticProgram(np.eye(2), [1.0, 1.0]).solve(), status=Status.AT_PRECISION, violation=violation
+    )
+    monkeypatch.setattr(QuadraticProgram, "solve", lambda self, **options: result)
+    assert (solve_qp(np.eye(2), [1.0, 1.0]) is None) == (violation == 1e-6)
 
 
 @pytest.mark.parametrize(("sides", "name"), [({"h": [1.0]}, "inequalities"), ({"b": [1.0]}, "equations")])
