@@ -122,8 +122,9 @@ class LassoRegressor(Regression):
         f, the factor of each variable's penalty, not negative; zero for a variable that is always there.
         They are used as they are: glmnet divides them by their mean.
     fit_intercept : bool, default True
-        Whether there is an intercept.  Dense variables are centred.  Sparse ones stay sparse: the
-        intercept is a variable of ones without penalty.
+        Whether there is an intercept.  Dense variables are centred, and of a sparse X those whose mean
+        exceeds their standard deviation, which have few zeros.  The others stay sparse: the intercept is
+        a variable of ones without penalty.  Both are exact to rounding.
     method : str or Method, default "active_set"
         The name of a method in `solvers.METHODS`, or a method with options of its own.
     tol : float, optional
@@ -286,10 +287,12 @@ class Statistics:
     def __init__(self, X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept: bool) -> None:
         self._with_intercept = with_intercept
         roots = np.ones((len(y), 1)) if weights is None else np.sqrt(weights)[:, np.newaxis]
-        # Sums of squares of centred data lose no digits; a sparse table stays as it is.
+        # Sums of squares of centred data lose no digits.
         self._means = np.append(np.zeros(X.shape[1]), y.mean() if with_intercept else 0.0)
         last = np.column_stack([y - self._means[-1], np.ones(len(y))]) * roots
         if sparse.issparse(X):
+            if with_intercept:
+                X, self._means[:-1] = without_offsets(X, weights)
             self._rows = sparse.hstack([sparse.diags_array(roots[:, 0]) @ X, last], format="csr")
         else:
             if with_intercept:
@@ -327,6 +330,8 @@ def design_of(X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept:
         target_means = np.average(targets, axis=0, weights=weights)
     signals = np.ascontiguousarray((targets - target_means).T) * roots
     if is_sparse:
+        if with_intercept:
+            X, means = without_offsets(X, weights)
         atoms = X.T.tocsr() if weights is None else (X.T @ sparse.diags_array(roots)).tocsr()
     else:
         atoms = np.array(X.T, order="C")
@@ -342,6 +347,19 @@ def design_of(X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept:
     if has_free:
         atoms = sparse.vstack([atoms, np.broadcast_to(roots, (1, len(y)))], format="csr")
     return Design(partial(LassoProblem, atoms, signals), used, means, target_means, weight, has_free)
+
+
+def without_offsets(X: Any, weights: np.ndarray | None) -> tuple[Any, np.ndarray]:
+    """Return a sparse X without the means that exceed the deviation of their column, and these means."""
+    # At most half of such a column are zeros (Cauchy and Schwarz): centred, it has at most twice the entries.
+    # Of the other columns the variable of ones is far from a multiple, so that no digits are lost.
+    shares = np.ones(X.shape[0]) if weights is None else weights
+    shares = shares / shares.sum()
+    means, least, most = X.T @ shares, *(in_full(of(axis=0)).ravel() for of in (X.min, X.max))
+    means = np.where(2.0 * means**2 > X.multiply(X).T @ shares, means, 0.0)
+    means = np.where(least == most, least, means)  # a constant becomes zero, and no rounding
+    ones = sparse.csr_array(np.ones((X.shape[0], 1)))
+    return sparse.csr_array(X) - ones @ sparse.csr_array(means[np.newaxis]), means
 
 
 def checked_data(

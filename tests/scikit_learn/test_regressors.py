@@ -85,6 +85,30 @@ def test_constant_and_equal_columns(form):
     assert LassoRegressor(0.1).fit(np.ones((5, 2)), np.arange(5.0)).intercept_ == 2.0
 
 
+@pytest.mark.parametrize("offset", [0.0, 1.0, -1e3, 1e6])
+@pytest.mark.parametrize("share", [0.3, 0.6, 1.0])
+@pytest.mark.parametrize("weights", [None, WEIGHTS + 0.5])
+def test_offsets_of_sparse_variables_cost_no_digits(offset, share, weights):
+    """All variables, some of them, and some of their entries are far from zero."""
+    rng = np.random.default_rng(0)
+    table = np.where(rng.random(X.shape) < share, X * 20.0 + offset, 0.0)
+    table[:, ::3] = X[:, ::3]
+    table[:, 3] = 20.0 * X[:, 3] - 10.0 * offset
+    table = np.column_stack([table, np.full(len(Y), offset)])
+    dense = LassoRegressor(0.1).fit(table, Y, weights)
+    thin = LassoRegressor(0.1).fit(sparse.csr_array(table), Y, weights)
+    contributions = table.std(axis=0) * (thin.coef_ - dense.coef_)
+    assert np.abs(contributions).max() < 1e-8 * Y.std()
+    np.testing.assert_allclose(thin.predict(table), dense.predict(table), rtol=1e-7)
+    assert thin.duality_gap_ < 1e-9 * np.var(Y)
+    if weights is None:
+        errors = [
+            LassoRegressorCV([1.0, 0.1]).fit(form(table), Y).mse_path_
+            for form in (np.asarray, sparse.csr_array)
+        ]
+        np.testing.assert_allclose(*errors, rtol=1e-6)
+
+
 def test_a_penalty_of_zero_is_least_squares_if_that_is_unique():
     table = np.column_stack([X, np.ones(len(Y))])
     ours = LassoRegressor(0.0).fit(table, Y)
