@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -23,11 +24,29 @@ from solvers.methods.method import Method, named_method, solve
 from solvers.problem.atoms import in_full, squared_norms_of
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning
-from solvers.problem.penalty import ElasticNet, checked_signs
+from solvers.problem.penalty import ElasticNet, checked_signs, weights_of_codes
 from solvers.studies.path import default_multiples, path
 
 # Statistics of a training set are the whole minus the fold: of fewer digits below this share of the whole.
 LEAST_LEFT = 1e-6
+# Words of sparse coding, and what a regression calls them.
+WORDS = {"an atom": "a variable", "atom": "variable", "atoms": "variables", "a feature": "an observation"}
+WORDS |= {"features": "observations", "signal": "target", "row": "column", "rows": "columns"}
+WORDS |= {"the dictionary": "X", "dictionary": "X"}
+
+
+@contextmanager
+def worded(where: str = "") -> Iterator[None]:
+    """Let errors within speak of regressions, and say where they arose."""
+    names = {"penalty": "alpha", "l1": "alpha", "l2": "alpha", "signals": "y", "problem": "X"}
+    try:
+        with checks.called(**names, n_multiples="alphas", smallest="eps"):
+            yield
+    except (TypeError, ValueError) as error:
+        message = re.sub(rf"\b({'|'.join(WORDS)})\b", lambda word: WORDS[word[0]], str(error)) + where
+        if message == str(error):
+            raise
+        raise type(error)(message) from None
 
 
 class Design(NamedTuple):
@@ -67,22 +86,28 @@ class Regression(Versioned, RegressorMixin, BaseEstimator):
         n_variables, used, free = len(design.means), design.used, np.zeros(int(design.has_free))
         scale = np.full(n_variables, alpha * design.weight)
         if self.penalty_factors is not None:
-            scale *= checks.positive_array("penalty_factors", self.penalty_factors, n_variables, zero=True)
+            scale *= weights_of_codes("penalty_factors", self.penalty_factors, n_variables)
         l1_ratio = checks.positive_number("l1_ratio", self.l1_ratio, zero=True)
         if l1_ratio > 1.0:
             raise ValueError(f"l1_ratio must be from 0, ridge regression, to 1, the LASSO; got {l1_ratio}")
         l1, l2 = (np.append(share * scale[used], free) for share in (l1_ratio, 1.0 - l1_ratio))
         positive = np.append(checked_signs(self.positive, n_variables)[used], free > 0.0)
-        with checks.called(l1="alpha", l2="alpha", dictionary="X", signals="y"):
-            return design.make(ElasticNet(l1, l2), positive=positive)
+        method = named_method(self.method)
+        if design.has_free and "signed_zero_penalties" not in method.takes:
+            raise ValueError(
+                f"X must be dense for {method.name} with an intercept, which is a variable without penalty "
+                "beside sparse ones: pass X.toarray()"
+            )
+        return design.make(ElasticNet(l1, l2), positive=positive)
 
+    @worded()
     def _solve(self, design: Design, alpha: float, *, is_single: bool) -> None:
         """Fit the coefficients of one target or several, and certify them."""
         n_targets, used = len(design.target_means), design.used
         codes, gaps, self.n_iter_ = np.zeros((n_targets, len(used))), np.zeros(n_targets), 0
-        if len(used) or design.has_free:
+        if len(used):
             problem = self._problem(design, alpha)
-            with checks.without_warnings(IllPosedWarning), checks.called(penalty="alpha"):
+            with checks.without_warnings(IllPosedWarning):
                 result = solve(problem, named_method(self.method), tol=self.tol)
             codes, gaps = result.codes, result.duality_gap / design.weight
             self.n_iter_ = int(result.n_steps.max())
@@ -134,7 +159,7 @@ class LassoRegressor(Regression):
     Attributes
     ----------
     coef_ : ndarray, shape (n_variables,) or (n_targets, n_variables)
-        The coefficients.
+        The coefficients; of a y of one column as of a y of one dimension.
     intercept_ : float or ndarray, shape (n_targets,)
         The intercept, zero without one.
     duality_gap_ : float or ndarray, shape (n_targets,)
@@ -161,7 +186,9 @@ class LassoRegressor(Regression):
         new = copy.copy(self)
         X, y, weights = checked_data(new, X, y, sample_weight, multi_output=True)
         alpha = checks.positive_number("alpha", self.alpha, zero=True)
-        new._solve(design_of(X, y, weights, self.fit_intercept), alpha, is_single=y.ndim == 1)
+        new._solve(
+            design_of(X, y, weights, self.fit_intercept), alpha, is_single=y.ndim == 1 or y.shape[1] == 1
+        )
         take_fitted(self, new)
         return self
 
@@ -241,15 +268,21 @@ class LassoRegressorCV(Regression):
         take_fitted(self, new)
         return self
 
+    @worded()
     def _checked_alphas(self, design: Design) -> np.ndarray:
         """Return the penalties, the largest first."""
         alphas: Any = self.alphas
         if np.ndim(alphas):
             return np.unique(checks.positive_array("alphas", alphas))[::-1]
-        if not len(design.used):
-            raise ValueError(f"X must have a variable that varies; n_samples = {design.weight:g}")
-        with checks.called(n_multiples="alphas", smallest="eps", multiples="alphas"):
-            return default_multiples(self._problem(design, 1.0), alphas, self.eps, largest=1.0)
+        problem = LassoProblem([[1.0]], [[0.0]], 1.0)  # if no variable varies: zero at all penalties
+        if len(design.used):
+            problem = self._problem(design, 1.0)
+            if not problem.l1_weights.any():
+                raise ValueError(
+                    "alphas must be an array of penalties if no variable has an l1 penalty; got the number "
+                    f"{alphas}"
+                )
+        return default_multiples(problem, alphas, self.eps, largest=1.0)
 
     def _errors(
         self, X: Any, y: np.ndarray, weights: np.ndarray | None, folds: list[Any]
@@ -258,22 +291,23 @@ class LassoRegressorCV(Regression):
         # With n > 2 p observations; of a sparse table, where the matrix of products has no more entries.
         has_statistics = X.size > 2 * X.shape[1] ** 2
         statistics = Statistics(X, y, weights, self.fit_intercept) if has_statistics else None
-        for train, test in folds:
+        for k, (train, test) in enumerate(folds):
             kept = None if weights is None else weights[train]
             design = None if statistics is None else statistics.design(train, test)
             problem = None
-            if design is not None:
-                with suppress(ValueError):  # rounding of nearly dependent variables: the data know more
-                    problem = self._problem(design, 1.0)
-            if design is None or problem is None:
-                design = design_of(X[train], y[train], kept, self.fit_intercept)
-                problem = self._problem(design, 1.0) if len(design.used) or design.has_free else None
-            codes: Any = sparse.csr_array((len(self.alphas_), len(design.used)))
-            if problem is not None:
-                tol = 1e-6 if self.tol is None else self.tol
-                with checks.without_warnings(IllPosedWarning):
-                    results = path(problem, self.alphas_, method=self.method, tol=tol).results
-                codes = sparse.vstack([result.sparse_codes for result in results], format="csr")
+            with worded(f"; in fold {k} of cv"):
+                if design is not None:
+                    with suppress(ValueError):  # rounding of nearly dependent variables: the data know more
+                        problem = self._problem(design, 1.0)
+                if design is None or problem is None:
+                    design = design_of(X[train], y[train], kept, self.fit_intercept)
+                    problem = self._problem(design, 1.0) if len(design.used) else None
+                codes: Any = sparse.csr_array((len(self.alphas_), len(design.used)))
+                if problem is not None:
+                    tol = 1e-6 if self.tol is None else self.tol
+                    with checks.without_warnings(IllPosedWarning):
+                        results = path(problem, self.alphas_, method=self.method, tol=tol).results
+                    codes = sparse.vstack([result.sparse_codes for result in results], format="csr")
             coefficients, intercepts = design.coefficients(codes)
             rows = X[test] if len(design.used) == X.shape[1] else X[test][:, design.used]
             coefficients = coefficients.T if sparse.issparse(rows) else coefficients.toarray().T
@@ -343,7 +377,7 @@ def design_of(X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept:
         atoms *= roots
     used = np.flatnonzero(squared_norms_of(atoms) > 0.0)
     atoms = atoms if len(used) == len(means) else atoms[used]
-    has_free = is_sparse and with_intercept
+    has_free = is_sparse and with_intercept and len(used) > 0
     if has_free:
         atoms = sparse.vstack([atoms, np.broadcast_to(roots, (1, len(y)))], format="csr")
     return Design(partial(LassoProblem, atoms, signals), used, means, target_means, weight, has_free)
