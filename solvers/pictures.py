@@ -94,8 +94,9 @@ def code_path(
     named_lines(ax, penalties, codes, used, "atom", **line_kwargs)
     if penalty is not None and penalties.min() <= penalty <= penalties.max():
         ax.axvline(penalty, color="0.4", linestyle=":", label=f"{name} = {penalty:.3g}")
-    best = penalties[result.bic()[:, signal].argmin()]
-    ax.axvline(best, color="0.7", linestyle="--", label=f"least BIC, {best:.3g}")
+    if not hasattr(problem, "_factor"):  # from statistics: the number of observations is unknown
+        best = penalties[result.bic()[:, signal].argmin()]
+        ax.axvline(best, color="0.7", linestyle="--", label=f"least BIC, {best:.3g}")
     base_line(ax)
     ax.set(
         xscale="log", ymargin=0.45, xlabel=name, ylabel="entry of the code", title=f"code of signal {signal}"

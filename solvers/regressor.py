@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -23,11 +24,29 @@ from solvers.methods.method import Method, named_method, solve
 from solvers.problem.atoms import in_full, squared_norms_of
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning
-from solvers.problem.penalty import ElasticNet, checked_signs
+from solvers.problem.penalty import ElasticNet, checked_signs, weights_of_codes
 from solvers.studies.path import default_multiples, path
 
 # Statistics of a training set are the whole minus the fold: of fewer digits below this share of the whole.
 LEAST_LEFT = 1e-6
+# Words of sparse coding, and what a regression calls them.
+WORDS = {"an atom": "a variable", "atom": "variable", "atoms": "variables", "a feature": "an observation"}
+WORDS |= {"features": "observations", "signal": "target", "row": "column", "rows": "columns"}
+WORDS |= {"the dictionary": "X", "dictionary": "X"}
+
+
+@contextmanager
+def worded(where: str = "") -> Iterator[None]:
+    """Let errors within speak of regressions, and say where they arose."""
+    names = {"penalty": "alpha", "l1": "alpha", "l2": "alpha", "signals": "y", "problem": "X"}
+    try:
+        with checks.called(**names, n_multiples="alphas", smallest="eps"):
+            yield
+    except (TypeError, ValueError) as error:
+        message = re.sub(rf"\b({'|'.join(WORDS)})\b", lambda word: WORDS[word[0]], str(error)) + where
+        if message == str(error):
+            raise
+        raise type(error)(message) from None
 
 
 class Design(NamedTuple):
@@ -67,22 +86,28 @@ class Regression(Versioned, RegressorMixin, BaseEstimator):
         n_variables, used, free = len(design.means), design.used, np.zeros(int(design.has_free))
         scale = np.full(n_variables, alpha * design.weight)
         if self.penalty_factors is not None:
-            scale *= checks.positive_array("penalty_factors", self.penalty_factors, n_variables, zero=True)
+            scale *= weights_of_codes("penalty_factors", self.penalty_factors, n_variables)
         l1_ratio = checks.positive_number("l1_ratio", self.l1_ratio, zero=True)
         if l1_ratio > 1.0:
             raise ValueError(f"l1_ratio must be from 0, ridge regression, to 1, the LASSO; got {l1_ratio}")
         l1, l2 = (np.append(share * scale[used], free) for share in (l1_ratio, 1.0 - l1_ratio))
         positive = np.append(checked_signs(self.positive, n_variables)[used], free > 0.0)
-        with checks.called(l1="alpha", l2="alpha", dictionary="X", signals="y"):
-            return design.make(ElasticNet(l1, l2), positive=positive)
+        method = named_method(self.method)
+        if design.has_free and "signed_zero_penalties" not in method.takes:
+            raise ValueError(
+                f"X must be dense for {method.name} with an intercept, which is a variable without penalty "
+                "beside sparse ones: pass X.toarray()"
+            )
+        return design.make(ElasticNet(l1, l2), positive=positive)
 
+    @worded()
     def _solve(self, design: Design, alpha: float, *, is_single: bool) -> None:
         """Fit the coefficients of one target or several, and certify them."""
         n_targets, used = len(design.target_means), design.used
         codes, gaps, self.n_iter_ = np.zeros((n_targets, len(used))), np.zeros(n_targets), 0
-        if len(used) or design.has_free:
+        if len(used):
             problem = self._problem(design, alpha)
-            with checks.without_warnings(IllPosedWarning), checks.called(penalty="alpha"):
+            with checks.without_warnings(IllPosedWarning):
                 result = solve(problem, named_method(self.method), tol=self.tol)
             codes, gaps = result.codes, result.duality_gap / design.weight
             self.n_iter_ = int(result.n_steps.max())
@@ -122,8 +147,9 @@ class LassoRegressor(Regression):
         f, the factor of each variable's penalty, not negative; zero for a variable that is always there.
         They are used as they are: glmnet divides them by their mean.
     fit_intercept : bool, default True
-        Whether there is an intercept.  Dense variables are centred.  Sparse ones stay sparse: the
-        intercept is a variable of ones without penalty.
+        Whether there is an intercept.  Dense variables are centred, and of a sparse X those whose mean
+        exceeds their standard deviation, which have few zeros.  The others stay sparse: the intercept is
+        a variable of ones without penalty.  Both are exact to rounding.
     method : str or Method, default "active_set"
         The name of a method in `solvers.METHODS`, or a method with options of its own.
     tol : float, optional
@@ -133,7 +159,7 @@ class LassoRegressor(Regression):
     Attributes
     ----------
     coef_ : ndarray, shape (n_variables,) or (n_targets, n_variables)
-        The coefficients.
+        The coefficients; of a y of one column as of a y of one dimension.
     intercept_ : float or ndarray, shape (n_targets,)
         The intercept, zero without one.
     duality_gap_ : float or ndarray, shape (n_targets,)
@@ -160,7 +186,9 @@ class LassoRegressor(Regression):
         new = copy.copy(self)
         X, y, weights = checked_data(new, X, y, sample_weight, multi_output=True)
         alpha = checks.positive_number("alpha", self.alpha, zero=True)
-        new._solve(design_of(X, y, weights, self.fit_intercept), alpha, is_single=y.ndim == 1)
+        new._solve(
+            design_of(X, y, weights, self.fit_intercept), alpha, is_single=y.ndim == 1 or y.shape[1] == 1
+        )
         take_fitted(self, new)
         return self
 
@@ -240,15 +268,21 @@ class LassoRegressorCV(Regression):
         take_fitted(self, new)
         return self
 
+    @worded()
     def _checked_alphas(self, design: Design) -> np.ndarray:
         """Return the penalties, the largest first."""
         alphas: Any = self.alphas
         if np.ndim(alphas):
             return np.unique(checks.positive_array("alphas", alphas))[::-1]
-        if not len(design.used):
-            raise ValueError(f"X must have a variable that varies; n_samples = {design.weight:g}")
-        with checks.called(n_multiples="alphas", smallest="eps", multiples="alphas"):
-            return default_multiples(self._problem(design, 1.0), alphas, self.eps, largest=1.0)
+        problem = LassoProblem([[1.0]], [[0.0]], 1.0)  # if no variable varies: zero at all penalties
+        if len(design.used):
+            problem = self._problem(design, 1.0)
+            if not problem.l1_weights.any():
+                raise ValueError(
+                    "alphas must be an array of penalties if no variable has an l1 penalty; got the number "
+                    f"{alphas}"
+                )
+        return default_multiples(problem, alphas, self.eps, largest=1.0)
 
     def _errors(
         self, X: Any, y: np.ndarray, weights: np.ndarray | None, folds: list[Any]
@@ -257,22 +291,23 @@ class LassoRegressorCV(Regression):
         # With n > 2 p observations; of a sparse table, where the matrix of products has no more entries.
         has_statistics = X.size > 2 * X.shape[1] ** 2
         statistics = Statistics(X, y, weights, self.fit_intercept) if has_statistics else None
-        for train, test in folds:
+        for k, (train, test) in enumerate(folds):
             kept = None if weights is None else weights[train]
             design = None if statistics is None else statistics.design(train, test)
             problem = None
-            if design is not None:
-                with suppress(ValueError):  # rounding of nearly dependent variables: the data know more
-                    problem = self._problem(design, 1.0)
-            if design is None or problem is None:
-                design = design_of(X[train], y[train], kept, self.fit_intercept)
-                problem = self._problem(design, 1.0) if len(design.used) or design.has_free else None
-            codes: Any = sparse.csr_array((len(self.alphas_), len(design.used)))
-            if problem is not None:
-                tol = 1e-6 if self.tol is None else self.tol
-                with checks.without_warnings(IllPosedWarning):
-                    results = path(problem, self.alphas_, method=self.method, tol=tol).results
-                codes = sparse.vstack([result.sparse_codes for result in results], format="csr")
+            with worded(f"; in fold {k} of cv"):
+                if design is not None:
+                    with suppress(ValueError):  # rounding of nearly dependent variables: the data know more
+                        problem = self._problem(design, 1.0)
+                if design is None or problem is None:
+                    design = design_of(X[train], y[train], kept, self.fit_intercept)
+                    problem = self._problem(design, 1.0) if len(design.used) else None
+                codes: Any = sparse.csr_array((len(self.alphas_), len(design.used)))
+                if problem is not None:
+                    tol = 1e-6 if self.tol is None else self.tol
+                    with checks.without_warnings(IllPosedWarning):
+                        results = path(problem, self.alphas_, method=self.method, tol=tol).results
+                    codes = sparse.vstack([result.sparse_codes for result in results], format="csr")
             coefficients, intercepts = design.coefficients(codes)
             rows = X[test] if len(design.used) == X.shape[1] else X[test][:, design.used]
             coefficients = coefficients.T if sparse.issparse(rows) else coefficients.toarray().T
@@ -286,10 +321,12 @@ class Statistics:
     def __init__(self, X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept: bool) -> None:
         self._with_intercept = with_intercept
         roots = np.ones((len(y), 1)) if weights is None else np.sqrt(weights)[:, np.newaxis]
-        # Sums of squares of centred data lose no digits; a sparse table stays as it is.
+        # Sums of squares of centred data lose no digits.
         self._means = np.append(np.zeros(X.shape[1]), y.mean() if with_intercept else 0.0)
         last = np.column_stack([y - self._means[-1], np.ones(len(y))]) * roots
         if sparse.issparse(X):
+            if with_intercept:
+                X, self._means[:-1] = without_offsets(X, weights)
             self._rows = sparse.hstack([sparse.diags_array(roots[:, 0]) @ X, last], format="csr")
         else:
             if with_intercept:
@@ -327,6 +364,8 @@ def design_of(X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept:
         target_means = np.average(targets, axis=0, weights=weights)
     signals = np.ascontiguousarray((targets - target_means).T) * roots
     if is_sparse:
+        if with_intercept:
+            X, means = without_offsets(X, weights)
         atoms = X.T.tocsr() if weights is None else (X.T @ sparse.diags_array(roots)).tocsr()
     else:
         atoms = np.array(X.T, order="C")
@@ -338,10 +377,23 @@ def design_of(X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept:
         atoms *= roots
     used = np.flatnonzero(squared_norms_of(atoms) > 0.0)
     atoms = atoms if len(used) == len(means) else atoms[used]
-    has_free = is_sparse and with_intercept
+    has_free = is_sparse and with_intercept and len(used) > 0
     if has_free:
         atoms = sparse.vstack([atoms, np.broadcast_to(roots, (1, len(y)))], format="csr")
     return Design(partial(LassoProblem, atoms, signals), used, means, target_means, weight, has_free)
+
+
+def without_offsets(X: Any, weights: np.ndarray | None) -> tuple[Any, np.ndarray]:
+    """Return a sparse X without the means that exceed the deviation of their column, and these means."""
+    # At most half of such a column are zeros (Cauchy and Schwarz): centred, it has at most twice the entries.
+    # Of the other columns the variable of ones is far from a multiple, so that no digits are lost.
+    shares = np.ones(X.shape[0]) if weights is None else weights
+    shares = shares / shares.sum()
+    means, least, most = X.T @ shares, *(in_full(of(axis=0)).ravel() for of in (X.min, X.max))
+    means = np.where(2.0 * means**2 > X.multiply(X).T @ shares, means, 0.0)
+    means = np.where(least == most, least, means)  # a constant becomes zero, and no rounding
+    ones = sparse.csr_array(np.ones((X.shape[0], 1)))
+    return sparse.csr_array(X) - ones @ sparse.csr_array(means[np.newaxis]), means
 
 
 def checked_data(

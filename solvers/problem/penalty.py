@@ -28,7 +28,7 @@ from solvers.problem.atoms import Atoms
 LEAST_CURVATURE = 1e-15
 
 
-def _weights_of_codes(name: str, value: Any, n_atoms: int | None = None) -> np.ndarray:
+def weights_of_codes(name: str, value: Any, n_atoms: int | None = None) -> np.ndarray:
     """Return weights of a penalty, not negative; see `checks.positive_array`."""
     try:
         return checks.positive_array(name, value, n_atoms, zero=True)
@@ -62,8 +62,8 @@ class ElasticNet(Value):
     Zou and Hastie (2005), Journal of the Royal Statistical Society B 67, section 2 and Lemma 1.
     """
 
-    l1: Any = checked(_weights_of_codes)
-    l2: Any = checked(_weights_of_codes, default=0.0)
+    l1: Any = checked(weights_of_codes)
+    l2: Any = checked(weights_of_codes, default=0.0)
 
     if TYPE_CHECKING:  # numbers and read-only arrays are kept
 
@@ -271,8 +271,8 @@ def penalty_of(
     if not is_net and isinstance(l1, np.ndarray) and l1.shape == (1,):
         l1 = l1[0]
     # Read-only as all that kernels only read: they are compiled once.
-    l1 = checks.read_only(_weights_of_codes(name, l1, n_atoms))
-    l2 = checks.read_only(_weights_of_codes("l2", value.l2, n_atoms) if is_net else np.zeros(n_atoms))
+    l1 = checks.read_only(weights_of_codes(name, l1, n_atoms))
+    l2 = checks.read_only(weights_of_codes("l2", value.l2, n_atoms) if is_net else np.zeros(n_atoms))
     lost = l2 > 0.0
     if lost.any():
         with float_errors(over="ignore"):

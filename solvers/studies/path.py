@@ -73,29 +73,40 @@ class PathResult(Value, Drawn):
                 row[k] = np.trace(np.linalg.lstsq(gram + np.diag(problem.curvatures[support]), gram)[0])
         return checks.read_only(sizes)
 
-    def aic(self, noise_variance: float | None = None) -> np.ndarray:
+    def aic(self, noise_variance: float | None = None, *, n_observations: float | None = None) -> np.ndarray:
         """Return Akaike's information criterion, `bic` with 2 in place of log n; the smallest is chosen."""
-        return self._criterion(lambda n_features: 2.0, noise_variance)
+        return self._criterion(lambda n: 2.0, noise_variance, n_observations)
 
-    def bic(self, noise_variance: float | None = None) -> np.ndarray:
+    def bic(self, noise_variance: float | None = None, *, n_observations: float | None = None) -> np.ndarray:
         """Return the Bayesian information criterion, shape (n_multiples, n_signals); the smallest is chosen.
 
-        With n features of a signal that count, the squared norm R of the residual, and the variance v of
-        noise in each feature, it is ``n log(2 pi v) + R / v + log(n) degrees_of_freedom``.  Without
-        `noise_variance` it is ``R / n`` at each penalty: compare only penalties with far fewer degrees of
-        freedom than features.
+        With the number n of observations, the squared norm R of the residual, and the variance v of noise in
+        each observation, it is ``n log(2 pi v) + R / v + log(n) degrees_of_freedom``.  Without
+        `noise_variance` v is ``R / n`` at each penalty: compare only penalties with far fewer degrees of
+        freedom than observations.  By default n is the number of features of a signal whose weight is not
+        zero.  Pass `n_observations` if feature weights are counts, their sum, and for a problem from
+        statistics, which do not tell it.
 
         References
         ----------
         Zou, Hastie and Tibshirani (2007), Annals of Statistics 35(5), 2173-2192.
         """
-        return self._criterion(np.log, noise_variance)
+        return self._criterion(np.log, noise_variance, n_observations)
 
-    def _criterion(self, price: Callable[[Any], Any], noise_variance: float | None) -> np.ndarray:
+    def _criterion(
+        self, price: Callable[[Any], Any], noise_variance: float | None, n_observations: float | None
+    ) -> np.ndarray:
         problem = self.results[0].problem
         weights = problem.feature_weights
         n: Any = problem.n_features
-        if weights is not None:
+        if n_observations is not None:
+            n = checks.positive_number("n_observations", n_observations)
+        elif hasattr(problem, "_factor"):
+            raise ValueError(
+                "n_observations must be given for a problem from statistics; got None: pass the number of "
+                "observations that were summed"
+            )
+        elif weights is not None:
             n = np.maximum(np.count_nonzero(weights, axis=-1), 1)
         costs = [result.problem.penalty.value(result.codes).sum(axis=1) for result in self.results]
         squares = np.maximum(2.0 * (self.objective - np.stack(costs)), np.finfo(np.float64).tiny)

@@ -13,7 +13,7 @@ from snn.base.value import Value, cached_property
 from solvers.methods.method import Method, named_method
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import ElasticNet
-from solvers.results.result import SparseCodingResult, certify
+from solvers.results.result import SparseCodingResult, certify, convergence_warning
 
 # p'(u) / p'(0) of each penalty p of u = |a_i| / scale; all fall from 1.
 SLOPES = {
@@ -57,7 +57,7 @@ def reweighted(
     penalty: str = "log",
     *,
     scale: float | None = None,
-    max_rounds: int = 10,
+    max_rounds: int = 100,
     method: str | Method = "active_set",
     tol: float | None = None,
 ) -> ReweightedResult:
@@ -77,8 +77,8 @@ def reweighted(
     scale : float, optional
         Size of an entry that is penalised less; by default a tenth of the mean nonzero entry of the LASSO's
         code of the same signal.
-    max_rounds : int, default 10
-        Most problems for each signal; it ends before where the code is stationary.
+    max_rounds : int, default 100
+        Most problems for each signal: it ends where the code is stationary, or with a warning.
     method : str or Method, default "active_set"
         The name of a method in `METHODS`, or such a method.
     tol : float, optional
@@ -128,4 +128,10 @@ def reweighted(
                 break
         rounds.append(tuple(results))
         is_stationary.append(ends)
+    if not all(is_stationary):
+        checks.warn_caller(
+            f"reweighted: {is_stationary.count(False)} of {problem.n_signals} codes are not stationary after "
+            f"max_rounds={max_rounds}: raise max_rounds",
+            convergence_warning(),
+        )
     return ReweightedResult(rounds=tuple(rounds), is_stationary=np.array(is_stationary))

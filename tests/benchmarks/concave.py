@@ -33,7 +33,9 @@ def decibels(code: np.ndarray, truth: np.ndarray) -> float:
 def chosen(problem: LassoProblem, penalty: str) -> float:
     """Return the multiple of the penalty with the least BIC."""
     multiples = path(problem, n_multiples=13).multiples
-    rounds = [reweighted(problem.with_penalty(multiple), penalty).rounds[0] for multiple in multiples]
+    rounds = [
+        reweighted(problem.with_penalty(multiple), penalty, max_rounds=10).rounds[0] for multiple in multiples
+    ]
     last = PathResult(multiples=multiples, results=tuple(results[-1] for results in rounds))
     return float(multiples[last.bic()[:, 0].argmin()])
 
@@ -43,7 +45,7 @@ def measure(seed: int, noise: float, penalty: str, tol: float = 1e-6, **options)
     atoms, signal, truth = drawn(seed, noise, **options)
     problem = LassoProblem(atoms, signal[np.newaxis], 1.0, positive=True)
     problem = problem.with_penalty(chosen(problem, penalty))
-    (rounds,) = reweighted(problem, penalty, method="spiking", tol=tol).rounds
+    (rounds,) = reweighted(problem, penalty, max_rounds=10, method="spiking", tol=tol).rounds
     return {
         "lasso": decibels(rounds[0].codes[0], truth),
         "concave": decibels(rounds[-1].codes[0], truth),

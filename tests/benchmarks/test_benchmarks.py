@@ -108,6 +108,7 @@ def test_replacement_is_measured(capsys):
 
 
 @pytest.mark.parametrize("penalty", ["log", "exponential", "mcp"])
+@pytest.mark.filterwarnings("ignore:reweighted")
 def test_a_concave_penalty_by_rule_is_nearer_to_the_truth(penalty):
     row = concave.measure(0, 0.0, penalty, shape=(60, 40))
     assert row["concave"] < min(row["lasso"], -35.0)

@@ -85,6 +85,30 @@ def test_constant_and_equal_columns(form):
     assert LassoRegressor(0.1).fit(np.ones((5, 2)), np.arange(5.0)).intercept_ == 2.0
 
 
+@pytest.mark.parametrize("offset", [0.0, 1.0, -1e3, 1e6])
+@pytest.mark.parametrize("share", [0.3, 0.6, 1.0])
+@pytest.mark.parametrize("weights", [None, WEIGHTS + 0.5])
+def test_offsets_of_sparse_variables_cost_no_digits(offset, share, weights):
+    """All variables, some of them, and some of their entries are far from zero."""
+    rng = np.random.default_rng(0)
+    table = np.where(rng.random(X.shape) < share, X * 20.0 + offset, 0.0)
+    table[:, ::3] = X[:, ::3]
+    table[:, 3] = 20.0 * X[:, 3] - 10.0 * offset
+    table = np.column_stack([table, np.full(len(Y), offset)])
+    dense = LassoRegressor(0.1).fit(table, Y, weights)
+    thin = LassoRegressor(0.1).fit(sparse.csr_array(table), Y, weights)
+    contributions = table.std(axis=0) * (thin.coef_ - dense.coef_)
+    assert np.abs(contributions).max() < 1e-8 * Y.std()
+    np.testing.assert_allclose(thin.predict(table), dense.predict(table), rtol=1e-7)
+    assert thin.duality_gap_ < 1e-9 * np.var(Y)
+    if weights is None:
+        errors = [
+            LassoRegressorCV([1.0, 0.1]).fit(form(table), Y).mse_path_
+            for form in (np.asarray, sparse.csr_array)
+        ]
+        np.testing.assert_allclose(*errors, rtol=1e-6)
+
+
 def test_a_penalty_of_zero_is_least_squares_if_that_is_unique():
     table = np.column_stack([X, np.ones(len(Y))])
     ours = LassoRegressor(0.0).fit(table, Y)
@@ -190,11 +214,51 @@ def test_frames_pipelines_searches_and_pickles():
         (LassoRegressorCV([1.0, -1.0]), "alphas must"),
         (LassoRegressorCV(0), "alphas must"),
         (LassoRegressorCV(eps=2.0), "eps must be less than 1"),
+        (LassoRegressorCV(l1_ratio=0.0), r"alphas must be an array of penalties .*; got the number 100$"),
+        (LassoRegressorCV(penalty_factors=np.zeros(10)), "alphas must be an array of penalties"),
+        (
+            LassoRegressor(penalty_factors=[np.inf] + 9 * [1.0]),
+            r"penalty_factors .*: to leave a variable out",
+        ),
+        (LassoRegressor(positive=np.ones(3, bool)), r"positive .*, a bool a variable;"),
     ],
 )
 def test_wrong_parameters_are_named(estimator, words):
     with pytest.raises(ValueError, match=f"^{words}"):
         estimator.fit(X, Y)
+
+
+@pytest.mark.parametrize("kind", [LassoRegressor, LassoRegressorCV])
+@pytest.mark.parametrize("method", ["coordinate_descent", "analog", "spiking"])
+def test_methods_that_need_a_dense_table_say_so(kind, method):
+    with pytest.raises(ValueError, match=rf"^X must be dense for {method} .*: pass X\.toarray\(\)$"):
+        kind(method=method).fit(sparse.csr_array(X), Y)
+    with pytest.raises(TypeError, match=r"^X must have .* pass X\.toarray\(\)"):
+        kind(method="coordinate_descent", fit_intercept=False).fit(sparse.csr_array(X), Y)
+
+
+def test_errors_of_folds_speak_of_regressions_and_name_the_fold():
+    factors = np.arange(10) > 7
+    with pytest.raises(ValueError, match=r"8 variables of penalty 0 in 8 observations.*; in fold 0 of cv$"):
+        LassoRegressorCV([1.0], penalty_factors=factors * 1.0, cv=3).fit(X[:12], Y[:12])
+    with pytest.raises(ValueError, match=r"^X must have columns .* for variable 0"):
+        LassoRegressor().fit(X * 1e200, Y)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("constant", [0.0, 0.1])
+def test_cross_validation_without_variables_that_vary_is_the_mean(form, constant):
+    model = LassoRegressorCV().fit(form(np.full((20, 3), constant)), np.arange(20.0))
+    np.testing.assert_array_equal(model.coef_, 0.0)
+    assert model.intercept_ == 9.5
+    assert model.alphas_.shape == (100,)
+
+
+def test_a_target_of_one_column_is_a_target():
+    ours, theirs = (model.fit(X, Y[:, np.newaxis]) for model in (LassoRegressor(0.1), Lasso(0.1, **EXACT)))
+    assert_alike(ours, theirs)
+    assert ours.coef_.shape == theirs.coef_.shape
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-6, strict=True)
 
 
 @pytest.mark.parametrize(

@@ -65,3 +65,14 @@ def test_other_penalties_are_drawn_as_multiples_in_the_style_that_is_asked_for(d
         result.plot(signal=4)
     with pytest.raises(ValueError, match="penalty"):
         result.plot(penalty=0.0)
+
+
+def test_the_least_bic_is_drawn_where_the_number_of_observations_is_known(data, ax):
+    dictionary, signals = data
+    d, s = dictionary[:4], signals[:1]
+    for problem, is_drawn in [
+        (LassoProblem.from_statistics(d @ d.T, s @ d.T, (s**2).sum(), 1.0), False),
+        (LassoProblem(d, s, 1.0), True),
+    ]:
+        path(problem, n_multiples=5).plot(ax=ax)
+        assert any("BIC" in str(line.get_label()) for line in ax.lines) == is_drawn

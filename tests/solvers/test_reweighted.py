@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
+from snn.base import checks
 from solvers import LassoProblem, path, reweighted, solve_active_set
 from solvers.studies.reweighted import LEAST_SLOPE, SLOPES
 
@@ -41,6 +43,7 @@ def test_rounds_descend_to_a_stationary_point(penalty):
 
 
 @each_penalty
+@pytest.mark.filterwarnings("ignore:reweighted")
 @pytest.mark.parametrize("method", ["active_set", "spiking", "fista", "coordinate_descent", "digital"])
 def test_any_method_serves(penalty, method):
     problem = LassoProblem(ATOMS, SIGNALS, 0.05, positive=True)
@@ -95,3 +98,18 @@ def test_wrong_arguments_are_named():
     ]:
         with pytest.raises(ValueError, match=f"^{words}"):
             reweighted(problem, **options)
+
+
+def test_codes_that_are_not_stationary_are_told_once():
+    rng = np.random.default_rng(2)
+    dictionary = rng.standard_normal((200, 50))
+    rng.standard_normal((1, 50))
+    signals = np.stack([dictionary[:10].sum(axis=0) * 3.0 + rng.standard_normal(50), np.zeros(50)])
+    problem = LassoProblem(dictionary, signals, 20.0)
+    with pytest.warns(ConvergenceWarning, match=r"^reweighted: 1 of 2 codes .*max_rounds=10: raise") as told:
+        found = reweighted(problem, max_rounds=10)
+    assert len(told) == 1
+    assert found.is_stationary.tolist() == [False, True]
+    assert reweighted(problem).is_stationary.all()
+    with checks.without_warnings():
+        reweighted(problem, max_rounds=1)

@@ -107,3 +107,23 @@ def test_statistics_in_place_of_a_dictionary_are_named():
     gram, correlations, _ = statistics(*drawn(4, 4, 9, 1))
     with pytest.raises(ValueError, match=r"with correlations call LassoProblem\.from_statistics"):
         LassoProblem(gram, correlations[0], 1.0)
+
+
+def test_criteria_of_a_path_need_the_number_of_observations():
+    dictionary, signals = drawn(5, 6, 200, 1)
+    signals += 3.0 * np.random.default_rng(6).standard_normal(signals.shape)
+    counts = np.random.default_rng(7).integers(0, 3, 200)
+    copies = np.repeat(np.arange(200), counts)
+    multiples = np.geomspace(100.0, 1.0, 8)
+    whole = path(LassoProblem(dictionary[:, copies], signals[:, copies], 1.0), multiples)
+    weighted = LassoProblem(dictionary, signals, 1.0, feature_weights=counts.astype(float))
+    summed = LassoProblem.from_statistics(*statistics(dictionary[:, copies], signals[:, copies]), 1.0)
+    for criterion in ("aic", "bic"):
+        for variance in (None, 9.0):
+            for problem in (weighted, summed):
+                found = getattr(path(problem, multiples), criterion)(variance, n_observations=len(copies))
+                np.testing.assert_allclose(found, getattr(whole, criterion)(variance), rtol=1e-9)
+        with pytest.raises(ValueError, match=r"^n_observations must be given for a problem from statistics"):
+            getattr(path(summed, multiples), criterion)()
+    with pytest.raises(ValueError, match=r"^n_observations must be positive"):
+        whole.bic(n_observations=0)
