@@ -1,15 +1,15 @@
 """Certified gaps of codes that any program has found: ``python -m solvers.judge codes.npz``.
 
-The file has named arrays, as `numpy.savez` writes them: ``dictionary``, ``signals``, ``penalty`` and
-``codes``, or several, ``codes_NAME`` each; perhaps ``l2`` (of an elastic net), ``positive``, ``mask`` or
-``feature_weights``.  Their shapes are those of `solvers.LassoProblem`.  The exit status is 0 if all codes are
-within the tolerance, 1 if some are not, and 2 if there is nothing to judge.
+The file has named arrays, as numpy.savez writes them: dictionary (n_atoms, n_features), signals
+(n_signals, n_features), penalty, and codes (n_signals, n_atoms) or several, codes_NAME each; perhaps l2 (of
+an elastic net), positive, mask or feature_weights, as solvers.LassoProblem takes them.  The exit status is 0
+if all codes are within the tolerance, 1 if some are not, and 2 if there is nothing to judge.
 """
 
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from zipfile import BadZipFile
+from pathlib import Path
 
 import numpy as np
 
@@ -42,18 +42,29 @@ def judged(arrays: Mapping[str, np.ndarray], tol: float) -> dict[str, SparseCodi
     return results
 
 
+def _read(path: str) -> dict[str, np.ndarray]:
+    """Return the arrays of a file."""
+    with Path(path).open("rb") as file:
+        try:
+            with np.load(file, allow_pickle=False) as arrays:
+                return {name: arrays[name] for name in arrays.files}
+        except Exception as error:  # zipfile, zlib and tokenize have their own for damage
+            raise ValueError(
+                "the file must be whole, with named arrays of numbers, as numpy.savez writes them"
+            ) from error
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a line for each set of codes, and return the exit status."""
-    parser = argparse.ArgumentParser("python -m solvers.judge", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser("python -m solvers.judge", description=__doc__)
     parser.add_argument("file", help="arrays by name, as numpy.savez writes them")
     parser.add_argument(
         "--tol", type=float, default=1e-6, help="the largest gap, as a share of 1/2 ||signal||^2"
     )
     given = parser.parse_args(arguments)
     try:
-        with np.load(given.file, allow_pickle=False) as arrays:
-            results = judged({name: arrays[name] for name in arrays.files}, given.tol)
-    except (OSError, ValueError, TypeError, AttributeError, BadZipFile) as error:
+        results = judged(_read(given.file), given.tol)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         print(f"{given.file}: {error}", file=sys.stderr)
         return 2
     for name, result in results.items():

@@ -314,6 +314,7 @@ class Search(LeastDistance):
     def by_spikes(self, linear: np.ndarray, start: PrimalDual | None) -> PrimalDual:
         """Return the solution for a linear term, the residual of a code by spikes."""
         inside = self.inner_point()[0] if start is None or start.inside is None else start.inside
+        inside = inside + self.on_equations(self.values - self.equal @ inside)
         room = (self.limits - self.rows @ inside)[self.kept]
         if room.min(initial=1.0) <= ROOM:
             if start is not None:

@@ -173,22 +173,25 @@ class QuadraticProgram(Described):
         finite = limits < np.inf
         return Program(self.hessian, self.linear, rows[finite], limits[finite], *self.equations)
 
-    def with_linear(self, linear: ArrayLike, limits: ArrayLike | None = None) -> QuadraticProgram:
-        """Return the program with another c, and perhaps another b of inequalities; factors are shared.
+    def with_linear(
+        self, linear: ArrayLike, limits: ArrayLike | None = None, values: ArrayLike | None = None
+    ) -> QuadraticProgram:
+        """Return the program with another c, and perhaps other right-hand sides; factors are shared.
 
         Parameters
         ----------
         linear : array_like, shape (n,)
             c.
-        limits : array_like, shape (n_rows,), optional
-            b.
+        limits, values : array_like, shape (n_rows,), optional
+            b of inequalities, and f of equations.
         """
-        matrix, before = self.inequalities
+        (matrix, before), (equations, sides) = self.inequalities, self.equations
         linear = checks.read_only(checks.real_array("linear", linear, shape=self.linear.shape).copy())
         limits = before if limits is None else _sides("inequalities", limits, len(matrix), np.inf)
+        sides = sides if values is None else _sides("equations", values, len(equations), None)
         kept = self._kept if np.array_equal(np.isinf(limits), np.isinf(before)) else {}
-        changes = {"linear": linear, "inequalities": (matrix, limits), "_kept": kept}
-        changed: QuadraticProgram = replaced(self, without=("_arrays",), **changes)
+        changes = {"linear": linear, "inequalities": (matrix, limits), "equations": (equations, sides)}
+        changed: QuadraticProgram = replaced(self, without=("_arrays",), _kept=kept, **changes)
         return changed
 
     def solve(
@@ -265,7 +268,8 @@ def solve_qp(
     Parameters
     ----------
     P, q, G, h, A, b, lb, ub : array_like
-        Minimise ``1/2 x'Px + q'x`` subject to ``G x <= h``, ``A x = b`` and ``lb <= x <= ub``.
+        Minimise ``1/2 x'Px + q'x`` subject to ``G x <= h``, ``A x = b`` and ``lb <= x <= ub``.  G or A may be
+        one row, of shape (n,).
     **options
         As of `QuadraticProgram.solve`, whose result also has multipliers and a certificate.
 
@@ -274,9 +278,14 @@ def solve_qp(
     ndarray, shape (n,), or None
         The x of a status of REACHED, or of AT_PRECISION if the rows hold to rounding.
     """
-    inequalities: Any = None if G is None and h is None else (G, h)
-    equations: Any = None if A is None and b is None else (A, b)
-    program = QuadraticProgram(P, q, inequalities=inequalities, equations=equations, bounds=(lb, ub))
+    pairs: list[Any] = []
+    for name, rows, sides in (("G", G, h), ("A", A, b)):
+        matrix = None if rows is None else checks.real_array(name, rows, shape=None)
+        pair = (matrix, sides)
+        if matrix is not None and matrix.ndim == 1:
+            pair = (matrix[np.newaxis], np.ravel(sides))  # type: ignore[arg-type]
+        pairs.append(None if rows is None and sides is None else pair)
+    program = QuadraticProgram(P, q, inequalities=pairs[0], equations=pairs[1], bounds=(lb, ub))
     result = program.solve(**options)
     is_feasible = result.violation <= WRONG_SHARE * (1.0 + np.abs(result.x).max())
     at_precision = result.status == Status.AT_PRECISION and is_feasible

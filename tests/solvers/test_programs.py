@@ -426,6 +426,30 @@ def test_solve_qp_returns_none_without_a_solution():
     assert solve_qp(np.eye(2), [0.0, 0.0], A=[[1.0, 1.0]], b=[1.0]).tolist() == [0.5, 0.5]
 
 
+def test_solve_qp_takes_one_row_as_a_vector():
+    for side in (2.0, [2.0]):
+        assert np.allclose(solve_qp(np.eye(2), [-2.0, -1.0], [1.0, 1.0], side), [1.5, 0.5], atol=1e-14)
+        assert np.allclose(solve_qp(np.eye(2), [0.0, 0.0], A=np.ones(2), b=side), [1.0, 1.0], atol=1e-14)
+    for rows in ([[1.0, 1.0], [1.0]], [1.0, np.nan]):
+        with pytest.raises((TypeError, ValueError), match="G must be"):
+            solve_qp(np.eye(2), [0.0, 0.0], rows, [1.0])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_values_of_equations_change(method):
+    program = QuadraticProgram(np.eye(3), np.zeros(3), equations=(np.ones((1, 3)), [1.0]), bounds=(None, 1.5))
+    last = program.solve(method=method)
+    for linear, value in ((np.zeros(3), 3.0), ([-3.0, 0.0, 0.0], 0.6)):
+        changed = program.with_linear(linear, values=[value])
+        last = changed.solve(method=method, start=last)
+        assert abs(last.x.sum() - value) <= 1e-12
+        cold = QuadraticProgram(np.eye(3), linear, equations=changed.equations, bounds=(None, 1.5)).solve()
+        assert np.allclose(last.x, cold.x, atol=1e-4)
+    assert program.solve().x.sum() == pytest.approx(1.0)
+    with pytest.raises(ValueError, match=r"sides of equations must have shape \(1,\)"):
+        program.with_linear(np.zeros(3), values=[1.0, 2.0])
+
+
 def test_spikes_that_run_out_say_why_and_solve_qp_returns_none():
     points = np.random.default_rng(0).standard_normal((20, 2))
     kernel = np.exp(-((points[:, None] - points) ** 2).sum(axis=2))
