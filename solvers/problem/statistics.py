@@ -104,7 +104,10 @@ def _factored(
     cut = n_atoms * precision * n_atoms
     asymmetry = np.abs(scaled - scaled.T).max()
     if asymmetry > cut:
-        raise ValueError(f"gram must be symmetric; got entries that differ by {asymmetry:.2g} of the norms")
+        raise ValueError(
+            f"gram must be symmetric; got entries that differ by {asymmetry:.2g} of the norms"
+            ": for sums that are noisy, pass (gram + gram.T) / 2"
+        )
     rows = np.atleast_2d(correlations) if np.ndim(correlations) == 1 else correlations
     rows = checks.real_array("correlations", rows, shape=(None, n_atoms), meaning="a row for each signal")
     factor, signals, roots = _split(scaled, rows / units, precision)
@@ -153,7 +156,8 @@ def _split(
     if values[0] < -(len(gram) ** 2) * precision:
         raise ValueError(
             "gram must be positive semidefinite, as D @ D.T is; got the eigenvalue "
-            f"{values[0]:.2g} at unit diagonal"
+            f"{values[0]:.2g} at unit diagonal: for sums that are noisy, add a ridge to the diagonal, "
+            f"gram + {-2.0 * values[0]:.2g} * np.diag(gram.diagonal())"
         )
     kept = values > len(gram) * precision * values[-1]
     roots, vectors = np.sqrt(values[kept]), vectors[:, kept]

@@ -103,6 +103,21 @@ def test_wrong_statistics_are_refused_in_one_sentence():
             LassoProblem.from_statistics(*arguments, 1.0)
 
 
+@pytest.mark.parametrize("noise", [1e-8, 1e-6, 1e-3])
+def test_noisy_statistics_are_taken_as_the_error_says(noise):
+    dictionary, signals = drawn(3, 12, 5, 1, decades=3.0)
+    gram, correlations, energies = statistics(dictionary, signals)
+    norms = np.sqrt(gram.diagonal())
+    noisy = gram + noise * np.outer(norms, norms) * np.random.default_rng(0).standard_normal((12, 12))
+    for rule in ("symmetric", "positive semidefinite"):
+        with pytest.raises(ValueError, match=rf"^gram must be {rule}.*noisy, ") as refused:
+            LassoProblem.from_statistics(noisy, correlations, energies, 1.0)
+        noisy = eval(str(refused.value).rpartition(", ")[2].removeprefix("pass "), {"gram": noisy, "np": np})
+    result = solve_active_set(LassoProblem.from_statistics(noisy, correlations, energies, 1.0))
+    exact = solve_active_set(LassoProblem(dictionary, signals, 1.0))
+    np.testing.assert_allclose(result.objective, exact.objective, atol=20.0 * noise * energies[0])
+
+
 def test_statistics_in_place_of_a_dictionary_are_named():
     gram, correlations, _ = statistics(*drawn(4, 4, 9, 1))
     with pytest.raises(ValueError, match=r"with correlations call LassoProblem\.from_statistics"):
