@@ -61,7 +61,7 @@ def curvature_of(program: Program) -> tuple[float, np.ndarray]:
     weights = 2.0 * np.abs(program.hessian).sum(axis=1).max() / np.where(squared > 0.0, squared, np.inf)
     bound = _proved(program, weights)
     # A matrix that is singular with the equations, too, has less rounding without them.
-    without = _proved(program, 0.0 * weights) if bound <= 0.0 else -np.inf
+    without = _proved(program, 0.0 * weights) if bound <= 0.0 and len(weights) else -np.inf
     return (without, 0.0 * weights) if without > bound else (bound, weights)
 
 
