@@ -84,8 +84,7 @@ def to_nir(
             raise ValueError(
                 f"time_constant must be 1 with a time_step, whose unit is a step; got {time_constant}"
             )
-        time_constant = 1.0 / checks.positive_number("time_step", time_step)
-        network = _in_steps(network, time_step)
+        network, time_constant = _in_steps(network, checks.positive_number("time_step", time_step))
     nir = checks.installed("nir", extra="nir")
     # The nodes that drive populations, with thresholds in the shape of each, and the weights between two.
     drives: dict[str, tuple[Any, np.ndarray]]
@@ -132,8 +131,8 @@ def to_nir(
     return nir.NIRGraph(nodes=dict(nodes), edges=edges, metadata=metadata)
 
 
-def _in_steps(network: SpikingNetwork, time_step: float) -> SpikingNetwork:
-    """Return a network whose weights are charges of the first step, and whose thresholds have no rounding."""
+def _in_steps(network: SpikingNetwork, time_step: float) -> tuple[SpikingNetwork, float]:
+    """Return a network whose weights are charges of the first step, of equal thresholds, and tau in steps."""
     if isinstance(network.weights, StencilWeights):
         weights: Any = StencilWeights(
             -np.expm1(-time_step) * network.weights.values, network.weights.grid_shape
@@ -143,7 +142,7 @@ def _in_steps(network: SpikingNetwork, time_step: float) -> SpikingNetwork:
     threshold = network.firing_threshold
     if np.ptp(threshold) <= SAME_THRESHOLD * threshold.max():
         threshold = np.full(len(threshold), threshold[0])
-    return SpikingNetwork(weights, network.soma_bias, threshold)
+    return SpikingNetwork(weights, network.soma_bias, threshold), 1.0 / time_step
 
 
 def _arrays(

@@ -132,12 +132,7 @@ def result_of(
     that_ran: Any = run.network  # with mismatch, if there is any
     if that_ran is not network:
         network = that_ran.with_soma_bias(network.soma_bias)
-    watch = []
-    if potential_times is not None:
-        with checks.called(times="potential_times"):
-            watched = checked_times(potential_times, start.time, stop)
-        instants = np.minimum(run.instants_of(watched, start.time), end)
-        watch = [(float(instant), np.full(network.n_neurons, np.nan)) for instant in instants]
+    watch = [] if potential_times is None else _watched(run, potential_times, start.time, stop, end)
     spikes = run.advance(
         end, record=record_spikes, max_spikes=max_spikes, progress=progress, stimulus=stimulus,
         origin=start.time, watch=watch,
@@ -192,6 +187,16 @@ def _spike_limit(max_spikes: int | None, by_drive: float, record_spikes: bool) -
         max_spikes = max(LEAST_SPIKE_LIMIT, math.ceil(min(SPIKE_LIMIT_FACTOR * by_drive, 1e18)))
         max_spikes = min(max_spikes, MOST_RECORDED) if record_spikes else max_spikes
     return checks.positive_integer("max_spikes", max_spikes)
+
+
+def _watched(
+    run: Run, potential_times: ArrayLike, start: float, stop: float, end: float
+) -> list[tuple[float, np.ndarray]]:
+    """Return when potentials are kept, and where; those that a run does not reach stay NaN."""
+    with checks.called(times="potential_times"):
+        times = checked_times(potential_times, start, stop)
+    instants = np.minimum(run.instants_of(times, start), end)
+    return [(float(instant), np.full(run.network.n_neurons, np.nan)) for instant in instants]
 
 
 def _between_steps(run: Run, stimulus: Stimulus | None, start: float) -> str:
