@@ -25,7 +25,7 @@ from snn.weights import DenseRows
 from solvers import (
     METHODS,
     LassoModel,
-    LassoRegressorCV,
+    LassoRegressor,
     SparseCodingStream,
     SpikingSparseCoder,
     solve,
@@ -120,10 +120,7 @@ CHANGES = {
     ),
     "FISTA": (model, lambda one: solve(one.with_signals(SIGNALS[:2]), METHODS["fista"])),
     "coder": (lambda: SpikingSparseCoder(ATOMS, alpha=0.5), lambda one: one.fit(SIGNALS)),
-    "regression": (
-        lambda: LassoRegressorCV(alphas=3, cv=2),
-        lambda one: one.fit(ATOMS, ATOMS[:, 0] - ATOMS[:, 1]),
-    ),
+    "regression": (lambda: LassoRegressor(0.1), lambda one: one.fit(ATOMS, ATOMS[:, 0] - ATOMS[:, 1])),
 }
 
 
