@@ -94,8 +94,8 @@ def code_path(
     named_lines(ax, penalties, codes, used, "atom", **line_kwargs)
     if penalty is not None and penalties.min() <= penalty <= penalties.max():
         ax.axvline(penalty, color="0.4", linestyle=":", label=f"{name} = {penalty:.3g}")
-    if not hasattr(problem, "_factor"):  # from statistics: the number of observations is unknown
-        best = penalties[result.bic()[:, signal].argmin()]
+    if (chosen := result._least_bic_of(signal)) is not None:
+        best = penalties[chosen]
         ax.axvline(best, color="0.7", linestyle="--", label=f"least BIC, {best:.3g}")
     base_line(ax)
     ax.set(

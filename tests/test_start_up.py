@@ -21,7 +21,8 @@ def imported():
 
 
 @pytest.mark.parametrize(
-    "module", ["matplotlib", "pandas", "scipy.integrate", "scipy.optimize", "scipy.stats", "sklearn"]
+    "module",
+    ["matplotlib", "pandas", "scipy.integrate", "scipy.linalg", "scipy.optimize", "scipy.stats", "sklearn"],
 )
 def test_import_leaves_out_what_takes_long(imported, module):
     assert "snn.run.exact" in imported

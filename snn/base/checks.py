@@ -31,13 +31,16 @@ PASSED_OVER = {"sklearn", "joblib"}  # packages that are not the caller's either
 _LEFT_OUT: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", default=())
 
 
+UNITLESS = float, int, list, np.ndarray  # the types that are most, which need no look
+
+
 def real_array(
     name: str, value: Any, *, shape: tuple[int | None, ...] | None, meaning: str = "", finite: bool = True
 ) -> np.ndarray:
     """Return `value` as a float64 array in C order, by default `finite`; a copy only where one is needed."""
     if np.ma.is_masked(value):
         raise TypeError(f"{name} must not have masked entries")
-    _refuse_units(name, value)
+    refuse_units(name, value)
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
@@ -71,11 +74,13 @@ def real_array(
     return array if array.flags.aligned else array.copy()
 
 
-def _refuse_units(name: str, value: Any) -> None:
+def refuse_units(name: str, value: Any) -> None:
     """Raise TypeError for quantities with a unit, which would be dropped."""
-    if isinstance(value, np.ndarray) and type(value) is not np.ndarray and hasattr(value, "dimensionality"):
+    # Of quantities and pint, of Brian2, and of astropy; a frame may have a column of such a name.
+    kind = type(value)
+    if kind not in UNITLESS and any(hasattr(kind, unit) for unit in ("dimensionality", "dimensions", "unit")):
         raise TypeError(
-            f"{name} must be in units of the network; got a {type(value).__name__}: divide it by its unit"
+            f"{name} must be in units of the network; got a {kind.__name__}: divide it by its unit"
         )
 
 
@@ -130,7 +135,7 @@ def positive_array(
 
 def real_number(name: str, value: Any) -> float:
     """Return `value` as a finite float."""
-    _refuse_units(name, value)
+    refuse_units(name, value)
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if type(value) is not float and (isinstance(value, bool) or not isinstance(value, numbers.Real)):

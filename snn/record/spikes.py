@@ -17,7 +17,7 @@ from snn.base.describe import Drawn
 from snn.base.value import Value, assign, checked
 
 POWERS = (2, 3, 4)
-EDGE_ROUNDING = 1e-9  # of edges of bins, as a share of them
+TIME_ROUNDING = 1e-9  # of times that were computed, such as by t += dt, as a share of them
 # In synaptic time constants: beyond, the fourth power of a time may leave the range of numbers.
 LONGEST_SMOOTH_WINDOW = 1e75
 
@@ -74,6 +74,7 @@ class SpikeTrain(Value, Saved, Drawn):
         ) -> None: ...
 
     def _check(self) -> None:
+        checks.refuse_units("times", self.times)
         times, neurons, start, stop = np.asarray(self.times), np.asarray(self.neurons), self.start, self.stop
         if times.size and times.dtype.kind not in "fiu":
             raise TypeError(f"times must be an array of real numbers; got dtype {times.dtype}")
@@ -187,7 +188,7 @@ class SpikeTrain(Value, Saved, Drawn):
             Increasing, within the record.
         """
         edges = _checked_edges(edges)
-        room = EDGE_ROUNDING * np.abs(edges)
+        room = TIME_ROUNDING * np.abs(edges)
         with checks.called(times="edges"):
             checked_times(edges, self.start - room[0], self.stop + room[-1])
         first = None if edges[0] <= self.start else edges[0] + room[0]
@@ -220,8 +221,8 @@ class SpikeTrain(Value, Saved, Drawn):
         units : str, default "ms"
             The unit of the times.
         """
-        neo = checks.installed("neo", extra="peers")
         scale = checks.positive_number("time_constant", time_constant)
+        neo = checks.installed("neo", extra="peers")
         limits = {"t_start": self.start * scale, "t_stop": self.stop * scale, "units": units}
         trains = enumerate(self._of_each())
         return [neo.SpikeTrain(times * scale, name=f"neuron {i}", neuron=i, **limits) for i, times in trains]

@@ -12,14 +12,14 @@ from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.value import Value, assign, checked
 from snn.network import RunnableNetwork, SpikingNetwork
+from snn.record.spikes import TIME_ROUNDING
 
 # Copies keep a current for each neuron and step of the longest delay.
 MOST_DELAY_STEPS = 4096
 LARGEST_SEED = 2**63 - 1
 # Steps are counted in 64-bit integers, and must be whole numbers as floats.
 MOST_STEPS = 2**40
-# Relative rounding of times that were computed, such as by t += dt, in float64 and in float32.
-TIME_ROUNDING, SINGLE_TIME_ROUNDING = 1e-9, 1e-6
+SINGLE_TIME_ROUNDING = 1e-6  # as `TIME_ROUNDING`, of times in float32
 # Quantities with mismatch; each has random numbers of its own.
 THRESHOLDS, WEIGHTS = 0, 1
 

@@ -19,8 +19,6 @@ from snn.weights import SparseWeights
 class RealOnClock(SteppedRun):
     """Copies of one network of neurons in real numbers on a clock; parameters as of `Run`."""
 
-    _kinds = np.ones(1)  # time constants of currents, 1 first
-
     @property
     def is_lost(self) -> np.ndarray:
         # A neuron has to fire too often in a step.  Refractory ones cannot keep up sooner: they are not lost.
@@ -53,8 +51,7 @@ class RealOnClock(SteppedRun):
             return weights.kernel_form, 0
         constants = self._time_constants()
         self._kinds = np.append(1.0, np.setdiff1d(constants, 1.0))
-        self._n_kinds = len(self._kinds)
-        if np.ndim(given.delays) == 2 or self._n_kinds > 1:
+        if np.ndim(given.delays) == 2 or len(self._kinds) > 1:
             rows = weights.tocsr()
             # A current begins at the charge of its spike, over its time constant.
             values = rows.data / np.repeat(constants, np.diff(rows.indptr))
@@ -77,12 +74,12 @@ class RealOnClock(SteppedRun):
         self._own_departures = (
             ("Euler's steps",) * is_euler
             + ("resets to zero",) * (neuron.reset == "zero")
-            + ("time constants",) * (self._n_kinds > 1)
+            + ("time constants",) * (len(self._kinds) > 1)
             + ("adaptation",) * (neuron.adaptation > 0.0)
         )
         # What is left of a unit of each kind of current after a step, its charge, and what of it arrives.
         decays = np.array([math.exp(-step / constant) for constant in self._kinds])
-        charges = arrivals = np.full(self._n_kinds, step) if is_euler else self._kinds * (1.0 - decays)
+        charges = arrivals = np.full(len(self._kinds), step) if is_euler else self._kinds * (1.0 - decays)
         rise, charge = step, float(charges[0])
         self.gain, self.current_per_rate = charge / -math.expm1(-step), step / -math.expm1(-step)
         leak = 0.0 if self._clock.imperfections is None else self._clock.imperfections.leak
@@ -101,7 +98,7 @@ class RealOnClock(SteppedRun):
                 raised=np.zeros((shape[0], shape[1] * (neuron.adaptation > 0.0))),
                 raise_by=neuron.adaptation,
                 stays=math.exp(-step / neuron.adaptation_time),
-                currents=np.zeros((shape[0], self._n_kinds - 1, shape[1])),
+                currents=np.zeros((shape[0], len(self._kinds) - 1, shape[1])),
                 decays=decays[1:],
                 arrivals=arrivals[1:],
                 charges=charges[1:],

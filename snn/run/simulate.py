@@ -11,9 +11,8 @@ from snn.base import checks
 from snn.digital.digital_network import warn_of_narrow_currents
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import RunawayError, SimulationResult
-from snn.record.spikes import SpikeTrain, checked_times
+from snn.record.spikes import TIME_ROUNDING, SpikeTrain, checked_times
 from snn.record.stimulus import Stimulus, excitation, require_fitting
-from snn.run.imperfect import TIME_ROUNDING
 from snn.run.integers import IntegersOnClock
 from snn.run.run import Run
 from snn.run.start import start_run

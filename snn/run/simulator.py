@@ -65,12 +65,7 @@ class Simulator(Described):
             checks.instance_of("state", state, NetworkState, hint=": name others, as in time=Clock(1 / 8)")
         # Copies, because the caller may change the arrays later.
         network = network.with_soma_bias(network.soma_bias.copy())
-        state = starting_state(network, state, is_exact=self._is_exact)
-        state = replace(
-            state,
-            membrane_potential=state.membrane_potential.copy(),
-            synaptic_current=state.synaptic_current.copy(),
-        )
+        state = deepcopy(starting_state(network, state, is_exact=self._is_exact))
         self._go_on(network, state, np.zeros(network.n_neurons, dtype=np.int64))
 
     def _go_on(

@@ -51,7 +51,7 @@ class SteppedRun(Run):
             steps_before=np.zeros(n_copies, dtype=np.int64),
             spike_counts=self.spike_counts,
             moments=self.window_moments,
-            pending=np.zeros((n_copies, n_slots, n_neurons * self._n_kinds), dtype=self._number),
+            pending=np.zeros((n_copies, n_slots, n_neurons * len(self._kinds)), dtype=self._number),
             is_due=np.zeros((n_copies, n_slots), dtype=np.bool_),
             fired=np.empty(n_neurons + CHUNK, dtype=np.int64),
         )
@@ -109,7 +109,7 @@ class SteppedRun(Run):
 
     # A kind of neuron supplies these, besides what `Run` asks for.
 
-    _n_kinds = 1  # of synaptic currents, by their time constants
+    _kinds = np.ones(1)  # time constants of synaptic currents, 1 first
     _number: type = np.float64  # of what is on its way
     _own_departures: tuple[str, ...] = ()
 
@@ -178,8 +178,8 @@ class SteppedRun(Run):
         ours = self._copies.pending
         if pending.size != ours[0].size:
             raise ValueError(
-                f"pending of state must have {ours.shape[1] * self._n_kinds} rows, one more than the longest "
-                f"delay for each kind of current; got {len(pending)}"
+                f"pending of state must have {ours.shape[1] * len(self._kinds)} rows, one more than the "
+                f"longest delay for each kind of current; got {len(pending)}"
             )
         ours[:] = np.roll(pending.reshape(ours.shape[1:]), 1, axis=0)
         self._copies.is_due[:] = ours.any(axis=2)

@@ -77,6 +77,14 @@ def corrected_gaps(
     return gaps
 
 
+def probable_shift(matrix: np.ndarray) -> float:
+    """Return at most the smallest eigenvalue but for rounding; LinAlgError if it is not positive."""
+    inverse = np.linalg.inv(np.linalg.cholesky(matrix))
+    # The sum of the inverse eigenvalues is above that of the smallest.  A power of two has few bits to depend
+    # on threads of BLAS.
+    return float(2.0 ** np.floor(np.log2(0.5 / np.einsum("ij,ij->", inverse, inverse))))
+
+
 def least_eigenvalue(atoms: np.ndarray) -> float:
     """Return a lower bound on the smallest eigenvalue of the Gram matrix of atoms at norm one, or zero."""
     # A Cholesky factorisation that succeeds proves it, rounding included.
@@ -90,17 +98,14 @@ def least_eigenvalue(atoms: np.ndarray) -> float:
     units = atoms / norms[:, np.newaxis]
     gram = units @ units.T
     try:
-        inverse = np.linalg.inv(np.linalg.cholesky(gram))
-        # The sum of the inverse eigenvalues is above that of the smallest.  A power of two has few bits to
-        # depend on threads of BLAS.
-        shift = 2.0 ** np.floor(np.log2(0.5 / np.einsum("ij,ij->", inverse, inverse)))
+        shift = probable_shift(gram)
         gram[np.diag_indices(n)] -= shift
         np.linalg.cholesky(gram)
     except np.linalg.LinAlgError:
         return 0.0
     # Rounding of the entries, and of the factorisation of a matrix whose trace is n at most.
     rounding = n * (gamma(n_features + 8) + gamma(n + 2))
-    return max(float(shift) - rounding, 0.0)
+    return max(shift - rounding, 0.0)
 
 
 def signal_of_dependent_atoms(problem: LassoProblem) -> int | None:

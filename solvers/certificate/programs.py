@@ -11,7 +11,7 @@ import numpy as np
 
 from snn._interrupts import float_errors
 from solvers._kernels.precision import QUANTUM, SLACK, UNIT_ROUNDOFF, gamma
-from solvers.certificate.corrected import least_eigenvalue
+from solvers.certificate.corrected import least_eigenvalue, probable_shift
 
 # A curvature of no less than minus this share of the trace is proved if the matrix is singular.
 PROVED_SINGULAR = 1e-15
@@ -78,13 +78,12 @@ def _proved(program: Program, weights: np.ndarray) -> float:
         return 0.0
     shifts = [-PROVED_SINGULAR * trace, -PROVED_SINGULAR * trace - 2.0 * rounding]
     with suppress(np.linalg.LinAlgError):
-        inverse = np.linalg.inv(np.linalg.cholesky(whole))
-        shifts.insert(0, 2.0 ** np.floor(np.log2(0.5 / np.einsum("ij,ij->", inverse, inverse))))
+        shifts.insert(0, probable_shift(whole))
     for shift in shifts:
         if shift < 0.0 or shift > rounding:
             with suppress(np.linalg.LinAlgError):
                 np.linalg.cholesky(whole - shift * np.eye(n))
-                return float(shift) - rounding
+                return shift - rounding
     return -np.inf
 
 
@@ -155,6 +154,11 @@ def _lagrangian(
     return float(value), error, gradient.astype(np.float64), errors
 
 
+def norms_of(rows: np.ndarray) -> np.ndarray:
+    """Return the norm of each row."""
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+
+
 def are_bounds(rows: np.ndarray) -> np.ndarray:
     """Return which rows are bounds, whose products with a point are exact."""
     is_one = np.count_nonzero(rows, axis=1) == 1
@@ -185,8 +189,7 @@ def distance_to_equations(program: Program, x: np.ndarray) -> float:
         eigenvalue = least_eigenvalue(columns) if columns.size else 0.0
         if eigenvalue == 0.0:
             break
-        lengths = np.sqrt(np.einsum("ij,ij->i", columns, columns))
-        distance = max(distance, SLACK * float(np.linalg.norm(rest / lengths)) / eigenvalue**0.5)
+        distance = max(distance, SLACK * float(np.linalg.norm(rest / norms_of(columns))) / eigenvalue**0.5)
         if not rows[room <= distance][:, is_free].any():
             return distance
     return np.inf
@@ -205,8 +208,7 @@ def _feasibility(
     exact, over = residual(program.rows, program.limits, x)
     over = np.where(is_bound, exact, exact + over - np.abs(exact))
     _, rest = residual(program.equations, program.values, x)
-    norms = np.sqrt(np.einsum("ij,ij->i", program.rows, program.rows))
-    lengths = np.sqrt(np.einsum("ij,ij->i", program.equations, program.equations))
+    norms, lengths = norms_of(program.rows), norms_of(program.equations)
     if distance < np.inf and (over + np.where(is_bound, 0.0, SLACK * norms * distance) <= 0.0).all():
         return 0.0, distance, 0.0
     over = np.maximum(over, 0.0)

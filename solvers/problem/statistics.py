@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg
 
 from snn.base import checks
 from snn.base.value import assign
 from solvers.problem.penalty import ElasticNet
+from solvers.workers.blas import load_scipy_linalg
 
 # Share of an energy by which the correlations may imply more than the energy, as sums are rounded.
 ENERGY_ROUNDING = 1e-6
@@ -22,8 +22,8 @@ LEAST_ROOT = 1e-3
 class FromStatistics:
     """Problems that can be made of statistics in place of a dictionary and signals."""
 
-    # ||L L^T - G|| / ||G||, ||L s - b|| / ||b|| and the rank of G; no attribute of other problems.
-    _factor: tuple[float, float, int]
+    # ||L L^T - G|| / ||G||, ||L s - b|| / ||b|| and the rank of G; None of other problems.
+    _factor: ClassVar[tuple[float, float, int] | None] = None
 
     @classmethod
     def from_statistics(
@@ -77,7 +77,7 @@ class FromStatistics:
 
     def _facts(self) -> dict[str, str]:
         facts: dict[str, str] = super()._facts()  # type: ignore[misc]
-        if "_factor" in vars(self):
+        if self._factor is not None:
             of_gram, of_correlations, rank = self._factor
             facts["from statistics"] = (
                 f"a factor of rank {rank:,}, off by {of_gram:.1g} of the Gram matrix and "
@@ -147,6 +147,9 @@ def _split(
     gram: np.ndarray, correlations: np.ndarray, precision: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return L with L L^T = gram, signals s with s L^T = correlations, and how much each column shrinks."""
+    load_scipy_linalg()
+    from scipy import linalg
+
     with suppress(linalg.LinAlgError):
         lower = linalg.cholesky(gram, lower=True)
         if lower.diagonal().min() > LEAST_ROOT:

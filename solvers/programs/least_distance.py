@@ -13,7 +13,7 @@ from snn.base import checks
 from snn.base.value import replaced
 from solvers._kernels.precision import UNIT_ROUNDOFF
 from solvers.certificate import programs as certificate
-from solvers.certificate.programs import Bounds, Program, are_bounds
+from solvers.certificate.programs import Bounds, Program, are_bounds, norms_of
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.spiking import solve_spiking
 from solvers.problem.lasso import LassoProblem
@@ -395,7 +395,7 @@ def _gap(solved: Solved) -> float:
 
 def _unit(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return rows of norm one, and their norms; rows of zero stay so, with a norm of one."""
-    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix))
+    norms = norms_of(matrix)
     norms[norms == 0.0] = 1.0
     return matrix / norms[:, np.newaxis], norms
 

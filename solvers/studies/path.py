@@ -62,20 +62,23 @@ class PathResult(Value, Drawn):
     @cached_property
     def degrees_of_freedom(self) -> np.ndarray:
         """The size of each support, with an `ElasticNet` the trace of its fit, (n_multiples, n_signals)."""
-        sizes = np.stack([result.support_size for result in self.results]).astype(np.float64)
+        return checks.read_only(self._degrees_of(np.arange(self.results[0].problem.n_signals)))
+
+    def _degrees_of(self, signals: np.ndarray) -> np.ndarray:
+        sizes = np.stack([result.support_size for result in self.results])[:, signals].astype(np.float64)
         for row, result in zip(sizes, self.results, strict=True):
             for k in np.flatnonzero(row) if not result.problem.penalty.is_flat else ():
-                problem = result.problem.subset([k])
+                problem = result.problem.subset([signals[k]])
                 problem = with_shared_mask(problem) if problem.has_own_weights else problem
-                support = result.sparse_codes[[k]].indices
+                support = result.sparse_codes[[signals[k]]].indices
                 atoms = in_full(problem.seen_atoms.take(support))
                 gram = atoms @ atoms.T
                 row[k] = np.trace(np.linalg.lstsq(gram + np.diag(problem.curvatures[support]), gram)[0])
-        return checks.read_only(sizes)
+        return sizes
 
     def aic(self, noise_variance: float | None = None, *, n_observations: float | None = None) -> np.ndarray:
         """Return Akaike's information criterion, `bic` with 2 in place of log n; the smallest is chosen."""
-        return self._criterion(lambda n: 2.0, noise_variance, n_observations)
+        return self._criterion(lambda n: 2.0, noise_variance, n_observations, self.degrees_of_freedom)
 
     def bic(self, noise_variance: float | None = None, *, n_observations: float | None = None) -> np.ndarray:
         """Return the Bayesian information criterion, shape (n_multiples, n_signals); the smallest is chosen.
@@ -91,17 +94,28 @@ class PathResult(Value, Drawn):
         ----------
         Zou, Hastie and Tibshirani (2007), Annals of Statistics 35(5), 2173-2192.
         """
-        return self._criterion(np.log, noise_variance, n_observations)
+        return self._criterion(np.log, noise_variance, n_observations, self.degrees_of_freedom)
+
+    def _least_bic_of(self, signal: int) -> int | None:
+        """Return the index of the penalty with the least `bic` of one signal; None from statistics alone."""
+        if self.results[0].problem._factor is not None:  # the number of observations is unknown
+            return None
+        degrees = self._degrees_of(np.array([signal]))
+        return int(self._criterion(np.log, None, None, degrees)[:, signal].argmin())
 
     def _criterion(
-        self, price: Callable[[Any], Any], noise_variance: float | None, n_observations: float | None
+        self,
+        price: Callable[[Any], Any],
+        noise_variance: float | None,
+        n_observations: float | None,
+        degrees: np.ndarray,
     ) -> np.ndarray:
         problem = self.results[0].problem
         weights = problem.feature_weights
         n: Any = problem.n_features
         if n_observations is not None:
             n = checks.positive_number("n_observations", n_observations)
-        elif hasattr(problem, "_factor"):
+        elif problem._factor is not None:
             raise ValueError(
                 "n_observations must be given for a problem from statistics; got None: pass the number of "
                 "observations that were summed"
@@ -113,7 +127,7 @@ class PathResult(Value, Drawn):
         variance: Any = squares / n
         if noise_variance is not None:
             variance = checks.positive_number("noise_variance", noise_variance)
-        return n * np.log(2.0 * np.pi * variance) + squares / variance + price(n) * self.degrees_of_freedom
+        return n * np.log(2.0 * np.pi * variance) + squares / variance + price(n) * degrees
 
 
 def path(

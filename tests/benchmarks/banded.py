@@ -9,14 +9,12 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 from scipy import sparse
-from sklearn.linear_model import Lasso
 
 from solvers import ConvolutionalDictionary, LassoProblem, certify, penalty_max, solve_active_set
-from tests.benchmarks.who_is_right import TOL
+from tests.benchmarks.who_is_right import packages
 
 WIDTH, NOISE = 2.0, 0.1  # standard deviation of a peak, in observations; and of the noise
 SHARES = (0.1, 0.01, 0.001)  # of the largest penalty
@@ -37,21 +35,6 @@ def drawn(n: int, *, seed: int = 0) -> tuple[LassoProblem, sparse.csc_array, np.
     return LassoProblem(peaks, target[np.newaxis], 1.0, positive=True), sparse.csc_array(design), truth
 
 
-def packages(penalty: float, n: int) -> dict[str, Callable[[], object]]:
-    """Return for each package that is installed a function that makes its estimator."""
-    options = {"fit_intercept": False, "positive": True, "tol": TOL}
-    found: dict[str, Callable] = {
-        "scikit-learn": lambda: Lasso(penalty / n, max_iter=100_000, **options)  # type: ignore[arg-type]
-    }
-    for name in ("celer", "skglm"):
-        try:
-            module = __import__(name)
-        except ImportError:
-            continue
-        found[name] = lambda module=module: module.Lasso(penalty / n, max_iter=1000, **options)
-    return found
-
-
 def main(n: int = 10_000) -> int:
     """Print a row for each penalty and package."""
     warnings.simplefilter("ignore")
@@ -64,10 +47,11 @@ def main(n: int = 10_000) -> int:
         begin = time.perf_counter()
         rows = {"active set": (solve_active_set(given), time.perf_counter() - begin)}
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        for name, make in packages(share * largest, len(target)).items():
-            make().fit(design[:500, :400], target[:500])  # compiles
+        for name, estimator in packages(positive=True).items():
+            penalty = share * largest / len(target)
+            estimator(penalty).fit(design[:500, :400], target[:500])  # compiles
             begin = time.perf_counter()
-            fit = make().fit(design, target)
+            fit = estimator(penalty).fit(design, target)
             seconds = time.perf_counter() - begin
             rows[name] = certify(given, fit.coef_[np.newaxis]), seconds
         for name, (result, seconds) in rows.items():

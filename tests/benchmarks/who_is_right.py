@@ -7,6 +7,10 @@ it.  Each package has the tolerance 1e-8; `certify` says how far each of its cod
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import Lasso
@@ -27,23 +31,13 @@ def drawn(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return table - table.mean(axis=0), target - target.mean()
 
 
-def packages() -> dict[str, Callable[[float], object]]:
+def packages(**options: Any) -> dict[str, Callable[[float], Any]]:
     """Return for each package that is installed a function that makes its estimator of a penalty."""
-    found: dict[str, Callable] = {
-        "scikit-learn": lambda alpha: Lasso(alpha, fit_intercept=False, tol=TOL, max_iter=10**6)
-    }
-    try:
-        import celer
-
-        found["celer"] = lambda alpha: celer.Lasso(alpha, fit_intercept=False, tol=TOL, max_iter=1000)
-    except ImportError:
-        pass
-    try:
-        import skglm
-
-        found["skglm"] = lambda alpha: skglm.Lasso(alpha, fit_intercept=False, tol=TOL, max_iter=1000)
-    except ImportError:
-        pass
+    options |= {"fit_intercept": False, "tol": TOL}
+    found: dict[str, Callable] = {"scikit-learn": partial(Lasso, max_iter=10**6, **options)}
+    for name in ("celer", "skglm"):
+        with suppress(ImportError):
+            found[name] = partial(import_module(name).Lasso, max_iter=1000, **options)
     return found
 
 

@@ -91,9 +91,15 @@ def case(error, name, call, **arguments):
 
 
 class Quantity(np.ndarray):
-    """As of `quantities` and `pint`: an array with a unit."""
+    """As of `quantities`: an array with a unit."""
 
     dimensionality = "ms"
+
+
+class AnotherQuantity(np.ndarray):
+    """As of Brian2."""
+
+    dimensions = "s"
 
 
 QUANTITY = np.array(2.0).view(Quantity)
@@ -149,6 +155,7 @@ CASES = [
     case(TYPE, "progress", warm_up, progress="yes"),
     case(TYPE, "until", Simulator(NETWORK).advance, until=QUANTITY),
     case(TYPE, "soma_bias", NETWORK.with_soma_bias, soma_bias=np.ones(2).view(Quantity)),
+    *[case(TYPE, "times", train, times=np.array([1.0, 2.0]).view(kind), neurons=[0, 1]) for kind in (Quantity, AnotherQuantity)],
     case(TYPE, "time_constant", SPIKES.to_neo, time_constant=QUANTITY),
     case(TYPE, "time_constants", RealNeuron, time_constants="fast"),
     case(VALUE, "time_constants", RealNeuron, time_constants=2.0),

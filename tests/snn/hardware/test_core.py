@@ -22,6 +22,11 @@ from tests.reference.digital import in_integers, random_digital
 from tests.tiers import examples
 
 REST = Action.REST, 0, 0
+of_any_format = pytest.mark.filterwarnings(
+    "ignore:time_step is:UserWarning",
+    "ignore:.* beyond the:UserWarning",
+    "ignore:.* beyond their:UserWarning",
+)
 
 
 def ring(n=6, *, weight=-0.5, drive=0.4, **options):
@@ -47,11 +52,7 @@ def expected(network, n_steps, state=None):
     return spikes, result.registers.membrane_potential
 
 
-@pytest.mark.filterwarnings(
-    "ignore:time_step is:UserWarning",
-    "ignore:.* beyond the:UserWarning",
-    "ignore:.* beyond their:UserWarning",
-)
+@of_any_format
 @pytest.mark.property
 @examples(8)
 @given(seed=st.integers(0, 2**32))
@@ -86,11 +87,7 @@ def test_every_bit_of_every_step_is_the_emulators(seed):
     assert core.narrow == 0
 
 
-@pytest.mark.filterwarnings(
-    "ignore:time_step is:UserWarning",
-    "ignore:.* beyond the:UserWarning",
-    "ignore:.* beyond their:UserWarning",
-)
+@of_any_format
 @pytest.mark.property
 @examples(8)
 @given(seed=st.integers(0, 2**32))
