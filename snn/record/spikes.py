@@ -192,7 +192,7 @@ class SpikeTrain(Value, Saved, Drawn):
         with checks.called(times="edges"):
             checked_times(edges, self.start - room[0], self.stop + room[-1])
         first = None if edges[0] <= self.start else edges[0] + room[0]
-        return np.diff(cumulative_counts(self, (edges + room)[1:], start=first), axis=0, prepend=0)
+        return interval_counts(self, (edges + room)[1:], start=first)
 
     def intervals(self) -> list[np.ndarray]:
         """Return the times between spikes of each neuron, an array for each."""
@@ -318,10 +318,15 @@ def _checked_edges(edges: ArrayLike) -> np.ndarray:
     return edges
 
 
-def cumulative_counts(
+def cumulative_counts(spikes: SpikeTrain, times: np.ndarray, **options: Any) -> np.ndarray:
+    """Return how often each neuron fired in (start, t] for each t, shape (n_times, n_neurons)."""
+    return np.cumsum(interval_counts(spikes, times, **options), axis=0)
+
+
+def interval_counts(
     spikes: SpikeTrain, times: np.ndarray, *, start: float | None = None, amounts: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return how often each neuron fired in (start, t] for each t, shape (n_times, n_neurons)."""
+    """Return how often each neuron fired from one time to the next, the first one `start`."""
     # Without a `start`, spikes count from the first one.  With `amounts`, one a spike, these are added up.
     first = 0 if start is None else np.searchsorted(spikes.times, start, side="right")
     edges = np.concatenate([[first], np.searchsorted(spikes.times, times, side="right")])
@@ -329,7 +334,7 @@ def cumulative_counts(
     for row, (begin, end) in enumerate(pairwise(edges)):
         weights = None if amounts is None else amounts[begin:end]
         counts[row] = np.bincount(spikes.neurons[begin:end], weights, spikes.n_neurons)
-    return np.cumsum(counts, axis=0)
+    return counts
 
 
 def smooth_rate_of_moments(moments: np.ndarray, duration: float | np.ndarray) -> np.ndarray:
