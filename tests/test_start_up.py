@@ -20,13 +20,20 @@ def imported():
     return run("import sys, snn, solvers, dictlearn; print(*sys.modules)")
 
 
+@pytest.fixture(scope="module")
+def imported_by_scipy():
+    """Before SciPy 1.16, sparse matrices bring in `scipy.linalg`."""
+    return run("import sys, scipy.sparse; print(*sys.modules)")
+
+
 @pytest.mark.parametrize(
     "module",
     ["matplotlib", "pandas", "scipy.integrate", "scipy.linalg", "scipy.optimize", "scipy.stats", "sklearn"],
 )
-def test_import_leaves_out_what_takes_long(imported, module):
+def test_import_leaves_out_what_takes_long(imported, imported_by_scipy, module):
     assert "snn.run.exact" in imported
-    assert module not in imported
+    if module not in imported_by_scipy:
+        assert module not in imported
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import sklearn
+from sklearn.utils.fixes import parse_version
 
 from dictlearn import random_dictionary
 from dictlearn.resumable import batches_in_order, seed_of_order
@@ -85,6 +87,7 @@ def online_learning(batches, start, penalty, n_counted, weight_of_start):
     return dictionary
 
 
+@pytest.mark.filterwarnings("ignore:Objective did not converge")  # before scikit-learn 1.8, at a gap of zero
 def test_scikit_learn_minimises_our_objective(signals, start):
     """A penalty or a scale of another meaning would give other atoms after five batches."""
     options = {"penalty": PENALTY, "n_samples": 200, "batch_size": 40, "rng": 9}
@@ -97,8 +100,9 @@ def test_scikit_learn_minimises_our_objective(signals, start):
         lambda step, size: (step + 1) * size if step < size - 1 else size**2 + step + 1 - size,
         0.0,
     )
-    # scikit-learn's codes are good to a gap of 1e-8.
-    np.testing.assert_allclose(learned, expected, rtol=0, atol=1e-4)
+    # scikit-learn's codes are good to a gap of 1e-8, but those of releases before 1.8 are not.
+    atol = 1e-4 if parse_version(sklearn.__version__) >= parse_version("1.8") else 1e-3
+    np.testing.assert_allclose(learned, expected, rtol=0, atol=atol)
     assert np.abs(expected - start).max() > 0.1
 
 

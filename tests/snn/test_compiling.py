@@ -134,7 +134,11 @@ sys.stdout.write(hashlib.sha256(bits).hexdigest())
 def test_linked_kernels_and_plain_ones_give_the_same_bits(tmp_path):
     linked, plain = (
         run_python(
-            "-c", BITS, PYTHONPATH=str(ROOT), NUMBA_CACHE_DIR=str(tmp_path), SPARSESPIKE_LINKING=switch
+            "-c",
+            BITS,
+            PYTHONPATH=str(ROOT),
+            NUMBA_CACHE_DIR=str(tmp_path / switch),
+            SPARSESPIKE_LINKING=switch,
         )
         for switch in ("1", "0")
     )
