@@ -65,7 +65,7 @@ def test_bad_arguments_are_named(fitted):
     with pytest.raises(ValueError, match="quantity"):
         fitted.learner_.plot(quantity="loss")
     short = SpikingDictionaryLearning(3, max_iter=1).fit(np.eye(20, 4))
-    with pytest.raises(ValueError, match="there were 20"):
+    with pytest.raises(ValueError, match="got 20 samples"):
         short.learner_.plot()
 
 

@@ -237,7 +237,7 @@ def test_an_error_of_partial_fit_changes_nothing_and_ctrl_c_keeps_a_fit(is_first
 
 
 def test_silence_is_said():
-    with pytest.warns(ConvergenceWarning, match="no kernel codes any image: alpha is 100"):
+    with pytest.warns(ConvergenceWarning, match="all codes are zero: alpha is 100"):
         estimator(alpha=100.0, max_iter=1).fit(images())
     board = np.indices((5, 5)).sum(axis=0) % 2 - 0.5
     start = np.stack([np.outer([0, 0, 1, 0, 0], np.ones(5)), board])
