@@ -326,8 +326,8 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         frame, planes = frame_of(X, self._frame.n_channels)
         if frame != self._frame:
             raise ValueError(
-                f"images must have the form of the images of fit ({self._frame}); got {frame}: for one image "
-                "pass [image]"
+                f"images must have the form of those that kernels were learned from ({self._frame}); got "
+                f"{frame}: for one image pass [image]"
             )
         size, stride = self.learner_.kernel_size, self.learner_.settings.stride
         # Images of one shape share a dictionary and everything computed from it.
