@@ -1,4 +1,4 @@
-"""Settings as read, and refusals: the type of the error and the name of the argument."""
+"""Settings, and refusals with the type of the error and the name of the argument."""
 
 # ruff: noqa: E501 - a case a line reads better
 
