@@ -276,7 +276,7 @@ def convolution(small: bool) -> Work:
 
 
 def masks(small: bool) -> Work:
-    """Patches of which half the pixels are missing, each with its own mask: in one call, and one by one."""
+    """Patches with half of the pixels missing, each with its own mask: in one call, and one by one."""
     problem = masked_patches(40 if small else 1_000)
 
     def each(solve: Callable[[LassoProblem], np.ndarray]) -> np.ndarray:

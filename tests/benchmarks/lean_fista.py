@@ -93,7 +93,7 @@ def lean_fista(gram, correlations, penalty, positive, largest_eigenvalue, energy
 
 
 def largest_eigenvalue(dictionary: np.ndarray) -> float:
-    """Return the largest eigenvalue of the Gram matrix, or at most a thousandth more."""
+    """Return an upper bound of the Gram matrix's largest eigenvalue, at most a thousandth above it."""
     n_features = dictionary.shape[1]
     accuracy = 1e-3
     operator = LinearOperator(
