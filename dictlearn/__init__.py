@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-# Other distributions install packages of these names, too.
+# Other distributions also install packages with these names.
 import solvers
 
 if getattr(solvers, "__distribution__", None) != "sparsespike":
@@ -85,7 +85,7 @@ __all__ = [
 ]
 
 
-# Estimators need scikit-learn, which takes longer to import than all else together.
+# Estimators need scikit-learn, whose import takes longer than all other imports together.
 _ESTIMATORS = {
     "ConvolutionalDictionaryLearning": "dictlearn.images.estimator",
     "SpikingDictionaryLearning": "dictlearn.estimator",

@@ -1,4 +1,4 @@
-"""Atoms: unit norms, also of very large and very small numbers, and what functions require of atoms."""
+"""Atoms: checks, and scaling to unit norm without overflow or underflow."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from snn.base import checks
 
 
 def unit_norm(atoms: np.ndarray) -> np.ndarray:
-    """Return atoms, one a row, scaled to unit Euclidean norm; an atom of zeros stays as it is."""
+    """Return atoms, one per row, scaled to unit Euclidean norm; an atom of zeros stays as it is."""
     return unit_rows(atoms)[0]
 
 
@@ -31,7 +31,7 @@ def require_positive_norms(name: str, atoms: np.ndarray) -> None:
 
 
 def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows scaled to unit Euclidean norm, and their norms, which may leave the range of floats."""
+    """Return (unit rows, norms, exponents): a row has norm * 2**exponent, perhaps beyond floats."""
     # Shapes: unit (n_rows, n_values); norms (n_rows, 1); exponents (n_rows, 1).
     scaled, exponents = scaled_by_power_of_two(rows, axis=1)
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)
@@ -39,8 +39,8 @@ def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def scaled_by_power_of_two(array: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return an array with largest magnitudes in [1/2, 1), and the powers of two that it was divided by."""
-    # Squares of the scaled values neither overflow nor vanish.  Only values far below the largest are
-    # rounded.  The largest magnitude is taken along `axis`, or of the whole array if that is None.
+    """Return the array divided by powers of two, with largest magnitudes in [1/2, 1), and the exponents."""
+    # Squares of the largest scaled values neither overflow nor vanish, and only values far below the largest
+    # are rounded.  The largest magnitude is taken along `axis`, or over the whole array if `axis` is None.
     exponents = np.frexp(np.abs(array).max(axis=axis, keepdims=True))[1]
     return np.ldexp(array, -exponents), exponents

@@ -1,4 +1,4 @@
-"""Signals in a file that may be larger than memory, from which a Dask cluster learns."""
+"""Learning on a Dask cluster from signals in a file, which may be larger than memory."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ __all__ = ["ClusterSamples"]
 class ClusterSamples(Samples):
     """Signals in a file that the workers of a Dask cluster read, in place of an array in memory.
 
-    `learn_dictionary`, `new_learner` and `continue_learning` take them.  For each batch the network is sent
-    to the workers once.  They read the samples and run the network on them, `rows_per_task` at a time; what
-    the neurons observed comes back in the order of the samples, and the weights change where learning was
-    called.  The bits are as from the same array in memory, for any number of workers, whichever die.
+    `learn_dictionary`, `new_learner` and `continue_learning` accept them.  For each batch the network is sent
+    to the workers once.  They read the samples and run the network on `rows_per_task` of them at a time.  The
+    observations return in the order of the samples, and the weights change in the calling process.  The bits
+    are the same as from an array in memory, for any number of workers, even if workers die.
 
     Parameters
     ----------
     client : distributed.Client
         The client of the cluster.
     path : path-like
-        A .npy file of an array of shape (n_signals, n_inputs), of any real type.  It must be at this path
-        here and on all workers, and stay the same.
+        A .npy file with a real array of shape (n_signals, n_inputs).  It must be at this path here and on all
+        workers, and must not change.
     rows_per_task : int, default 64
-        Samples of a task; the result does not depend on it.
+        Number of samples in a task; the result does not depend on it.
 
     Raises
     ------
     ImportError
         If Dask is not installed: ``pip install 'sparsespike[dask]'``.
     OSError
-        If the file cannot be read, here or, while it learns, by a worker.
+        If the file cannot be read here or, during learning, by a worker.
     """
 
     def __init__(self, client: Client, path: str | os.PathLike[str], *, rows_per_task: int = 64) -> None:
@@ -59,7 +59,7 @@ class ClusterSamples(Samples):
         self._checked: bool | None = None
 
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
-        """Read all samples once, and check them."""
+        """Read and check all samples; a second check by the same rules does nothing."""
         if n_inputs not in (None, self.n_inputs):
             raise ValueError(f"path has {self.n_inputs} features but the network has {n_inputs} inputs")
         if self._checked == signed:
@@ -70,19 +70,19 @@ class ClusterSamples(Samples):
         self._checked = signed
 
     def blocks(self) -> Iterator[tuple[np.ndarray, None]]:
-        """Yield some samples; in C order, since sums along rows round differently in another one."""
+        """Yield blocks of samples in C order: in another order, sums along rows round differently."""
         for rows in blocks_of_rows(*self._file.shape):
             yield np.ascontiguousarray(self._file[rows], dtype=np.float64), None
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Run a batch on the workers, which do again what dying ones lose."""
-        n_some = self._rows_per_task
-        starts = range(0, batch.n_rows, n_some)
+        """Run a batch on the workers; they repeat tasks of workers that die."""
+        n_rows = self._rows_per_task
+        starts = range(0, batch.n_rows, n_rows)
         futures = self._client.map(
-            _run_some,
+            _run_rows,
             starts,
-            [rows[start : start + n_some] for start in starts],
-            n_some=n_some,
+            [rows[start : start + n_rows] for start in starts],
+            n_rows=n_rows,
             file=self._file,
             shared=Shared.of((batch, synapses)).on(self._client),
             pure=False,
@@ -95,12 +95,12 @@ class ClusterSamples(Samples):
 
 
 class NpyFile:
-    """A .npy file of samples, which every machine opens for itself."""
+    """A .npy file of samples, which every machine opens itself."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(
-                f"path must name a .npy file; got {type(path).__name__}: an array in memory is for "
+                f"path must name a .npy file; got {type(path).__name__}: pass an array in memory to "
                 "learn_dictionary"
             )
         self.path = os.path.abspath(os.fspath(path))
@@ -122,7 +122,7 @@ class NpyFile:
         self.shape, self.dtype = array.shape, array.dtype
 
     def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
-        """Return some samples of the file as this machine has it."""
+        """Read these samples from the file on this machine."""
         try:
             array = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except OSError as error:
@@ -138,12 +138,12 @@ class NpyFile:
         return np.asarray(array[rows])
 
 
-def _run_some(start: int, rows: np.ndarray, *, n_some: int, file: NpyFile, shared: Shared) -> Observed:
-    """Return what neurons observe of some rows of a batch, in a worker."""
+def _run_rows(start: int, rows: np.ndarray, *, n_rows: int, file: NpyFile, shared: Shared) -> Observed:
+    """Return what neurons observe of `n_rows` rows of a batch, in a worker."""
     batch, synapses = shared.content
     with one_blas_thread():
         signals = np.empty((0, synapses.n_inputs))
         if len(rows):
             signed = synapses.signs.signed_inputs
             signals, _ = checked_signals(file[rows], synapses.n_inputs, signed=signed)
-        return batch.run(synapses, signals, start=start, stop=min(start + n_some, batch.n_rows))
+        return batch.run(synapses, signals, start=start, stop=min(start + n_rows, batch.n_rows))

@@ -30,10 +30,10 @@ from solvers.estimator import Coder, checked_codes, checked_input, coding_proble
 from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
 
-# Fields of `LearningSettings`, but for those that parameters of the estimator decide.
+# Fields of `LearningSettings` except the ones that other parameters of the estimator set.
 OPTIONS = {field.name for field in fields(LearningSettings)}
 OPTIONS -= {"penalty", "batch_size", "positive_atoms", "positive_code", "positive_signals"}
-# Arguments of `new_learner`, by the names that scikit-learn has for them.
+# Names of scikit-learn for arguments of `new_learner`.
 ESTIMATOR_NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
 
 
@@ -42,47 +42,47 @@ class SpikingDictionaryLearning(Coder):
     """Learn a dictionary with the two-phase spiking network, and code signals in it.
 
     `fit` minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals s of
-    ``1/2 ||s - a D||^2 + alpha ||a||_1``, by `learn_dictionary`; `transform` finds the codes of the
-    dictionary that was learned, exactly.  Signals, atoms and codes may have either sign, as in scikit-learn's
+    ``1/2 ||s - a D||^2 + alpha ||a||_1``, by `learn_dictionary`; `transform` solves exactly for the codes in
+    the learned dictionary.  Signals, atoms and codes may have either sign, as in scikit-learn's
     `DictionaryLearning`.  `X` has a signal in each row, shape (n_signals, n_features).
 
     Parameters
     ----------
     n_components : int, optional
-        Number of atoms.  By default as many as features; twice as many for split signals.
+        Number of atoms.  The default is the number of features, and twice that for split signals.
     alpha : float or array_like of shape (n_components,), default 0.1
-        The penalty, positive, of all atoms or of each, in units of the signals; right for many signals of
-        norm about 1, such as normalised patches.  (At scikit-learn's own default, 1, the code of a unit-norm
-        signal is zero in any dictionary.)
+        The penalty, positive, in units of the signals: one for all atoms, or one for each.  The default suits
+        many signals with norms near 1, such as normalised patches.  (At scikit-learn's default, 1, the code
+        of a unit-norm signal is zero in any dictionary.)
     max_iter : int, default 10
         Passes of `fit` through the signals.
     batch_size : int or "auto", default "auto"
         Samples that see the same weights, as for `LearningSettings`.
     split_channels : bool, default False
-        Whether signals are split in a positive and a negative channel (`dictlearn.split_channels`), and
-        learned by atoms and codes that are not negative in these, as in the paper.
+        Whether signals are split into a positive and a negative channel (`dictlearn.split_channels`), and
+        learned with non-negative atoms and codes of these channels, as in the paper.
     settings : mapping of str to object, optional
-        Further options of `LearningSettings` by name, such as ``{"kappa": 0.2, "rule": PaperSteps()}``: the
-        way the network is run while it learns, and the way it learns.
+        Further options of `LearningSettings` by name, such as ``{"kappa": 0.2, "rule": PaperSteps()}``: how
+        the network runs while it learns, and how it learns.
     transform_alpha : float or array_like of shape (n_components,), optional
         The penalty of the codes of `transform`; by default `alpha`.
     positive_code : bool, default False
-        Whether codes must not be negative, of learning and of `transform`.  While split signals are learned
-        they never are; `transform` codes split signals if it is True, else the signals as they are by
-        ``components_``.
+        Whether codes must not be negative, during learning and in `transform`.  Split signals are always
+        learned with non-negative codes.  Then `transform` codes split signals if this is True, and otherwise
+        the original signals in ``components_``.
     positive_dict : bool, default False
-        Whether atoms must not be negative; not for split signals.  If codes and the signals of the first call
-        are not negative either, the network is a smaller one, and later signals must not be negative.
+        Whether atoms must not be negative; not allowed for split signals.  If codes and the signals of the
+        first call are not negative either, the network is smaller, and later signals must not be negative.
     dict_init : array_like, shape (n_components, n_features), or TwoPhaseNetwork, optional
-        Atoms to start from, split as the signals are and brought to unit norm, or any network.  By default
-        `random_dictionary`.
+        Atoms to start from, which are split like the signals and brought to unit norm; or a network.  By
+        default `random_dictionary`.
     tol : float, default 1e-6
         Largest duality gap of the codes, as a share of 1/2 ||signal||^2.
     checkpoint, checkpoint_every, callback, progress
-        As for `continue_learning`, for `fit` alone.
+        As for `continue_learning`; only `fit` uses them.
     missing_values : float, optional
-        Stands for a missing entry of the signals, `np.nan` for example: only known entries count in the
-        objectives of learning and of coding.  By default none is missing, and NaN is an error.
+        The value of missing entries of the signals, for example `np.nan`: only known entries count in the
+        objectives of learning and coding.  By default no entry is missing, and NaN is an error.
     random_state : int or RandomState, optional
         For the start and the order of the samples.
     n_jobs : int, optional
@@ -91,9 +91,9 @@ class SpikingDictionaryLearning(Coder):
     Attributes
     ----------
     components_ : ndarray, shape (n_components, n_features)
-        The dictionary: ``codes @ components_`` approximates the signals.  Atoms have unit norm; split ones
-        have it as the network sees them, and this is the positive channel minus the negative, whose norm is
-        at most 1.  An atom that vanished is zero.  float32 after float32 signals.
+        The dictionary: ``codes @ components_`` approximates the signals.  Atoms have unit norm.  With split
+        channels, atoms have unit norm over both channels; the component is the positive channel minus the
+        negative one, with a norm of at most 1.  A vanished atom is zero.  float32 after float32 signals.
     dead_atoms_ : ndarray of int
         Atoms silent for the last 1,000 samples, or 10 for each atom if that is more.
     learner_ : TwoPhaseLearner
@@ -101,12 +101,12 @@ class SpikingDictionaryLearning(Coder):
     n_features_in_ : int
         Number of features of the signals.
     n_iter_ : int
-        Passes through the signals that `fit` made, the last one perhaps in part.
+        Passes of `fit` through the signals, including a last one that ended early.
 
     Notes
     -----
-    float32 signals have float32 codes and ``components_``, rounded: all is computed in float64, and the
-    network, the result of `encode` and its certificates stay so.
+    float32 signals give float32 codes and ``components_``: results are computed in float64 and then rounded.
+    The network, the result of `encode` and its certificates stay in float64.
 
     Examples
     --------
@@ -141,25 +141,25 @@ class SpikingDictionaryLearning(Coder):
 
     @one_thread
     def fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
-        """Learn from `max_iter` passes through signals, in a new random order each, from the start.
+        """Learn anew from `max_iter` passes through signals, each in a new random order.
 
         Raises
         ------
         RunawayFeedbackError
-            If the network runs away.  As after Ctrl-C, the attributes are as after the last whole batch.
+            If the network runs away.  Attributes are those after the last whole batch, as after Ctrl-C.
 
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            If atoms are dead at the end, if all are silent, or if alpha is more than every correlation.
+            If atoms are dead at the end, if all are silent, or if alpha exceeds every correlation.
         IllPosedWarning
-            If one of a hundred signals has more energy than all others together, or their mean 85 % of it.
+            If one percent of the signals have more than half of the energy, or their mean more than 85 %.
         """
         new = copy.copy(self)
         try:
             new._fit(X)
         finally:
-            # After Ctrl-C too: what was learned from whole batches.
+            # Keep the result of all whole batches, also after Ctrl-C.
             if vars(new).get("learner_") is not vars(self).get("learner_"):
                 take_fitted(self, new)
         return self
@@ -168,10 +168,10 @@ class SpikingDictionaryLearning(Coder):
     def partial_fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
         """Learn from signals once, in their order and in batches of `batch_size`; one signal is enough.
 
-        The first call, unless it follows `fit`, sets the number of atoms, the start, and what `amplitude`
-        means: the root mean square norm of the signals of this call, which must not be all zero, is the
-        scale of all that follow.  Other parameters may change between calls.  `max_iter`, `checkpoint`,
-        `callback`, `progress` and the warnings are of `fit` alone; see ``dead_atoms_``.
+        The first call, unless it follows `fit`, sets the number of atoms, the start and the scale: the root
+        mean square norm of its signals, which must not all be zero, also scales the signals of later calls.
+        Other parameters may change between calls.  Only `fit` uses `max_iter`, `checkpoint`, `callback` and
+        `progress`, and only `fit` warns; see ``dead_atoms_``.
         """
         is_first, new = not hasattr(self, "learner_"), copy.copy(self)
         n_threads = thread_count(self.n_jobs)
@@ -201,12 +201,12 @@ class SpikingDictionaryLearning(Coder):
         self._check_coding(learner.n_atoms)
         scale = learner.scale * (settings.amplitude / learner.settings.amplitude)
 
-        def learn(one: TwoPhaseLearner) -> float:
-            one.settings, one.scale = settings, scale
+        def learn(state: TwoPhaseLearner) -> float:
+            state.settings, state.scale = settings, scale
             known = None if mask is None else mask[batch]
             rows = signals[batch]
             rows = rows.toarray() if sparse.issparse(rows) else rows
-            return one.learn(rows, mask=known, n_threads=n_threads)
+            return state.learn(rows, mask=known, n_threads=n_threads)
 
         for first in range(0, array.shape[0], settings.batch_size):
             batch = slice(first, first + settings.batch_size)
@@ -222,7 +222,7 @@ class SpikingDictionaryLearning(Coder):
         max_iter = checks.positive_integer("max_iter", self.max_iter)
         samples = samples_of(signals, mask, settings)
         samples.warn_if_ill_scaled("X")
-        # Without a seed, learning continues as the checkpoint began.
+        # Without a seed, learning takes the seed of the checkpoint.
         is_any = self.random_state is None and self.checkpoint is not None
         seed = None if is_any else self._seed()
         learner = self._first_learner(samples, settings, seed)
@@ -250,8 +250,8 @@ class SpikingDictionaryLearning(Coder):
         if (largest <= penalties).all():
             atom = int(np.argmax(largest / penalties))
             checks.warn_caller(
-                f"no atom codes any signal: alpha is {penalties[atom]:g}, but the largest correlation of a "
-                f"signal with an atom is {largest[atom]:.3g}",
+                f"all codes are zero: alpha is {penalties[atom]:g}, but the largest correlation of a signal "
+                f"with an atom is {largest[atom]:.3g}: reduce alpha",
                 ConvergenceWarning,
             )
 
@@ -270,11 +270,11 @@ class SpikingDictionaryLearning(Coder):
         return (codes @ components).astype(codes.dtype, copy=False)
 
     def score(self, X: ArrayLike, y: None = None) -> float:
-        """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
+        """Return how well codes of four fifths of the features predict the other fifth; 1 is perfect.
 
-        The share of the energy that is predicted: `solvers.held_out_score`, with both channels of a feature
-        in one fold.  Unlike the objective, it can be compared between values of `alpha` and `n_components`,
-        as `GridSearchCV` does.  The codes are optimal to rounding, so that `tol` does not matter.
+        It is the share of the energy that is predicted (`solvers.held_out_score`), with both channels of a
+        feature in one fold.  Unlike the objective, it is comparable between values of `alpha` and
+        `n_components`, as `GridSearchCV` needs.  Codes are optimal to rounding, so `tol` does not matter.
         """
         problem = self._problem(self._input(X))
         fold_of = np.random.default_rng(0).permutation(self._n_features_learned) % 5
@@ -295,12 +295,12 @@ class SpikingDictionaryLearning(Coder):
 
     @property
     def dead_atoms_(self) -> np.ndarray:
-        """Atoms that have long been silent."""
+        """Indices of atoms that were silent for many samples."""
         return self.learner_.dead_atoms
 
     @property
     def _is_split(self) -> bool:
-        # `split_channels` may have changed since, or belong to a fit that failed.
+        # `split_channels` may have changed since the fit, or belong to a fit that failed.
         return self.learner_.n_inputs != self._n_features_learned
 
     @property
@@ -310,7 +310,7 @@ class SpikingDictionaryLearning(Coder):
     # -- from scikit-learn's names to the learner's ----------------------------------------------
 
     def _checked_split(self) -> bool:
-        """Return whether signals are split, having checked that atoms then are not to be positive."""
+        """Check that `positive_dict` is False for split signals; return whether signals are split."""
         is_split = checks.flag("split_channels", self.split_channels)
         if checks.flag("positive_dict", self.positive_dict) and is_split:
             raise ValueError(
@@ -319,7 +319,7 @@ class SpikingDictionaryLearning(Coder):
         return is_split
 
     def _settings(self, *, positive_signals: bool) -> LearningSettings:
-        """Return the settings of learning from signals, which may be negative or not."""
+        """Return the settings of learning; `positive_signals` says that no signal is negative."""
         is_split, positive_code = self._checked_split(), checks.flag("positive_code", self.positive_code)
         options = checks.instance_of("settings", {} if self.settings is None else self.settings, Mapping)
         if not OPTIONS.issuperset(options):
@@ -371,16 +371,16 @@ class SpikingDictionaryLearning(Coder):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "learner_" and "_n_features_learned" not in vars(self):
             raise AttributeError(
-                "learner_ is what this estimator learns, and cannot be set: to start from a learner that was "
-                "loaded pass dict_init=learner.network, to go on with it call continue_learning(learner, X)"
+                "learner_ is the result of fit and cannot be set: to start from a loaded learner pass "
+                "dict_init=learner.network, to go on with it call continue_learning(learner, X)"
             )
         super().__setattr__(name, value)
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
-        """Take what a fit to `array` has learned so far."""
+        """Set the fitted attributes from what a fit to `array` has learned so far."""
         self.n_iter_ = math.ceil(learner.n_samples / array.shape[0])
         self._n_features_learned, self._dtype = array.shape[1], array.dtype
-        self.learner_: TwoPhaseLearner = learner  # the last: `fit` takes what belongs to a new learner
+        self.learner_: TwoPhaseLearner = learner  # set last: `fit` takes attributes over if it is new
 
     # -- the problem of coding -------------------------------------------------------------------
 
@@ -389,7 +389,7 @@ class SpikingDictionaryLearning(Coder):
         return super()._input(X)
 
     def _check_coding(self, n_atoms: int) -> None:
-        """Raise TypeError or ValueError where coding in this number of atoms would."""
+        """Raise the TypeError or ValueError that coding with this number of atoms would raise."""
         checks.flag("positive_code", self.positive_code)
         checks.positive_number("tol", self.tol)
         checks.worker_count("n_jobs", self.n_jobs)
@@ -401,7 +401,7 @@ class SpikingDictionaryLearning(Coder):
         return "alpha" if self.transform_alpha is None else "transform_alpha"
 
     def _problem(self, array: np.ndarray) -> LassoProblem:
-        """Return the problem of coding signals in what was learned."""
+        """Return the problem of coding signals in the learned dictionary."""
         if checks.flag("positive_code", self.positive_code):
             signals, mask = self._channels(array, is_split=self._is_split)
             dictionary = self.learner_.dictionary

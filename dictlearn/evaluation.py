@@ -1,4 +1,4 @@
-"""Evaluation of dictionaries: the objective on held-out signals, and the distance to given atoms."""
+"""Evaluation of dictionaries: the objective on held-out signals, and cosines with given atoms."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,22 +14,22 @@ from snn.base.value import Value
 from solvers import METHODS, LassoProblem, plan, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
-# Cosine from which on an atom counts as found in another dictionary, or as similar to another atom.
+# Least cosine of an atom that counts as found in another dictionary, or as similar to another atom.
 FOUND = 0.9
-# Largest duality gap; the active-set method ends well below it.
+# Largest relative duality gap of codes; the active-set method ends well below it.
 TOL = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DictionaryScore(Described):
-    """The objective of a dictionary on signals, their codes solved exactly.
+    """The objective of a dictionary on signals with exact codes.
 
     Attributes
     ----------
     objective : float
         Mean over the signals of ``1/2 ||x - a D||^2 + penalty ||a||_1``.
     worst_gap : float
-        Largest duality gap of a code, as a share of ``1/2 ||x||^2``: the certificate of the codes.
+        Largest duality gap of a code as a share of ``1/2 ||x||^2``, which certifies the codes.
     nonzeros : float
         Mean number of atoms in a code.
     usage : ndarray of int, shape (n_atoms,)
@@ -46,15 +46,15 @@ class DictionaryScore(Described):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class AtomMatch(Value, Drawn):
-    """Cosines between given atoms and those found in a dictionary; 1 is the same direction.
+    """Cosines between given atoms and the atoms of a dictionary; 1 is the same direction.
 
     Attributes
     ----------
     best_cosine, best_atom : ndarray, shape (n_others,)
         For each given atom, the largest cosine with any atom of the dictionary, and the index of that atom.
     assigned_cosine, assigned_atom : ndarray, shape (n_others,)
-        The same where each atom of the dictionary is assigned to one given atom at most, and the sum of the
-        cosines is as large as possible; 0 and -1 for a given atom without partner.
+        The same, but each atom of the dictionary is assigned to at most one given atom, so that the sum of
+        the cosines is largest.  A given atom without partner has 0 and -1.
     """
 
     best_cosine: np.ndarray
@@ -82,12 +82,12 @@ def mean_objective(
     signals : array_like, shape (n_signals, n_features)
         x.
     penalty : float or array_like, shape (n_atoms,)
-        Positive; of all atoms or of each.
+        Positive: one number for all atoms, or one for each.
     positive_code : bool, default True
-        Whether codes must not be negative.  It must be False for dictionaries learned with codes of either
-        sign, the default of `SpikingDictionaryLearning`.
+        Whether codes must not be negative.  Pass False for dictionaries learned with codes of either sign,
+        the default of `SpikingDictionaryLearning`.
     normalise : bool, default True
-        Whether to scale the atoms to unit norm first: large atoms make penalties small.
+        Whether to scale the atoms to unit norm first: with large atoms penalties have little effect.
     n_jobs : int, optional
         Number of joblib workers; the result does not depend on it.
     progress : bool, default False
@@ -115,7 +115,7 @@ def mean_objective(
         )
         if start == 0:
             warn_if_ill_posed(problem)
-        with checks.without_warnings(IllPosedWarning):  # a batch may have zero codes alone
+        with checks.without_warnings(IllPosedWarning):  # all codes of one batch may be zero
             result = solve(problem, METHODS["active_set_from_spikes"], tol=TOL, n_jobs=n_jobs)
         objectives.append(result.objective)
         gaps.append(result.relative_gap)
@@ -134,7 +134,7 @@ def match_atoms(dictionary: ArrayLike, other: ArrayLike) -> AtomMatch:
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features)
-        Atoms of any norm; one that is zero has the cosine 0 with every other.
+        Atoms of any norm; a zero atom has the cosine 0 with every other.
     other : array_like, shape (n_others, n_features)
         The atoms to find; none may be zero.
     """
@@ -148,8 +148,8 @@ def match_atoms(dictionary: ArrayLike, other: ArrayLike) -> AtomMatch:
     cosines = unit_norm(other) @ unit_norm(dictionary).T
     best = cosines.argmax(axis=1)
     assigned, assigned_cosine = np.full(len(other), -1), np.zeros(len(other))
-    found, partners = linear_sum_assignment(cosines, maximize=True)
-    assigned[found], assigned_cosine[found] = partners, cosines[found, partners]
+    rows, partners = linear_sum_assignment(cosines, maximize=True)
+    assigned[rows], assigned_cosine[rows] = partners, cosines[rows, partners]
     return AtomMatch(
         best_cosine=cosines[np.arange(len(other)), best],
         best_atom=best,

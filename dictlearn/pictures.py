@@ -29,22 +29,22 @@ def plot_atoms(
     ax: Axes | None = None,
     columns: int | None = None,
 ) -> Axes:
-    """Draw atoms: as a mosaic of patches if they are kernels or a size is given, or else as curves.
+    """Draw atoms as a mosaic of patches if they are kernels or `patch_size` is given, otherwise as curves.
 
-    Each patch is scaled by its own largest magnitude: white is positive, black negative, grey zero; in
-    colour, in each channel.  So is each curve, and grey lines are zero.
+    Each patch or curve is scaled by its own largest magnitude.  In patches white is positive, black negative
+    and grey zero; for colour this holds in each channel.  Grey lines of curves are zero.
 
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features) or (n_kernels, height, width[, n_channels])
-        One atom a row, or kernels of one or three channels.  A row of colour has the channels of a pixel one
-        after the other.
+        One atom per row, or kernels of one or three channels.  In a row of a colour atom, the channels of a
+        pixel are neighbours.
     patch_size : int or (int, int), optional
         Side of a square patch, or (height, width), in pixels; kernels have their own.
     ax : Axes, optional
-        Where to draw; by default a figure of its own.
+        Where to draw; by default in a new figure.
     columns : int, optional
-        Patches or curves side by side; by default as many as make the mosaic about square.
+        Number of patches or curves side by side; by default the mosaic is about square.
     """
     meaning = "(n_atoms, n_features) or (n_kernels, height, width[, n_channels])"
     shape = (None,) * min(max(np.ndim(dictionary), 2), 4)
@@ -68,7 +68,7 @@ def plot_atoms(
         raise ValueError(f"dictionary must have kernels of 1 or 3 channels; got {n_channels}")
     columns = _columns(columns, n_atoms, height / width)
     rows = math.ceil(n_atoms / columns)
-    # One pixel of nothing between atoms, and none around them.
+    # Atoms are one empty pixel apart, and there is no border.
     tiles = np.full((rows * columns, height + 1, width + 1, n_channels), np.nan)
     tiles[:n_atoms, :-1, :-1] = _scaled(atoms)
     mosaic = tiles.reshape(rows, columns, height + 1, width + 1, n_channels).swapaxes(1, 2)
@@ -85,14 +85,14 @@ def _curves(atoms: np.ndarray, columns: int | None, ax: Axes | None) -> Axes:
     """Draw atoms, shape (n_atoms, length, n_channels), as curves; each channel has a colour."""
     n_atoms, length, n_channels = atoms.shape
     row, column = np.divmod(np.arange(n_atoms), _columns(columns, n_atoms, 1.0))
-    # A cell is one wide and one high, and a tenth of it is empty.
+    # A cell has width and height 1, of which the atom takes 0.9.
     x = column[:, np.newaxis] + np.linspace(0.05, 0.95, length)
     y = 0.45 * _scaled(atoms) - row[:, np.newaxis, np.newaxis]
     nothing = np.full((n_atoms, 1), np.nan)
     ax = axes_of(ax)
     ax.hlines(-row, column + 0.05, column + 0.95, color="#BBBBBB", linewidth=0.5)
     for channel in range(n_channels):
-        # One line, with gaps between atoms.
+        # Draw one line, with gaps (NaN) between atoms.
         curves = (np.hstack([values, nothing]).ravel() for values in (x, y[:, :, channel]))
         ax.plot(*curves, linewidth=1.0, color=f"C{channel}")
     ax.set_title(counted(n_atoms, "atom"))
@@ -101,14 +101,14 @@ def _curves(atoms: np.ndarray, columns: int | None, ax: Axes | None) -> Axes:
 
 
 def _columns(columns: int | None, n_atoms: int, ratio: float) -> int:
-    """Return how many atoms are side by side; by default the picture is about square."""
+    """Return the number of atoms side by side; by default the picture is about square."""
     if columns is None:
         columns = math.ceil(math.sqrt(n_atoms * ratio))
     return min(checks.positive_integer("columns", columns), n_atoms)
 
 
 def _scaled(atoms: np.ndarray) -> np.ndarray:
-    """Return atoms, each divided by its largest magnitude."""
+    """Return the atoms, each divided by its largest magnitude."""
     largest = np.abs(atoms).max(axis=tuple(range(1, atoms.ndim)), keepdims=True)
     return atoms / np.where(largest > 0.0, largest, 1.0)
 
@@ -125,7 +125,7 @@ def denoised_image(result: DenoisingResult, *, ax: Axes | None = None) -> Axes:
 
 @plot.register
 def prepared_image(prepared: PreparedImage, *, ax: Axes | None = None) -> Axes:
-    """Draw the signal as an image, grey where it is zero; or as a curve."""
+    """Draw the signal as an image in which zero is grey, or as a curve."""
     is_signal = prepared.frame.is_signal
     detail = prepared.detail[0] if is_signal else prepared.detail
     title = f"{size(detail.shape)}, without background"
@@ -145,7 +145,7 @@ def coded_image(coded: CodedImage, *, ax: Axes | None = None) -> Axes:
 def _image_or_curve(
     values: np.ndarray, title: str, is_signal: bool, ax: Axes | None, *, signed: bool = False
 ) -> Axes:
-    """Draw an image, or a signal of one dimension with a line for each channel; if `signed`, zero is grey."""
+    """Draw an image, with zero as grey if `signed`, or a signal with a line for each channel."""
     ax = axes_of(ax)
     ax.set_title(title)
     if is_signal:
@@ -165,13 +165,13 @@ def _image_or_curve(
 
 @plot.register
 def kernels(learner: KernelLearner, *, columns: int | None = None, ax: Axes | None = None) -> Axes:
-    """Draw the kernels as they are now, `columns` of them side by side; of one row, as curves."""
-    now = learner.kernels
-    if now.shape[1] == 1 < now.shape[2]:
-        ax = _curves(now.reshape(*now.shape[::2], -1), columns, ax)
+    """Draw the present kernels, `columns` of them side by side; kernels of signals are curves."""
+    atoms = learner.kernels
+    if atoms.shape[1] == 1 < atoms.shape[2]:
+        ax = _curves(atoms.reshape(*atoms.shape[::2], -1), columns, ax)
     else:
-        ax = plot_atoms(now, ax=ax, columns=columns)
-    ax.set_title(f"{counted(len(now), 'kernel')} after {counted(learner.n_samples, 'image')}")
+        ax = plot_atoms(atoms, ax=ax, columns=columns)
+    ax.set_title(f"{counted(len(atoms), 'kernel')} after {counted(learner.n_samples, 'image')}")
     return ax
 
 
@@ -179,19 +179,19 @@ def kernels(learner: KernelLearner, *, columns: int | None = None, ax: Axes | No
 def learning(
     learner: TwoPhaseLearner, *, quantity: str = "objective", ax: Axes | None = None, **line_kwargs: Any
 ) -> Axes:
-    """Draw a figure of the history of learning against the samples learned from."""
+    """Draw a quantity of the history of learning against the number of samples."""
     history = learner.history
     quantity = checks.one_of("quantity", quantity, tuple(history)[1:])
     if not len(history["n_samples"]):
         raise ValueError(
-            f"the history has an entry for every {RECORD_EVERY:,} samples; there were "
-            f"{learner.n_samples:,}: learn from at least {RECORD_EVERY:,} in all (raise max_iter)"
+            f"the history has an entry for every {RECORD_EVERY:,} samples; got {learner.n_samples:,} samples "
+            "in all: learn from more (raise max_iter)"
         )
     n_samples, name = history["n_samples"], quantity.replace("_", " ")
     ax = axes_of(ax)
     style = {"marker": "o" if len(n_samples) < 30 else None, "markersize": 3.0, **line_kwargs}
     (line,) = ax.plot(n_samples, history[quantity], **style)
-    if len(n_samples) >= 30:  # batches differ: the mean of some of them is drawn over their values
+    if len(n_samples) >= 30:  # values fluctuate between batches: draw a moving mean over them
         line.set_alpha(0.3)
         window = np.full(len(n_samples) // 15, 1.0 / (len(n_samples) // 15))
         means = (np.convolve(values, window, mode="valid") for values in (n_samples, history[quantity]))
@@ -206,7 +206,7 @@ def learning(
 
 @plot.register
 def cosines(match: AtomMatch, *, ax: Axes | None = None) -> Axes:
-    """Draw the cosines of given atoms with the atoms of a dictionary, in falling order."""
+    """Draw the cosines of given atoms with the atoms of a dictionary, in descending order."""
     best, assigned = match.best_cosine, match.assigned_cosine
     ax = axes_of(ax)
     places = np.arange(1, len(best) + 1)
@@ -248,7 +248,7 @@ def sizes(comparison: SizeComparison, *, ax: Axes | None = None) -> Axes:
     shares = ax.twinx()
     for name, style in (("agreement", "C2s--"), ("similar", "C1^:"), ("unused", "C3v:")):
         share = getattr(comparison, name)
-        if share.size:  # one seed agrees with none
+        if share.size:  # with one seed there is no agreement to draw
             shares.plot(n_atoms, 100.0 * share.mean(axis=1), style, label=name, markersize=3.0, linewidth=1.0)
     ax.plot(n_atoms, objective.mean(axis=1), "C0o-", markersize=4.0, label="objective")
     range_over_seeds = objective.min(axis=1), objective.max(axis=1)

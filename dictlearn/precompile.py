@@ -1,4 +1,4 @@
-"""Compiling kernels before they are needed."""
+"""Compilation of kernels before they are needed."""
 
 from functools import partial
 from itertools import product
@@ -30,7 +30,7 @@ def tasks() -> precompile.Tasks:
     """Return the tasks that call all kernels of `dictlearn`."""
     signals = np.random.default_rng(0).standard_normal((4, 6))
     runs = {}
-    # Parts of an array with one row are contiguous, parts of larger ones are not: two types to Numba.
+    # Numba needs both batch sizes: slices of an array with one row are contiguous, others are not.
     kinds: tuple[Rule, ...] = (UsageSteps(), PaperSteps())
     ways = [("spiking", readout) for readout in READOUTS] + [("graded", "current")]
     times: tuple[Time, ...] = (Exact(), Clock(0.25))
@@ -50,7 +50,7 @@ def tasks() -> precompile.Tasks:
         name = (
             f"learning from {readout}, {inputs} inputs, {type(rule).__name__}, batches of {batch_size}{clock}"
         )
-        # More atoms than are multiplied at once, and fewer than a batch has rows.
+        # One case has more atoms than are multiplied together, the other fewer atoms than a batch has rows.
         n_atoms = LATERAL_BLOCK + 1 if batch_size == 1 else 3
         options: Any = {"settings": settings, "n_samples": 4, "rng": 0, "n_jobs": 1}
         runs[name] = partial(learn_dictionary, signals, n_atoms, **options)

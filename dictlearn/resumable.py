@@ -17,18 +17,18 @@ from snn.base.archive import Entry, Saved, conforming, reading
 from snn.base.describe import Drawn
 from snn.base.value import Value, assign, checked
 
-# The type of what describes a batch: row numbers, or crops.
+# Type of the description of a batch: row numbers, or crops.
 Batch = TypeVar("Batch")
-# Version of the files of learners: it changes with what they have.
+# Version of the files of learners; it increases when their contents change.
 FILE_VERSION = 4
 
 
 class History:
-    """A table of figures of learning, with a name for each column."""
+    """A table of figures recorded during learning, with a name for each column."""
 
     def __init__(self, names: Sequence[str], rows: np.ndarray | None = None) -> None:
         self.names = tuple(names)
-        # A row for each entry, another array after each `add`.
+        # One row for each entry; `add` makes a new array.
         self.rows = np.empty((0, len(self.names))) if rows is None else rows
 
     def add(self, *values: float) -> None:
@@ -36,30 +36,32 @@ class History:
         self.rows = np.vstack([self.rows, values])
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return the values of each name."""
+        """Return the column of each name."""
         return dict(zip(self.names, self.rows.T.copy(), strict=True))
 
     def last(self, name: str) -> float | None:
-        """Return the last value of a name; None before the first entry."""
+        """Return the last value of a column; None before the first entry."""
         return self.rows[-1, self.names.index(name)].item() if len(self.rows) else None
 
 
 def in_file(kinds: str, shape: tuple[str | int, ...], least: float | None = None, **options: Any) -> Any:
-    """Return a field of a learner that is an entry of its file."""
+    """Return a dataclass field of a learner that is saved as an entry of its file."""
     return field(metadata={"entry": Entry(kinds, shape, least)}, **options)
 
 
 class Resumable(Saved, Drawn):
     """A learner that can be saved, copied and resumed after any batch, with the same bits."""
 
-    # A subclass is a dataclass, whose fields are its state: those of `in_file` are saved as they are.  It
-    # counts what it has learned from in the attribute that `_counter` names.
+    # A subclass is a dataclass whose fields are its state.  Fields made by `in_file` are saved unchanged.
+    # `_counter` is the name of the attribute that counts the samples or batches learned from.
 
     _counter: ClassVar[str]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        entries = {name: one.metadata["entry"] for name, one in vars(cls).items() if isinstance(one, Field)}
+        entries = {
+            name: each.metadata["entry"] for name, each in vars(cls).items() if isinstance(each, Field)
+        }
         cls._schema = {**getattr(cls, "_schema", {}), **entries}
         cls._assignable = (*cls._assignable, *cls.__annotations__)
 
@@ -75,7 +77,7 @@ class Resumable(Saved, Drawn):
     def _conforming(
         cls, entries: Mapping[str, np.ndarray], others: Mapping[str, Entry]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the values of fields, and the other entries; ValueError if no such learner has them."""
+        """Return the values of fields, and the other entries; raise ValueError if they do not conform."""
         if (version := int(entries.get("version", 1))) != FILE_VERSION:
             raise ValueError(f"of format {version}, but this version of sparsespike reads {FILE_VERSION}")
         arrays = conforming(entries, {**cls._schema, **others})
@@ -85,7 +87,7 @@ class Resumable(Saved, Drawn):
 
 @dataclass(frozen=True, kw_only=True)
 class Course(Value):
-    """Options of progress, callbacks and checkpoints, checked: see `dictlearn.continue_learning`."""
+    """Checked options of progress, callbacks and checkpoints; see `dictlearn.continue_learning`."""
 
     progress: bool = checked(checks.flag, default=False)
     callback: Callable[[Any], bool | None] | None = None
@@ -101,7 +103,7 @@ class Course(Value):
                 folder = Path(self.checkpoint).absolute().parent
             except TypeError:
                 raise TypeError(f"checkpoint must be a path; got {type(self.checkpoint).__name__}") from None
-            # Now, and not at the first save, ten thousand samples later.
+            # Fail now, and not at the first save, ten thousand samples later.
             is_there = folder.is_dir()
             if not is_there or not os.access(folder, os.W_OK):
                 rule = "can be written" if is_there else "exists"
@@ -122,7 +124,7 @@ def learn_batches(
     course: Course,
     identity: Callable[[], Mapping[str, Any]],
 ) -> None:
-    """Let a learner learn batch after batch, from where it or its checkpoint is."""
+    """Learn batch after batch, starting from the state of the learner or of its checkpoint."""
     path, save = course.checkpoint, None
     if path is not None:
         made_with = {"seed": seed, **json.loads(json.dumps(identity()))}
@@ -158,7 +160,7 @@ def learn_batches(
 def _resumed(
     path: str | os.PathLike[str], learner: Resumable, made_with: dict[str, Any], any_seed: bool
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the saved learner and what it was made with; ValueError if that is not what it is to be."""
+    """Return the saved learner and its identity; raise ValueError if that differs from `made_with`."""
     with reading(path, f"checkpoint of a {type(learner).__name__}") as arrays:
         before = json.loads(str(conforming(arrays, {"identity": Entry("U", ())})["identity"]))
         before["seed"] = int(before["seed"])
@@ -182,7 +184,7 @@ def _require_before(name: str, learner: Resumable, end: int) -> None:
 
 
 def digest(arrays: Iterable[np.ndarray]) -> str:
-    """Return a short text that differs if the numbers of any of the arrays do."""
+    """Return a short text that changes if any number of the arrays changes."""
     total = hashlib.blake2b(digest_size=16)
     for array in arrays:
         total.update(np.ascontiguousarray(array).data)
@@ -200,9 +202,9 @@ def seed_of_order(rng: int | np.random.Generator | None) -> int:
 def batches_in_order(
     n_signals: int, n_samples: int, *, batch_size: int, seed: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield which signals are in each batch: all of them in a new random order each epoch."""
-    # Batches end with the epoch.  The order depends on the seed and the epoch alone, so that learning can
-    # continue from the `first` sample without other state.
+    """Yield the row numbers of each batch: all signals, in a new random order in each epoch."""
+    # An epoch ends with a batch that may be smaller.  The order depends only on the seed and the epoch, so
+    # learning can continue from the sample `first` without other state.
     place = first
     while place < n_samples:
         epoch = place // n_signals

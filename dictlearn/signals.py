@@ -1,4 +1,4 @@
-"""Checks of signals to learn from."""
+"""Checks of the signals from which dictionaries are learned."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ def checked_signals(
     first: int = 0,
     signed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return signals, shape (n_signals, n_inputs), and a mask of their shape or None, having checked both."""
+    """Check and return signals, shape (n_signals, n_inputs), and a mask of their shape or None."""
     signals = checks.real_array(
         "signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)", finite=False
     )

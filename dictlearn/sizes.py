@@ -1,4 +1,4 @@
-"""How many atoms: dictionaries of several sizes, each learned from several seeds."""
+"""Choice of the number of atoms: dictionaries of several sizes, each learned from several seeds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ class SizeComparison(Value, Drawn):
     dictionaries : ndarray of object, shape (n_sizes, n_seeds)
         The dictionaries, arrays of shape (n_atoms, n_features).
     scores : ndarray of object, shape (n_sizes, n_seeds)
-        What `mean_objective` returns of each.
+        The result of `mean_objective` for each dictionary.
     positive_code : bool
-        Whether codes are not negative; if not, an atom and its negative are one.
+        True: codes are not negative.  False: an atom and its negative count as the same atom.
     """
 
     dictionaries: np.ndarray
@@ -59,18 +59,18 @@ class SizeComparison(Value, Drawn):
 
     @property
     def unused(self) -> np.ndarray:
-        """Share of the atoms that no code of a held-out signal has."""
+        """Share of the atoms that no code of a held-out signal uses."""
         return np.vectorize(lambda score: np.mean(score.usage == 0))(self.scores)
 
     @property
     def similar(self) -> np.ndarray:
         """Share of the atoms with a cosine of 0.9 or more with another atom of their dictionary."""
-        rows = ([self._cosines(one, one) >= FOUND for one in row] for row in self.dictionaries)
+        rows = ([self._cosines(atoms, atoms) >= FOUND for atoms in row] for row in self.dictionaries)
         return np.array([[np.mean(alike.sum(axis=1) > 1) for alike in row] for row in rows])
 
     @property
     def agreement(self) -> np.ndarray:
-        """Share of the atoms of one seed that another seed has too, cosine 0.9 or more: mean of all pairs."""
+        """Share of the atoms of a seed that another seed has too (cosine 0.9 or more), for ordered pairs."""
         rows = ([self._cosines(*pair) for pair in permutations(row, 2)] for row in self.dictionaries)
         return np.array([[np.mean(cosines.max(axis=1) >= FOUND) for cosines in row] for row in rows])
 
@@ -92,31 +92,31 @@ def compare_sizes(
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> SizeComparison:
-    """Learn dictionaries of several sizes, and return what each is worth on held-out signals.
+    """Learn dictionaries of several sizes, and return their scores on held-out signals.
 
-    The objective falls with the number of atoms.  There are enough atoms where it hardly falls any more,
-    where atoms begin to be unused or similar, or where seeds no longer agree on the atoms.
+    The objective falls with the number of atoms.  There are enough atoms when it hardly falls any more, when
+    atoms begin to be unused or similar, or when seeds no longer agree on the atoms.
 
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_features)
-        To learn from.
+        The signals to learn from.
     sizes : sequence of int
-        Numbers of atoms, rising.
+        Numbers of atoms, in ascending order.
     held_out : array_like, shape (n_held_out, n_features)
-        Other signals, which codes are computed for.
+        Other signals, on which dictionaries are scored.
     penalty, settings
         As for `learn_dictionary`; one penalty for all atoms.
     n_samples : int, optional
-        As for `learn_dictionary`: samples that each dictionary learns from.
+        Number of samples that each dictionary learns from, as for `learn_dictionary`.
     n_seeds : int, default 3
-        Dictionaries of each size, from other random starts and in other orders of the samples.
+        Number of dictionaries of each size, with different random starts and orders of the samples.
     rng : int or Generator, optional
-        For the seeds, which are the same for all sizes.
+        Source of the seeds, which are the same for all sizes.
     n_jobs : int, optional
         Number of joblib workers for the dictionaries; the result does not depend on it.
     progress : bool, default False
-        Show a progress bar, in dictionaries.
+        Show a progress bar that counts dictionaries.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def compare_sizes(
         )
     sizes = [checks.positive_integer("a number of sizes", size) for size in sizes]
     if not sizes or sorted(set(sizes)) != sizes:
-        raise ValueError(f"sizes must rise from each to the next, and not be empty; got {sizes}")
+        raise ValueError(f"sizes must be in ascending order without repeats, and not empty; got {sizes}")
     n_seeds, progress = checks.positive_integer("n_seeds", n_seeds), checks.flag("progress", progress)
     held_out = checks.real_array(
         "held_out", held_out, shape=(None, samples.n_inputs), meaning="(n_held_out, n_features)"
@@ -164,8 +164,8 @@ def _learned(
     seed: int,
     held_out: np.ndarray,
 ) -> tuple[np.ndarray, DictionaryScore]:
-    """Return a dictionary, and its score on held-out signals."""
-    with checks.without_warnings():  # figures say what warnings would: atoms that are unused, or used by all
+    """Learn a dictionary; return it and its score on held-out signals."""
+    with checks.without_warnings():  # the figures already show atoms that are unused or used too much
         learner = learn_dictionary(samples, size, settings=settings, n_samples=n_samples, rng=seed)
         penalty, positive = settings.penalty, settings.positive_code
         score = mean_objective(learner.dictionary, held_out, penalty=penalty, positive_code=positive)

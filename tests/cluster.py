@@ -11,12 +11,12 @@ from tests.processes import LIMIT
 
 @contextmanager
 def local_cluster(folder):
-    """Two worker processes of one thread each, at any free port, and a client that is not the default one."""
+    """Yield a client, not the default one, of two worker processes with one thread each."""
     reason = "needs the extra: pip install 'sparsespike[dask]'"
     distributed = pytest.importorskip("distributed", reason=reason)
     dask = pytest.importorskip("dask", reason=reason)
     with (
-        # A killed worker starts again, however long that takes: by default it is given up after 15 s.
+        # A killed worker may take long to restart: by default it is given up after 15 s.
         dask.config.set({"distributed.deploy.lost-worker-timeout": LIMIT}),
         distributed.LocalCluster(
             n_workers=2,
@@ -32,7 +32,7 @@ def local_cluster(folder):
 
 
 def worker_pids(client):
-    # Not asked of the workers: one that has just been killed would not answer.
+    # Do not ask the workers, because one that was just killed would not answer.
     return [nanny.pid for nanny in client.cluster.workers.values() if nanny.pid is not None]
 
 

@@ -16,7 +16,7 @@ settings.load_profile("reproducible")
 
 @pytest.fixture(autouse=True)
 def figures_are_closed():
-    """Close the figures that a test leaves open: a display makes one where it is given no axes."""
+    """Close the figures that a test leaves open; a picture without given axes makes one."""
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
@@ -30,6 +30,6 @@ def session_cluster(tmp_path_factory):
 
 @pytest.fixture
 def cluster_client(session_cluster):
-    """A client of a cluster of two processes, both alive; tests may kill them."""
+    """Return the client of a cluster of two live processes, which tests may kill."""
     session_cluster.wait_for_workers(2, timeout=LIMIT)
     return session_cluster

@@ -1,4 +1,4 @@
-"""Ctrl-C at any place where CPython looks for it, and all that it must not leave behind."""
+"""Ctrl-C at any place where CPython checks for signals, and checks that it leaves nothing behind."""
 
 import _thread
 import dis
@@ -19,19 +19,19 @@ from snn import _interrupts
 from snn.base import checks
 from tests.processes import LIMIT
 
-# Where interrupts are sent: in the code of this project, and in what the standard library runs for it.
+# Folders with code in which interrupts are sent: this project, and parts of the standard library it runs.
 FOLDERS = (
     *(str(Path(__file__).parents[1] / name) for name in ("snn", "solvers", "dictlearn")),
     contextmanager.__code__.co_filename,
     enum.__file__,
 )
-# Signals are looked for at the end of these, or at the beginning of a function that they call.
+# CPython checks for signals at the end of these instructions, or at the start of a function that they call.
 LOOKING = ("CALL", "JUMP_BACKWARD", "POP_JUMP_BACKWARD", "RESUME")
 NOT_LOOKING = ("CALL_INTRINSIC", "JUMP_BACKWARD_NO_INTERRUPT")
 
 
 class Signal(int):
-    """A signal that is sent where `sent` is read: in C, so that this is no such place itself."""
+    """A signal that is sent when `sent` is read; this happens in C, which is no place for an interrupt."""
 
     sent = property(_thread.interrupt_main)
 
@@ -46,7 +46,7 @@ def _places(code):
 
 
 class Amid:
-    """Reads `event.sent` at one of the places where CPython looks for signals in the code of this project."""
+    """A tracer that reads `event.sent` at one of the places where CPython checks for signals."""
 
     def __init__(self, event=None, number=-1):
         self.event, self.number, self.count = event, number, 0
@@ -77,7 +77,7 @@ class Amid:
 
 
 def interrupted(call, number):
-    """Interrupt a call at one of its places; return the error, whose traceback keeps what it keeps."""
+    """Interrupt a call at one of its places; return the error with its traceback."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         Amid(Signal(signal.SIGINT), number).run(call)
@@ -89,14 +89,14 @@ def interrupted(call, number):
 
 
 def n_places(call):
-    """Return in how many places a call can be interrupted."""
+    """Return the number of places at which a call can be interrupted."""
     counting = Amid()
     counting.run(call)
     return counting.count
 
 
 class Standstill(Amid):
-    """Stands still at a place where no lock is taken, until it may go on."""
+    """A tracer that waits at a place where no lock is held, until it may continue."""
 
     def __init__(self, number):
         super().__init__(self, number)
@@ -121,7 +121,7 @@ def blas_threads():
 
 @contextmanager
 def nothing_left():
-    """Require that a block leaves no lock taken, and all that belongs to the process as it was."""
+    """Require that a block leaves no lock held and does not change the state of the process."""
     with threadpool_limits(limits=2, user_api="blas"):
         filters, errors, threads = list(warnings.filters), np.geterr(), blas_threads()
         yield

@@ -1,4 +1,4 @@
-"""Other processes, and limits of time that a busy machine does not reach."""
+"""Helpers for other processes, with time limits that a busy machine does not reach."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# Seconds after which something hangs, even where the machine compiles for others at the same time.
+# Seconds after which a process counts as hanging, even on a machine that compiles for others.
 LIMIT = 1500.0
 
 
@@ -67,7 +67,7 @@ def ready():
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Require that the block takes fewer seconds of the processor: other programs do not count."""
+    """Require that the block takes fewer seconds of processor time, which ignores other programs."""
     begin = time.process_time()
     yield
     used = time.process_time() - begin

@@ -1,4 +1,4 @@
-"""A misspelt attribute does nothing, so it is refused: by every public class, not by classes of others."""
+"""Public classes refuse misspelt attributes, which would have no effect; classes of others do not."""
 
 import copy
 import pickle
@@ -15,7 +15,7 @@ from snn import Simulator, SpikingNetwork
 from solvers import LassoProblem, SparseCodingStream, solve_active_set
 from tests.test_project import PUBLIC, module_of
 
-# scikit-learn sets what it likes; errors carry notes; the core is a class of Amaranth.
+# Bases whose owners set attributes: scikit-learn does, errors carry notes, the core is a class of Amaranth.
 OF_OTHERS = (BaseEstimator, Exception, tuple, Enum)
 CLASSES = sorted(
     {
@@ -88,7 +88,7 @@ def test_what_can_be_set_is_set(name):
 
 
 class Tracked(Simulator):
-    """A simulator of a user, with fields of its own."""
+    """A user's simulator with additional fields."""
 
     def __init__(self, network):
         self.gain = 2.0

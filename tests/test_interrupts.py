@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: nothing is left, what changes is as before or as after, and the next call ends."""
+"""Ctrl-C at any moment: nothing is left behind, objects are as before or after, and the next call works."""
 
 import os
 import pickle
@@ -96,7 +96,7 @@ def fitted():
     return estimator().fit(SIGNALS[:, :7])
 
 
-# What makes an object, and what changes it.
+# Functions that make an object and that change it.
 CHANGES = {
     "limit of BLAS": (lambda: None, limited),
     "SciPy": (lambda: None, lambda _: load_scipy_linalg.__wrapped__()),
@@ -125,14 +125,14 @@ CHANGES = {
 
 
 def content(one):
-    """Return all that is seen of an object; what models and weights have computed is not."""
+    """Return the visible content of an object, without cached results of models and weights."""
     if isinstance(one, (LassoModel, DenseRows)):
         return b""
     return pickle.dumps(one._entries() if isinstance(one, TwoPhaseLearner) else one)
 
 
 def interrupt(name, numbers):
-    """Interrupt a change at some of the places; the next call has to make of it what no interrupt met."""
+    """Interrupt a change at some places; the next call must give the result of an uninterrupted one."""
     make, change = CHANGES[name]
     one = make()
     before, first = content(one), change(one)
@@ -184,7 +184,7 @@ IN_TURN = (
 
 @contextmanager
 def amid(name):
-    """Yield an object that another thread is changing, and stands still; then it goes on to its end."""
+    """Yield an object while another thread has paused within a change; then let that thread finish."""
     make, change = CHANGES[name]
     change(make())
     one, counted = make(), make()

@@ -1,4 +1,4 @@
-"""Every public result draws itself, and everything that is run, solved or returned says what it is.
+"""Every public result can draw itself, and every public object has a readable representation.
 
 A new public class that is not named here, or has neither picture nor table, ends one of these tests.
 """
@@ -48,7 +48,7 @@ def random_problem():
 
 
 def make_things():
-    """Return one object of each class that says what it is."""
+    """Return one object of each class that has a readable representation."""
     rng = np.random.default_rng(0)
     network = golden_network()
     run = snn.simulate(network, 20.0, record_spikes=True)
@@ -174,7 +174,7 @@ def test_line_and_table_have_the_same_facts(things):
         assert len(html) < 8000
         cells = cells_of(html)
         if isinstance(thing, solvers.Comparison):
-            continue  # one figure of each method in the line, all of them in the table
+            continue  # the line has one figure of each method, the table all of them
         assert (
             line
             == f"<{type(thing).__name__}; "

@@ -1,4 +1,4 @@
-"""The project as a stranger finds it: what is packaged, what is documented, what an import costs."""
+"""The project as a stranger finds it: package, documentation, and cost of an import."""
 
 import enum
 import importlib
@@ -77,7 +77,7 @@ def test_public_names_are_documented(package, name):
     assert described.splitlines()[0].endswith(".")
     if isinstance(thing, type) and issubclass(thing, (Exception, enum.Enum)):
         return
-    # A result that adds to another is described by both.
+    # Docstrings of all bases describe the attributes of a result class.
     kinds = thing.__mro__ if isinstance(thing, type) else (thing,)
     text = "\n".join(inspect.cleandoc(kind.__doc__ or "") for kind in kinds if kind is not object)
     parameters = [p for p in inspect.signature(thing).parameters if not p.startswith("_")]

@@ -133,7 +133,7 @@ for positive in (False, True):
     for start in (None, spiking, spiking.codes):
         assert (solvers.solve_active_set(problem, start=start).support_size > 0).all()
 """
-# Neurons enough for an active set of neurons: from 64 on.
+# The problem has enough neurons for an active set of neurons, which begins at 64.
 WARM_SPIKING = """
 import numpy as np, solvers
 solvers.warm_up(progress=False)
@@ -199,7 +199,7 @@ def test_nothing_is_left_to_compile_after_warming_up(program):
 
 
 def test_threading_layers_of_numba_make_no_difference():
-    """None of them is ever started, so that none can abort when threads nest."""
+    """No threading layer is ever started, so none can abort when threads nest."""
     program = """
 import hashlib, numba, numpy as np, solvers
 rng = np.random.default_rng(0)

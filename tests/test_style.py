@@ -1,4 +1,4 @@
-"""Rules of style that no checker knows; `make lint` runs the checkers."""
+"""Rules of style that no checker has; `make lint` runs the checkers."""
 
 import ast
 import re
@@ -29,7 +29,7 @@ def names_in(tree):
 
 
 def test_python_calls_no_compiled_function_that_returns_a_record():
-    """Numba makes the record by calling Python, and looks for no error: Ctrl-C could end the process."""
+    """Numba calls Python to make the record and does not check for errors: Ctrl-C could end the process."""
     kernels = list(modules(kernels=True))
     classes = [node for tree in kernels for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     records = {
@@ -71,7 +71,7 @@ def test_a_function_without_a_body_is_abstract():
 
 
 def is_state(node, aliases=()):
-    """Whether a node is ``vars(value)``, ``value.__dict__``, or a name that stands for one of them."""
+    """Return whether a node is ``vars(value)``, ``value.__dict__``, or an alias of one of them."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return node.func.id == "vars"
     return getattr(node, "attr", None) == "__dict__" or getattr(node, "id", None) in aliases
@@ -127,7 +127,7 @@ def test_what_writes_to_values_is_recognised():
 
 
 def imports():
-    """Return what each module imports of the three packages: also for types, and within functions."""
+    """Return what each module imports from the three packages, also for types and within functions."""
     trees = {
         file.removesuffix(".py").removesuffix("/__init__").replace("/", "."): tree for file, tree in files()
     }
@@ -144,7 +144,7 @@ def imports():
 
 
 def test_imports_have_no_circle():
-    """Not even those for types: every module can be read after those that it imports."""
+    """This includes imports for types: every module can be read after the modules that it imports."""
     left = imports()
     assert sum(map(len, left.values())) > 500
     while read := {module for module, imported in left.items() if not imported & left.keys()}:
@@ -173,7 +173,7 @@ def constants_of(tree):
 
 
 def test_a_constant_has_one_definition():
-    """What means the same is imported; what does not has another name, so that a reader may look for it."""
+    """Equal constants are imported; different ones have different names, so that readers can search."""
     defined = {}
     for file, tree in files():
         for name in constants_of(tree):

@@ -1,13 +1,13 @@
-"""Number of examples for a property: a few for every change, many more in the long tier."""
+"""Number of examples for a property: few for every change, many more in the long tier."""
 
 import os
 
 from hypothesis import settings
 
-# `make thorough` sets four; a search for what nobody has seen yet, a thousand.
+# Factor of the number of examples: `make thorough` sets four; a long search for new faults sets a thousand.
 MORE = int(os.environ.get("SPARSESPIKE_EXAMPLES", "1"))
 
 
 def examples(count: int) -> settings:
-    """Return the settings of a property that is tried with `count` examples, times what the tier asks for."""
+    """Return the settings of a property with `count` examples times the factor of the tier."""
     return settings(max_examples=count * MORE)

@@ -1,4 +1,4 @@
-"""Denoising: sparse codes of overlapping patches, averaged."""
+"""Denoising by sparse codes of overlapping patches, which are averaged."""
 
 import math
 from dataclasses import dataclass
@@ -17,26 +17,27 @@ from snn.base.value import Value
 from solvers import METHODS, LassoProblem, plan, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
-# Standard deviation of what rounding to integers adds: no noise in an image of integers is smaller.
+# Standard deviation of the error of rounding to integers: an image of integers has at least this noise.
 INTEGER_NOISE = 1.0 / math.sqrt(12.0)
-# Share of the range of an image below which nothing of its noise is seen: .25 of 255.
+# Noise below this share of the range of an image is invisible: .25 of 255.
 LEAST_NOISE = 1e-3
 
-# Share of the largest singular value or pivot below which atoms count as dependent.
+# Atoms are dependent if a singular value or pivot is below this share of the largest.
 DEPENDENT_SHARE = 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DenoisingResult(Value, Drawn):
-    """A denoised image, and how it was made.
+    """A denoised image, and figures of the codes behind it.
 
     Attributes
     ----------
     image : ndarray, shape (height, width) or (length,)
-        Not clipped to any range.
+        The result, not clipped to any range.
     penalty : ndarray, shape (n_atoms,)
         lambda of each atom.
     n_patches : int
+        Number of patches.
     nonzeros_per_patch : float
         Mean number of atoms in the code of a patch.
     relative_gap : float
@@ -63,24 +64,24 @@ def denoise(
 ) -> DenoisingResult:
     """Remove noise from an image, or a signal, by sparse coding of its overlapping patches.
 
-    Every patch, without its mean, is coded by the active-set method from spikes.  Its orthogonal projection
-    on the atoms in its code and its mean are put back, and averaged where patches overlap.
+    The active-set method from spikes codes every patch without its mean.  The patch is replaced by its
+    orthogonal projection on the atoms in its code, plus its mean; overlapping patches are averaged.
 
-    By default the penalty of an atom is ``sqrt(2 log n_atoms) * noise_level * ||d_i||``, a value that noise
-    alone seldom reaches in any of n_atoms.
+    By default the penalty of an atom is ``sqrt(2 log n_atoms) * noise_level * ||d_i||``: pure noise seldom
+    has a larger correlation with any of the n_atoms atoms.
 
     Parameters
     ----------
     image : array_like, shape (height, width) or (length,)
         One channel.
     dictionary : array_like, shape (n_atoms, n_pixels)
-        Atoms, one a row, for codes of either sign; if learned in two channels, `join_channels` of them.
+        One atom per row, for codes of either sign; apply `join_channels` to atoms of two channels.
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; n_pixels is their product.  Of a signal, the
         length of a window.
     noise_level : float, optional
-        Standard deviation of the noise, in units of the image: 25 of 255 is 0.1 of an image from 0 to 1;
-        for integers, floats or not, at least 0.29.
+        Standard deviation of the noise, in units of the image: 25 of 255 is 0.1 for an image from 0 to 1.  If
+        all values are integers, of any dtype, it is at least 0.29.
     penalty : float or array_like, shape (n_atoms,), optional
         lambda, in place of `noise_level`.
     stride : int, default 1
@@ -93,10 +94,10 @@ def denoise(
     Warns
     -----
     IllPosedWarning
-        If no patch has an atom in its code, and the image is not flat; if `noise_level` is below 0.1 % of the
-        range of the image; of the dictionary as `LassoProblem`.
+        If no patch has an atom in its code although the image is not flat; if `noise_level` is below 0.1 % of
+        the range of the image; and for the dictionary, as for `LassoProblem`.
     sklearn.exceptions.ConvergenceWarning
-        As `solvers.solve`.
+        As for `solvers.solve`.
 
     References
     ----------
@@ -111,7 +112,7 @@ def denoise(
     dictionary = checks.real_array(
         "dictionary", dictionary, shape=(None, n_pixels), meaning="one column a pixel"
     )
-    silent = LassoProblem(dictionary, np.zeros((1, n_pixels)), 1.0)  # with its checks of atoms
+    silent = LassoProblem(dictionary, np.zeros((1, n_pixels)), 1.0)  # checks the atoms
     warn_if_ill_posed(silent)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
@@ -122,15 +123,15 @@ def denoise(
     rows, columns = windows.shape[:2]
     n_nonzeros = 0
     gap = 0.0
-    n_some = max(1, plan.COSTS.codes_held // (len(dictionary) * columns))
+    n_rows = max(1, plan.COSTS.codes_held // (len(dictionary) * columns))
     with tqdm(total=rows * columns, desc="denoising", unit="patch", disable=not progress) as bar:
-        for row in range(0, rows, n_some):
-            some = slice(row, row + n_some)
-            patches, means = remove_mean(noisy[some].reshape(-1, n_pixels))
+        for row in range(0, rows, n_rows):
+            block = slice(row, row + n_rows)
+            patches, means = remove_mean(noisy[block].reshape(-1, n_pixels))
             problem = LassoProblem(dictionary, patches, penalty, gram=silent.gram)
-            with checks.without_warnings(IllPosedWarning):  # a part of an image may have no detail
+            with checks.without_warnings(IllPosedWarning):  # single blocks may have no detail
                 result = solve(problem, METHODS["active_set_from_spikes"], tol=1e-3, n_jobs=n_jobs)
-            add_patches(windows[some], _projections(patches, dictionary, result.codes) + means)
+            add_patches(windows[block], _projections(patches, dictionary, result.codes) + means)
             n_nonzeros += int(result.support_size.sum())
             gap = max(gap, float(result.relative_gap.max()))
             bar.update(len(patches))
@@ -146,13 +147,13 @@ def denoise(
 
 
 def _penalty_of(image: np.ndarray, dictionary: np.ndarray, noise_level: Any, penalty: Any) -> np.ndarray:
-    """Return lambda of each atom, by the noise level or as it is given, having checked both."""
+    """Check arguments; return lambda of each atom, from the noise level or as given."""
     if (noise_level is None) == (penalty is None):
         given = "neither" if penalty is None else "both"
         raise ValueError(f"noise_level or penalty must be given, and not both; got {given}")
     if penalty is None:
         noise_level = checks.positive_number("noise_level", noise_level)
-        # Integers of any type; zeros and ones have no unit.
+        # The dtype does not matter.  Images of zeros and ones are excluded: their unit is unknown.
         is_of_integers = np.ptp(image) > 1.0 and bool((image == np.rint(image)).all())
         if is_of_integers and noise_level < INTEGER_NOISE:
             raise ValueError(
@@ -182,24 +183,24 @@ def _warn_of_units(
 
 def _projections(patches: np.ndarray, atoms: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the projection of each patch on the atoms in its code."""
-    # The codes times the atoms, which the penalty makes too small, were worse by 0.3 to 1.5 dB.
-    # Least squares that keep the signs of the code gained nothing: 0.01 dB at most, DCT atoms.
+    # Codes times atoms, which the penalty makes too small, were worse by 0.3 to 1.5 dB.  Least squares that
+    # keeps the signs of the code gained at most 0.01 dB (DCT atoms).
     projections = np.zeros_like(patches)
     n_nonzeros = np.count_nonzero(codes, axis=1)
     for n in np.unique(n_nonzeros[n_nonzeros > 0]):
         alike = np.flatnonzero(n_nonzeros == n)
         n_parts = math.ceil(len(alike) * n * patches.shape[1] / plan.COSTS.codes_held)
-        for which in np.array_split(alike, n_parts):
-            supports = np.nonzero(codes[which])[1].reshape(len(which), n)
+        for rows in np.array_split(alike, n_parts):
+            supports = np.nonzero(codes[rows])[1].reshape(len(rows), n)
             columns = atoms[supports].transpose(0, 2, 1)
             basis, triangle = np.linalg.qr(columns)
             pivots = np.abs(np.einsum("kii->ki", triangle))
             dependent = np.flatnonzero(pivots.min(axis=1) <= DEPENDENT_SHARE * pivots.max(axis=1))
             if len(dependent):
-                # A basis of their span alone: QR would make up the rest.
+                # Use a basis of their span: QR would add arbitrary directions.
                 left, values, _ = np.linalg.svd(columns[dependent], full_matrices=False)
                 spans = values > DEPENDENT_SHARE * values.max(axis=1, keepdims=True)
                 basis[dependent] = left * spans[:, np.newaxis]
-            there = patches[which][:, :, np.newaxis]
-            projections[which] = (basis @ (basis.transpose(0, 2, 1) @ there))[:, :, 0]
+            signals = patches[rows][:, :, np.newaxis]
+            projections[rows] = (basis @ (basis.transpose(0, 2, 1) @ signals))[:, :, 0]
     return projections

@@ -27,7 +27,7 @@ from solvers.estimator import Versioned
 from solvers.methods.method import named_method
 from solvers.problem.convolutional_dictionary import require_room, valid_shape
 
-# Sides of crops by default, in pixels, and at least in kernels, so that kernels have neighbours.
+# Default side of crops in pixels, and its minimum in kernel sides, so that kernels have neighbours.
 IMAGE_CROP = 64, 4
 SIGNAL_CROP = 512, 8
 
@@ -36,20 +36,20 @@ SIGNAL_CROP = 512, 8
 class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator):
     """Learn kernels of a convolutional dictionary from images or signals by spiking codes, and code in them.
 
-    `fit` minimises, over kernels of norm one and codes, the sum over crops x of the images, without their
-    background, of::
+    `fit` minimises the following sum over crops x of the images without their background, over kernels of
+    norm one and codes::
 
-        1/2 ||x - sum_p sum_k a_(p, k) kernel_k placed at p||^2 + alpha ||a||_1
+        sum_x 1/2 ||x - sum_p sum_k a_(p, k) kernel_k placed at p||^2 + alpha ||a||_1
 
-    A batch of crops is coded by the spiking network (`solve_spiking`), to a certified `tol`; then each kernel
-    is minimised over in turn, with the codes of all batches so far, of which sums are kept.  Only the codes
-    are found by spikes.
+    The spiking network (`solve_spiking`) codes a batch of crops to a certified `tol`.  Then each kernel in
+    turn is optimised for the codes of all batches so far, of which only sums are kept.  Only the codes come
+    from spikes.
 
     `X` is a list of images of any sizes, or an array of images of one size: grey (height, width) or colour
-    (height, width, 3), of integers (uint8, uint16: white is one) or floats.  An array of three dimensions has
-    grey images; if its last one is 4 or less, it may be meant as one colour image, and is refused.  Signals
-    of one dimension, such as an ECG or a sound, are a list of arrays (length,), an array (n_signals, length)
-    or one signal, (length,); one image is passed as [image].
+    (height, width, 3), of integers (uint8, uint16: white is one) or floats.  A three-dimensional array has
+    grey images; if its last axis is 4 or less, it may be one colour image, and is refused.  One-dimensional
+    signals, such as an ECG or a sound, are a list of arrays (length,), an array (n_signals, length) or one
+    signal, (length,).  Pass one image as [image].
 
     Parameters
     ----------
@@ -58,19 +58,19 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     kernel_size : int or (int, int), default 8
         Side of square kernels, or (height, width), in pixels; of signals, the length of kernels.
     alpha : float, default 0.1
-        The penalty of every coefficient, positive, in units of the images.
+        The penalty of all coefficients, positive, in units of the images.
     stride : int, default 1
         Distance between neighbouring positions of kernels, in pixels.
     positive : bool, default False
         Whether codes must not be negative.
     max_iter : int, default 1
-        Passes of `fit` through the images: in each, as many crops at random places as cover the images.
+        Passes of `fit` through the images; each takes random crops with the total area of the images.
     crop_size : int or (int, int), optional
-        Side of the crops, or (rows, columns), in pixels; of signals, their length.  Smaller ones are taken
-        from smaller images.  By default 64 pixels, or four kernels if that is more; of signals 512, or
-        eight kernels.
+        Side of the crops, or (rows, columns), in pixels; for signals, their length.  Smaller images give
+        smaller crops.  The default is 64 pixels, or four kernel sides if that is more; for signals 512, or
+        eight kernel lengths.
     batch_size : int, default 4
-        Crops between two changes of the kernels.
+        Number of crops between two changes of the kernels.
     background : {"smooth", "mean", "none"} or float, default "smooth"
         The part of an image that is not coded, see `prepare_image`; `inverse_transform` adds it again.
     margin : int, default 0
@@ -78,34 +78,34 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     tol : float, default 0.1
         Largest duality gap of the codes that kernels are learned from, as a share of 1/2 ||crop||^2.
     replace_dead : bool, default False
-        Whether kernels that no code of 32 crops has are replaced by the patches that codes leave most of.
+        Whether the patches with the largest residuals replace kernels that no code of 32 crops uses.
     method : str or Method, default "active_set"
-        The method of `transform`: the name of one in `solvers.METHODS`, such as "spiking", or a method with
-        options of its own.
+        The method of `transform`: a name in `solvers.METHODS`, such as "spiking", or a method with your own
+        options.
     transform_tol : float, default 1e-6
-        Its tolerance.
+        Largest duality gap of the codes of `transform`, as a share of 1/2 ||image||^2.
     dict_init : array_like, shape of `components_`, optional
         Kernels to start from; by default patches of the images.
     checkpoint, checkpoint_every, callback, progress
-        As for `continue_learning`, for `fit` alone and counted in batches; a callback is called after each.
+        As for `continue_learning`, but only `fit` uses them, counted in batches; it calls back after each.
     random_state : int or RandomState, optional
-        For the start and the crops.  With a `checkpoint`, a number.
+        Source of the start and the crops.  It must be an integer if there is a `checkpoint`.
     n_jobs : int, optional
-        Workers that code crops; results do not depend on it.
+        Number of workers that code crops; results do not depend on it.
     n_channels : int, optional
-        Length of the last axis of images and signals, if it is no colours; see `as_pixels`.
+        Length of the last axis of images and signals, if it does not hold colours; see `as_pixels`.
 
     Attributes
     ----------
     components_ : ndarray, shape (n_components, height, width[, n_channels])
         The kernels, of norm one; of signals, (n_components, length[, n_channels]).
     learner_ : KernelLearner
-        The learner, with `history`, `n_batches` and `dead_kernels`: those in no code of the last 32 crops.
+        The learner, with `history`, `n_batches` and `dead_kernels` (in no code of the last 32 crops).
 
     Notes
     -----
     `alpha`, `positive`, `background`, `margin`, `method` and `transform_tol` say how images are coded, and
-    may change after `fit`.  scikit-learn's common checks on data do not apply: they pass tables of numbers.
+    may change after `fit`.  scikit-learn's common checks do not apply, because they pass tables of numbers.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         try:
             learn_kernels(learner, crops, n_passes=n_passes, n_jobs=self.n_jobs, course=course)
         finally:
-            # After Ctrl-C too: what was learned from whole batches.
+            # Keep the result of all whole batches, also after Ctrl-C.
             if learner.n_batches > 0:
                 self._keep(learner, frame, seed, n_passes)
         _warn_of_dead(learner)
@@ -177,9 +177,9 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     def partial_fit(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> ConvolutionalDictionaryLearning:
         """Learn from one pass through images; one image is enough.
 
-        The first call, unless it follows `fit`, sets the number of kernels and their start.  `max_iter`,
-        `checkpoint`, `callback`, `progress` and the warnings are of `fit` alone.  After an error, or Ctrl-C,
-        all is as it was before the call.
+        The first call, unless it follows `fit`, sets the number of kernels and their start.  Only `fit` uses
+        `max_iter`, `checkpoint`, `callback` and `progress`, and only `fit` warns.  After an error or Ctrl-C,
+        the estimator is as it was before the call.
         """
         settings = self._settings()
         frame, details = self._details(X)
@@ -190,7 +190,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
             learner, seed, n_passes = copy.copy(self.learner_), self._seed, self._n_passes
             self._require_same(learner, frame, settings)
             learner.settings = settings
-        # The first pass of another seed: its crops differ from those before.
+        # Take the first pass of another seed, so that crops differ from earlier ones.
         crops = self._crops(frame, details, seed + n_passes)
         for batch in crops.batches(0):
             learner.learn(crops.cut(batch), n_jobs=self.n_jobs)
@@ -205,7 +205,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         Returns
         -------
         list of scipy.sparse.csr_array, shape (1, n_atoms) each, or csr_array, shape (n_images, n_atoms)
-            A list for a list of images, one array for an array.
+            A list if X is a list, one array if X is an array.
         """
         codes = [coded.result.sparse_codes for coded in self.encode(X)]
         return sparse.vstack(codes, format="csr") if isinstance(X, np.ndarray) else codes
@@ -221,19 +221,19 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     def inverse_transform(
         self, X: list[sparse.csr_array] | sparse.csr_array | ArrayLike, images: list[np.ndarray] | ArrayLike
     ) -> list[np.ndarray] | np.ndarray:
-        """Return the images of codes.
+        """Return the images that codes and backgrounds give.
 
         Parameters
         ----------
         X : list of array_like, shape (1, n_atoms) each, or array_like, shape (n_images, n_atoms)
             Codes, dense or sparse, as `transform` returns them.
         images : list of images or signals, or array_like
-            The images that were transformed, for sizes and backgrounds.
+            The images that were transformed: they give sizes and backgrounds.
 
         Returns
         -------
         list of ndarray, or ndarray, shape (n_images, height, width[, 3]) or (n_signals, length)
-            A list for a list of codes.
+            A list if X is a list.
         """
         is_list = isinstance(X, (list, tuple))
         codes: Any = X
@@ -257,20 +257,18 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         if is_list:
             return restored
         if len({image.shape for image in restored}) > 1:
-            raise ValueError(
-                "images must have one shape where their codes are one array: pass a list of codes"
-            )
+            raise ValueError("images must have one shape if their codes are one array: pass a list of codes")
         return np.stack(restored)
 
     def score(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> float:
-        """Return minus the objective of images by their energy, 1/2 ||x||^2: from -1 to 0, larger is better.
+        """Return minus the objective over the energy 1/2 ||x||^2 of images: from -1 to 0, larger is better.
 
         It compares kernels at one `alpha` and one `background`.  It cannot choose `alpha`, since the
-        objective falls with `alpha` whatever the images are.
+        objective falls with `alpha` for any images.
         """
         coded = self.encode(X)
-        energy = sum(float(one.problem.energies[0]) for one in coded)
-        return -sum(float(one.result.objective[0]) for one in coded) / (energy or 1.0)
+        energy = sum(float(image.problem.energies[0]) for image in coded)
+        return -sum(float(image.result.objective[0]) for image in coded) / (energy or 1.0)
 
     # -- what was learned ------------------------------------------------------------------------
 
@@ -282,7 +280,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     # -- from scikit-learn's names to the learner's ----------------------------------------------
 
     def _settings(self) -> KernelSettings:
-        """Return the settings of learning; parameters that do not depend on the images are checked."""
+        """Check all parameters that do not depend on the images; return the settings of learning."""
         checks.worker_count("n_jobs", self.n_jobs)
         checks.positive_integer("batch_size", self.batch_size)
         checks.positive_number("transform_tol", self.transform_tol)
@@ -293,7 +291,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
             return KernelSettings(penalty=self.alpha, **{name: getattr(self, name) for name in names})
 
     def _crops(self, frame: Frame, details: list[np.ndarray], seed: int) -> Crops:
-        """Return how images are cut into crops, checked."""
+        """Check the crop size; return the division of images into crops."""
         kernel_size = frame.size("kernel_size", self.kernel_size)
         if self.crop_size is None:
             pixels, kernels = SIGNAL_CROP if frame.is_signal else IMAGE_CROP
@@ -306,7 +304,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         if crop_size == kernel_size and any(detail.shape[:2] != kernel_size for detail in details):
             checks.warn_caller(
                 f"crop_size {self.crop_size} has one position of a kernel, so that kernels are learned as if "
-                "they had no neighbours: pass some times kernel_size, or None",
+                "they had no neighbours: pass several times kernel_size, or None",
                 UserWarning,
             )
         return Crops(details, crop_size, kernel_size, self.stride, self.batch_size, seed)
@@ -315,42 +313,42 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         """Return the frame of images, and the images without their backgrounds."""
         frame, planes = frame_of(X, self.n_channels)
         kernel_size = frame.size("kernel_size", self.kernel_size)
-        # Perhaps the rows of one image are taken for images, or channels for columns.
+        # An image that is too small may be a row of one image, or have its channels as columns.
         hint = ": for one image pass [image], for channels that are no colours n_channels"
         for k, plane in enumerate(planes):
             require_room(plane.shape[:2], kernel_size, name=f"images[{k}]", hint=hint)
         return frame, [plane - background_of(plane, self.background, kernel_size) for plane in planes]
 
     def _problems(self, X: list[np.ndarray] | ArrayLike) -> Iterator[tuple[PreparedImage, LassoProblem]]:
-        """Yield images, prepared for the kernels that were learned, and the problems of coding them."""
+        """Yield (prepared image, coding problem) for each image, with the learned kernels."""
         check_is_fitted(self, "learner_")
         alpha = checks.positive_number("alpha", self.alpha)
         frame, planes = frame_of(X, self._frame.n_channels)
         if frame != self._frame:
             raise ValueError(
-                f"images must be as those that kernels were learned from ({self._frame}); got {frame}: for "
-                "one image pass [image]"
+                f"images must have the form of those that kernels were learned from ({self._frame}); got "
+                f"{frame}: for one image pass [image]"
             )
         size, stride = self.learner_.kernel_size, self.learner_.settings.stride
-        # Images of one shape share a dictionary, and what is computed from it.
-        known: dict[tuple[int, ...], LassoProblem] = {}
+        # Images of one shape share a dictionary and everything computed from it.
+        problems: dict[tuple[int, ...], LassoProblem] = {}
         for plane in planes:
             prepared = prepared_plane(plane, frame, size, stride, self.margin, self.background)
             shape = prepared.detail.shape
-            if shape not in known:
+            if shape not in problems:
                 dictionary = prepared.dictionary(self.components_)
-                known[shape] = LassoProblem(dictionary, prepared.signal, alpha, positive=self.positive)
-            yield prepared, known[shape].with_signals(prepared.signal)
+                problems[shape] = LassoProblem(dictionary, prepared.signal, alpha, positive=self.positive)
+            yield prepared, problems[shape].with_signals(prepared.signal)
 
     def _first_learner(
         self, frame: Frame, details: list[np.ndarray], settings: KernelSettings
     ) -> tuple[KernelLearner, int]:
-        """Return a learner that has not learned yet, and the seed of the crops."""
+        """Return a new learner and the seed of the crops."""
         kernel_size = frame.size("kernel_size", self.kernel_size)
         n_components = checks.positive_integer("n_components", self.n_components)
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
-                "random_state must be a number with a checkpoint, to continue with the same crops"
+                "random_state must be an integer with a checkpoint, to continue with the same crops"
             )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if self.dict_init is None:
@@ -361,7 +359,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
             return KernelLearner(kernels, settings), seed
 
     def _require_same(self, learner: KernelLearner, frame: Frame, settings: KernelSettings) -> None:
-        """Raise ValueError if a learner is of other kernels than those that parameters and images say."""
+        """Raise ValueError if the learner's kernels do not match parameters and images."""
         shape = (self.n_components, *frame.size("kernel_size", self.kernel_size), *frame.channels)
         if learner.kernels.shape != shape or frame != self._frame:
             raise ValueError(
@@ -377,8 +375,8 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "learner_" and "_frame" not in vars(self):
             raise AttributeError(
-                "learner_ is what this estimator learns, and cannot be set: to start from a learner that was "
-                "loaded pass its kernels, dict_init=estimator.components_ of the estimator that learned them"
+                "learner_ is the result of fit and cannot be set: to start from a loaded learner pass its "
+                "kernels, dict_init=estimator.components_ of the estimator that learned them"
             )
         super().__setattr__(name, value)
 
@@ -400,8 +398,8 @@ def _warn_of_dead(learner: KernelLearner) -> None:
     n_nonzeros = learner.history["n_nonzeros"]
     if not n_nonzeros.any():
         message = (
-            f"no kernel codes any image: alpha is {learner.settings.penalty:g}, more than every correlation "
-            "of an image with a kernel"
+            f"all codes are zero: alpha is {learner.settings.penalty:g}, more than every correlation of an "
+            "image with a kernel: reduce alpha"
         )
     elif n_dead:
         message = (

@@ -1,4 +1,4 @@
-"""Images and signals of one dimension as planes of floats, as signals of dictionaries, and back."""
+"""Images and one-dimensional signals as planes of floats and as signals of dictionaries, and the way back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from snn.base.value import Value
 from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
 from solvers.problem.convolutional_dictionary import require_room, valid_shape
 
-# Integers of these types are brightness from 0 to the largest of the type.
+# Integers of these types are brightness, from 0 to the largest value of the type.
 BRIGHTNESS = (np.uint8, np.uint16)
 # The last axis of an array may be channels if it is no longer than this.
 MOST_CHANNELS = 4
 BACKGROUNDS = ("smooth", "mean", "none")
-# Detail below this share of the largest value of an image is rounding.
+# Detail below this share of the largest value of an image is a rounding error.
 DETAIL_ROUNDING = 1e-13
 
 
 class Frame(NamedTuple):
-    """The form of images or signals, of which planes (height, width[, channels]) are made."""
+    """The form of images or signals, before they become planes of shape (height, width[, channels])."""
 
     is_signal: bool
     n_channels: int | None
@@ -34,19 +34,19 @@ class Frame(NamedTuple):
         return kind + (f" with {self.channels[0]} channels" if self.channels else ", one channel")
 
     def size(self, name: str, value: Any) -> tuple[int, int]:
-        """Return a side or a length as (height, width)."""
+        """Return a size, given as a side, a pair or a length, as (height, width)."""
         return as_size(name, value, is_signal=self.is_signal)
 
     def kernels(
         self, name: str, value: ArrayLike, n_kernels: int | None, size: tuple[int, int]
     ) -> np.ndarray:
-        """Return kernels of this form, checked, as kernels of planes."""
+        """Check kernels of this form, and return them as kernels of planes."""
         shape = (n_kernels, *size[self.is_signal :], *self.channels)
         meaning = "(n_kernels, height, width[, n_channels]), of signals (n_kernels, length[, n_channels])"
         return checks.real_array(name, value, shape=shape, meaning=meaning).reshape(-1, *size, *self.channels)
 
     def without_row(self, plane: np.ndarray, axis: int = 0) -> np.ndarray:
-        """Return planes in this form: the row of a signal is dropped."""
+        """Return planes in this form, without the row axis if they are signals."""
         return plane.take(0, axis) if self.is_signal else plane
 
 
@@ -62,7 +62,7 @@ def frame_of(images: Any, n_channels: int | None = None) -> tuple[Frame, list[np
         elif images.ndim == 3 and images.shape[2] <= MOST_CHANNELS:
             others = "grey images" if n_channels is None else "signals"
             raise ValueError(
-                f"images must be a list where an array may be one colour image or several {others}; got "
+                f"images must be a list if an array may be one colour image or several {others}; got "
                 f"shape {images.shape}: for one colour image pass [image], for {others} list(images)"
             )
     if not len(images):
@@ -91,16 +91,16 @@ def is_signal(image: ArrayLike, n_channels: int | None) -> bool:
 def as_pixels(image: ArrayLike, *, n_channels: int | None = None) -> np.ndarray:
     """Return an image as floats, and a signal of one dimension as an image of one row.
 
-    Integers of 8 and 16 bits in an image are divided by the largest of their type, 255 and 65,535; True is 1
-    and False 0.  Floats, and the numbers of a signal, stay what they are, in any unit.
+    Unsigned integers of 8 and 16 bits in an image are divided by the largest of their type, 255 or 65,535;
+    True is 1 and False 0.  Floats, and all numbers of a signal, keep their values, in any unit.
 
     Parameters
     ----------
     image : array_like, shape (height, width[, 1 or 3]) or (length,)
         Grey or colour, or a signal.
     n_channels : int, optional
-        Length of the last axis, whatever its channels are: the image is (height, width, n_channels), or a
-        signal (length, n_channels).
+        Length of the last axis, for channels of any kind: an image has shape (height, width, n_channels), and
+        a signal (length, n_channels).
 
     Returns
     -------
@@ -155,11 +155,11 @@ class PreparedImage(Value, Drawn):
     background : ndarray, shape of the image
         The part that was subtracted from the image.
     kernel_size : (int, int)
-        (height, width) of the kernels that it was prepared for.
+        (height, width) of the kernels for which it was prepared.
     stride : int
-        Their stride.
+        The stride of these kernels.
     frame : Frame
-        Dimensions and channels of the image as it came.
+        Dimensions and channels of the original image.
     """
 
     _shown: ClassVar = ("detail", "background", "stride")
@@ -176,7 +176,7 @@ class PreparedImage(Value, Drawn):
         return self.detail.reshape(1, -1)
 
     def dictionary(self, kernels: ArrayLike) -> ConvolutionalDictionary:
-        """Return the dictionary of kernels at the places of this image.
+        """Return the dictionary that places kernels at the positions of this image.
 
         Parameters
         ----------
@@ -188,12 +188,12 @@ class PreparedImage(Value, Drawn):
         return ConvolutionalDictionary(self.frame.without_row(planes, axis=1), shape, self.stride)
 
     def restore(self, signal: ArrayLike) -> np.ndarray:
-        """Return the image of a signal: padding is cut off, and the background added.
+        """Return the image of a signal: cut off the padding, and add the background.
 
         Parameters
         ----------
         signal : array_like, shape (1, n_features), (n_features,) or the shape of `detail`
-            As from `LassoProblem.reconstruct`.
+            A signal, such as `LassoProblem.reconstruct` returns.
         """
         shapes = (self.signal.shape, self.signal.shape[1:], self.detail.shape)
         if np.shape(signal) not in shapes:
@@ -213,12 +213,11 @@ def prepare_image(
     background: str | float = "smooth",
     n_channels: int | None = None,
 ) -> PreparedImage:
-    """Return an image, or a signal, of any size as the signal of a convolutional dictionary.
+    """Return an image or signal of any size as the signal of a convolutional dictionary.
 
     The smooth part of the image, which kernels code badly, is subtracted.  The rest is padded by its mirror
-    image, which has no edges of its own, to a size that the grid of positions covers.
-    `PreparedImage.restore` undoes both: to the last bit with ``background="none"``, and otherwise to the
-    rounding of a sum.
+    image, which adds no edges, to a size that the grid of positions covers.  `PreparedImage.restore` undoes
+    both: to the last bit with ``background="none"``, otherwise up to the rounding of a sum.
 
     Parameters
     ----------
@@ -229,11 +228,11 @@ def prepare_image(
     stride : int, default 1
         Distance between neighbouring positions, in pixels.
     margin : int, default 0
-        Pixels by which each side is padded, at least.  Without it fewer kernels cover a pixel the nearer it
-        is to the edge; with a kernel's side less the stride, all are covered alike.
+        Least number of pixels by which each side is padded.  Without a margin, fewer kernels cover a pixel
+        near the edge; with a kernel's side minus the stride, the same number covers every pixel.
     background : {"smooth", "mean", "none"} or float, default "smooth"
-        The part of each channel that is subtracted: the image blurred by a Gaussian, whose standard
-        deviation is half the longer side of a kernel or this number of pixels; its mean; or nothing.
+        The part of each channel that is subtracted.  "smooth" is the image blurred by a Gaussian whose
+        standard deviation is half the longer side of a kernel; a float is this deviation in pixels.
     n_channels : int, optional
         Length of the last axis, as for `as_pixels`.
     """
@@ -250,7 +249,7 @@ def prepared_plane(
     margin: int,
     background: str | float,
 ) -> PreparedImage:
-    """Return an image of this form, prepared; see `prepare_image`."""
+    """Prepare an image of this form; see `prepare_image`."""
     stride = checks.positive_integer("stride", stride)
     margin = checks.non_negative_integer("margin", margin)
     require_room(plane.shape[:2], kernel_size)
@@ -263,7 +262,7 @@ def prepared_plane(
 
 
 def _padding(shape: tuple[int, ...], padded: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return the pixels before and after an image, down and across; the odd one is after it."""
+    """Return (before, after) pixels of padding, vertical and horizontal; an odd pixel comes after."""
     missing = (new - old for old, new in zip(shape[:2], padded, strict=False))
     return [(n // 2, n - n // 2) for n in missing]
 
@@ -311,7 +310,7 @@ class CodedImage(Drawn):
 
     @property
     def image(self) -> np.ndarray:
-        """The image that the code and the background make, in the shape of the image."""
+        """The image that the code and the background give, in the shape of the original."""
         return self.prepared.restore(self.problem.reconstruct(self.result.sparse_codes))
 
     @property

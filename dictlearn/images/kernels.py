@@ -1,4 +1,4 @@
-"""Online learning of kernels: crops of images are coded by spikes, and kernels improved for the codes."""
+"""Online learning of kernels: a spiking network codes crops of images, then kernels adapt to the codes."""
 
 import copy
 import json
@@ -22,27 +22,28 @@ from solvers.problem.convolutional_dictionary import ConvolutionalAtoms, valid_s
 from solvers.problem.messages import ZeroCodesWarning
 from solvers.workers.blas import one_blas_thread
 
-# A kernel is dead if this number of images, the last ones, have no coefficient of it.
+# A kernel is dead if none of the last DEAD_AFTER images has a coefficient of it.
 DEAD_AFTER = 32
+# Columns of the history: counts so far, and means over the images of a batch.
 HISTORY = ("n_samples", "objective", "energy", "gap", "n_nonzeros", "n_spikes")
-# The sums that kernels are learned from are squares of values of images.
+# Range of the largest value of images in which sums of its squares stay in the range of floats.
 SMALLEST_VALUE, LARGEST_VALUE = 1e-120, 1e120
-# A saved kernel is of norm one at most, to rounding.
+# Largest norm of a saved kernel: one, up to rounding.
 LARGEST_KERNEL_NORM = 1.0 + 1e-9
-# Sweeps over the kernels after a batch, and how fast batches are forgotten: docs/images.md, section 2.
+# Sweeps over the kernels after a batch; exponent of forgetting old batches (docs/images.md, section 2).
 N_SWEEPS, FORGETTING = 2, 3.0
-# Patches that a random start chooses from, for each kernel.
+# Number of patches per kernel from which a random start chooses.
 CANDIDATES = 20
-# Between two kernels of a random start.
+# Largest cosine between two kernels of a random start.
 LARGEST_COSINE = 0.999
 NOTHING_BESIDE = Course()
-# The shape of crops, and of each crop its image and its upper left corner.
+# The shape of crops, and the image, top row and left column of each crop.
 Batch = tuple[tuple[int, int], list[tuple[int, int, int]]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelSettings(Value):
-    """Settings of learning kernels: parameters of `ConvolutionalDictionaryLearning`."""
+    """Settings of kernel learning, which are parameters of `ConvolutionalDictionaryLearning`."""
 
     penalty: float = checked(checks.positive_number)
     stride: int = checked(checks.positive_integer, default=1)
@@ -53,16 +54,16 @@ class KernelSettings(Value):
 
 @dataclass(init=False, eq=False, repr=False, kw_only=True)
 class KernelLearner(Resumable):
-    """Kernels, and the sums over images that they are learned from."""
+    """Kernels, and the sums over images from which they are learned."""
 
-    # The sums do not grow with the images: they are n_kernels^2 numbers for each lag at which kernels
-    # overlap.  Before batch t all sums so far are multiplied by ``(1 - 1 / t) ** 3``.  `settings` may be
-    # replaced between batches, by others of the same stride.
+    # The size of the sums does not depend on the number of images: n_kernels^2 numbers for each lag at which
+    # kernels overlap.  Before batch t all sums are multiplied by ``(1 - 1 / t) ** 3``.  Between batches,
+    # `settings` may be replaced by others with the same stride.
 
     _shown: ClassVar = ("kernels", "n_samples", "n_batches", "n_replaced", "dead_kernels")
 
     settings: KernelSettings
-    # For each kernel the images learned from when a code last had it.
+    # For each kernel, the number of images learned from when a code last used it.
     last_used: np.ndarray = in_file("iu", ("kernels",), 0)
     n_samples: int = in_file("iu", (), 0, default=0)
     n_batches: int = in_file("iu", (), 0, default=0)
@@ -102,19 +103,19 @@ class KernelLearner(Resumable):
 
     @property
     def dead_kernels(self) -> np.ndarray:
-        """Kernels that the last 32 images had no use for."""
+        """Indices of the kernels that no code of the last 32 images uses."""
         return np.flatnonzero(self.n_samples - self.last_used >= DEAD_AFTER)
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """Figures by batch, with the kernels before it."""
-        # Images so far; means of objective, 1/2 ||x||^2, gap as a share of it, coefficients and spikes.
+        """Figures of each batch, coded with the kernels before it."""
+        # Images so far; means of objective, 1/2 ||x||^2, gap as a share of it, nonzeros and spikes.
         return self._history.columns()
 
     @one_thread
     def learn(self, images: np.ndarray, *, n_jobs: int | None = None) -> SpikingCodingResult:
         """Code images, (n_images, rows, columns[, n_channels]), improve the kernels, return the codes."""
-        new = copy.deepcopy(self)  # all at once takes the learner's place: Ctrl-C comes before or after
+        new = copy.deepcopy(self)  # assigned at once below: Ctrl-C comes before or after
         # BLAS rounds differently with the number of its threads.
         with one_blas_thread():
             result = new._learn(images, n_jobs)
@@ -132,9 +133,7 @@ class KernelLearner(Resumable):
         dictionary = ConvolutionalAtoms(self.kernels, images.shape[1:3], settings.stride)
         signals = images.reshape(len(images), -1)
         problem = LassoProblem(dictionary, signals, settings.penalty, positive=settings.positive)
-        with checks.without_warnings(
-            ZeroCodesWarning
-        ):  # crops may have no detail, and a fit looks at all of them
+        with checks.without_warnings(ZeroCodesWarning):  # single crops may have no detail
             result = solve_spiking(problem, tol=settings.tol, n_jobs=n_jobs)
         codes = result.sparse_codes
         self.n_batches += 1
@@ -183,7 +182,7 @@ class KernelLearner(Resumable):
         values, arrays = cls._conforming(entries, cls._others)
         kernels, history = arrays["kernels"], arrays["history"]
         learner = cls(kernels, KernelSettings(**json.loads(str(arrays["settings"]))))
-        # As saved: kernels that are scaled to norm one again differ in their last bits.
+        # Keep kernels as saved: another scaling to norm one would change their last bits.
         saved = kernels.reshape(learner._kernels.shape)
         assign(learner, **values, _kernels=saved, _history=History(HISTORY, history))
         statistics = learner._statistics
@@ -207,13 +206,13 @@ class KernelLearner(Resumable):
     def _replace(
         self, problem: LassoProblem, dictionary: ConvolutionalAtoms, result: SpikingCodingResult
     ) -> None:
-        """Replace dead kernels by the patches that codes leave most of, apart from each other."""
+        """Replace dead kernels by distant patches with the largest residual energy."""
         dead = self.dead_kernels
         if not len(dead):
             return
-        left = problem.signals - problem.reconstruct(result.sparse_codes)
+        residual = problem.signals - problem.reconstruct(result.sparse_codes)
         height, width = dictionary.kernel_planes.shape[1:]
-        planes = left.reshape(-1, *dictionary.plane_shape)
+        planes = residual.reshape(-1, *dictionary.plane_shape)
         windows = sliding_window_view(planes, (1, height, width))[:, :, :, 0]
         windows = windows[:, :: dictionary.plane_strides[0], :: dictionary.plane_strides[1]]
         energies = np.einsum("nijuv,nijuv->nij", windows, windows)
@@ -235,8 +234,8 @@ class KernelLearner(Resumable):
 def random_kernels(
     details: list[np.ndarray], n_kernels: int, kernel_size: tuple[int, int], rng: np.random.Generator
 ) -> np.ndarray:
-    """Return patches of images, of norm one and different directions; if these are too few, noise as well."""
-    # Probabilities are in proportion to energies.
+    """Return patches of images with norm one and different directions; if there are too few, add noise."""
+    # The probability of a patch is proportional to its energy.
     areas = np.array([detail.shape[0] * detail.shape[1] for detail in details], dtype=float)
     n_candidates = CANDIDATES * n_kernels
     height, width = kernel_size
@@ -250,27 +249,27 @@ def random_kernels(
     energies = np.square(rows / (np.abs(rows).max() or 1.0)).sum(axis=1)
     n_usable = np.count_nonzero(energies)
     if n_usable == 0:
-        raise ValueError("images must not be constant, beside their background: there is nothing to learn")
+        raise ValueError("images must not be constant without their background: there is nothing to learn")
     order = rng.choice(n_candidates, n_usable, replace=False, p=energies / energies.sum())
     noise = rng.standard_normal((n_kernels, rows.shape[1]))
     candidates = np.concatenate([rows[order], noise])
     candidates /= np.linalg.norm(candidates, axis=1, keepdims=True)
     kernels = np.zeros((n_kernels, rows.shape[1]))
-    found = 0
+    n_chosen = 0
     for candidate in candidates:
-        if found < n_kernels and np.abs(kernels[:found] @ candidate).max(initial=0.0) < LARGEST_COSINE:
-            kernels[found] = candidate
-            found += 1
-    if found < n_kernels:
+        if n_chosen < n_kernels and np.abs(kernels[:n_chosen] @ candidate).max(initial=0.0) < LARGEST_COSINE:
+            kernels[n_chosen] = candidate
+            n_chosen += 1
+    if n_chosen < n_kernels:
         raise ValueError(
-            f"kernels of {height} x {width} pixels and these channels differ in no more than {found} ways; "
-            f"got {n_kernels} of them"
+            f"kernels of {height} x {width} pixels and these channels have at most {n_chosen} different "
+            f"directions; got {n_kernels} kernels: ask for fewer or larger ones"
         )
     return kernels.reshape(n_kernels, *patches.shape[1:])
 
 
 class Crops(NamedTuple):
-    """Images, and how they are cut into batches of crops, pass after pass."""
+    """Images, and their division into batches of crops, pass after pass."""
 
     images: list[np.ndarray]
     size: tuple[int, int]
@@ -280,9 +279,9 @@ class Crops(NamedTuple):
     seed: int
 
     def batches(self, number: int) -> list[Batch]:
-        """Return which crops make the batches of one pass, in a random order."""
-        # An image gives as many crops as cover its area, from places that are all equally likely; so every
-        # pass has as many batches.
+        """Return the batches of crops of one pass, in a random order."""
+        # The area of an image determines the number of its crops, whose places are all equally likely, so
+        # every pass has the same number of batches.
         rng = np.random.default_rng([self.seed, number])
         corners: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         for n, image in enumerate(self.images):
@@ -304,7 +303,7 @@ class Crops(NamedTuple):
         return np.stack([self.images[n][top : top + rows, left : left + columns] for n, top, left in places])
 
     def shape_of(self, image_shape: tuple[int, ...]) -> tuple[int, int]:
-        """Return (rows, columns) of the crops of an image: the largest that the grid of kernels covers."""
+        """Return (rows, columns) of an image's crops, the largest that the grid of kernels covers."""
         largest = (min(image_shape[0], self.size[0]), min(image_shape[1], self.size[1]))
         return valid_shape(largest, self.kernel_size, self.stride, pad=False)
 
@@ -317,7 +316,7 @@ def learn_kernels(
     n_jobs: int | None = None,
     course: Course = NOTHING_BESIDE,
 ) -> None:
-    """Let a learner learn from passes through images, from where it or its checkpoint is."""
+    """Learn from passes through images, starting from the state of the learner or of its checkpoint."""
     passes = [batch for number in range(n_passes) for batch in crops.batches(number)]
 
     def learn(batch: Batch) -> float:

@@ -1,4 +1,4 @@
-"""Images to signals and back: square or oblong patches, one in each row; and windows of long signals."""
+"""Patches of images and windows of long signals, one in each row, and the way back to images and signals."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ from dictlearn.images.frame import as_size
 from dictlearn.images.preprocessing import remove_mean
 from snn.base import checks
 
-# Pixels of patches looked at together by `random_patches`: 32 MB.
+# Pixels of the patches that `random_patches` examines at a time: 32 MB of float64.
 PIXELS_PER_BATCH = 2**22
 
 
@@ -29,12 +29,12 @@ def extract_patches(image: ArrayLike, patch_size: int | tuple[int, int], *, stri
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; of a signal, the length of a window.
     stride : int, default 1
-        Distance between neighbouring patches, in pixels; the patch side for patches side by side.
+        Distance between neighbouring patches, in pixels; the side of a patch gives patches without overlap.
 
     Returns
     -------
     ndarray, shape (n_patches, patch height * patch width)
-        Row by row of the image, as are the pixels within a patch.  A copy.
+        A copy, in row-major order: both the patches of the image and the pixels of a patch.
     """
     size = as_size("patch_size", patch_size, is_signal=np.ndim(image) == 1)
     stride = checks.positive_integer("stride", stride)
@@ -56,8 +56,8 @@ def random_patches(
     Parameters
     ----------
     images : array_like, shape (height, width) or (length,), or list of such arrays
-        One image, or several of any shapes; or one signal, or several of any lengths.  An array is one
-        image or signal: of several, in one array, pass ``list(images)``.
+        One image, or several of any shapes; or one signal, or several of any lengths.  An array is one image
+        or signal: if it holds several, pass ``list(images)``.
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; of signals, the length of a window.
     n_patches : int
@@ -65,8 +65,8 @@ def random_patches(
     rng : int or Generator, optional
         For the places and their order.
     least_contrast : float, default 0
-        Draw only patches whose norm, without their mean, is at least this: learning from photographs
-        is better without sky.
+        Draw only patches whose norm without their mean is at least this value.  Learning from photographs is
+        better without sky.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def random_patches(
     least_contrast = checks.non_negative_number("least_contrast", least_contrast)
     views = [windows_of(plane, size) for plane in planes]
     ends = np.cumsum([view.shape[0] * view.shape[1] for view in views])
-    # One index for each place needs as much memory as the images; in return the search always ends.
+    # A permutation of all places needs as much memory as the images, but with it the search always ends.
     places = np.random.default_rng(rng).permutation(ends[-1])
     step = max(1, min(PIXELS_PER_BATCH // (size[0] * size[1]), 2 * n_patches + 100))
     patches = np.empty((min(n_patches, len(places)), size[0] * size[1]))
@@ -108,7 +108,7 @@ def reconstruct_from_patches(
     *,
     stride: int = 1,
 ) -> np.ndarray:
-    """Put patches back where `extract_patches` took them from, averaging where they overlap: an image.
+    """Return the image with its patches where `extract_patches` cut them; overlaps are averaged.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def as_plane(image: ArrayLike, name: str = "image") -> np.ndarray:
 
 
 def windows_of(plane: np.ndarray, size: tuple[int, int], stride: int = 1) -> np.ndarray:
-    """Return all patches of an image as a view of it, shape (rows, columns, patch height, patch width)."""
+    """Return a view of all patches of an image, shape (rows, columns, patch height, patch width)."""
     if size[0] > plane.shape[0] or size[1] > plane.shape[1]:
         raise ValueError(f"patch_size must fit into the image, {plane.shape}; got {size}")
     return sliding_window_view(plane, size, writeable=plane.flags.writeable)[::stride, ::stride]
@@ -165,7 +165,7 @@ def add_patches(windows: np.ndarray, patches: np.ndarray) -> None:
 
 
 def patch_counts(shape: tuple[int, int], size: tuple[int, int], stride: int) -> np.ndarray:
-    """Return how many patches hold each pixel of an image; raise ValueError if none holds one."""
+    """Return how many patches contain each pixel of an image; raise ValueError if a pixel is in none."""
     counts = np.zeros(shape)
     windows = windows_of(counts, size, stride)
     add_patches(windows, np.broadcast_to(1.0, windows.shape))
@@ -179,7 +179,7 @@ def patch_counts(shape: tuple[int, int], size: tuple[int, int], stride: int) -> 
 
 
 def _as_planes(value: Any) -> tuple[list[np.ndarray], bool]:
-    """Return one image or signal, or each of a sequence, as planes, and whether they are signals."""
+    """Return a list of planes, from one image or signal or from a sequence; and whether they are signals."""
     if not isinstance(value, (list, tuple)) or all(getattr(image, "ndim", 0) == 0 for image in value):
         return [as_plane(value, "images")], np.ndim(value) == 1
     planes = [as_plane(image, f"images[{k}]") for k, image in enumerate(value)]
@@ -190,13 +190,13 @@ def _as_planes(value: Any) -> tuple[list[np.ndarray], bool]:
 
 
 def _patches_at(views: list[np.ndarray], ends: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the patches at places counted through all images, shape (n_places, n_pixels)."""
+    """Return the patches at these places, numbered through all images, shape (n_places, n_pixels)."""
     owners = np.searchsorted(ends, places, side="right")
     patches = np.empty((len(places), views[0].shape[2] * views[0].shape[3]))
     for k, view in enumerate(views):
-        mine = owners == k
-        rows, columns = np.divmod(places[mine] - (ends[k] - view.shape[0] * view.shape[1]), view.shape[1])
-        patches[mine] = view[rows, columns].reshape(len(rows), patches.shape[1])
+        inside = owners == k
+        rows, columns = np.divmod(places[inside] - (ends[k] - view.shape[0] * view.shape[1]), view.shape[1])
+        patches[inside] = view[rows, columns].reshape(len(rows), patches.shape[1])
     return patches
 
 
@@ -207,8 +207,8 @@ def overcomplete_dct(patch_size: int | tuple[int, int], n_atoms: int) -> np.ndar
 
         w_k(x) = cos(pi k (x + 1/2) / n)    k = 0 .. n - 1, x = 0 .. side - 1
 
-    each, but the constant one, without its mean, and all scaled to unit norm.  With n equal to both
-    sides this is the orthonormal DCT-II.
+    The mean is subtracted from each wave except the constant one, and all are scaled to unit norm.  If n
+    equals both sides, this is the orthonormal DCT-II.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from dictlearn.atoms import scaled_by_power_of_two, unit_rows
 from snn._interrupts import float_errors
 from snn.base import checks
 
-# A filtered image whose deviation is below this share of the unfiltered one is rounding of the transform.
+# Below this share of the unfiltered image's standard deviation, a filtered image is only rounding errors.
 FILTER_ROUNDING = 1e-12
 
 
@@ -52,7 +52,7 @@ def split_channels(signals: ArrayLike) -> np.ndarray:
     signals : array_like, shape (n_signals, n_features)
     """
     signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
-    # Not np.maximum, which may keep the sign of a zero.
+    # np.maximum may keep the sign of a zero; np.where does not.
     return np.hstack([np.where(signals > 0.0, signals, 0.0), np.where(signals < 0.0, -signals, 0.0)])
 
 
@@ -74,23 +74,21 @@ def join_channels(split: ArrayLike) -> np.ndarray:
 def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     """Flatten the spectrum of a natural scene, and remove its highest frequencies.
 
-    The image without its mean is filtered with the amplitude, f being the distance from the origin of
-    the frequency plane::
+    The image without its mean is filtered with the amplitude R(f), in which f is the distance from the origin
+    of the frequency plane, and scaled to unit variance::
 
         R(f) = f exp(-(f / cutoff)^4)
-
-    and scaled to unit variance.
 
     Parameters
     ----------
     image : array_like, shape (height, width)
         One channel.
     cutoff : float, default 0.4
-        In cycles a pixel, of which an image holds at most 1/2 along its sides.
+        In cycles per pixel; along its sides an image has at most 1/2.
 
     Notes
     -----
-    The transform treats the image as periodic: where opposite edges differ, the result has a seam.
+    The transform treats the image as periodic: if opposite edges differ, the result has a seam.
 
     References
     ----------
@@ -99,7 +97,7 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
     cutoff = checks.positive_number("cutoff", cutoff)
     scaled, _ = scaled_by_power_of_two(image, axis=None)
-    # Exact for numbers near each other, as the differences to the mean would not be.
+    # Differences from the minimum are exact for numbers near each other; differences from the mean are not.
     centred = scaled - scaled.min()
     if not centred.any():
         raise ValueError(f"image must not be constant; got {image.flat[0]} everywhere")

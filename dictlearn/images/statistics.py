@@ -1,6 +1,6 @@
-"""Sums over coded images that do not grow with their number, and the kernels that are best for them.
+"""Sums over coded images, of a size that does not depend on their number, and the best kernels for them.
 
-With the codes a of images x held fixed, the data term is a quadratic function of the kernels d::
+If the codes a of images x are fixed, the data term is a quadratic function of the kernels d::
 
     1/2 sum_x ||x - sum_p sum_k a_(p, k) d_k placed at p||^2 = 1/2 <d, A d> - <d, B> + const
 
@@ -8,7 +8,7 @@ With the codes a of images x held fixed, the data term is a quadratic function o
     B[k]          = sum_p a_(p, k) (pixels of x at p)       codes with images
     (A d)_k(u)    = sum_(i, j) sum_l A[k, i, j, l] d_l(u - stride (i, j))
 
-It is exact: all atoms lie within the image.
+The formula is exact, because all atoms lie within the image.
 """
 
 import numpy as np
@@ -17,9 +17,9 @@ from scipy import sparse
 
 from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 
-# Eigenvalues of a kernel's own block below this share of its largest count as zero.
+# Eigenvalues of a kernel's block of A below this share of the largest count as zero.
 EIGENVALUE_ROUNDING = 1e-12
-# The root of the multiplier is found to the last digits.
+# Absolute tolerance of the multiplier's root: none in effect, so that it is found to the last digits.
 TINY = 1e-300
 
 
@@ -44,7 +44,7 @@ class KernelStatistics:
         return np.einsum("kk->k", self.lags[:, self.reach[0], self.reach[1], :]).copy()
 
     def forget(self, factor: float) -> None:
-        """Let what came before count by a factor."""
+        """Multiply the sums of earlier images by a factor."""
         self.lags *= factor
         self.correlations *= factor
 
@@ -75,7 +75,7 @@ class KernelStatistics:
         return shifted[np.arange(len(by_lag))[:, np.newaxis], self._shifts].sum(axis=0)
 
     def own_block(self, kernel: int) -> np.ndarray:
-        """Return the part of A between the pixels of one kernel, the same for each channel."""
+        """Return the block of A for the pixels of one kernel; it is the same for each channel."""
         n_pixels = self._shifts.shape[1]
         block = np.zeros((n_pixels, n_pixels + 1))  # pixels outside are in the last column
         block[np.arange(n_pixels), self._shifts] = self.lags[kernel, :, :, kernel].reshape(-1, 1)
@@ -91,7 +91,7 @@ class KernelStatistics:
         """Add products of codes with codes, one product of sparse matrices for each lag."""
         n_kernels = dictionary.n_kernels
         n_rows, n_columns = dictionary.grid_shape
-        # Positions in one line, with zeros around each image as far as kernels reach.
+        # All positions lie on one line, with zeros after each row and image as far as kernels reach.
         width = n_columns + self.reach[1]
         height = n_rows + self.reach[0]
         signal = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
@@ -104,14 +104,14 @@ class KernelStatistics:
         for i in range(middle_row + 1):
             for j in range(-middle_column if i else 0, middle_column + 1):
                 lag = i * width + j
-                part = (line[: length - lag].T @ line[lag:]).toarray()
-                self.lags[:, middle_row + i, middle_column + j, :] += part
+                products = (line[: length - lag].T @ line[lag:]).toarray()
+                self.lags[:, middle_row + i, middle_column + j, :] += products
                 if lag:
-                    self.lags[:, middle_row - i, middle_column - j, :] += part.T
+                    self.lags[:, middle_row - i, middle_column - j, :] += products.T
 
 
 def _shifts(kernel_size: tuple[int, int], reach: tuple[int, int], stride: int) -> np.ndarray:
-    """Return for each lag and pixel u the pixel u - stride * lag, or one past the last if it is outside."""
+    """Return the pixel u - stride * lag for each lag and pixel u; if it is outside, one past the last."""
     height, width = kernel_size
     rows = np.arange(height) - stride * np.arange(-reach[0], reach[0] + 1)[:, np.newaxis]
     columns = np.arange(width) - stride * np.arange(-reach[1], reach[1] + 1)[:, np.newaxis]
@@ -121,7 +121,7 @@ def _shifts(kernel_size: tuple[int, int], reach: tuple[int, int], stride: int) -
 
 
 def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps: int) -> None:
-    """Minimise the data term over one used kernel of norm at most one after the other, each exactly."""
+    """Minimise the data term exactly over each used kernel in turn, with norms of at most one."""
     used = np.flatnonzero(statistics.usage > 0.0).tolist()
     for kernel in n_sweeps * used:
         block = statistics.own_block(kernel)
@@ -132,13 +132,13 @@ def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps:
 
 
 def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the d of norm at most one that minimises ``1/2 <d, block d> - <d, wanted>``, in any unit."""
-    # In the basis of the block's eigenvectors d is wanted / (eigenvalue + m); the multiplier m is zero, or it
-    # makes the norm one.  `wanted` lies in the range of the block, of which rounding leaves a little.
+    """Return the d of norm at most one that minimises ``1/2 <d, block d> - <d, wanted>``."""
+    # In the basis of the block's eigenvectors, d is wanted / (eigenvalue + m).  The multiplier m is zero or
+    # makes the norm one.  Up to rounding, `wanted` lies in the range of the block.
     # Shapes: block (n_pixels, n_pixels); wanted (n_pixels, n_channels).
     from scipy.optimize import brentq  # here, because most of scipy.optimize comes with it
 
-    # Divided by a power of two, which rounds nothing: squares stay in the range of floats.
+    # Divide by a power of two, which rounds nothing, so that squares stay in the range of floats.
     unit = -int(np.frexp(max(np.abs(block).max(), np.abs(wanted).max()))[1])
     eigenvalues, vectors = np.linalg.eigh(np.ldexp(block, unit))
     usable = eigenvalues > EIGENVALUE_ROUNDING * eigenvalues[-1]
@@ -147,7 +147,7 @@ def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     squares = np.einsum("ij,ij->i", wanted, wanted)
 
     def excess(multiplier: float) -> float:
-        """Return the norm less one, of a kernel with this multiplier."""
+        """Return the norm of the kernel for this multiplier, minus one."""
         return float(np.sqrt((squares / (eigenvalues + multiplier) ** 2).sum())) - 1.0
 
     multiplier = brentq(excess, 0.0, 2.0 * np.sqrt(squares.sum()), xtol=TINY) if excess(0.0) > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""Dictionary learning from all of some signals, epoch after epoch: where it starts, and how it goes on."""
+"""Dictionary learning from a set of signals, epoch after epoch: how it starts, and how it continues."""
 
 import copy
 import os
@@ -25,9 +25,9 @@ from snn.base import checks
 from snn.base.value import assign, replaced
 from solvers.problem.messages import IllPosedWarning
 
-# Signals that are compared with a random start.
+# Number of signals with which a random start is tried: do most of them make a neuron fire?
 SIGNALS_TO_START = 1000
-# With codes of more than this share of the atoms, or of the features, atoms are noise.
+# If a code uses a larger share than this of the atoms (or of the features, if fewer), atoms learn noise.
 DENSE = 0.75
 
 
@@ -59,8 +59,8 @@ def learn_dictionary(
     Minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals x of
     ``1/2 ||x - a D||^2 + penalty ||a||_1`` (with `PaperSteps`: the paper's objective, which has
     ``lambda2 / 2 ||D||^2`` in place of unit norms; with a mask m: ``1/2 ||m (x - a D)||^2``).  Signals, atoms
-    and codes are not negative, unless settings say otherwise.  Every weight changes by what its own neuron
-    observes.
+    and codes are not negative, unless the settings allow it.  Every weight changes only by what its own
+    neuron observes.
 
     This is `new_learner` and then `continue_learning`.  Call those to keep what was learned when an error or
     Ctrl-C ends learning early.
@@ -83,15 +83,15 @@ def learn_dictionary(
     Raises
     ------
     RunawayFeedbackError
-        If the network runs away, on a clock of 1/128 or from event to event too.
+        If the network runs away even on a clock of 1/128, or from event to event.
 
     Warns
     -----
     RuntimeWarning
-        If the network runs away on a clock: from there on its steps are half as long.
+        If the network runs away on a clock: learning continues with steps of half the length.
     IllPosedWarning
-        If one of a hundred signals, or one of ten, has more energy than all others together, or the mean of
-        200 or more has 85 % of it.
+        If one percent of the signals (at least one, of ten or more) has more than half of their energy, or if
+        the mean of 200 signals or more has more than 85 % of it.
     sklearn.exceptions.ConvergenceWarning
         If atoms are dead at the end, or all are silent.
 
@@ -129,9 +129,9 @@ def continue_learning(
 ) -> None:
     """Let a learner learn from signals until it has learned from `n_samples` samples.
 
-    Whatever ends learning early, a runaway, Ctrl-C, a full disk or an error of the callback: the learner has
-    the weights after the last whole batch.  Called again with the same signals and `rng`, it continues there,
-    and ends with the same bits as if it had never stopped.
+    If anything ends learning early (a runaway, Ctrl-C, a full disk, an error of the callback), the learner
+    keeps the weights after the last whole batch.  A second call with the same signals and `rng` continues
+    there and ends with the same bits as if learning had never stopped.
 
     Parameters
     ----------
@@ -140,11 +140,11 @@ def continue_learning(
     signals, mask
         As for `new_learner`.  Signals are drawn in a new random order each epoch.
     n_samples : int, optional
-        When to end, those learned from before included; by default ten times the signals.
+        Total number of samples at the end, earlier ones included; by default ten times the signals.
     rng : int or Generator, optional
         For the order of the samples.
     n_jobs : int, optional
-        Threads that a batch in memory is divided among, at most; the result does not depend on it.
+        Largest number of threads that share a batch in memory; the result does not depend on it.
     progress : bool, default False
         Show a progress bar with the objective as the network observes it.
     callback : callable, optional
@@ -152,10 +152,10 @@ def continue_learning(
     callback_every : int, default 1000
         In samples.
     checkpoint : path-like, optional
-        Where the learner is saved every `checkpoint_every` samples and at the end.  If the file exists, the
-        learner becomes the saved one first, and ends with the same bits as if it had never stopped.  If
-        `n_samples` is larger than in the first call, this holds only if the first one ended at the end of an
-        epoch, or of a full batch.
+        File to which the learner is saved every `checkpoint_every` samples and at the end.  If the file
+        exists, the learner first takes the saved state, and ends with the same bits as if it had never
+        stopped.  If `n_samples` is larger than in the first call, this holds only if the first call ended at
+        the end of an epoch or of a full batch.
     checkpoint_every : int, default 10_000
         In samples.
 
@@ -217,7 +217,7 @@ def continue_learning(
 
 
 def _warn_of_atoms(learner: TwoPhaseLearner, samples: Samples) -> None:
-    """Warn of atoms that are dead, of all that are silent, and of too many that are used."""
+    """Warn if atoms are dead, if all atoms are silent, or if signals use too many atoms."""
     n_atoms, n_dead = learner.n_atoms, len(learner.dead_atoms)
     silent = learner.n_fired == 0  # since they were replaced
     silent[learner.dead_atoms] = True
@@ -249,9 +249,9 @@ def _warn_of_atoms(learner: TwoPhaseLearner, samples: Samples) -> None:
 
 @one_thread
 def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[TwoPhaseLearner], float]) -> float:
-    """Return what `learn` returns, on a clock of half the step as often as the network runs away."""
-    # If all atoms resemble each other, as those of signals with an offset do, every spike inhibits all
-    # neurons, and a clock takes back too late what has fired too often.
+    """Return what `learn` returns; halve the step of the clock each time the network runs away."""
+    # If signals have an offset, all atoms resemble each other and every spike inhibits all neurons: within
+    # one long step, too many neurons fire before the inhibition arrives.
     before, new = learner.n_halvings, replaced(learner)
     while True:
         try:
@@ -282,39 +282,39 @@ def new_learner(
     start: ArrayLike | TwoPhaseNetwork | None = None,
     rng: int | np.random.Generator | None = None,
 ) -> TwoPhaseLearner:
-    """Return a learner for signals, which has not learned yet.
+    """Return a new learner for signals, which has not learned from any sample.
 
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_inputs), or ClusterSamples
-        Not negative, unless the settings say that they may be.  Their root mean square norm sets the
-        learner's scale, and a mean with most of their energy halves its steps of time.
-        `dictlearn.distributed` has signals in a file.
+        Not negative, unless the settings allow it.  Their root mean square norm sets the learner's scale.
+        If their mean has most of their energy, steps of a clock are halved.  For signals in a file, see
+        `dictlearn.distributed`.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be NaN.
     n_atoms : int, optional
         Needed unless `start` is given.
     penalty : float or array_like, shape (n_atoms,), optional
-        lambda1, positive, of all atoms or of each.  Needed unless `settings` is given.
+        lambda1, positive: one number for all atoms, or one for each.  Needed unless `settings` is given.
     settings : LearningSettings, optional
         Settings of the network and of learning; by default `LearningSettings` with this penalty.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
-        A dictionary, brought to unit norms, or a network, with the signs of the settings.  By default
-        `random_dictionary`; if that would make no neuron fire for most signals, as in many dimensions, each
-        atom is half a signal.
+        A dictionary, which is brought to unit norms, or a network with the signs of the settings.  By default
+        `random_dictionary`.  If that makes no neuron fire for most signals, which happens in many dimensions,
+        the start is the normalised sum of a random atom and a signal.
     rng : int or Generator, optional
         For the start.
     """
     settings = checked_settings(settings, penalty)
     samples = samples_of(signals, mask, settings)
-    # A generator gives the same number twice: the stream of the start must not depend on the rounding.
+    # With a copy of the generator, the random start does not depend on whether weights are rounded.
     rounding_rng = copy.deepcopy(rng)
     if n_atoms is not None:
         n_atoms = checks.positive_integer("n_atoms", n_atoms)
     any_start = start is None and rng is None
     if start is None:
         if n_atoms is None:
-            raise TypeError("n_atoms must be given, or a start that has some")
+            raise TypeError("n_atoms must be given, or a start, which sets it")
         start = _starting_dictionary(samples, n_atoms, settings, seed_of_order(rng))
     network = starting_network(start, samples.n_inputs, settings.signs)
     if n_atoms not in (None, network.n_atoms):
@@ -329,24 +329,24 @@ def new_learner(
 
 
 def _starting_dictionary(samples: Samples, n_atoms: int, settings: LearningSettings, seed: int) -> np.ndarray:
-    """Return random atoms; half of each is a signal where random atoms would not fire for most signals."""
+    """Return random atoms; if these would not fire for most signals, add a signal to each."""
     rng = np.random.default_rng(seed)
     start = random_dictionary(n_atoms, samples.n_inputs, positive=settings.positive_atoms, rng=rng)
     signals = next(samples.blocks())[0]
     signals = signals[signals.any(axis=1)]
     if not len(signals):
         return start
-    some = signals[rng.permutation(len(signals))[: max(n_atoms, SIGNALS_TO_START)]]
+    sample = signals[rng.permutation(len(signals))[: max(n_atoms, SIGNALS_TO_START)]]
     # A neuron fires if its current takes it from the initial potential to the threshold within a phase.
     least = (1.0 - settings.initial_potential) / settings.duration / samples.scale(settings.amplitude)
-    if np.mean(_drives(some, start, settings).max(axis=1) > least) > 0.5:
+    if np.mean(_drives(sample, start, settings).max(axis=1) > least) > 0.5:
         return start
     least_weight = settings.signs.least_weight  # atoms may have to be positive, and signals negative
-    return unit_norm(start + unit_norm(np.maximum(np.resize(some, start.shape), least_weight)))
+    return unit_norm(start + unit_norm(np.maximum(np.resize(sample, start.shape), least_weight)))
 
 
 def _drives(signals: np.ndarray, atoms: np.ndarray, settings: LearningSettings) -> np.ndarray:
-    """Return correlations of signals and atoms, less the penalty, shape (n_signals, n_atoms)."""
+    """Return the correlations of signals and atoms minus the penalty, shape (n_signals, n_atoms)."""
     products = signals @ atoms.T
     return (products if settings.positive_code else np.abs(products)) - settings.penalties(len(atoms))
 
@@ -361,9 +361,9 @@ def random_dictionary(
     n_atoms, n_inputs : int
         Positive.
     positive : bool, default True
-        Whether entries are magnitudes ``|N(0, 1)|``, or else ``N(0, 1)``.
+        True: entries are magnitudes, ``|N(0, 1)|``.  False: entries are ``N(0, 1)``.
     rng : int or Generator, optional
-        Where they come from.
+        Source of the random entries.
     """
     n_atoms = checks.positive_integer("n_atoms", n_atoms)
     n_inputs = checks.positive_integer("n_inputs", n_inputs)
@@ -372,19 +372,19 @@ def random_dictionary(
 
 
 def checked_settings(settings: LearningSettings | None, penalty: Any) -> LearningSettings:
-    """Return the settings that are given, or the default ones with a penalty."""
+    """Return the given settings, or the default ones with this penalty."""
     if settings is None:
         if penalty is None:
             raise TypeError("penalty must be given, or settings that have one")
         return LearningSettings(penalty=penalty)
     if penalty is not None:
-        raise TypeError("penalty must not be given twice, alone and in settings")
+        raise TypeError("penalty must not be given twice, as an argument and in settings: leave one out")
     checks.instance_of("settings", settings, LearningSettings)
     return settings
 
 
 def starting_network(start: ArrayLike | TwoPhaseNetwork, n_inputs: int, signs: Signs) -> TwoPhaseNetwork:
-    """Return the network that learning starts from: of atoms brought to unit norm, or the one given."""
+    """Return the network that learning starts from: `start`, or the network of its normalised atoms."""
     if isinstance(start, TwoPhaseNetwork):
         network = start
         if network.signs != signs:

@@ -1,4 +1,4 @@
-"""The history of learning: means over each thousand samples, and the weights at the end of them."""
+"""The history of learning: means over each thousand samples, and figures of the weights at their end."""
 
 from typing import Self
 
@@ -9,20 +9,20 @@ from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.synapses import Synapses
 
-# Samples between two entries.
+# Samples between two entries of the history.
 RECORD_EVERY = 1000
-# Columns: means over the samples since the entry before, and figures of the weights.
+# Columns: samples so far, four means over the samples since the previous entry, five figures of the weights.
 HISTORY_COLUMNS = (
     "n_samples", "objective", "nonzeros", "spikes", "disturbance", "consistency", "symmetry", "least_norm",
     "median_norm", "largest_norm",
 )  # fmt: skip
-# Sums for the next entry: samples, objectives, non-zeros, spikes, disturbances, and samples that are not
-# zero.  Only these have a disturbance.
+# Sums for the next entry: samples, objectives, nonzero code entries, spikes, disturbances, and the number of
+# nonzero samples (the disturbance is defined only for those).
 N_SUMS = 6
 
 
 class LearningHistory(History):
-    """Entries of each thousand samples, and the sums for the next one."""
+    """One entry for each thousand samples, and the sums for the next entry."""
 
     def __init__(self, rows: np.ndarray | None = None, sums: np.ndarray | None = None) -> None:
         super().__init__(HISTORY_COLUMNS, rows)
@@ -40,7 +40,7 @@ class LearningHistory(History):
         n_samples = batch.n_samples + n
         if n_samples // RECORD_EVERY > batch.n_samples // RECORD_EVERY:
             n_summed, *totals, n_nonzero = self.sums
-            # The disturbance of a thousand zero signals is 0, not 0 / 0.
+            # If all samples are zero, the mean disturbance is 0, not 0 / 0.
             means = np.array(totals) / (n_summed, n_summed, n_summed, max(n_nonzero, 1.0))
             norms = np.quantile(np.linalg.norm(synapses.feedback_rows, axis=1), (0.0, 0.5, 1.0))
             self.add(n_samples, *means, synapses.consistency, synapses.symmetry, *norms)

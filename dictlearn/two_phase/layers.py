@@ -1,7 +1,7 @@
 """The neurons of a two-phase network, their connections, and which numbers may be negative.
 
-A neuron's rate is not negative.  A number of either sign has a pair of neurons: the second receives what the
-first does with the opposite sign, sends with the opposite sign, and shares its weights.
+A neuron's rate is not negative, so a pair of neurons represents a number of either sign.  The second neuron
+has the same weights as the first, but everything that it receives and sends has the opposite sign.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from snn.base import checks
 from snn.base.value import cached_property
 from snn.weights import Connection
 
-# F, H and B, in the order in which `Synapses` holds them.
+# The matrices F, H and B in the order in which `Synapses` stores them.
 FEEDFORWARD, LATERAL, FEEDBACK = range(3)
 
 
@@ -29,7 +29,7 @@ class Signs(NamedTuple):
 
     @classmethod
     def checked(cls, positive_atoms: bool, positive_code: bool, positive_signals: bool) -> Signs:
-        """Return checked flags; signals may be negative wherever atoms or codes may be."""
+        """Return the checked flags; if atoms or codes may be negative, signals may be negative too."""
         atoms = checks.flag("positive_atoms", positive_atoms)
         code = checks.flag("positive_code", positive_code)
         return cls(atoms, code, checks.flag("positive_signals", positive_signals) and atoms and code)
@@ -45,7 +45,7 @@ class Signs(NamedTuple):
         return 0.0 if self.positive_atoms else -np.inf
 
     def __str__(self) -> str:
-        """Return all flags with their names."""
+        """Return the flags as text, each with its name."""
         return ", ".join(f"{name}={value}" for name, value in self._asdict().items())
 
 
@@ -54,7 +54,7 @@ class Population(NamedTuple):
 
     first: int
     size: int
-    # Multiplies all that they receive and send: -1 for the second neurons of pairs.
+    # Factor of everything that the neurons receive and send: -1 for the second neurons of pairs.
     sign: float
 
     @property
@@ -70,53 +70,53 @@ class Layers:
     n_inputs: int
     n_atoms: int
     signs: Signs
-    # Whether each input has further neurons with feedback of strength 1, for samples where it is unknown.
+    # True: each input has additional neurons with feedback of strength 1, for samples in which it is unknown.
     predicted: bool = False
-    # Whether inputs pass their currents on and do not fire: then only coding neurons are simulated.
+    # True: inputs pass their currents on and do not fire, so that only coding neurons are simulated.
     graded: bool = False
 
     @cached_property
     def inputs(self) -> list[Population]:
-        """One population of input neurons, or two; none that are graded."""
+        """One or two populations of input neurons; none if inputs are graded."""
         if self.graded:
             return []
         return _populations(0, self.n_inputs, pairs=self.signs.signed_inputs)
 
     @cached_property
     def coding(self) -> list[Population]:
-        """One population of coding neurons, or two."""
+        """One or two populations of coding neurons."""
         return _populations(_end(self.inputs), self.n_atoms, pairs=not self.signs.positive_code)
 
     @cached_property
     def predictions(self) -> list[Population]:
-        """Like `inputs`, for the third layer."""
+        """One or two populations of the third layer, which predicts unknown inputs; or none."""
         if not self.predicted:
             return []
         return _populations(_end(self.coding), self.n_inputs, pairs=self.signs.signed_inputs)
 
     @property
     def n_input_neurons(self) -> int:
-        """Neurons of the first layer."""
+        """Number of neurons of the first layer."""
         return _end(self.inputs)
 
     @property
     def n_neurons(self) -> int:
-        """Neurons of all layers."""
+        """Number of neurons of all layers."""
         return _end(self.predictions or self.coding)
 
     def connections(self, gamma: float, offsets: Sequence[int]) -> list[Connection]:
-        """Return the connections at feedback gamma, of F, H and B in one array, each from an offset on."""
-        found = []
+        """Return the connections at feedback gamma; `offsets` say where F, H and B begin in one array."""
+        links = []
         for coding in self.coding:
             for source in (*self.inputs, *self.predictions):
-                found.append((FEEDFORWARD, source, coding, source.sign * coding.sign))
-            found += [(LATERAL, source, coding, -source.sign * coding.sign) for source in self.coding]
+                links.append((FEEDFORWARD, source, coding, source.sign * coding.sign))
+            links += [(LATERAL, source, coding, -source.sign * coding.sign) for source in self.coding]
             for strength, targets in ((gamma, self.inputs), (1.0, self.predictions)):
                 if strength != 0.0:
-                    found += [(FEEDBACK, coding, t, strength * coding.sign * t.sign) for t in targets]
+                    links += [(FEEDBACK, coding, t, strength * coding.sign * t.sign) for t in targets]
         return [
             Connection(source.first, target.first, (source.size, target.size), offsets[matrix], factor)
-            for matrix, source, target, factor in found
+            for matrix, source, target, factor in links
         ]
 
     def drives(self, signals: np.ndarray, coding: np.ndarray) -> np.ndarray:
@@ -129,7 +129,7 @@ class Layers:
         return drives
 
     def thresholds(self, lateral: np.ndarray) -> np.ndarray:
-        """Return the thresholds of all neurons: of inputs 1, of coding neurons the diagonal of H."""
+        """Return the thresholds of all neurons: 1, but the diagonal of H for coding neurons."""
         thresholds = np.ones(self.n_neurons)
         for population in self.coding:
             thresholds[population.neurons] = lateral.diagonal()
@@ -137,12 +137,12 @@ class Layers:
 
 
 def of_first(populations: Sequence[Population], values: np.ndarray) -> np.ndarray:
-    """Return the values of the first population; a second one has the opposite."""
+    """Return the values of the first population; a second population has the opposite values."""
     return values[:, populations[0].neurons]
 
 
 def difference(populations: Sequence[Population], values: np.ndarray) -> np.ndarray:
-    """Return the values of the first population, less the values of the second if there is one."""
+    """Return the values of the first population, minus the values of the second if there is one."""
     first, *second = (values[:, population.neurons] for population in populations)
     return first - second[0] if second else first
 
@@ -154,8 +154,8 @@ def total(populations: Sequence[Population], values: np.ndarray) -> np.ndarray:
 
 
 def _populations(first: int, size: int, *, pairs: bool) -> list[Population]:
-    one, other = Population(first, size, 1.0), Population(first + size, size, -1.0)
-    return [one, other] if pairs else [one]
+    populations = [Population(first, size, 1.0), Population(first + size, size, -1.0)]
+    return populations if pairs else populations[:1]
 
 
 def _end(populations: Sequence[Population]) -> int:

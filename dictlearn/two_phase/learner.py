@@ -1,4 +1,4 @@
-"""A two-phase network that learns: one batch after the other, from local information only."""
+"""A two-phase network that learns batch after batch, from local information only."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -27,14 +27,14 @@ from snn.base.value import assign, replaced
 from snn.run.time import Clock, RealNeuron
 from solvers.workers.blas import one_blas_thread
 
-# Objectives, which are sums of squares, stay in the range of floats.
+# Ranges in which objectives, sums of squares, stay in the range of floats.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
 LARGEST_PENALTY = 1e150
 # Spikes of a probed neuron in the phase with feedback.
 PROBE_SPIKES = 3.0
-# Before the names of the arrays that the rule remembers, in a file.
+# Prefix, in a file, of the names of the arrays that the rule remembers.
 REMEMBERED = "rule."
-# The smallest step of a clock to which a runaway leads.
+# After a runaway, clock steps of this length (in synaptic time constants) or less are not halved further.
 FINEST_STEP = 1 / 128
 
 
@@ -47,13 +47,13 @@ class TwoPhaseLearner(Resumable):
     Parameters
     ----------
     network : TwoPhaseNetwork
-        Where to start.
+        The network before learning.
     settings : LearningSettings
         Clock, phases and learning rule.
     scale : float
-        Multiplies the signals before the network gets them: `amplitude` over their root mean square norm.
+        Factor of the signals before the network gets them: `amplitude` over their root mean square norm.
     rounding_seed : int, default 0
-        For the stochastic rounding of weights, if `settings` have a format with it.
+        Seed of stochastic rounding, if the weight format in `settings` uses it.
 
     Attributes
     ----------
@@ -68,27 +68,27 @@ class TwoPhaseLearner(Resumable):
     n_fired : ndarray of int, shape (n_atoms,)
         Signals for which each coding neuron fired, since its atom was last replaced or began anew.
     last_fired, last_compared : ndarray of int, shape (n_atoms,)
-        Samples learned from when each coding neuron last fired for a signal, and when it last did at all,
-        as a probe perhaps: then its lateral weights were compared with F B.
+        Number of samples learned from when each coding neuron last fired for a signal, and when it last fired
+        for a signal or as a probe: then its lateral weights were compared with F B.
     n_samples : int
         Samples learned from so far.
     n_spikes : int
-        Spikes they took.
+        Spikes that these samples took.
     n_bounded : int
-        Number of times that a threshold would have fallen below LEAST_THRESHOLD, and was kept there.
+        Number of times that a threshold fell below LEAST_THRESHOLD and was raised to it.
     n_replaced : int
-        Atoms that were replaced: dead ones, and those whose trial the new atom won.
+        Number of replaced atoms: dead atoms, and atoms whose replacement won its trial.
     frozen, lesioned : ndarray of bool, shape (n_atoms,)
         Atoms that stay as they are, and coding neurons that do not fire: `freeze` and `lesion` set them.
     replacement : Replacement
-        Trials of new atoms.  Their `network` and `dictionary` have the old ones until they are won.
+        Trials of new atoms.  Until a trial is won, `network` and `dictionary` have the old atom.
     n_halvings : int
-        Number of times that the step of the clock was halved, for signals with an offset or a runaway.
+        Number of times that the step of the clock was halved, for an offset of the signals or a runaway.
     n_saturated : int
-        Number of times that a weight was beyond the range of its format, and was kept at its end.
+        Number of times that a weight was outside the range of its format and was set to its end.
     """
 
-    # The state, which a batch replaces: two learners never share arrays that change.
+    # The state.  A batch replaces it as a whole, so that two learners never share an array that changes.
     settings: LearningSettings
     scale: float = in_file("f", (), 0.0)
     rounding_seed: int = in_file("iu", (), 0)
@@ -107,9 +107,9 @@ class TwoPhaseLearner(Resumable):
     n_saturated: int = in_file("iu", (), 0, default=0)
     n_halvings: int = in_file("iu", (), 0, default=0)
     _history: LearningHistory
-    # The weights of the batch before: memory for those of the next one.
+    # The weights before the last batch; the next batch reuses their memory.
     _spare: Synapses | None = None
-    # Whether a checkpoint may have begun with other weights: the start was random, without a seed.
+    # True: the start was random without a seed, so that a checkpoint may have started from other weights.
     _any_start: bool = False
 
     def __init__(
@@ -146,8 +146,7 @@ class TwoPhaseLearner(Resumable):
         self.memory = self._remembered()
 
     def __copy__(self) -> Self:
-        # Batches change weights in place.
-        return copy.deepcopy(self)
+        return copy.deepcopy(self)  # batches change weights in place
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_spare": None}
@@ -166,27 +165,27 @@ class TwoPhaseLearner(Resumable):
 
     @property
     def dead_atoms(self) -> np.ndarray:
-        """Atoms, not lesioned, silent for the last 1,000 samples, or 10 for each atom if that is more."""
+        """Atoms, not lesioned, silent for the last 1,000 samples, or 10 samples per atom if that is more."""
         latest = self.n_samples - max(1000, 10 * self.n_atoms)
         return np.flatnonzero((self.last_fired <= latest) & ~self.lesioned)
 
     @property
     def network(self) -> TwoPhaseNetwork:
-        """The network as it is now, a copy; with the old atoms where new ones are on trial."""
+        """A copy of the network as it is now; for atoms on trial it has the old atoms."""
         return TwoPhaseNetwork.of_synapses(self._without_trials()[0])
 
     @property
     def dictionary(self) -> np.ndarray:
-        """The atoms with unit norm, shape (n_atoms, n_inputs): `Rule.atoms`; one that vanished is zero."""
+        """The atoms of `Rule.atoms` at unit norm, shape (n_atoms, n_inputs); a vanished atom is zero."""
         return unit_norm(self.settings.rule.atoms(*self._without_trials()))
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """Means over each thousand samples, and the weights at the end of it: a dict of arrays.
+        """Means over each thousand samples, and figures of the weights at their end: a dict of arrays.
 
-        objective, nonzeros, spikes (a sample) and disturbance (||g_D|| / ||kappa x||, what the feedback
-        changes about the input layer; of signals that are not zero) as the network saw them; consistency,
-        symmetry, and the norms.
+        The means, as the network observed them, are: objective, nonzeros, spikes (per sample) and disturbance
+        (``||g_D|| / ||kappa x||`` over nonzero signals: how much feedback changes the input layer).  The
+        figures are: consistency, symmetry, and the least, median and largest norm of an atom.
         """
         return self._history.columns()
 
@@ -205,10 +204,10 @@ class TwoPhaseLearner(Resumable):
     # -- learning --------------------------------------------------------------------------------
 
     def freeze(self, atoms: ArrayLike) -> None:
-        """Freeze some atoms, and no others, from the next batch on.
+        """Freeze these atoms, and no others, from the next batch on.
 
-        They code, and neither the rule nor replacement changes them.  Their lateral weights follow F B as the
-        others learn.  If one is on trial, all trials end as lost.
+        Frozen atoms still code, but neither the rule nor replacement changes them.  Their lateral weights
+        follow F B while the others learn.  If one is on trial, all trials end as lost.
 
         Parameters
         ----------
@@ -218,7 +217,7 @@ class TwoPhaseLearner(Resumable):
         self._fix(frozen=atoms, lesioned=self.lesioned)
 
     def lesion(self, neurons: ArrayLike) -> None:
-        """Silence some coding neurons, and no others, from the next batch on: others learn what they coded.
+        """Silence these coding neurons, and no others, from the next batch on; others learn what they coded.
 
         Their atoms stay as they were.  If one is on trial, all trials end as lost.
 
@@ -229,13 +228,13 @@ class TwoPhaseLearner(Resumable):
         """
         self._fix(frozen=self.frozen, lesioned=neurons)
 
-    def _fix(self, **given: ArrayLike) -> None:
-        masks = {name: np.array(mask) for name, mask in given.items()}
+    def _fix(self, **arrays: ArrayLike) -> None:
+        masks = {name: np.array(mask) for name, mask in arrays.items()}
         for name, mask in masks.items():
             if mask.dtype != np.bool_ or mask.shape != (self.n_atoms,):
                 raise ValueError(f"{name} must be {self.n_atoms} bools; got {mask.dtype}, shape {mask.shape}")
         if masks["lesioned"].all():
-            raise ValueError("lesioned must leave a neuron; got all of them")
+            raise ValueError("lesioned must leave at least one neuron; got all of them")
         fixed, changes = masks["frozen"] | masks["lesioned"], {}
         if any(fixed[trial.atom] for trial in self.replacement.running):
             synapses, memory = self._without_trials()
@@ -249,10 +248,10 @@ class TwoPhaseLearner(Resumable):
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
-            Not negative, unless the settings say that they may be.
+            Not negative, unless the settings allow it.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-            True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be
-            NaN: the input neuron carries what the network predicts, and neither drives nor corrects.
+            True where a signal is known, by default everywhere.  Elsewhere it is ignored and may be NaN: the
+            input neuron carries the network's prediction, and neither drives nor corrects the network.
         n_threads : int, default 1
             Threads that run the batch; the result does not depend on it.
 
@@ -271,18 +270,18 @@ class TwoPhaseLearner(Resumable):
 
     @one_thread
     def learn_batch(self, n_signals: int, run: Callable[[Batch], Observed]) -> float:
-        """Learn from one batch that runs elsewhere; return its mean objective.
+        """Learn from one batch, which `run` runs; return its mean objective.
 
-        Whatever ends it early, Ctrl-C too: the learner is as it was before the batch.
+        If an error or Ctrl-C ends it early, the learner stays as it was before the batch.
 
         Parameters
         ----------
         n_signals : int
             Signals of the batch.
         run : callable
-            Returns what neurons observed of all rows of a batch: `Batch.run`, by `synapses`.
+            Returns what neurons observe of all rows of a batch, for example `Batch.run` with `synapses`.
         """
-        # Products of a batch are small, and rounded alike whatever the number of threads.
+        # One thread suffices for small products, and rounding does not depend on the number of threads.
         with one_blas_thread():
             return self._learn_batch(n_signals, run)
 
@@ -300,7 +299,7 @@ class TwoPhaseLearner(Resumable):
         return objective
 
     def batch(self, n_signals: int) -> Batch:
-        """Return how the network as it is now runs a batch.
+        """Return the batch that the network runs next, with its present penalties and probes.
 
         Parameters
         ----------
@@ -319,7 +318,7 @@ class TwoPhaseLearner(Resumable):
         if settings.inputs == "graded":
             self.synapses.close(settings.kappa)
         n_probes = min(settings.rule.n_probes(self.n_samples, n_signals), n_firing)
-        # Those whose lateral weights were not used longest.
+        # Probe the atoms whose lateral weights have not been used for the longest time.
         probed = np.argsort(compared, kind="stable")[:n_probes]
         return Batch(
             n_signals=n_signals,
@@ -334,19 +333,19 @@ class TwoPhaseLearner(Resumable):
 
     @property
     def can_halve(self) -> bool:
-        """Whether steps of the clock may become half as long."""
+        """Whether the steps of the clock may be halved."""
         time = self._settings_now().time
         return isinstance(time, Clock) and time.neuron == RealNeuron() and time.time_step > FINEST_STEP
 
     def _settings_now(self) -> LearningSettings:
-        """Return the settings, with steps of a clock as often halved as they were."""
+        """Return the settings, with the steps of a clock halved `n_halvings` times."""
         time = self.settings.time
         if not isinstance(time, Clock) or not self.n_halvings:
             return self.settings
         return replace(self.settings, time=replace(time, time_step=time.time_step / 2**self.n_halvings))
 
     def _after(self, batch: Batch, observed: Observed) -> tuple[Self, float]:
-        """Return the state after a batch, by what neurons observed of it, and its mean objective."""
+        """Return the state after a batch that neurons observed, and its mean objective."""
         settings, n, now = self.settings, batch.n_signals, self.n_samples + batch.n_signals
         synapses = self._spare or copy.deepcopy(self.synapses)
         synapses.values[:] = self.synapses.values
@@ -363,7 +362,7 @@ class TwoPhaseLearner(Resumable):
         )
         if n_bounded < 0:
             raise ValueError(
-                "rule must keep weights finite and with the signs of the settings; "
+                "rule must keep weights finite and their signs as the settings require; "
                 f"{type(settings.rule).__name__} did not after {self.n_samples:,} samples: the weights are "
                 "those before this batch"
             )
@@ -390,11 +389,11 @@ class TwoPhaseLearner(Resumable):
         return new, new._history.observe(batch, observed, synapses)
 
     def _remembered(self) -> dict[str, np.ndarray]:
-        """Return what the rule of now remembers."""
+        """Return the arrays that the present rule remembers."""
         return self.settings.rule._memory(self.memory, self.n_atoms, self.n_inputs)
 
     def _penalties(self) -> np.ndarray:
-        """Return lambda1 of each atom as the network gets it."""
+        """Return lambda1 of each atom in the network's units."""
         penalties = self.settings.penalties(self.n_atoms)
         largest = float(penalties.max())
         if largest > LARGEST_PENALTY / self.scale:
@@ -405,7 +404,7 @@ class TwoPhaseLearner(Resumable):
         return self.scale * penalties
 
     def _without_trials(self) -> tuple[Synapses, dict[str, np.ndarray]]:
-        """Return weights and memory with the old atoms where new ones are on trial."""
+        """Return weights and memory with the old atoms in place of those on trial."""
         synapses, memory = self.synapses, self._remembered()
         if self.replacement.running:
             synapses, memory = copy.deepcopy((synapses, memory))
@@ -415,10 +414,10 @@ class TwoPhaseLearner(Resumable):
         return synapses, memory
 
     def _round(self, synapses: Synapses) -> int:
-        """Round weights to their format; return how many were beyond its range."""
+        """Round weights to their format; return how many were outside its range."""
         if self.settings.weight_format is None:
             return 0
-        # The stream comes from the seed and the samples, so that a file needs no generator's state.
+        # The random stream follows from the seed and `n_samples`, so that a file needs no generator's state.
         rng = np.random.default_rng([self.rounding_seed, 1, self.n_samples])
         return synapses.round(self.settings.weight_format, rng)
 
@@ -471,7 +470,7 @@ class TwoPhaseLearner(Resumable):
         return assign(
             cls(TwoPhaseNetwork(*weights, *settings.signs), settings, **begun),
             **values,
-            synapses=Synapses(*weights, settings.signs),  # the constructor rounds to the format of now
+            synapses=Synapses(*weights, settings.signs),  # as saved: the constructor rounds them again
             memory={name.removeprefix(REMEMBERED): arrays[name] for name in remembered if name in arrays},
             replacement=Replacement.of_entries(arrays),
             _history=LearningHistory(arrays["history"], arrays["sums"]),

@@ -1,4 +1,4 @@
-"""One batch of samples: its run, and what neurons observed of it."""
+"""One batch of samples: its run, and what neurons observe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from snn.run.time import Clock, Time
 
 
 class PhaseSettings:
-    """The settings that a batch and its rule read: `LearningSettings`, which has the rule, without it."""
+    """The settings that a batch and its rule read; `LearningSettings` adds the rule."""
 
     kappa: float
     duration: float
@@ -41,10 +41,10 @@ class PhaseSettings:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
-    """A batch as the network of now runs it: all that is known before its signals are.
+    """Everything that the run of a batch needs except the weights and the signals.
 
-    A run has a row for each signal, and then one for each probe, an atom that is made to fire alone.  What a
-    row becomes does not depend on the others, so that a batch may be run in parts, in other processes too.
+    A run has a row for each signal, and then one for each probe, an atom that is driven without a signal.
+    The result of a row does not depend on other rows, so a batch may run in parts and in several processes.
 
     Attributes
     ----------
@@ -55,11 +55,11 @@ class Batch:
     penalty, reweighting : ndarray, shape (n_atoms,)
         lambda1, in the network's units, and s.
     probed : ndarray of int, shape (n_probes,)
-        Atoms of the probes.
+        The atom of each probe.
     probe_drive : ndarray, shape (n_probes,)
-        Their drive at gamma = 0.
+        The drive of each probed atom at gamma = 0.
     scale : float
-        Multiplies the signals.
+        Factor of the signals.
     settings : LearningSettings
         Clock and phases of the network.
     """
@@ -75,7 +75,7 @@ class Batch:
 
     @property
     def n_rows(self) -> int:
-        """Signals and probes."""
+        """Number of rows of a run: signals and probes."""
         return self.n_signals + len(self.probed)
 
     @property
@@ -98,26 +98,26 @@ class Batch:
         `signals` and `mask` are those of the rows.
         """
         rows = np.arange(self.n_rows)[start:stop]
-        n_some, probes = len(signals), rows[len(signals) :] - self.n_signals
+        n_signals, probes = len(signals), rows[len(signals) :] - self.n_signals
         inputs, coding = np.zeros((len(rows), synapses.n_inputs)), np.empty((len(rows), synapses.n_atoms))
-        with float_errors(over="ignore"):  # runs refuse what is too large
-            inputs[:n_some] = self.scale * (signals if mask is None else np.where(mask, signals, 0.0))
+        with float_errors(over="ignore"):  # a run refuses signals that are too large
+            inputs[:n_signals] = self.scale * (signals if mask is None else np.where(mask, signals, 0.0))
             norms = np.sqrt(np.einsum("ij,ij->i", inputs, inputs))
         coding[:] = -self.penalty * self.reweighting
-        coding[n_some + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
-        given, is_graded = (inputs, norms, coding, rows), self.settings.inputs == "graded"
+        coding[n_signals + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
+        arrays, is_graded = (inputs, norms, coding, rows), self.settings.inputs == "graded"
         if mask is not None:
             mask = np.concatenate([mask, np.ones((len(rows) - len(mask), synapses.n_inputs), dtype=bool)])
         if mask is None or (is_graded and isinstance(self.settings.time, Clock)):
-            return self._observed(is_graded, synapses, n_threads, mask, *given)
-        # From event to event weights would differ by sample: inputs of rows with unknown ones fire.
+            return self._observed(is_graded, synapses, n_threads, mask, *arrays)
+        # In exact time, graded inputs cannot have other weights for each sample: inputs of masked rows fire.
         are_graded = is_graded & mask.all(axis=1)
-        parts = [(kind, of) for kind in (True, False) if len(of := np.flatnonzero(are_graded == kind))]
-        found = [
-            self._observed(kind, synapses, n_threads, mask[of], *(each[of] for each in given))
-            for kind, of in parts
+        groups = [(kind, k) for kind in (True, False) if len(k := np.flatnonzero(are_graded == kind))]
+        parts = [
+            self._observed(kind, synapses, n_threads, mask[k], *(array[k] for array in arrays))
+            for kind, k in groups
         ]
-        return Observed.joined(found, np.argsort(np.concatenate([of for _, of in parts])))
+        return Observed.joined(parts, np.argsort(np.concatenate([k for _, k in groups])))
 
     def _observed(
         self,
@@ -130,7 +130,7 @@ class Batch:
         coding: np.ndarray,
         rows: np.ndarray,
     ) -> Observed:
-        """Return what neurons observe of rows whose inputs are all graded, or all fire."""
+        """Return what neurons observe of rows whose inputs are either all graded or all spiking."""
         settings = self.settings
         common: Any = {
             "duration": settings.duration,
@@ -172,25 +172,25 @@ class Observed:
     Attributes
     ----------
     n_spikes : ndarray of int, shape (n_rows,)
-        Spikes of both phases; of probes with graded inputs, which have no first one, of the second.
+        Spikes of both phases; probes with graded inputs have only the second phase.
     signals : ndarray, shape (n_rows, n_inputs)
-        The signals in the network's units, zero where they are not known, and of probes.
+        The signals in the network's units; zero where unknown, and for probes.
     signal_norm, known_share : ndarray, shape (n_rows,)
-        Their norms, and the share of the inputs that are known.
+        The norm of each signal, and the share of its inputs that are known.
     fired : ndarray of bool, shape (n_rows, n_atoms)
         Whether each coding neuron fired in the phase with feedback.
     codes : ndarray, shape (n_rows, n_atoms)
-        a_kappa: average filtered spikes, for which both gradients are exact; or spike rates.
+        a_kappa: average filtered spikes, for which both gradients are exact, or spike rates (readout "rate").
     reconstruction_gradient : ndarray, shape (n_rows, n_inputs)
         ``g_D = b_kappa - b_0 ~= kappa (B a_kappa - x)`` (9), with b the average currents or the rates of the
-        input neurons; 0 for unknown inputs, which take their b_kappa for b_0.
+        input neurons.  It is 0 for unknown inputs, whose b_0 is replaced by b_kappa.
     lateral_gradient : ndarray, shape (n_rows, n_atoms)
-        g_H, what each coding neuron observes of its mismatch::
+        g_H, the mismatch of H and F B that each coding neuron observes::
 
             g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa   (10)
 
-        with e = u - Theta a, the difference of a neuron's average current and what its spikes took.  Read
-        from currents it is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, equal to the right-hand side.
+        with e = u - Theta a, a neuron's average current minus the charge that its spikes took.  With readout
+        "current" it is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, equal to the right-hand side.
     """
 
     n_spikes: np.ndarray
@@ -213,7 +213,7 @@ class Observed:
         synapses: Synapses,
         settings: PhaseSettings,
     ) -> Observed:
-        """Return what is read from two phases of inputs that fire, as the settings say."""
+        """Return the observations of two phases with spiking inputs, by the readout of the settings."""
         kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
         reads_currents = settings.readout == "current"
         before, after = (
@@ -223,10 +223,10 @@ class Observed:
         if reads_currents:
             codes = second.coding_trace
             if settings.positive_code:
-                codes = np.maximum(codes, 0.0)  # below zero they are rounding
+                codes = np.maximum(codes, 0.0)  # negative ones are rounding errors
         else:
             codes = second.coding_rate
-        # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
+        # Sums run in the order of the neurons, so a row does not depend on the number of rows, as with BLAS.
         gradient = np.zeros(codes.shape)
         if reads_currents:
             updates.add_combinations(gradient, kappa * codes, 1.0, h)
@@ -237,7 +237,7 @@ class Observed:
             ]
             gradient += (1.0 - kappa) * excess[0] - excess[1]
             updates.add_combinations(gradient, (1.0 - kappa) * (first.coding_rate - codes), 1.0, h)
-            # The two phases predict different values of unknown inputs.
+            # Unknown inputs carry different predictions in the two phases.
             updates.add_combinations(gradient, (1.0 - kappa) * (sent - before), 1.0, f)
         return cls(
             n_spikes=first.n_spikes + second.n_spikes,
@@ -252,6 +252,6 @@ class Observed:
 
     @classmethod
     def joined(cls, parts: Sequence[Observed], order: np.ndarray | slice = slice(None)) -> Observed:
-        """Return the observations of all rows together, from those of parts, in this order of theirs."""
+        """Return the observations of all parts together, with rows in this order."""
         names = (field.name for field in fields(cls))
         return cls(**{name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names})

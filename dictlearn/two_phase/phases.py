@@ -1,4 +1,4 @@
-"""Runs of the two-phase network, phase after phase, and what its neurons observe."""
+"""Runs the two-phase network, phase after phase, and returns what its neurons observe."""
 
 from _thread import start_new_thread
 from collections.abc import Callable, Sequence
@@ -34,19 +34,20 @@ from snn.weights import Segments
 
 Result = TypeVar("Result")
 
+# Backends of joblib whose workers are on this machine; others are those of a cluster.
 BACKENDS_OF_THIS_MACHINE = (SequentialBackend, ThreadingBackend, MultiprocessingBackend, LokyBackend)
-# A signal may have this many times the spikes of the inputs without feedback and of the coding neuron that
-# they excite most, in each phase; the least is for short phases.
+# Spikes allowed for a signal in a phase: LEAST_SPIKES_ALLOWED plus SPIKES_ALLOWED times the expected spikes
+# of its inputs without feedback and of the coding neuron that they excite most.
 SPIKES_ALLOWED = 20.0
 LEAST_SPIKES_ALLOWED = 2_000
-# Expected of one signal in a phase.  Learning uses some hundreds, long runs some hundred thousands; these
-# would take from ten seconds to minutes for each signal.
+# Largest expected number of spikes of one signal in a phase.  Learning takes hundreds, long runs hundreds of
+# thousands; this number would take from ten seconds to minutes for each signal.
 MOST_SPIKES_EXPECTED = 1e7
-# On a clock, with fewer neurons of all signals, threads wait for each other longer than they run.
+# Least number of neurons, over all signals, for each thread on a clock: with fewer, threads mostly wait.
 NEURONS_PER_THREAD = 2**15
-# Drive of an input neuron that must stay silent: no feedback that the spikes allowed can bring outweighs it.
+# Drive of a neuron that must stay silent: the feedback of all spikes allowed cannot outweigh it.
 SILENCING_DRIVE = -(2.0**40)
-# What ends a run of one piece early: nothing, as no other can fail.
+# Stop signal of a run in one piece.  It is never set, because no other piece can fail.
 UNSET = Event()
 
 
@@ -65,14 +66,14 @@ class Phase(Value, Drawn):
     n_spikes : ndarray of int, shape (n_signals,)
         Spikes of all neurons.
     input_rate, coding_rate : ndarray, shapes (n_signals, n_inputs), (n_signals, n_atoms)
-        b and a: spikes per unit of time; for a pair, the rate of the first neuron less that of the second.
+        b and a: spikes per unit of time; for a pair, the first neuron's rate minus the second's.
     input_current, coding_current : ndarray, of the same shapes
-        v and u: average soma currents.  A pair of inputs has the current of its first neuron.  A pair of
-        coding neurons has the current that the first receives and the second with the opposite sign:
-        without the penalty, and without what they give each other.
+        v and u: average soma currents.  For a pair of inputs it is the current of the first neuron.  For a
+        pair of coding neurons it is the current that both receive with opposite signs, without the penalty
+        and without their effect on each other.
     coding_trace : ndarray, shape (n_signals, n_atoms)
-        Average filtered spikes of the coding neurons, which their synapses passed on: the rate, except for
-        what was in flight at the start and at the end of the phase.
+        Average filtered spikes of the coding neurons: what their synapses passed on.  It differs from the
+        rate by the charge still in the synapses at the start and at the end of the phase.
     """
 
     duration: float
@@ -85,7 +86,7 @@ class Phase(Value, Drawn):
 
 
 class _Network(NamedTuple):
-    """The part of a `SpikingNetwork` that a run needs."""
+    """The attributes of a `SpikingNetwork` that a run reads."""
 
     weights: Segments
     firing_threshold: np.ndarray
@@ -96,7 +97,7 @@ class _Network(NamedTuple):
 
 
 class _Refused(Exception):
-    """A signal that is too large, or has too many spikes; of several, the first by phase and row is named."""
+    """A signal that is too large or has too many spikes; `order` (phase, row) selects the error to raise."""
 
     def __init__(self, order: tuple[int, int], error: Exception) -> None:
         super().__init__()
@@ -116,8 +117,8 @@ def run_phases(
     n_threads: int = 1,
     numbers: np.ndarray | None = None,
 ) -> list[Phase]:
-    """Run copies of the network through two phases, all states kept in between."""
-    # Signals drive the inputs, and `coding` the coding neurons, both at gamma = 0.  Errors have row numbers.
+    """Run copies of the network through two phases, and keep all states between them."""
+    # At gamma = 0, `signals` drive the inputs and `coding` drives the coding neurons.  Errors name `numbers`.
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None)
     thresholds, end = layers.thresholds(synapses.lateral_rows), end_of(time, duration)
 
@@ -128,8 +129,8 @@ def run_phases(
         _, allowed = _driven(synapses, signals, coding, 1.0, duration, rows, numbers)
         drives = layers.drives(signals, coding)
         for mask in masks:
-            # Weights are those of all signals together, so that an unknown input needs a neuron of its own.
-            # One of the two neurons of an input is silent, and its observations are not read.
+            # All signals share the same weights, so an unknown input needs a separate neuron.  One of the two
+            # neurons of each input is silent, and its observations are not read.
             for known, predicted in zip(layers.inputs, layers.predictions, strict=True):
                 drives[:, known.neurons][~mask] = SILENCING_DRIVE
                 drives[:, predicted.neurons][mask] = SILENCING_DRIVE
@@ -144,7 +145,7 @@ def run_phases(
             network = _Network(synapses.weights(layers, gamma), thresholds)
             run = start_run(time, network, (1.0 - gamma) * drives, state, filter_spikes=True)
             if gamma != before:
-                # Feedback acts on the filtered spikes, so that a change of gamma acts at once.
+                # Feedback multiplies the filtered spikes, so a change of gamma changes the currents at once.
                 passed = np.ascontiguousarray(difference(layers.coding, filtered))
                 for inputs in layers.inputs:
                     current, factor = run.synaptic_current[:, inputs.neurons], inputs.sign * (gamma - before)
@@ -157,8 +158,8 @@ def run_phases(
             state, filtered = run, after
         return observed
 
-    given = (signals, coding) if mask is None else (signals, coding, mask)
-    observed = _in_pieces(run_piece, given, n_threads)
+    arrays = (signals, coding) if mask is None else (signals, coding, mask)
+    observed = _in_pieces(run_piece, arrays, n_threads)
     return [
         _phase(layers, observed[first : first + 3], thresholds, mask=mask, duration=duration)
         for first in (0, 3)
@@ -179,20 +180,20 @@ def run_graded(
     neurons_per_thread: int = NEURONS_PER_THREAD,
     updates_per_call: int = UPDATES_PER_CALL,
 ) -> list[np.ndarray]:
-    """Run copies of the network whose inputs pass their currents on, both phases with feedback."""
-    # `synapses.closed_rows` is for kappa; a mask is for clocks.  Return the spikes of each signal, and of the
-    # second phase: whether each coding neuron fired, its average filtered spikes, g_D and g_H.
+    """Run copies of the network with graded inputs; both phases have feedback."""
+    # `synapses.closed_rows` must be for kappa; only clocks take a mask.  Return the spikes of each signal
+    # and, for the second phase, whether each coding neuron fired, its average filtered spikes, g_D and g_H.
     layers = synapses.graded_layers
     assert synapses.closed_rows is not None
     thresholds = layers.thresholds(synapses.closed_rows)
     lowest = int(np.argmin(thresholds))
     if thresholds[lowest] <= 0.0:
         raise RunawayFeedbackError(
-            f"the network ran away: for a spike of coding neuron {lowest} the inputs return as much to it as "
-            "its threshold takes; a smaller kappa or smaller steps helps"
+            f"the network ran away: after a spike of coding neuron {lowest}, the inputs return at least as "
+            "much charge to it as its threshold takes; a smaller kappa or smaller learning steps help"
         )
     end = end_of(time, duration)
-    # Sums in the order of the neurons: a row does not depend on how many there are, as BLAS's do.
+    # Sums run in the order of the neurons, so a row does not depend on the number of rows, as with BLAS.
     weights = kappa, synapses.feedback_rows, synapses.lateral_rows, synapses.closed_rows.reshape(-1)
 
     def run_piece(
@@ -211,7 +212,7 @@ def run_graded(
             return [n_spikes, *observed]
         network = _Network(synapses.weights(layers, kappa), thresholds)
         run = start_run(time, network, drives, filter_spikes=True)
-        # Without a signal nobody but a probe fires: there is nothing to settle.
+        # Without a signal only a probe fires, and the first phase is skipped.
         settles = signals.any(axis=1)
         settled = _advanced(run, layers, 0, end, allowed, rows, stop, active=np.flatnonzero(settles))
         filtered, until = run.filtered_spikes, np.where(settles, 2.0 * end, end)
@@ -222,26 +223,27 @@ def run_graded(
 
     if isinstance(time, Clock):
         n_threads = max(1, min(n_threads, len(signals) * layers.n_neurons // neurons_per_thread))
-    given = (signals, coding) if mask is None else (signals, coding, mask)
-    return _in_pieces(run_piece, given, n_threads)
+    arrays = (signals, coding) if mask is None else (signals, coding, mask)
+    return _in_pieces(run_piece, arrays, n_threads)
 
 
 def _unseen(
     synapses: Synapses, kappa: float, thresholds: np.ndarray, known: np.ndarray | None = None
 ) -> tuple[np.ndarray, ...]:
-    """Return masks, and how weights and thresholds of their rows follow: (1 - kappa) F M B, M the known."""
+    """Return masks, and what the weights and thresholds of masked rows, (1 - kappa) F M B, are made from."""
     n_atoms, n_inputs, forward = synapses.n_atoms, synapses.n_inputs, synapses.feedforward_rows
     if known is None:
         return np.empty((0, n_inputs), dtype=np.bool_), *np.empty((2, 0, 0)), forward, np.empty(0)
     n_known, rest = known.sum(axis=1), 1.0 - kappa
-    # From F B, which is (H - closed) / kappa, or from nothing, whichever fewer inputs change.
+    # M selects the known inputs.  Kernels subtract the unknown inputs from F B = (H - closed) / kappa, or add
+    # the known ones to zero: whichever are fewer.
     of_lateral = np.where(2 * n_known < n_inputs, 0.0, rest / kappa)
     shares = np.column_stack([-of_lateral, of_lateral, np.where(of_lateral > 0.0, -rest, rest)])
-    own = np.zeros((len(known), n_atoms))
-    updates.add_combinations(own, known.astype(np.float64), rest, forward * synapses.feedback_rows.T)
-    np.maximum(own, rest * LEAST_THRESHOLD / n_inputs * np.maximum(n_known, 1)[:, np.newaxis], out=own)
-    shares[n_known == n_inputs], own[n_known == n_inputs] = (1.0, 0.0, -rest), thresholds[:n_atoms]
-    return known, shares, own, forward, np.empty(n_atoms**2)
+    levels = np.zeros((len(known), n_atoms))
+    updates.add_combinations(levels, known.astype(np.float64), rest, forward * synapses.feedback_rows.T)
+    np.maximum(levels, rest * LEAST_THRESHOLD / n_inputs * np.maximum(n_known, 1)[:, np.newaxis], out=levels)
+    shares[n_known == n_inputs], levels[n_known == n_inputs] = (1.0, 0.0, -rest), thresholds[:n_atoms]
+    return known, shares, levels, forward, np.empty(n_atoms**2)
 
 
 def _on_clock(
@@ -256,7 +258,7 @@ def _on_clock(
     budget: int,
     observation: tuple[Any, ...],
 ) -> np.ndarray:
-    """Run rows through both phases and set what their neurons observe; return the spikes of each."""
+    """Run rows through both phases and set what their neurons observe; return the spikes of each row."""
     n_rows, n_neurons = drives.shape
     n_spikes, place = np.empty(n_rows, dtype=np.int64), np.zeros(graded.PLACE_SIZE, dtype=np.int64)
     numbers = np.zeros((graded.N_FLOATS, n_neurons))
@@ -300,38 +302,38 @@ def _advanced(
     run.advance(end, active=active, stop_when=lambda: bool(are_too_many().any()))
     counts = run.spike_counts.copy() if before is None else run.spike_counts - before
     if (over := are_too_many()).any():
-        # Copies are advanced one after the other: the first runaway does not depend on later ones.
+        # Copies advance one after the other: the first runaway does not depend on later copies.
         k = int(np.argmax(over))
         raise _ran_away(layers, phase, rows[k], counts[k], allowed[k])
     return counts
 
 
 def _in_pieces(
-    run_piece: Callable[..., list[np.ndarray]], given: Sequence[np.ndarray], n_threads: int
+    run_piece: Callable[..., list[np.ndarray]], arrays: Sequence[np.ndarray], n_threads: int
 ) -> list[np.ndarray]:
-    """Return arrays of all rows from those of some, in threads; raise the error of the first row refused."""
-    # Interleaved, because neighbours are alike: signals first, then probes, and the probes are quick.
-    n_rows = len(given[0])
+    """Run pieces of the rows in threads; return arrays of all rows, or raise the first row's error."""
+    # Rows are interleaved, so that each piece has signals, which come first, and probes, which are quick.
+    n_rows = len(arrays[0])
     n_pieces = min(n_threads, n_rows)
     stop = Event() if n_pieces > 1 else UNSET
     pieces = [np.arange(piece, n_rows, n_pieces) for piece in range(n_pieces)]
 
     def outcome(rows: np.ndarray) -> list[np.ndarray] | _Refused:
         try:
-            return run_piece(rows, stop, *(each if len(rows) == n_rows else each[rows] for each in given))
+            return run_piece(rows, stop, *(each if len(rows) == n_rows else each[rows] for each in arrays))
         except _Refused as refused:
             return refused
 
     outcomes: list[Any] = in_threads(outcome, pieces, stop) if n_pieces > 1 else [outcome(pieces[0])]
     refused = [each.order for each in outcomes if isinstance(each, _Refused)]
     if refused:
-        # Run this signal alone: the error does not depend on the pieces.
-        alone: Any = outcome(np.array([min(refused)[1]]))
-        raise alone.error
+        # Run only this signal again, so that the error does not depend on the pieces.
+        refusal: Any = outcome(np.array([min(refused)[1]]))
+        raise refusal.error
     if n_pieces == 1:
         return list(outcomes[0])
     order = np.argsort(np.concatenate(pieces))
-    return [np.concatenate(arrays)[order] for arrays in zip(*outcomes, strict=True)]
+    return [np.concatenate(parts)[order] for parts in zip(*outcomes, strict=True)]
 
 
 def _phase(
@@ -342,7 +344,7 @@ def _phase(
     mask: np.ndarray | None,
     duration: float,
 ) -> Phase:
-    """Return what neurons observed, with one column for a pair and one neuron for an input."""
+    """Return what neurons observed, with one column for each pair and for each input."""
 
     def of_inputs(
         read: Callable[[Sequence[Population], np.ndarray], np.ndarray], observed: np.ndarray
@@ -355,9 +357,9 @@ def _phase(
     if len(coding) == 1:
         coding_current = of_first(coding, currents)
     else:
-        # Each neuron of a pair excites the other by the threshold: take that away.
-        own = thresholds[coding[0].neurons]
-        coding_current = 0.5 * (difference(coding, currents) + own * coding_trace)
+        # Each spike of a neuron excites the other of its pair by the threshold; subtract this effect.
+        heights = thresholds[coding[0].neurons]
+        coding_current = 0.5 * (difference(coding, currents) + heights * coding_trace)
     return Phase(
         duration=duration,
         n_spikes=total(coding, counts).sum(axis=1) + of_inputs(total, counts).sum(axis=1),
@@ -371,8 +373,8 @@ def _phase(
 
 def forget_debt(membrane_potential: np.ndarray, layers: Layers) -> None:
     """Raise the negative potentials of pairs of input neurons to zero, in place."""
-    # While one neuron of a pair fires, the potential of the other falls.  If the next phase changes the sign
-    # of what both receive, that neuron would be silent for as long again.
+    # While one neuron of a pair fires, the potential of the other falls.  If the sign of their input changes
+    # in the next phase, the other neuron would stay silent for as long again.
     for inputs in (*layers.inputs, *layers.predictions):
         potentials = membrane_potential[:, inputs.neurons]
         np.maximum(potentials, 0.0, out=potentials)
@@ -387,7 +389,7 @@ def _driven(
     rows: np.ndarray,
     numbers: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a share of F x + `coding`, the drives of coding neurons, and the spikes each signal may have."""
+    """Return share (F x + coding), the drives of coding neurons, and the spikes allowed for each signal."""
     drives = np.empty((len(signals), synapses.n_atoms * (1 if synapses.signs.positive_code else 2)))
     expected, forward = np.empty(len(signals)), synapses.feedforward_rows
     updates.drive(drives, expected, signals, coding, forward, synapses.thresholds, share, duration)
@@ -406,7 +408,7 @@ def _driven(
 
 
 def _ran_away(layers: Layers, phase: int, row: int, counts: np.ndarray, allowed: float) -> _Refused:
-    """Return the error of a row with too many spikes in a phase."""
+    """Return the exception for a row with too many spikes in a phase."""
     of_coding = total(layers.coding, counts)
     of_inputs = sum(
         (total(inputs, counts) for inputs in (layers.inputs, layers.predictions) if inputs), np.zeros(1)
@@ -418,14 +420,14 @@ def _ran_away(layers: Layers, phase: int, row: int, counts: np.ndarray, allowed:
     error = RunawayFeedbackError(
         f"the network ran away: more than {allowed:,.0f} spikes of one signal in a phase, most of them of "
         f"{neuron}: feedback excites more than thresholds and inhibition take away; a smaller kappa, smaller "
-        "steps (a smaller gain, or smaller batches) or a clock with a shorter time_step helps"
+        "learning steps (a smaller gain, or smaller batches) or a clock with a shorter time_step helps"
     )
     return _Refused((phase, int(row)), error)
 
 
 def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event) -> list[Result]:
-    """Return the results of a call for each piece: the first one here, the others in threads of their own."""
-    # An error here, Ctrl-C for example, sets `stop`; the threads end soon, and nothing waits for them.
+    """Call for each piece, the first in this thread, each other in its own thread; return the results."""
+    # An error in this thread, for example Ctrl-C, sets `stop`; threads end soon, and nothing waits for them.
     results: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
 
     def work(k: int) -> None:
@@ -436,24 +438,24 @@ def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event
 
     try:
         for k in range(1, len(pieces)):
-            # Not `threading.Thread`: Ctrl-C while one starts leaves its lock taken for ever.
+            # Avoid `threading.Thread`: Ctrl-C while one starts leaves its lock locked forever.
             start_new_thread(work, (k,))
-        found: dict[int, Any] = {0: call(pieces[0])}
-        while len(found) < len(pieces):
+        outcomes: dict[int, Any] = {0: call(pieces[0])}
+        while len(outcomes) < len(pieces):
             k, result, error = results.get()
             if error is not None:
                 raise error
-            found[k] = result
+            outcomes[k] = result
     except BaseException:
         stop.set()
         raise
-    return [found[k] for k in range(len(pieces))]
+    return [outcomes[k] for k in range(len(pieces))]
 
 
 def thread_count(n_jobs: int | None) -> int:
     """Return the number of threads of `n_jobs`, which has scikit-learn's meaning."""
-    # A backend of joblib for a cluster counts the workers of the cluster, but threads are of this machine:
-    # then it is one, unless `n_jobs` is given.
+    # A backend of joblib for a cluster would count the cluster's workers, but threads run on this machine:
+    # then use one thread, unless `n_jobs` is given.
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     backend, _ = get_active_backend()
     if isinstance(backend, BACKENDS_OF_THIS_MACHINE):

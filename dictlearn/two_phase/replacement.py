@@ -11,32 +11,32 @@ from dictlearn.two_phase.synapses import Synapses
 from snn.base.archive import Entry
 from snn.base.value import assign, replaced
 
-# With fewer atoms nothing is known of how much they differ by chance.
+# Least number of atoms from which the spread of their cosines by chance can be estimated.
 LEAST_ATOMS = 15
-# The spread of cosines is read at this quantile, and that of a normal distribution.  A few pairs that share
-# an atom do not move it; the many similar pairs of photographs do.
+# The spread of cosines is read at the quantile 1 - TAIL, which is NORMAL_TAIL standard deviations above the
+# median of a normal distribution.  A few similar pairs do not move it; the many of photographs do.
 TAIL, NORMAL_TAIL = 0.025, 1.96
-# Trials that begin in one search: at most one for this number of atoms.
+# At most one trial per ATOMS_PER_TRIAL atoms begins in one search.
 ATOMS_PER_TRIAL = 50
-# A pattern is drawn towards the samples that miss it too, this many times: an outlier alone is no atom.
+# Number of times that a pattern is drawn towards other samples that lack it: a single outlier is no atom.
 ROUNDS = 3
-# Samples between two searches for similar atoms; the first searches are left out, as too little is learned.
+# Search for similar atoms every SEARCH_EVERY samples, except the first NO_SEARCHES times: too little data.
 SEARCH_EVERY, NO_SEARCHES = 640, 4
-# Length of a trial in samples: at least this, and this for each atom, since one of many atoms is used rarely.
-# The mean of a neuron's squared code follows within a quarter of a trial.
+# Length of a trial in samples: TRIAL_PER_ATOM for each atom, because each of many atoms is used rarely; at
+# least LEAST_TRIAL.  The mean squared code of a neuron adapts within a quarter of a trial.
 LEAST_TRIAL, TRIAL_PER_ATOM = 3200, 16
-# What a new atom must be worth, in units of the old one's worth: from the middle of its trial on, and at its
-# end.  The means are noisy; new atoms of photographs reach .2 to .5.
+# Least worth of a new atom as a share of the old one's: from the middle of its trial on, and at the end.  The
+# means are noisy; new atoms of photographs reach .2 to .5.
 LEAST_IN_TRIAL, LEAST_AT_END = 0.3, 0.6
-# Samples for which an atom that came back is left alone.
+# Number of samples for which an atom gets no new trial after a lost one.
 REST = 6400
 
 
 class Trial(NamedTuple):
-    """A neuron before it got another atom, with which the new one is compared."""
+    """The state of a neuron before it got a new atom, for comparison and return."""
 
     atom: int
-    began: int  # samples that were learned from
+    began: int  # samples learned from when the trial began
     worth: float
     n_fired: int
     feedforward: np.ndarray
@@ -44,13 +44,13 @@ class Trial(NamedTuple):
     memory: Mapping[str, np.ndarray]  # the neuron's rows of what the rule remembers
 
     def undo(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> None:
-        """Give the neuron its old weights and memory back."""
+        """Restore the neuron's old weights and memory."""
         synapses.replace(self.atom, self.feedforward, self.feedback)
         for name in self.memory.keys() & memory.keys():
             memory[name][self.atom] = self.memory[name]
 
 
-# What a file has of all atoms; of the trials that run, if any does; and before names of the rule's arrays.
+# Entries of a file for all atoms; entries of running trials, if any; and the prefix of the rule's arrays.
 OF_ALL = {
     "activity": Entry("f", ("atoms",), 0.0),
     "rests_until": Entry("iu", ("atoms",), 0),
@@ -70,17 +70,17 @@ OLD = "old_rule."
 
 
 class Replacement:
-    """Trials of new atoms, and what replacement remembers of all atoms."""
+    """Trials of new atoms, and the figures that replacement keeps of all atoms."""
 
-    # For each sample an atom is worth about ``1/2 a^2 (1 - c^2)``, with c its cosine with the most similar
-    # other atom, which would take over.  Each trial costs a little: the more are lost, the fewer begin.
+    # For each sample an atom is worth about ``1/2 a^2 (1 - c^2)``; c is its cosine with the most similar
+    # other atom, which would take over its part.  Trials cost a little: the more are lost, the fewer begin.
 
     def __init__(self, n_atoms: int) -> None:
         self.running: tuple[Trial, ...] = ()  # trials that have not ended
         # The mean of a^2 over the last quarter of a trial, in units of the signals' mean energy.
         self.activity = np.zeros(n_atoms)
         self.rests_until = np.zeros(n_atoms, dtype=np.int64)  # when each may be tried again, in samples
-        self.credit = 0.0  # trials that may begin
+        self.credit = 0.0  # number of trials that may begin
         self.n_won, self.n_lost = 0, 0
 
     def __copy__(self) -> Self:
@@ -92,12 +92,12 @@ class Replacement:
         return max(LEAST_TRIAL, TRIAL_PER_ATOM * len(self.activity))
 
     def observe(self, codes: np.ndarray, energy: float) -> None:
-        """Let the neurons' activity follow the codes of a batch."""
+        """Update the neurons' activity with the codes of a batch."""
         mean = np.einsum("ij,ij->j", codes, codes) / (len(codes) * energy)
         self.activity += -math.expm1(-4.0 * len(codes) / self.length) * (mean - self.activity)
 
     def worth(self, atom: int, synapses: Synapses) -> float:
-        """Return what an atom is worth for a sample, in units of the signals' mean energy."""
+        """Return the worth of an atom for a sample, in units of the signals' mean energy."""
         lateral, thresholds = synapses.lateral_rows[atom], synapses.thresholds
         cosines = np.delete(lateral / np.sqrt(thresholds[atom] * thresholds), atom)
         nearest = (cosines if synapses.signs.positive_code else np.abs(cosines)).max(initial=0.0)
@@ -120,7 +120,7 @@ class Replacement:
         return lost
 
     def candidates(self, n_samples: int, n_fired: np.ndarray, synapses: Synapses) -> list[int]:
-        """Return the atoms that are to be tried now, as many as the trials so far allow."""
+        """Return the atoms to replace on trial now; past trials limit their number."""
         most = max(len(n_fired) // ATOMS_PER_TRIAL, 1)
         self.credit += (most * self.n_won + 1) / (self.n_won + self.n_lost + 1)
         self.credit = min(self.credit, float(most))
@@ -139,7 +139,7 @@ class Replacement:
     def begin(
         self, atom: int, n_samples: int, n_fired: int, synapses: Synapses, rows: Mapping[str, np.ndarray]
     ) -> None:
-        """Remember a neuron that is about to get another atom; `rows` are what the rule remembers of all."""
+        """Begin the trial of a neuron's new atom; `rows` are the rule's arrays with a row per atom."""
         weights = synapses.feedforward[atom].copy(), synapses.feedback_rows[atom].copy()
         memory = {name: array[atom].copy() for name, array in rows.items()}
         trial = Trial(atom, n_samples, self.worth(atom, synapses), n_fired, *weights, memory)
@@ -147,18 +147,18 @@ class Replacement:
         self.credit -= 1.0
 
     def entries(self) -> dict[str, np.ndarray]:
-        """Return the arrays of a file."""
-        found = {name: np.asarray(getattr(self, name)) for name in OF_ALL}
+        """Return the arrays for a file."""
+        arrays = {name: np.asarray(getattr(self, name)) for name in OF_ALL}
         if self.running:
             *columns, memories = zip(*self.running, strict=True)
-            found.update(zip(TRIALS, map(np.array, columns), strict=True))
+            arrays.update(zip(TRIALS, map(np.array, columns), strict=True))
             names = set(memories[0]).intersection(*memories)  # the rule may have changed meanwhile
-            found.update({OLD + name: np.array([each[name] for each in memories]) for name in sorted(names)})
-        return found
+            arrays.update({OLD + name: np.array([each[name] for each in memories]) for name in sorted(names)})
+        return arrays
 
     @classmethod
     def of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
-        """Return what `entries` gave."""
+        """Return the replacement whose arrays `entries` returned."""
         arrays = {name: entries[name] for name in OF_ALL}
         new = cls(len(entries["activity"]))
         assign(new, **{name: array.copy() if array.ndim else array.item() for name, array in arrays.items()})
@@ -173,8 +173,8 @@ class Replacement:
 
 
 def usual_range(values: np.ndarray) -> tuple[float, float]:
-    """Return the range of as many independent normal values with this median and upper spread."""
-    # The spread is the one number here that no neuron has by itself.
+    """Return the range expected of as many independent normal values with this median and upper spread."""
+    # The spread is the only number of this module that a neuron cannot know locally.
     median, tail = np.quantile(values, (0.5, 1.0 - TAIL))
     beyond = (tail - median) / NORMAL_TAIL * np.sqrt(2.0 * np.log(len(values)))
     return median - beyond, median + beyond
@@ -183,11 +183,11 @@ def usual_range(values: np.ndarray) -> tuple[float, float]:
 def similar_atoms(
     lateral: np.ndarray, n_fired: np.ndarray, *, positive_code: bool, most: int, free: np.ndarray
 ) -> list[int]:
-    """Return at most `most` atoms, the one used less of each pair that is too similar and of free atoms."""
-    # Their cosine is the lateral weight over the thresholds.  Codes of both signs make c and -c one.
-    given: list[int] = []
+    """Return at most `most` atoms: of each pair of too similar free atoms, the one that is used less."""
+    # A cosine is a lateral weight over the root of two thresholds.  If codes have both signs, -c counts as c.
+    redundant: list[int] = []
     if len(lateral) < LEAST_ATOMS:
-        return given
+        return redundant
     free = free.copy()
     first, second = np.triu_indices(len(lateral), 1)
     thresholds = np.diagonal(lateral)
@@ -195,27 +195,27 @@ def similar_atoms(
     cosines = cosines if positive_code else np.concatenate([cosines, -cosines])
     similar = np.flatnonzero(cosines > usual_range(cosines)[1])
     for pair in similar[np.argsort(-cosines[similar])] % len(first):
-        one, other = int(first[pair]), int(second[pair])
-        if len(given) < most and free[one] and free[other]:
-            given.append(one if n_fired[one] < n_fired[other] else other)
-            free[given[-1]] = False
-    return given
+        atom, other = int(first[pair]), int(second[pair])
+        if len(redundant) < most and free[atom] and free[other]:
+            redundant.append(atom if n_fired[atom] < n_fired[other] else other)
+            free[redundant[-1]] = False
+    return redundant
 
 
 def patterns(missing: np.ndarray, *, positive_code: bool, least: float) -> np.ndarray:
-    """Return a unit pattern for each sample, what it and those like it are missing, the largest first."""
-    found = missing[np.argsort(-np.linalg.norm(missing, axis=1), kind="stable")]
+    """Return unit patterns that samples and similar ones lack; that of the largest residual comes first."""
+    units = missing[np.argsort(-np.linalg.norm(missing, axis=1), kind="stable")]
     for _ in range(ROUNDS):
-        shares = found @ missing.T
-        found = np.maximum((np.maximum(shares, 0.0) if positive_code else shares) @ missing, least)
-        found = found[found.any(axis=1)]
-        found /= np.linalg.norm(found, axis=1, keepdims=True)
-    return found
+        shares = units @ missing.T
+        units = np.maximum((np.maximum(shares, 0.0) if positive_code else shares) @ missing, least)
+        units = units[units.any(axis=1)]
+        units /= np.linalg.norm(units, axis=1, keepdims=True)
+    return units
 
 
 def replace_atoms(learner: Any, batch: Batch, observed: Observed) -> None:
-    """Replace dead atoms, and on trial those too similar; stalled ones begin anew."""
-    # In the state that a batch makes, a `TwoPhaseLearner`.
+    """Replace dead atoms, begin and end trials of similar atoms, and restart stalled ones."""
+    # `learner` is a `TwoPhaseLearner`: the new state after a batch.
     rule, now, trials, n = learner.settings.rule, learner.n_samples, learner.replacement, batch.n_signals
     trials.observe(observed.codes[:n], batch.energy)
     n_won = trials.n_won
@@ -223,7 +223,7 @@ def replace_atoms(learner: Any, batch: Batch, observed: Observed) -> None:
         trial.undo(learner.synapses, learner.memory)
         learner.last_fired[trial.atom], learner.n_fired[trial.atom] = now, trial.n_fired
     learner.n_replaced += trials.n_won - n_won
-    if not learner.settings.replacement:  # switched off: trials that run come to their end
+    if not learner.settings.replacement:  # switched off: only running trials come to their end
         return
     tried: list[int] = []
     fixed = learner.frozen | learner.lesioned
@@ -241,8 +241,8 @@ def replace_atoms(learner: Any, batch: Batch, observed: Observed) -> None:
     on_trial = {*tried, *(trial.atom for trial in trials.running)}
     atoms = [*tried, *(atom for atom in dead if atom not in on_trial)]
     signs, missing = learner.settings.signs, -observed.reconstruction_gradient[:n]
-    found = patterns(missing, positive_code=signs.positive_code, least=signs.least_weight)
-    for atom, pattern in zip(atoms, found, strict=False):
+    units = patterns(missing, positive_code=signs.positive_code, least=signs.least_weight)
+    for atom, pattern in zip(atoms, units, strict=False):
         if atom in on_trial:
             rows = rule._of_atoms(learner.memory)
             trials.begin(atom, now, int(learner.n_fired[atom]), learner.synapses, rows)

@@ -1,9 +1,8 @@
-"""Learning rules of the two-phase network: values that say how weights change by what neurons observed.
+"""Learning rules of the two-phase network: values that say how observations of neurons change the weights.
 
-`PaperSteps` is written with the functions of this module and nothing else; `UsageSteps`, the default, calls
-kernels as well.  A rule is local: a neuron uses its own rates and currents, what arrives at its synapses, and
-its incoming weights.  The updates of several signals add up.  Equations 9 to 12 are those of Lin and Tang
-(2018).
+`PaperSteps` uses only functions of this module; `UsageSteps`, the default, also calls kernels.  A rule is
+local: a neuron uses its own rates and currents, what arrives at its synapses, and its incoming weights.
+Updates of several signals are added.  Equations 9 to 12 are from Lin and Tang (2018).
 """
 
 from __future__ import annotations
@@ -38,83 +37,82 @@ __all__ = [
 
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
-# Equations that a kernel solves in less time than LAPACK.
+# Largest number of equations that a kernel solves in less time than LAPACK.
 SMALL_SYSTEM = 64
-# The share of the mismatch that H corrects: currents measure it exactly, counts do not.
+# Share of the mismatch that H corrects, by readout: currents measure it exactly, spike counts do not.
 LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
-# Time in which the paper's decay follows the mean code, in samples.
+# Number of samples over which the decay of `PaperSteps` averages the cost of codes.
 FOLLOWING = 1000.0
-# V of `UsageSteps` at the start: first steps are of the order of the trust region.
+# Added to V of `UsageSteps`, so that first steps are of the order of the trust region.
 FIRST_MOVEMENT = 0.01
 # An average lets half of its memory go if its squared distance to the weights is LETS_GO times the usual one.
 # A larger distance raises the usual one by the share RISE, so that a slow drift does not become usual.
-# A squared distance below LEAST_DISTANCE, of atoms of unit norm, is as good as none.  Signals have changed if
-# an average has less than the share KEPT of what its atom did.
+# Squared distances below LEAST_DISTANCE, for atoms of unit norm, are ignored.  An average has let go if S is
+# less than the share KEPT of A.
 LETS_GO, RISE, LEAST_DISTANCE, KEPT = 4.0, 0.03, 1e-5, 0.25
-# Signals have changed if at least this share of the averages has let go; single ones do by chance.
+# Signals have changed if at least this share of the averages has let go; a few let go by chance.
 LEAST_CHANGED = 0.1
-# What the atoms of a start have in 1 / eta and in S, as after long learning, until the squared sum of their
-# gradients is DIRECTION times that of gradients without a direction, or, of few weights, more by CHANCE.
+# Atoms of a start get HELD in 1 / eta and HELD_AVERAGE in S, as after long learning, until the squared sum of
+# their gradients is DIRECTION + CHANCE / sqrt(number of weights) times its value without a direction.
 HELD, HELD_AVERAGE, DIRECTION, CHANCE = 12.0, 1000.0, 1.1, 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsageSteps(Value, Rule):
-    """Each coding neuron's step from what it did so far, and decay by what it observes.
+    """The default rule: each coding neuron's step depends on its past codes, its decay on what it observes.
 
-    With A_i the sum of a_i^2 over all n samples so far, and C_i that of ``|a_i| sum_j |a_j|`` over the
-    batch, each times the known share of its sample, in units of the mean energy of the signals::
+    A_i is the sum of a_i^2 over all n samples so far, and C_i is the sum of ``|a_i| sum_j |a_j|`` over the
+    batch.  Terms are multiplied by the known share of their sample, in units of the signals' mean energy::
 
         eta_i = gain / (initial_usage / (1 + n / settling) + A_i + caution C_i)
         F_ij <- F_ij - eta_i a_i (g_D_j / kappa + rho_i F_ij)        rho_i = -F_i . g_D / kappa
         B_ji likewise, with the same rho_i
 
-    H follows by `rules.project_lateral`, from the signals and from probes: neurons whose lateral weights were
-    unused for longest are driven alone, so that the weights of silent neurons stay correct.  A_i is the
-    curvature of the objective along atom i, so that this is its diagonal Newton step.
+    `rules.project_lateral` corrects H, from the signals and from probes: these drive single neurons, the ones
+    whose lateral weights have been unused for longest, so that the weights of silent neurons stay correct.
+    A_i is the curvature of the objective along atom i, so this is a diagonal Newton step.
 
-    Where weights may have either sign, no bound stops them, and H moves with F and B as their product does: a
-    symmetric network stays consistent exactly, and a mismatch in it decays as the weights do, before it is
-    corrected.  With V_i the sum of ``a_i^2 ||g_D||^2 / kappa^2`` over all samples so far, and D_i
-    that of a_i^2 over the batch::
+    If weights may have either sign, no bound stops them, and H moves exactly as the product F B does: a
+    symmetric network stays consistent, and a mismatch decays as the weights do, before it is corrected.
+    V_i is the sum of ``a_i^2 ||g_D||^2 / kappa^2`` over all samples so far, and D_i the sum of a_i^2 over the
+    batch::
 
         eta_i = 1 / (sqrt(0.01 + V_i) / reach + (1 - m_i) D_i + caution m_i C_i / gain)
 
-    V_i is the sum of the squares of the neuron's own gradients, so that this is the step of AdaGrad, one for
-    each neuron: it falls fast where errors remain that no atom explains, and slowly where they vanish.  m_i
-    is the share of its lateral currents that neuron i saw mismatched in the batch, at most 1.  Where H agrees
-    with F B, no step is larger than is best for the batch, 1 / D_i; elsewhere a batch goes no farther than H
-    can follow.  Such steps are large, and keep atoms in motion: the dictionary is an average of each atom,
-    to which a batch adds its new weights with the share ``min(averaging D_i / S_i, 1)``.  S_i is A_i, halved
-    whenever ``||B_i - average_i||^2`` is four times what it usually is: when signals change, the average must
-    not lag behind the weights.  Where gradients are read from counts, steps are those of positive atoms.  An
-    atom that is left between several true ones after such a change has smaller codes than chance allows: its
-    sums begin anew (`stalled`).
+    V_i is the sum of the squares of the neuron's own gradients, so this is an AdaGrad step for each neuron:
+    it falls fast if errors remain that no atom explains, and slowly if errors vanish.  m_i is the mismatched
+    share of the lateral currents of neuron i in the batch, at most 1.  If H agrees with F B, no step is
+    larger than 1 / D_i, which is best for the batch; otherwise a step goes no farther than H can follow.
+    Such large steps keep atoms in motion, so the dictionary is an average of each atom.  A batch adds its new
+    weights to the average with the share ``min(averaging D_i / S_i, 1)``.  S_i is A_i, halved whenever
+    ``||B_i - average_i||^2`` is four times its usual value: when signals change, the average must not lag
+    behind the weights.  If gradients are read from counts, steps are as for positive atoms.  After a change
+    of signals, an atom that lies between several true ones has smaller codes than chance allows: its sums
+    begin anew (`stalled`).
 
-    Atoms that learning starts from may have been learned before.  They are held, ``1 / eta_i`` larger by 12
-    and S_i by 1000, until the squared sum of all gradients is ``1.1 + 4 / sqrt(n_atoms n_inputs)`` times what
-    it is without a direction, the sum of V_i: of random atoms, in the first batches.
+    The atoms of a start may be the result of earlier learning.  They are held: ``1 / eta_i`` is larger by 12
+    and S_i starts at 1000, until the squared sum of all gradients is ``1.1 + 4 / sqrt(n_atoms n_inputs)``
+    times its value without a direction, the sum of V_i.  Random atoms are released in the first batches.
 
-    The decay keeps every atom at unit norm: the norm of F_i changes by
-    ``2 eta_i a_i rho_i (1 - ||F_i||^2)``, whatever the code; on the unit sphere the update is tangent, and
-    stationary exactly where the objective is under unit norms.  In an optimal code rho_i is lambda1 s_i, the
-    penalty as it is weighted.  A batch whose codes explain too much, so that the sum of its a_i rho_i is
-    negative, decays nothing.  There is no lambda2.
+    The decay keeps every atom at unit norm: the norm of F_i changes by ``2 eta_i a_i rho_i (1 - ||F_i||^2)``
+    for any code.  On the unit sphere the update is tangent, and it is stationary exactly where the objective
+    under unit norms is.  In an optimal code rho_i is lambda1 s_i, the weighted penalty.  If the codes of a
+    batch explain too much, so that the sum of a_i rho_i is negative, nothing decays.  There is no lambda2.
 
     Parameters
     ----------
     gain : float, default 4.0
-        1 averages over all samples; more forgets the early ones.
+        1 averages over all samples; a larger gain forgets early samples.
     reach : float, default 1.75
-        Distance, about, that an atom of unit norm has to go, for weights of either sign.
+        Approximate distance that an atom of unit norm has to move, for weights of either sign.
     averaging : float, default 4.0
-        For weights of either sign: 1 averages over all that an atom did, more over the last part of it.
+        For weights of either sign: 1 averages over the whole past of an atom, more over its last part.
     initial_usage : float, default 2.0
         Divides the first steps.
     settling : float, default 300.0
-        Samples after which that is halved: neurons that are used later may change faster.
+        Samples after which `initial_usage` is halved: neurons that are used later may change faster.
     caution : float, default 10.0
-        Weight of C_i, which bounds the curvature along all atoms at once: one batch goes at most
+        Weight of C_i, which bounds the curvature along all atoms together: one batch moves weights at most
         gain / caution of the way, so that H can follow.
     lateral_gain : float, optional
         Share of the mismatch that H corrects, in (0, 2).  By default 1 where gradients are read from
@@ -122,8 +120,8 @@ class UsageSteps(Value, Rule):
     probes : float, default 0.25
         Probes for each signal; on a clock each costs about half as much as a signal.
     patience : float, default 4.0
-        A neuron that was silent for n samples has the penalty weighted by ``s = max(1 - n / (patience
-        n_atoms), 0)``, and recovers at its next spike: no atom stays unused for long.
+        The penalty of a neuron that was silent for n samples is weighted by ``s = max(1 - n / (patience
+        n_atoms), 0)`` until its next spike, so that no atom stays unused for long.
     """
 
     remembers: ClassVar[Mapping[str, Entry]] = {
@@ -153,22 +151,22 @@ class UsageSteps(Value, Rule):
     def penalty_weights(
         self, thresholds: np.ndarray, silence: np.ndarray, memory: Mapping[str, np.ndarray]
     ) -> np.ndarray:
-        """Return s: neurons that were silent for long are excitable."""
+        """Return s, smaller for neurons that have been silent for longer."""
         return np.maximum(1.0 - silence / (self.patience * len(silence)), 0.0)
 
     def n_probes(self, n_samples: int, n_signals: int) -> int:
-        """Return `probes` for each signal, rounded so that batches of any size have as many."""
+        """Return the number of probes, rounded so that the total does not depend on the batch size."""
         return math.floor(self.probes * (n_samples + n_signals)) - math.floor(self.probes * n_samples)
 
     def change(
         self, batch: Batch, observed: Observed, synapses: Synapses, memory: dict[str, np.ndarray]
     ) -> None:
-        """Change F and B, and let H follow."""
+        """Change F and B, and correct H."""
         settings, n, energy = batch.settings, batch.n_signals, batch.energy
         kappa, least, readout = settings.kappa, settings.signs.least_weight, settings.readout
         codes, g_d = observed.codes[:n], observed.reconstruction_gradient[:n]
         g_h, rows, forward = observed.lateral_gradient, synapses.feedback_rows, synapses.feedforward_rows
-        # No bound stops F and B, and currents are exact: H can move as their product does.
+        # If no bound stops F and B and currents are exact, H moves as their product does.
         follows = not settings.positive_atoms and readout == "current"
         sums, products = np.zeros((7, synapses.n_atoms)), np.zeros(rows.shape)
         weights = forward, synapses.lateral_rows, kappa
@@ -189,7 +187,7 @@ class UsageSteps(Value, Rule):
             updates.change_rows(lateral, False, weighted, g_d @ forward, keep, -np.inf, *changes)
         updates.change_atoms(forward, rows, products, factors, keep, least)
         if follows:
-            # F B changes by both; the second time rho, -F g_D / kappa, is that of the changed F.
+            # F and B both change F B; the second product g_D F uses the changed F.
             updates.change_rows(lateral, True, weighted, g_d @ forward, keep, -np.inf, *changes)
             g_h = keep * g_h
         gain = LATERAL_GAINS[readout] if self.lateral_gain is None else self.lateral_gain
@@ -197,7 +195,7 @@ class UsageSteps(Value, Rule):
         if not follows or settings.weight_format is not None:
             memory.pop("average", None)
             return
-        # The averages of the atoms follow their weights, faster where these have left them.
+        # Averages of atoms follow the weights, faster for atoms that have moved far away.
         average = memory.setdefault("average", rows.copy())
         averaged, spread = memory["averaged"], memory["spread"]
         updates.average_rows(
@@ -207,17 +205,17 @@ class UsageSteps(Value, Rule):
     def _hold(
         self, batch: Batch, gradient: np.ndarray, synapses: Synapses, memory: dict[str, np.ndarray]
     ) -> None:
-        """Hold the atoms that learning starts from until their gradients have a direction."""
+        """Hold the atoms of the start until their gradients have a direction."""
         held, averaged, rows = memory["held"], memory["averaged"], synapses.feedback_rows
         if batch.n_samples == 0:
             held[:], averaged[:], memory["spread"][:] = HELD, HELD_AVERAGE, 1.0
             memory["drift"] = np.zeros(rows.shape)
         is_held = held > 0.0
-        if "drift" in memory:  # if not, an atom came back from before all were let go
+        if "drift" in memory:  # absent if a lost trial brought back an atom that was still held
             drift = memory["drift"]
             radial = np.einsum("ij,ij->i", gradient, rows)[:, np.newaxis] * rows
             drift += (gradient - radial) / batch.energy
-            # Weights at a bound do not fall.
+            # Weights at their lower bound cannot fall.
             is_free = (rows > batch.settings.signs.least_weight) | (drift < 0.0)
             by_chance = (DIRECTION + CHANCE / math.sqrt(drift.size)) * memory["movement"][is_held].sum()
             if np.linalg.norm((drift * is_free)[is_held]) ** 2 <= by_chance:
@@ -227,17 +225,17 @@ class UsageSteps(Value, Rule):
         held[:], memory["spread"][is_held] = 0.0, 0.0
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return B^T; where weights may have either sign, the average that each synapse keeps of it."""
+        """Return B^T or, if weights may have either sign, the average that each synapse keeps of it."""
         is_used, rows = memory["usage"][:, np.newaxis] > 0.0, synapses.feedback_rows
         return np.where(is_used, memory.get("average", rows), rows)
 
     def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return atoms with smaller codes than chance allows, A_i over their signals, after a change."""
+        """Return atoms whose mean squared code is smaller than chance allows, after a change of signals."""
         used = np.flatnonzero((n_fired > 0) & (memory["usage"] > 0.0))
-        # Those that fired for less than half of what is usual have had too little time.
+        # Atoms that fired for less than half of the median number of signals have had too little time.
         old = used[2 * n_fired[used] > np.median(n_fired[used])] if len(used) else used
         sizes = np.log(memory["usage"][old] / n_fired[old])
-        # If signals have not changed, fewer true atoms are found if small ones begin anew.
+        # Without a change of signals, fewer true atoms are found if atoms with small codes begin anew.
         let_go = memory["averaged"][old] < KEPT * memory["usage"][old]
         if len(old) < LEAST_ATOMS or let_go.mean() < LEAST_CHANGED:
             return old[:0]
@@ -246,9 +244,9 @@ class UsageSteps(Value, Rule):
 
 @dataclass(frozen=True, kw_only=True)
 class PaperSteps(Value, Rule):
-    """The paper's plain rules: one step for all, a fixed decay, and re-weighting by the thresholds.
+    """The paper's rule: one step size for all, a fixed decay, and re-weighting by the thresholds.
 
-    With ``eta_D = step / (1 + n / halving)`` after n samples, in units of the mean energy of the signals::
+    After n samples, ``eta_D = step / (1 + n / halving)``, in units of the mean energy of the signals::
 
         F_ij <- max(F_ij - eta_D (a_i g_D_j / kappa + lambda2 F_ij), 0)              B_ji likewise     (11)
         H_ij <- max(H_ij - eta_H g_H_i a_j / kappa - 2 eta_D lambda2 H_ij, 0)        s = diag H        (12)
@@ -260,10 +258,10 @@ class PaperSteps(Value, Rule):
     step : float, default 0.5
         eta_D at the start.
     halving : float, default 20_000.0
-        Samples after which eta_D is half of that.
+        Samples after which eta_D is half of `step`.
     decay : float, optional
-        lambda2, in the same units.  By default it follows the data: the mean of ``lambda1 |a|`` times the
-        mean threshold, at which the mean atom norm neither grows nor shrinks at 1.
+        lambda2, in the same units.  By default it is the mean of ``lambda1 |a|`` over past samples times the
+        mean threshold: with this value, a mean atom norm of 1 neither grows nor shrinks.
     lateral_ratio : float, default 15.0
         eta_H / eta_D.
     reweighting : bool, default True
@@ -293,14 +291,14 @@ class PaperSteps(Value, Rule):
     def change(
         self, batch: Batch, observed: Observed, synapses: Synapses, memory: dict[str, np.ndarray]
     ) -> None:
-        """Change F, B and H by the plain rules."""
+        """Change F, B and H by equations 11 and 12."""
         settings, n, energy = batch.settings, batch.n_signals, batch.energy
         kappa, least = settings.kappa, settings.signs.least_weight
         codes, g_d = observed.codes[:n], observed.reconstruction_gradient[:n]
         g_h = observed.lateral_gradient
         step = self.step / (1.0 + batch.n_samples / self.halving) / energy
         if self.decay is None:
-            # The mean of all signals so far, until they are enough to forget the early ones.
+            # Average over all samples so far, and over about the last FOLLOWING once there are more.
             share_of_batch = min(1.0, n / min(FOLLOWING, batch.n_samples + n))
             cost = (np.abs(codes).mean(axis=0) * batch.penalty).mean()
             memory["mean_cost"] += share_of_batch * (cost - memory["mean_cost"])
@@ -326,9 +324,9 @@ def change_weights(
     keep: float | np.ndarray = 1.0,
     least: float = -np.inf,
 ) -> None:
-    """Change weights in place and alike: ``w_i <- max(keep_i w_i - sum_k codes_ki values_k, least)``.
+    """Change weights in place: ``w_i <- max(keep_i w_i - sum_k codes_ki values_k, least)``.
 
-    Weights of neurons without a code that keep all of them stay as they are, even below `least`.
+    The weights of a neuron without codes and with keep_i = 1 stay as they are, even below `least`.
 
     Parameters
     ----------
@@ -336,9 +334,9 @@ def change_weights(
         A row for each coding neuron: `Synapses.feedforward` and `feedback_rows`, `lateral` (weights to it) or
         `lateral_rows` (weights from it).
     codes : ndarray, shape (n_signals, n_atoms)
-        Nearly all zero, such as the codes times a step.
+        Nearly all zero; for example the codes times a step.
     values : ndarray, shape (n_signals, n_others)
-        Numbers at the other ends of the synapses, such as the gradients that targets observe.
+        Numbers at the other ends of the synapses, for example the gradients that targets observe.
     keep : float or ndarray, shape (n_atoms,), default 1.0
         The share of the weights that decay leaves.
     least : float, default -inf
@@ -357,10 +355,10 @@ def change_weights(
 
 
 def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *, kappa: float) -> np.ndarray:
-    """Return ``rho_i = -F_i @ g_D / kappa``, what each coding neuron receives of the error of reconstruction.
+    """Return ``rho_i = -F_i @ g_D / kappa``, the part of the reconstruction error along each atom.
 
     Its shape is (n_signals, n_atoms).  In an optimal code it is lambda1 s_i for every active neuron: what the
-    atom still explains is worth its penalty.  In the code of a short run it is not.
+    atom could still explain equals its penalty.  This does not hold in the code of a short run.
 
     Parameters
     ----------
@@ -381,10 +379,10 @@ def project_lateral(
 
     ``H <- max(H - gain G^T L (L A A^T L + epsilon I)^-1 L A / kappa, 0)``
 
-    with the rows of G and A the g_H and codes of the signals, and L = diag(1 / ||a||).  At gain 1, H a is
-    then F B a for every row a of A, but for the ridge epsilon and the bound.  For one signal this is the
+    The rows of G and A are g_H and the codes of the signals; L = diag(1 / ||a||).  At gain 1, H a then equals
+    F B a for every row a of A, except for the ridge epsilon and the bound.  For one signal this is the
     normalised least-mean-squares rule ``H <- H - g_H^T a / (kappa ||a||^2)`` of a neuron that knows the sum
-    of the squares of what arrives; for several, the limit of repeating that rule over the batch.
+    of the squares of its inputs.  For several signals it is the limit of repeating that rule over the batch.
 
     Parameters
     ----------
@@ -423,11 +421,11 @@ def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:
     if len(products) <= SMALL_SYSTEM:
         solved, is_finite = values, updates.solve(products, values)
     else:
-        load_scipy_linalg()  # only learning with projections needs it
+        load_scipy_linalg()
         from scipy.linalg import blas, lapack
 
         factor, _ = lapack.dpotrf(products)
-        # Transposed views, which BLAS takes without copies.
+        # BLAS takes transposed views without copies.
         half = blas.dtrsm(1.0, factor, values.T, side=1)
         solved = blas.dtrsm(1.0, factor, half, side=1, trans_a=1, overwrite_b=1).T
         is_finite = np.isfinite(solved).all()

@@ -1,4 +1,4 @@
-"""Signals that a two-phase network learns from, wherever they are, and warnings of what they are."""
+"""Signals that a two-phase network learns from, in memory or elsewhere, and warnings about them."""
 
 import math
 from abc import ABC, abstractmethod
@@ -18,38 +18,39 @@ from snn.base.describe import Closed, number
 from snn.base.value import cached_property
 from solvers.problem.messages import IllPosedWarning
 
-# A single signal of fewer may well have most of the energy; of more, one of a hundred.
+# Outliers: at most one signal in SIGNALS_PER_OUTLIER that have most of the energy.  With fewer signals than
+# SIGNALS_TO_COMPARE this is no reason to warn.
 SIGNALS_TO_COMPARE, SIGNALS_PER_OUTLIER = 10, 100
-# With at least this number of signals, a mean with more than this share of their energy makes all atoms
-# alike: digits have .69, photographs .74.
+# If the mean of at least SIGNALS_WITH_MEAN signals has more than this share of their energy, all atoms become
+# alike.  Digits have a share of .69, photographs .74.
 SIGNALS_WITH_MEAN, LARGEST_SHARE_OF_MEAN = 200, 0.85
-# Objectives, which are sums of squares, stay in the range of floats.
+# Range of the root mean square norm in which objectives, sums of squares, stay in the range of floats.
 SMALLEST_MEAN_NORM, LARGEST_MEAN_NORM = 1e-150, 1e150
-# Read at a time before learning: 16 MB.
+# Numbers that are read at a time before learning: 16 MB of float64.
 VALUES_READ_AT_ONCE = 2_000_000
 
 
 class Samples(Closed, ABC):
-    """Signals of one length; a subclass says where they are, and where batches of them run."""
+    """Signals of one length; a subclass says where they are stored, and where batches of them run."""
 
     _assignable = ("n_signals", "n_inputs", "largest")
 
     n_signals: int
     n_inputs: int
-    largest: float  # magnitude of their numbers, once they are checked
+    largest: float  # the largest magnitude of their numbers; set by the check
 
     @abstractmethod
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
-        """Check all signals: their number of features, if it is given, and whether they may be negative."""
+        """Check all signals: their number of features, unless it is None, and their signs."""
 
     @abstractmethod
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Yield some signals at a time, float64 and zero where they are not known, and where they are."""
+        """Yield (signals, known) for each block: float64, zero where unknown; a mask or None for `known`."""
 
     @cached_property
     def _measured(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The squared norms of the signals, and mean and mean square of the known values of each input."""
-        # In units of the largest number: squares of very large or small ones leave the range of floats.
+        # Numbers are divided by the largest one, because their squares may leave the range of floats.
         energies, totals = [], np.zeros((3, self.n_inputs))
         for signals, known in self.blocks():
             scaled = signals / (self.largest or 1.0)
@@ -62,7 +63,7 @@ class Samples(Closed, ABC):
 
     @property
     def share_of_mean(self) -> float:
-        """The share of their energy that the mean of the signals has; that of few signals is not told, 0."""
+        """The share of the signals' energy that their mean has; 0 for fewer than SIGNALS_WITH_MEAN."""
         _, mean, squares = self._measured
         return float(mean @ mean / squares.sum()) if self.n_signals >= SIGNALS_WITH_MEAN else 0.0
 
@@ -80,13 +81,13 @@ class Samples(Closed, ABC):
         return amplitude / norm
 
     def digest(self) -> str:
-        """Return a short text that differs if any number of the signals does."""
+        """Return a short text that changes if any number of the signals changes."""
         return digest(array for block in self.blocks() for array in block if array is not None)
 
     def warn_if_ill_scaled(self, name: str) -> None:
-        """Warn if few of many signals, or their mean, have most of the energy; `name` is the caller's."""
-        # The network's unit is the root mean square norm: beside some that dominate, others hardly make it
-        # spike.  With a large mean all atoms resemble the mean and each other, and the network may run away.
+        """Warn if few signals, or their mean, have most of the energy; the warning calls them `name`."""
+        # The network's unit is the root mean square norm: if a few signals dominate it, the others hardly
+        # cause spikes.  With a large mean all atoms resemble it and each other, and the network may run away.
         energies = self._measured[0]
         if np.count_nonzero(energies) < SIGNALS_TO_COMPARE:
             return
@@ -110,24 +111,24 @@ class Samples(Closed, ABC):
 
     @abstractmethod
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Return what neurons observe of a batch, whose signals are these rows, and of its probes."""
+        """Run a batch, whose signals are these rows, and its probes; return what neurons observe."""
 
 
 def blocks_of_rows(n_signals: int, n_inputs: int) -> Iterator[slice]:
-    """Yield the rows of blocks of 16 MB, the same wherever signals are: sums of them have the same bits."""
+    """Return slices of rows for blocks of 16 MB; equal blocks give equal sums for every kind of storage."""
     step = max(VALUES_READ_AT_ONCE // n_inputs, 1)
     return (slice(first, first + step) for first in range(0, n_signals, step))
 
 
 class SamplesInMemory(Samples):
-    """Signals in an array, shape (n_signals, n_inputs), of which a mask says where they are known."""
+    """Signals in an array, shape (n_signals, n_inputs), with a mask that is True where they are known."""
 
     def __init__(self, signals: ArrayLike, mask: ArrayLike | None = None) -> None:
         self._given = signals, mask
         self._checked: set[tuple[int | None, bool]] = set()
 
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
-        """Check signals and mask, once by the same rules."""
+        """Check signals and mask; a second check by the same rules does nothing."""
         if (n_inputs, signed) in self._checked:
             return
         signals, mask = self._given
@@ -149,7 +150,7 @@ class SamplesInMemory(Samples):
 
 
 class SparseSamples(Samples):
-    """Signals in a sparse matrix, shape (n_signals, n_inputs), made dense as they are read."""
+    """Signals in a sparse matrix, shape (n_signals, n_inputs), which become dense when they are read."""
 
     def __init__(self, signals: sparse.sparray | sparse.spmatrix) -> None:
         self._signals = sparse.csr_array(signals, dtype=np.float64)
@@ -157,7 +158,7 @@ class SparseSamples(Samples):
         self.largest = float(np.abs(self._signals.data).max(initial=0.0))
 
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
-        """Check the shape, and the first row that has a number which must not be."""
+        """Check the shape and all numbers; the error names the first bad row."""
         if n_inputs not in (None, self.n_inputs) or 0 in self._signals.shape:
             wanted = f"(n_signals, {n_inputs or 'n_inputs'}), not empty"
             raise ValueError(f"signals must have shape {wanted}; got {self._signals.shape}")
@@ -183,10 +184,10 @@ def samples_of(
     settings: LearningSettings,
     n_inputs: int | None = None,
 ) -> Samples:
-    """Return signals to learn from, checked."""
+    """Return the signals as checked `Samples`."""
     if isinstance(signals, Samples) or sparse.issparse(signals):
         if mask is not None:
-            raise TypeError(f"mask must be None for {type(signals).__name__}, which are known everywhere")
+            raise TypeError(f"mask must be None for {type(signals).__name__}, which is known everywhere")
         samples = signals if isinstance(signals, Samples) else SparseSamples(signals)
     else:
         samples = SamplesInMemory(signals, mask)

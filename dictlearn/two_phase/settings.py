@@ -1,4 +1,4 @@
-"""Settings: how the two-phase network is run and taught."""
+"""Settings of the two-phase network: how it runs and how it learns."""
 
 from __future__ import annotations
 
@@ -34,58 +34,58 @@ class LearningSettings(Value, PhaseSettings):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
     `kappa`, `duration`, `time`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
-    values, which `dataclasses.replace` keeps.  The first four are 0.1, 7, Clock(1 / 8) and 3 for graded
-    inputs.  For spiking ones they are 0.1, 5 (10 for atoms of either sign), Clock(1 / 16) and 5, and 0.7, 5,
-    Clock(1 / 32) and 5 with `PaperSteps` or where spikes are counted.
+    values, which `dataclasses.replace` keeps.  The first four become 0.1, 7, Clock(1 / 8) and 3 for graded
+    inputs; 0.1, 5 (10 for atoms of either sign), Clock(1 / 16) and 5 for spiking inputs; and 0.7, 5,
+    Clock(1 / 32) and 5 with `PaperSteps` or readout "rate".
 
     Parameters
     ----------
     penalty : float, or array_like of shape (n_atoms,)
-        lambda1, in units of the signals; positive.  For all atoms, or for each; kept as a tuple.
+        lambda1, positive, in units of the signals; a number, or one for each atom, kept as a tuple.
     kappa : float or "auto", default "auto"
-        Strength of the feedback in the second phase, in (0, 1).  Codes of short phases are better where it is
-        small; gradients that are read from spike counts need a large one.
+        Strength of the feedback in the second phase, in (0, 1).  A small one gives better codes in short
+        phases; gradients that are read from spike counts need a large one.
     duration : float or "auto", default "auto"
-        Length of each phase, in synaptic time constants: in longer ones codes converge further.
+        Length of each phase, in synaptic time constants.  In longer phases codes converge further.
     amplitude : float or "auto", default "auto"
-        The root mean square norm of the signals as the network gets them: more means more spikes and less
-        error of counting.  Dictionaries do not depend on the unit of the signals.
+        The root mean square norm to which the network scales the signals.  A larger one means more spikes and
+        a smaller counting error.  Dictionaries do not depend on the unit of the signals.
     readout : {"current", "rate"}, default "current"
-        Source of gradients and codes.  "rate", the paper's, uses spike rates, with an error of one
-        spike in a phase.  "current" uses average soma currents: the same limits, and the gradients are exact
-        for the code that the phase with feedback passed on.
+        Source of gradients and codes.  "rate", the paper's, uses spike rates, with an error of one spike in
+        a phase.  "current" uses average soma currents: they have the same limits, and the gradients are exact
+        for the code that the neurons passed on in the phase with feedback.
     inputs : {"auto", "graded", "spiking"}, default "auto"
-        Output of input neurons.  "graded" inputs pass their currents on at every instant and fire nothing:
-        gradients are exact as before, without the noise of counting, and a sample takes a fraction of the
-        spikes.  Their drive is what they would pass on without feedback, so that both phases have it, and the
-        network settles in the first.  "spiking" is the paper's network.  By default
-        inputs are graded where currents are read, but for `PaperSteps`.  In exact time those of samples with
-        unknown ones fire, whatever this says, with the phases and the amplitude of the settings.
+        Output of input neurons.  "graded" inputs pass their currents on at every instant and do not fire:
+        gradients stay exact, lack the noise of counting, and a sample takes a fraction of the spikes.  Both
+        phases then run with feedback, and the network settles in the first.  "spiking" is the paper's
+        network.  By default inputs are graded with readout "current", except with `PaperSteps`.  In exact
+        time, inputs of samples with unknown entries fire even if this is "graded", with the phases and the
+        amplitude of the settings.
     initial_potential : float, default 0.5
-        Where potentials start each sample, as a share of the thresholds, in [0, 1).  With graded inputs it is
-        0: neurons that the others are about to silence do not fire at first.
+        Potentials at the start of each sample, as a share of the thresholds, in [0, 1).  With graded inputs
+        potentials start at 0, so that neurons that the others are about to silence do not fire at first.
     time : Exact, Clock or "auto", default "auto"
-        Exact, from event to event, or a clock of perfect neurons in real numbers.  Steps of a clock that
-        keeps charge are half as long where the network runs away, and with graded inputs where the mean of
-        the signals has most of their energy.
+        Exact, from event to event, or a clock of perfect neurons in real numbers.  The steps of a clock that
+        keeps charge are halved if the network runs away and, with graded inputs, if the mean of the signals
+        has most of their energy.
     positive_atoms : bool, default True
         Whether atoms, and so all weights, must not be negative.
     positive_code : bool, default True
         Whether codes must not be negative.
     positive_signals : bool, default True
-        Whether signals must not be negative.  Where atoms or codes may be negative, signals may be anyway.
+        Whether signals must not be negative.  If atoms or codes may be negative, signals may be too.
     rule : Rule, default UsageSteps()
-        The learning rule: `UsageSteps`, `PaperSteps`, or one of your own.
+        The learning rule: `UsageSteps`, `PaperSteps`, or your own.
     batch_size : int or "auto", default "auto"
         Samples that see the same weights: 32, and 1 with `PaperSteps`.
     replacement : bool, default True
-        Whether atoms are replaced by what samples are missing: those that have long been silent
-        (`TwoPhaseLearner.dead_atoms`), and one of two that are more similar than chance allows; and whether
-        stalled atoms begin anew (docs/dictionary_learning.md, section 11).
+        Whether patterns that reconstructions lack replace dead atoms (`TwoPhaseLearner.dead_atoms`) and one
+        of any two atoms that are more similar than chance allows; and whether stalled atoms begin anew
+        (docs/dictionary_learning.md, section 11).
     weight_format : snn.digital.FixedPoint, optional
-        Round all weights and thresholds to numbers of this format, at the start and after each batch; by
-        default they are float64.  With an exponent of None weights between the layers lie below 1, and
-        lateral weights and thresholds below 2.
+        Format to which all weights and thresholds are rounded, at the start and after each batch; by default
+        they are float64.  With an exponent of None, weights between the layers lie below 1, and lateral
+        weights and thresholds below 2.
     """
 
     penalty: float | Sequence[float] | np.ndarray = checked(_checked_penalty)
@@ -108,7 +108,7 @@ class LearningSettings(Value, PhaseSettings):
         if self.inputs == AUTO:
             assign(self, inputs=self.rule.inputs if self.readout == "current" else "spiking")
         if self.inputs == "graded" and self.readout == "rate":
-            raise ValueError("readout must be 'current' where inputs are graded: pass inputs='spiking'")
+            raise ValueError("readout must be 'current' if inputs are graded: pass inputs='spiking'")
         defaults = {
             **Rule.defaults(self.rule, self.readout, self.inputs, self.signs),
             **self.rule.defaults(self.readout, self.inputs, self.signs),
@@ -137,10 +137,10 @@ class LearningSettings(Value, PhaseSettings):
 
     @classmethod
     def paper(cls, penalty: float | Sequence[float] | np.ndarray) -> LearningSettings:
-        """Return the settings of Lin and Tang (2018): every part of the network as it is described there.
+        """Return the settings of Lin and Tang (2018), who describe every part of this network.
 
-        Phases of 20 time constants on a clock of 1/32 with reset to zero, potentials from empty, spikes
-        counted, one sample at a time, `PaperSteps`.
+        Phases last 20 time constants, on a clock of 1/32 with reset to zero; potentials start at zero; codes
+        are spike counts; samples come one at a time; the rule is `PaperSteps`.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class LearningSettings(Value, PhaseSettings):
         rule = dict(values.pop("rule"))
         kind = rule.pop("kind")
         if kind not in KINDS:
-            raise ValueError(f"its rule is {kind}, a class that this program has to define or import before")
+            raise ValueError(f"its rule is {kind}: define or import this class before loading the learner")
         time, weights = values.pop("time"), values.pop("weight_format")
         neuron = time.get("neuron")
         time = Exact(**time) if neuron is None else Clock(time["time_step"], RealNeuron(**neuron))
@@ -199,7 +199,7 @@ class LearningSettings(Value, PhaseSettings):
 def checked_phases(
     kappa: float, duration: float, initial_potential: float, time: Time
 ) -> tuple[float, float, float]:
-    """Return the numbers of two phases as floats, having checked them and the time."""
+    """Check the parameters of two phases; return kappa, duration and initial potential as floats."""
     kappa = share("kappa", kappa)
     if kappa == 0.0:
         raise ValueError("kappa must be positive: without feedback there is no second phase")
@@ -213,7 +213,7 @@ def checked_phases(
 
 
 def share(name: str, value: float) -> float:
-    """Return a number in [0, 1)."""
+    """Check that a number lies in [0, 1), and return it."""
     number = checks.non_negative_number(name, value)
     if number >= 1.0:
         raise ValueError(f"{name} must lie in [0, 1); got {number}")

@@ -1,7 +1,7 @@
-"""The weights of the two-phase network as it runs and learns, and how they are rounded to few bits.
+"""The weights of the two-phase network while it runs and learns, and their rounding to few bits.
 
-With an exponent of None in a format, weights between the layers lie below 1, and lateral weights and
-thresholds below 2: learning keeps atoms at unit norm.  A given exponent is for all of them.
+If a format has an exponent of None, weights between the layers lie below 1, and lateral weights and
+thresholds below 2, because learning keeps atoms at unit norm.  A given exponent applies to all of them.
 """
 
 import math
@@ -17,28 +17,27 @@ from snn.digital.format import FixedPoint, round_in_place
 from snn.weights import Segments
 from solvers.workers.blas import load_scipy_linalg, one_blas_thread
 
-# In units of the target, 1: a threshold at zero would mean endless spikes.
+# Smallest threshold of a coding neuron; learning keeps thresholds near 1.  At zero, spikes would never end.
 LEAST_THRESHOLD = 0.05
-# Columns of F B that are computed together, if there are more.
+# Largest number of columns of F B that are computed together.
 LATERAL_BLOCK = 128
-# Largest F and B, and H, as powers of two.
+# Exponents of the powers of two below which F and B lie, and below which H lies.
 LARGEST_FEEDFORWARD, LARGEST_LATERAL = 0, 1
 
 
 class Synapses(Closed):
-    """F, B and H in one array, which runs read and learning changes in place; neurons of a pair share it.
+    """F, B and H in one array, which runs read and learning changes in place; a pair shares its weights.
 
     Attributes
     ----------
     signs : Signs
         Which numbers are not negative.
     feedforward_rows, feedback_rows, lateral_rows : ndarray
-        One row for each source, as spikes need them: F^T, B^T and H^T, shapes (n_inputs, n_atoms), (n_atoms,
-        n_inputs) and (n_atoms, n_atoms).
+        F^T, B^T and H^T, shapes (n_inputs, n_atoms), (n_atoms, n_inputs) and (n_atoms, n_atoms).
     graded_layers : Layers
         The neurons of a run with graded inputs.
     closed_rows : ndarray, shape (n_atoms, n_atoms), or None
-        Rows of H - gamma F B, once `close` has computed them, of the last gamma.
+        Rows of H - gamma F B for the last gamma that `close` was called with; None before.
     feedforward, feedback, lateral : ndarray
         F, B and H: views of the same numbers, transposed.
     thresholds : ndarray, shape (n_atoms,)
@@ -69,7 +68,7 @@ class Synapses(Closed):
         self._weights: dict[tuple[float, bool, bool], Segments] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The rows are views of one array, which a copy or a pickle would tear apart.
+        # The rows are views of one array.  A plain copy or pickle would make them separate arrays.
         matrices = self.feedforward, self.feedback, self.lateral
         return Synapses, (*matrices, self.signs), {"closed_rows": self.closed_rows}
 
@@ -84,11 +83,11 @@ class Synapses(Closed):
         """1 - ||F - B^T|| / ||B||."""
         differences = self.feedforward - self.feedback_rows
         difference, size = (float(np.linalg.norm(each)) for each in (differences, self.feedback_rows))
-        # Every atom may have vanished.
+        # B may be zero: every atom may have vanished.
         return 1.0 - (difference / size if size > 0.0 else math.inf if difference > 0.0 else 0.0)
 
     def replace(self, atom: int | np.ndarray, feedforward: np.ndarray, feedback: np.ndarray) -> None:
-        """Give a coding neuron, or several, other weights, and lateral ones that agree with them."""
+        """Set the weights F and B of one or more coding neurons, and set their lateral weights to F B."""
         self.feedforward_rows[:, atom] = feedforward
         self.feedback_rows[atom] = feedback
         self.lateral_rows[:, atom] = self.feedback_rows @ feedforward
@@ -98,13 +97,13 @@ class Synapses(Closed):
     def close(self, gamma: float) -> None:
         """Compute `closed_rows`, the lateral weights and thresholds with feedback by graded inputs.
 
-        Once for all parts of a batch, which may run elsewhere: BLAS rounds differently on other machines.
+        All parts of a batch share it, because BLAS may round differently on other machines.
         """
         known = self.closed_rows
         self.closed_rows = self._closed(gamma, np.empty_like(self.lateral_rows) if known is None else known)
 
     def _closed(self, gamma: float, closed: np.ndarray) -> np.ndarray:
-        """Return the rows of H - gamma F B, in memory for them."""
+        """Return the rows of H - gamma F B, written to the array `closed`."""
         with one_blas_thread():
             return self._close_rows(gamma, closed)
 
@@ -114,12 +113,12 @@ class Synapses(Closed):
             load_scipy_linalg()
             from scipy.linalg.blas import dsyrk
 
-            # F B is symmetric: the half of it on and below the diagonal is computed, some columns at a time.
+            # F B is symmetric: compute its lower half, LATERAL_BLOCK columns at a time.
             for first in range(0, len(back), LATERAL_BLOCK):
-                some, others = back[first : first + LATERAL_BLOCK], back[first + LATERAL_BLOCK :]
-                product = np.empty((len(some) + len(others), len(some)))
-                dsyrk(1.0, some.T, c=product[: len(some)].T, trans=True, overwrite_c=True)
-                np.matmul(others, some.T, out=product[len(some) :])
+                block, others = back[first : first + LATERAL_BLOCK], back[first + LATERAL_BLOCK :]
+                product = np.empty((len(block) + len(others), len(block)))
+                dsyrk(1.0, block.T, c=product[: len(block)].T, trans=True, overwrite_c=True)
+                np.matmul(others, block.T, out=product[len(block) :])
                 updates.close_columns(closed, lateral, product, first, gamma)
         else:
             np.matmul(back, forward, out=closed)
@@ -128,7 +127,7 @@ class Synapses(Closed):
         return closed
 
     def weights(self, layers: Layers, gamma: float) -> Segments:
-        """Return the weights of these layers at feedback gamma; they follow what learning changes."""
+        """Return the weights of these layers at feedback gamma, as views, which change with learning."""
         key = gamma, layers.predicted, layers.graded
         if key not in self._weights:
             values, offsets = self.values, self._offsets
@@ -140,7 +139,7 @@ class Synapses(Closed):
         return self._weights[key]
 
     def round(self, weight_format: FixedPoint, rng: np.random.Generator) -> int:
-        """Round F, B and H; return how many were beyond the range, and are now at its end."""
+        """Round F, B and H; return how many weights were outside the range and were set to its end."""
         between, lateral = exponents(weight_format)
         n_saturated = sum(
             round_in_place(weight_format, rows, exponent=exponent, rng=rng)
@@ -156,7 +155,7 @@ class Synapses(Closed):
 
 
 def checked_format(weight_format: FixedPoint, signs: Signs) -> FixedPoint:
-    """Return a format of weights, having checked that it can hold them."""
+    """Check that a format can hold the weights, and return it."""
     checks.instance_of("weight_format", weight_format, FixedPoint)
     if weight_format.sign == "non-positive":
         raise ValueError(
@@ -165,20 +164,20 @@ def checked_format(weight_format: FixedPoint, signs: Signs) -> FixedPoint:
         )
     if weight_format.sign != "signed" and not signs.positive_atoms:
         raise ValueError(
-            "weight_format must be signed where atoms may be negative (positive_atoms=False); got the sign "
+            "weight_format must be signed if atoms may be negative (positive_atoms=False); got the sign "
             f"{weight_format.sign!r}"
         )
     largest = weight_format.largest * 2.0 ** exponents(weight_format)[1]
     if largest < LEAST_THRESHOLD:
         raise ValueError(
             f"weight_format must reach {LEAST_THRESHOLD}, the smallest threshold; got numbers up to "
-            f"{largest}: a larger exponent has larger ones"
+            f"{largest}: choose a larger exponent"
         )
     return weight_format
 
 
 def exponents(weight_format: FixedPoint) -> tuple[int, int]:
-    """Return the exponents of F and B, and of H."""
+    """Return the exponent of F and B, and the exponent of H."""
     if weight_format.exponent is not None:
         return weight_format.exponent, weight_format.exponent
     bits = (weight_format.largest + 1).bit_length() - 1

@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 class TwoPhaseNetwork(Value, Described):
     """A spiking network with feedback, which codes signals and observes the gradient of its weights.
 
-    M input neurons (threshold 1) drive N coding neurons (thresholds diag H), which inhibit each other
-    and, scaled by gamma, drive the input neurons in return.  Neurons 0 .. M - 1 are the inputs::
+    M input neurons (threshold 1) drive N coding neurons (thresholds diag H).  Coding neurons inhibit each
+    other and, scaled by gamma, drive the input neurons in return.  Neurons 0 .. M - 1 are the inputs::
 
         coding:  mu = -(1 - gamma) lambda1 s + F sigma_in - (H - diag H) sigma_cod
         input:   nu =  (1 - gamma) x + gamma B sigma_cod
         input whose x is unknown:      nu = B sigma_cod
 
-    with sigma the filtered spikes of each layer.  At gamma = 0, with F = B^T = D^T and H = D^T D (the
+    sigma are the filtered spikes of each layer.  At gamma = 0, with F = B^T = D^T and H = D^T D (the
     papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO
-    code of x; with any gamma in [0, 1) a consistent network, H = F B, has the same code.  Where x is unknown
-    an input neuron carries the network's own prediction, and only the known inputs decide the code
+    code of x.  With any gamma in [0, 1) a consistent network, H = F B, has the same code.  An input neuron
+    whose x is unknown carries the network's own prediction, and only the known inputs decide the code
     (docs/dictionary_learning.md, section 6).
 
-    Numbers of either sign have pairs of neurons, whose second one receives and sends everything with the
-    opposite sign, by the same weights (section 9 there).  Inputs are pairs where signals may be negative,
-    coding neurons where codes may be; sigma is then the difference of the two.
+    A pair of neurons represents a number of either sign: the second receives and sends everything with the
+    opposite sign, by the same weights (section 9 there).  Inputs are pairs if signals may be negative, coding
+    neurons are pairs if codes may be negative; sigma is then the difference of the two.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ class TwoPhaseNetwork(Value, Described):
     feedback : array_like, shape (n_inputs, n_atoms)
         B: its row j are the weights into input neuron j.
     lateral : array_like, shape (n_atoms, n_atoms)
-        H: row i inhibits coding neuron i; the diagonal, positive, are the thresholds.
+        H: row i inhibits coding neuron i; the diagonal, which must be positive, has the thresholds.
     positive_atoms : bool, default True
         Whether F, B and H must not be negative.
     positive_code : bool, default True
         Whether codes are not negative.
     positive_signals : bool, default True
-        Whether signals must not be negative.  Where atoms or codes may be negative, signals may be anyway.
+        Whether signals must not be negative.  If atoms or codes may be negative, signals may be too.
 
     References
     ----------
@@ -76,7 +76,7 @@ class TwoPhaseNetwork(Value, Described):
     positive_code: bool = True
     positive_signals: bool = True
 
-    if TYPE_CHECKING:  # what is accepted is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self,
@@ -90,10 +90,10 @@ class TwoPhaseNetwork(Value, Described):
 
     def _check(self) -> None:
         least = self.signs.least_weight
-        given = checks.real_array(
+        feedforward = checks.real_array(
             "feedforward", self.feedforward, shape=(None, None), meaning="(n_atoms, n_inputs)"
         )
-        n_atoms, n_inputs = given.shape
+        n_atoms, n_inputs = feedforward.shape
         for name, shape, meaning in (
             ("feedforward", (n_atoms, n_inputs), "(n_atoms, n_inputs)"),
             ("feedback", (n_inputs, n_atoms), "(n_inputs, n_atoms)"),
@@ -136,7 +136,7 @@ class TwoPhaseNetwork(Value, Described):
 
     @classmethod
     def of_synapses(cls, synapses: Synapses) -> TwoPhaseNetwork:
-        """Return the network that has a copy of these weights."""
+        """Return a network with a copy of these weights."""
         matrices = (synapses.feedforward, synapses.feedback, synapses.lateral)
         feedforward, feedback, lateral = (matrix.copy() for matrix in matrices)
         return cls(feedforward, feedback, lateral, *synapses.signs)
@@ -148,7 +148,7 @@ class TwoPhaseNetwork(Value, Described):
     def rounded(
         self, weight_format: FixedPoint, *, rng: int | np.random.Generator | None = None
     ) -> TwoPhaseNetwork:
-        """Return the network with its weights rounded once: what is done after learning, for a chip.
+        """Return the network with its weights rounded once, for a chip after learning.
 
         Parameters
         ----------
@@ -183,12 +183,12 @@ class TwoPhaseNetwork(Value, Described):
 
     @property
     def consistency(self) -> float:
-        """1 - ||H - F B|| / ||H||: 1 where lateral weights and thresholds match the feedback loop."""
+        """1 - ||H - F B|| / ||H||: 1 if lateral weights and thresholds match the feedback loop."""
         return self.synapses().consistency
 
     @property
     def symmetry(self) -> float:
-        """1 - ||F - B^T|| / ||B||: 1 where both directions carry the same dictionary."""
+        """1 - ||F - B^T|| / ||B||: 1 if both directions have the same dictionary."""
         return self.synapses().symmetry
 
     def spiking_network(
@@ -200,7 +200,7 @@ class TwoPhaseNetwork(Value, Described):
         reweighting: ArrayLike | None = None,
         mask: ArrayLike | None = None,
     ) -> SpikingNetwork:
-        """Return the network for one signal as `snn` simulates it, inputs first.
+        """Return the network for one signal, which `snn` can simulate; inputs come first.
 
         Parameters
         ----------
@@ -242,28 +242,28 @@ class TwoPhaseNetwork(Value, Described):
         time: Time = EXACT_TIME,
         n_jobs: int | None = None,
     ) -> tuple[Phase, Phase]:
-        """Run each signal at gamma = 0, then, all states kept, at gamma = kappa; return both phases.
+        """Run each signal at gamma = 0 and then, with all states kept, at kappa; return both phases.
 
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
             x; not negative, unless signals may be.
         penalty : float or array_like, shape (n_atoms,)
-            lambda1, positive; of all atoms or of each.
+            lambda1, positive: one number for all atoms, or one for each.
         kappa, duration, initial_potential, time
-            As for `LearningSettings`.  Potentials begin at 0 by default: then a neuron with rate r loses half
-            a spike, on average, in the first phase; at 0.5 that bias is gone.
+            As for `LearningSettings`.  If potentials start at 0, the default, a firing neuron loses half a
+            spike on average in the first phase; a start at 0.5 removes this bias.
         reweighting : array_like, shape (n_atoms,), optional
             s, the weights of the penalty, not negative; by default 1.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-            True where a signal is known, by default everywhere.  Elsewhere it is not looked at.
+            True where a signal is known, by default everywhere.  Elsewhere it is ignored.
         n_jobs : int, optional
             Number of threads; the result does not depend on it.
 
         Raises
         ------
         RunawayFeedbackError
-            If the network runs away: feedback excites more than thresholds and lateral weights take.
+            If the network runs away: feedback excites more than thresholds and lateral weights take away.
         """
         task = self._checked(signals, penalty, reweighting, mask)
         kappa, duration, initial_potential = checked_phases(kappa, duration, initial_potential, time)
@@ -283,7 +283,7 @@ class TwoPhaseNetwork(Value, Described):
     ) -> np.ndarray:
         """Return the code of each signal by this network's own weights, shape (n_signals, n_atoms).
 
-        The thresholded average soma current, ``max(u, 0) / theta``, over the second half of a run.  In
+        It is the thresholded average soma current, ``max(u, 0) / theta``, over the second half of a run.  In
         a consistent network it tends to the LASSO code in the atoms B^T, for any gamma.
 
         Parameters
@@ -302,7 +302,7 @@ class TwoPhaseNetwork(Value, Described):
         current = second.coding_current
         if self.positive_code:
             return np.maximum(current, 0.0) / np.diagonal(self.lateral)
-        # The current of a pair is without the penalty.
+        # The current of a pair does not include the penalty.
         excess = np.abs(current) - (1.0 - gamma) * task[1]
         return np.sign(current) * np.maximum(excess, 0.0) / np.diagonal(self.lateral)
 
@@ -313,7 +313,7 @@ class TwoPhaseNetwork(Value, Described):
         reweighting: ArrayLike | None,
         mask: ArrayLike | None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Return signals, zero where unknown, lambda1 s for each of them, and their mask, all checked."""
+        """Check arguments; return signals (zero where unknown), lambda1 s for each signal, and the mask."""
         signals, known = checked_signals(signals, self.n_inputs, mask, signed=self.signs.signed_inputs)
         if known is not None:
             signals = np.where(known, signals, 0.0)
@@ -356,15 +356,15 @@ class TwoPhaseNetwork(Value, Described):
     ) -> nir.NIRGraph:
         """Return the network in one of its phases as a NIR graph whose input is the signal.
 
-        Two populations, "input_neurons" and "coding_neurons", each with synapses of its own::
+        The graph has two populations, "input_neurons" and "coding_neurons", each with its own synapses::
 
             Input(x) -> Affine((1 - gamma) I, 0) -> input_neurons -> LI -> Affine(F, 0) -> coding_neurons
             coding_neurons -> LI -> Affine(-(H - diag H), 0) -> coding_neurons
             coding_neurons -> LI -> Affine(gamma B, 0) -> input_neurons
 
-        and the bias -(1 - gamma) lambda1 s of the coding neurons.  At gamma = 0 the last line is left out.
-        In a population of pairs the neurons with the sign of the signal come first.  Each phase is a graph,
-        since NIR cannot say that gamma changes; potentials start at zero.
+        The coding neurons have the bias -(1 - gamma) lambda1 s.  At gamma = 0 the last line is left out.  In
+        a population of pairs, the neurons with the sign of the signal come first.  Each phase is a separate
+        graph, since NIR cannot express a change of gamma; potentials start at zero.
         ``snn.exchange.from_nir(graph, signal=x)`` reads it back, with the coding neurons first.
 
         Parameters

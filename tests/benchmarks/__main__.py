@@ -1,4 +1,4 @@
-"""The library beside its peers, or beside itself: ``python -m tests.benchmarks [WORDS ...]``.
+"""Times of the library, its peers and other checkouts: ``python -m tests.benchmarks [WORDS ...]``.
 
 Cases whose names have one of the words are run, by default all.  Answers are verified before they are timed,
 calls take turns, compile time is apart, and the first call runs twice, as the control.  With
@@ -11,7 +11,7 @@ import sys
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 if __name__ == "__main__" and any(os.environ.get(name) != "1" for name in ONE_THREAD):
-    # From the start: libraries count their threads when they are loaded.
+    # Start anew with these variables, because libraries read their number of threads when they are loaded.
     os.execve(
         sys.executable, [sys.executable, "-m", "tests.benchmarks", *sys.argv[1:]], os.environ | ONE_THREAD
     )
@@ -29,7 +29,7 @@ from tests.benchmarks.cases import CASES, GATES, ROOT  # noqa: E402
 from tests.benchmarks.timing import in_words, machine, table, timed  # noqa: E402
 
 SLOWER = 1.03
-# Seconds that a call is repeated for, beside another checkout.
+# Seconds for which a short call is repeated, when two checkouts are compared.
 SHORT = 0.03
 
 
@@ -120,7 +120,7 @@ def against(name: str, checkout: Path, *, small: bool, rounds: int) -> dict:
         seconds = np.empty((rounds, 3))
         for row in seconds:
             for k in rng.permutation(3):
-                # The median of a short call: the first ones find what other processes left of the caches.
+                # Take the median of a short call: other processes have displaced the first calls' caches.
                 taken: list[float] = []
                 while sum(taken) < SHORT:
                     servers[k].stdin.write("\n")

@@ -20,7 +20,7 @@ def brian2_run(
 
     brian2.BrianLogger.suppress_hierarchy("brian2")
     logging.getLogger("brian2").setLevel(logging.ERROR)
-    # It takes all warnings of the process for its own.
+    # Brian2 captures all warnings of the process: undo this.
     logging.captureWarnings(False)
     with tempfile.TemporaryDirectory(prefix="brian2-benchmark-") as directory:
         brian2.set_device("cpp_standalone", directory=directory, build_on_run=False)
@@ -33,7 +33,7 @@ def brian2_run(
         seconds = []
         for _ in range(repeats):
             brian2.device.run(directory=directory, with_output=False)
-            # The loop over time alone, by the program's own clock: not its start, not its input and output.
+            # Time only the loop, by the program's own clock, without its start, input and output.
             seconds.append(float(brian2.device._last_run_time))
         counts = model.spike_counts
         brian2.device.reinit()

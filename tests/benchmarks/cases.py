@@ -65,19 +65,19 @@ class Work:
     seconds: dict[str, float] = field(default_factory=dict)
     """Time that another program took."""
     n_signals: int = 1
-    """Signals of a call; its time is told for one."""
+    """Number of signals of a call; times are given per signal."""
 
 
 class Case(NamedTuple):
     """A line of the table."""
 
     make: Callable[[bool], Work]
-    """Called with True for a small size, to see that it runs."""
+    """Makes the work; with True at a small size, which only shows that it runs."""
     about: str
 
 
 def coding(problem: LassoProblem, entrants: Sequence[Peer], tol: float) -> Work:
-    """Return calls of all that reach a certified relative gap of `tol`; the first has to."""
+    """Return calls of all entrants that reach a certified relative gap of `tol`; the first one must."""
     calls, notes = {}, {}
     for peer in present(entrants):
         call, _ = calibrated(peer, problem, tol)
@@ -115,7 +115,7 @@ Problems = Callable[[], list[LassoProblem]]
 
 
 def learned_patches(penalty: float, *, positive: bool) -> list[LassoProblem]:
-    """Return problems of a patch each, at a share of its own largest penalty."""
+    """Return a problem for each patch, at a share of its largest penalty."""
     atoms = learned_dictionary(256, 10_000)
     return single_problems(atoms, photograph_patches(5), penalty, positive=positive)
 
@@ -225,7 +225,7 @@ def demo(small: bool) -> Work:
 
 
 def threads(small: bool) -> Work:
-    """Patches over two threads."""
+    """Return the work of coding patches in two threads."""
     problem = patch_problem(50, 32, 500) if small else patch_problem(3_000)
     return Work(
         {
@@ -276,7 +276,7 @@ def convolution(small: bool) -> Work:
 
 
 def masks(small: bool) -> Work:
-    """Patches of which half the pixels are missing, each with its own mask: in one call, and one by one."""
+    """Patches with half of the pixels missing, each with its own mask: in one call, and one by one."""
     problem = masked_patches(40 if small else 1_000)
 
     def each(solve: Callable[[LassoProblem], np.ndarray]) -> np.ndarray:
@@ -356,7 +356,7 @@ def learned(task: str, batch_size: int, small: bool) -> Work:
     """10,240 samples learned, beside SPAMS and scikit-learn: the same start, samples and order."""
     n_samples = 64 if small else 10_240
     data = learning.task(task, 500 if small else n_samples)
-    # Not 0, by which signed numbers draw their true atoms.
+    # Not seed 0, with which the signed task draws its true atoms.
     start = random_dictionary(data.n_atoms, data.signals.shape[1], positive=data.positive_atoms, rng=1)
     settings = LearningSettings(
         penalty=learning.PENALTY,
@@ -367,7 +367,7 @@ def learned(task: str, batch_size: int, small: bool) -> Work:
 
     def ours(n_jobs: int = 1) -> object:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", IllPosedWarning)  # some have an offset
+            warnings.simplefilter("ignore", IllPosedWarning)  # some signals have an offset
             return learn_dictionary(
                 data.signals, start=start, settings=settings, n_samples=n_samples, rng=0, n_jobs=n_jobs
             )
@@ -382,7 +382,7 @@ def learned(task: str, batch_size: int, small: bool) -> Work:
     spikes = learner.n_spikes / learner.n_samples
     calls = {"two-phase network": ours, "two-phase network, two threads": partial(ours, 2)}
     notes = {"two-phase network": f"{objective(learner.dictionary)}, {spikes:.0f} spikes a sample"}
-    # scikit-learn takes minutes elsewhere.
+    # scikit-learn takes minutes for the other tasks.
     for name in ("SPAMS",) * peers.SPAMS.installed + ("scikit-learn",) * task.startswith("windows"):
         calls[name] = partial(learning.by_peer, name, data, start, n_samples, batch_size)
         notes[name] = objective(calls[name]())
@@ -487,4 +487,4 @@ GATES = (
     *("learn split patches, 256 x 128, batches of 32", "convolution, 32,256 unknowns", "65,536 atoms"),
     *("import solvers, full cache", "first simulate, empty cache", "first solve_spiking, empty cache"),
 )
-"""Cases that no change may make slower."""
+"""The names of cases that no change may make slower."""

@@ -1,7 +1,7 @@
 """Concave penalties by spikes, on data like those of arXiv:2407.03930.
 
-700 features, 1,200 atoms, a fifth of the codes is not zero, none is negative.  The penalty is the one whose
-codes by the active set have the least BIC, which does not know the truth; all rounds are then by spikes.
+There are 700 features and 1,200 atoms; a fifth of the codes is not zero, and none is negative.  The penalty
+has the least BIC of codes by the active set, which does not use the truth; all rounds then use spikes.
 Run: ``python -m tests.benchmarks.concave``
 """
 

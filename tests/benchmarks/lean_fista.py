@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-# Iterations from one look at the duality gap to the next.
+# Number of iterations between two checks of the duality gap.
 CHECK_EVERY = 5
 
 
@@ -42,7 +42,7 @@ def _product(gram, code, active, product):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _gap(correlations, penalty, positive, energy, code, product):
-    """Return the duality gap, from correlations alone: right to rounding of the energy."""
+    """Return the duality gap from correlations only; its error is a rounding error of the energy."""
     along_signal = 2.0 * energy
     squared_residual = 2.0 * energy
     cost = 0.0
@@ -75,7 +75,7 @@ def lean_fista(gram, correlations, penalty, positive, largest_eigenvalue, energy
         momentum = (t - 1.0) / next_t
         uphill = 0.0
         for i in range(n_atoms):
-            # The gradient is affine: that at the extrapolated code is extrapolated.
+            # The gradient is affine, so the gradient at the extrapolated code is the extrapolated gradient.
             start = code[i] + momentum * (code[i] - before[i])
             slope = product[i] + momentum * (product[i] - product_before[i]) - correlations[i]
             step = start - slope / largest_eigenvalue
@@ -93,7 +93,7 @@ def lean_fista(gram, correlations, penalty, positive, largest_eigenvalue, energy
 
 
 def largest_eigenvalue(dictionary: np.ndarray) -> float:
-    """Return the largest eigenvalue of the Gram matrix, or at most a thousandth more."""
+    """Return an upper bound of the Gram matrix's largest eigenvalue, at most a thousandth above it."""
     n_features = dictionary.shape[1]
     accuracy = 1e-3
     operator = LinearOperator(

@@ -29,7 +29,7 @@ TASKS = (
 
 
 class Task(NamedTuple):
-    """Signals to learn from and to evaluate on."""
+    """Signals for learning and signals for evaluation."""
 
     signals: np.ndarray
     held_out: np.ndarray

@@ -30,14 +30,14 @@ def data(share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def by_network(signals: np.ndarray, known: np.ndarray, penalty: float, inputs: str) -> np.ndarray:
-    """Return signals as the atoms that a two-phase network learned tell them."""
+    """Return signals reconstructed with the atoms that a two-phase network learned."""
     settings = LearningSettings(penalty=penalty, positive_atoms=False, inputs=inputs)
     learner = learn_dictionary(signals, N_ATOMS, mask=known, settings=settings, rng=1, n_jobs=1)
     return by_atoms(signals, known, penalty, learner.dictionary)
 
 
 def by_atoms(signals: np.ndarray, known: np.ndarray, penalty: float, atoms: np.ndarray) -> np.ndarray:
-    """Return signals as atoms tell them."""
+    """Return signals reconstructed with these atoms."""
     problem = LassoProblem(atoms, signals, penalty, mask=known, positive=True)
     return problem.reconstruct(solve_active_set(problem).codes)
 

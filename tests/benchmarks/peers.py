@@ -22,7 +22,7 @@ from tests.benchmarks.timing import largest_gap
 
 Solve = Callable[[float], object]
 
-# A peer's own tolerance falls by this until its gap is certified, down to the least.
+# A peer's tolerance falls from LOOSEST_TOL by TOL_FACTOR until its gap is certified, or to LEAST_TOL.
 LOOSEST_TOL, LEAST_TOL, TOL_FACTOR = 1e-1, 1e-16, 10.0**0.5
 MOST_ITERATIONS = 20_000
 
@@ -38,7 +38,7 @@ class Peer:
     takes_batches: bool = False
     """Whether one call answers for many signals."""
     own_scale: bool = False
-    """Whether its tolerance means something else than a relative gap, and must be calibrated."""
+    """Whether its tolerance is not a relative gap and must be calibrated."""
 
     @property
     def installed(self) -> bool:
@@ -64,7 +64,7 @@ def calibrated(
 
 
 class quiet(warnings.catch_warnings):
-    """No warnings of not having converged, and the like: the certificate decides."""
+    """Context without warnings, for example of convergence: the certificate decides."""
 
     def __enter__(self):
         super().__enter__()
@@ -267,5 +267,5 @@ PEERS = (LEAN_FISTA, SKLEARN, SKLEARN_BATCH, CELER, SKGLM, SPAMS)
 
 
 def present(peers: Iterable[Peer]) -> list[Peer]:
-    """Return those that are installed."""
+    """Return the peers that are installed."""
     return [peer for peer in peers if peer.installed]

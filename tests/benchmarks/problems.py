@@ -19,7 +19,7 @@ from solvers import LassoProblem
 from solvers.certificate.optimality import penalty_max
 
 PATCH_SIZE = 8
-# About nine non-zeros a patch of norm one.
+# Penalty at which the code of a patch of norm one has about nine nonzero entries.
 PATCH_PENALTY = 0.175
 
 
@@ -39,7 +39,7 @@ def correlated_dictionary(n_features: int, n_atoms: int, *, rho: float = 0.9, se
 def planted_problems(
     dictionary: np.ndarray, *, support: int, n_signals: int, penalty: float = 0.1, seed: int = 1
 ) -> list[LassoProblem]:
-    """Return CLASSOs of one signal each, at so much of the largest penalty that gives a code at all."""
+    """Return CLASSOs of one signal each, at a share of its largest penalty with a nonzero code."""
     signals = planted_signals(dictionary, support=support, n_signals=n_signals, seed=seed)
     return single_problems(dictionary, signals, penalty, positive=True)
 
@@ -59,7 +59,7 @@ def planted_signals(dictionary: np.ndarray, *, support: int, n_signals: int, see
 def single_problems(
     dictionary: np.ndarray, signals: np.ndarray, penalty: float, *, positive: bool
 ) -> list[LassoProblem]:
-    """Return a problem for each signal, at so much of its own largest penalty; they share one Gram."""
+    """Return a problem for each signal, at a share of its largest penalty; they share one Gram matrix."""
     gram = dictionary @ dictionary.T
     largest = penalty_max(dictionary, signals, positive=positive)
     return [
@@ -69,7 +69,7 @@ def single_problems(
 
 
 def again(problem: LassoProblem) -> LassoProblem:
-    """Return the problem as if nothing but its Gram had been computed of it."""
+    """Return the problem anew, with only its Gram matrix computed."""
     fresh = problem.subset(slice(None))
     fresh.__dict__.pop("correlations", None)
     return fresh
@@ -103,7 +103,7 @@ def learned_dictionary(n_atoms: int, n_training: int) -> np.ndarray:
         random_state=0,
     )
     with warnings.catch_warnings():
-        # Codes on the way need not be exact.
+        # Intermediate codes need not be exact.
         warnings.simplefilter("ignore", ConvergenceWarning)
         atoms = _normalised(learner.fit(photograph_patches(n_training, seed=1)).components_)
     np.save(kept, atoms)

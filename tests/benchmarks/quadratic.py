@@ -1,4 +1,4 @@
-"""Quadratic programs beside quadprog and Clarabel, those of them that are installed."""
+"""Quadratic programs, compared with quadprog and Clarabel if these are installed."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""Timing of the benchmarks: answers first, compile time apart, calls in turn, medians with their spread."""
+"""Timing of verified answers: compile time is separate, calls take turns, results are medians and spreads."""
 
 import importlib.metadata
 import platform
@@ -51,7 +51,7 @@ def timed(
 
 
 def in_rows(problem: LassoProblem, codes) -> np.ndarray:
-    """Return codes as the library has them, a dense row a signal, from whatever shape a peer gives."""
+    """Return codes in the library's form, a dense row per signal, from any shape that a peer returns."""
     codes = np.asarray(codes.toarray() if sparse.issparse(codes) else codes)
     wanted = (problem.n_signals, problem.n_atoms)
     if problem.n_signals == 1 and codes.size == problem.n_atoms:
@@ -79,7 +79,7 @@ def verify(problem: LassoProblem, codes, tol: float, name: str) -> None:
 
 
 def machine() -> str:
-    """Return one line on what was measured with."""
+    """Return one line that describes the machine and the versions."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     processor = f"{names[0]}, {len(names)} processors" if names else platform.machine()

@@ -26,8 +26,8 @@ SUPPORT = 10
 N_SAMPLES = 2_500
 PENALTY = 0.1
 BATCH = 32
-# Their results, "mcc_ood", means of seeds 0 to 2: FISTA and least squares in turn for 50,000 steps, and FISTA
-# with the true dictionary if it is published; by atoms, support and samples, of which half are learned from.
+# Published results, "mcc_ood", means of seeds 0 to 2: 50,000 steps of FISTA and least squares in turn, then
+# FISTA with the true dictionary, if published.  Keys: atoms, support, samples (half of them for learning).
 PUBLISHED: dict[tuple[int, int, int], tuple[float, ...]] = {
     (50, 10, 5_000): (0.917, 0.971),
     (100, 10, 5_000): (0.945, 0.986),
@@ -55,7 +55,7 @@ def normalised(atoms: np.ndarray) -> np.ndarray:
 
 
 class Samples(NamedTuple):
-    """Signals and the codes that they were made of, one a row."""
+    """Signals and the codes that generated them, one per row."""
 
     signals: np.ndarray
     codes: np.ndarray
@@ -124,7 +124,7 @@ class Score(NamedTuple):
 
 
 def score(dictionary: np.ndarray, data: Data) -> Score:
-    """Return what exact codes in the atoms, made unit, are worth."""
+    """Return the scores of exact codes in the normalised atoms."""
     found = solve_active_set(
         LassoProblem(normalised(dictionary), data.unseen.signals, PENALTY, positive=True)
     )
@@ -144,7 +144,7 @@ def alternate(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.nd
         gram = codes.T @ codes + 1e-6 * np.eye(len(dictionary))
         dictionary = np.linalg.solve(gram, codes.T @ signals)
         dictionary /= np.maximum(np.linalg.norm(dictionary, axis=1, keepdims=True), 1e-8)
-        # An atom that no code uses has become zero; it starts again.
+        # An atom that no code uses has become zero: restart it.
         lost = np.flatnonzero(np.linalg.norm(dictionary, axis=1) < 0.5)
         dictionary[lost] = start[lost]
     return dictionary

@@ -1,4 +1,4 @@
-"""Tables of what is refused: a function, the type of its error, and for each argument wrong values of it."""
+"""Tables of refusals: a function, the type of its error, and wrong values for each argument."""
 
 from functools import partial
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def each_refused(*rows):
-    """Parametrise a test with calls, errors and what they name: the argument, or what a row says."""
+    """Parametrise a test with calls, types of errors and the names in their messages."""
     cases = []
     for function, error, *wrong in rows:
         if isinstance(wrong[0], str):

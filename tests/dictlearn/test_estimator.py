@@ -1,4 +1,4 @@
-"""The scikit-learn estimator: the common checks, and that it does what `learn_dictionary` and `solve` do."""
+"""The scikit-learn estimator: common checks, and agreement with `learn_dictionary` and `solve`."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -29,7 +29,7 @@ from snn.digital import FixedPoint
 from solvers import IllPosedWarning, LassoProblem, held_out_score, solve_active_set
 from tests.dictlearn.refused import each_refused
 
-# The paper's network, of signals in two channels.
+# Options of the paper's network, for signals in two channels.
 SPLIT = {"split_channels": True, "positive_code": True}
 SIGNED = {"positive_atoms": False, "positive_code": False}
 ALPHAS = np.linspace(0.05, 0.4, 8)
@@ -37,7 +37,7 @@ ALL = {
     "kappa": 0.5, "duration": 8.0, "time": Exact(), "amplitude": 4.0, "readout": "rate",
     "rule": UsageSteps(gain=3.0), "replacement": False, "weight_format": FixedPoint(bits=20),
 }  # fmt: skip
-# Parameters, and the settings that they stand for.
+# Parameters of the estimator, and the settings that they mean.
 VARIANTS = {
     "signed": ({}, SIGNED),
     "positive atoms": ({"positive_dict": True}, {"positive_code": False}),
@@ -71,7 +71,7 @@ def test_scikit_learn_common_checks(estimator, check):
 
 @pytest.fixture(scope="module")
 def signals():
-    """Unit-norm combinations of two signed atoms, and a little noise."""
+    """Return unit-norm combinations of two signed atoms with a little noise."""
     rng = np.random.default_rng(0)
     atoms = rng.standard_normal((6, 5))
     codes = rng.uniform(0.3, 1.0, (200, 6)) * (rng.permuted(np.tile(np.arange(6) < 2, (200, 1)), axis=1))
@@ -128,7 +128,7 @@ def test_it_learns_as_the_function_and_codes_as_the_solver(signals, variant, mis
     assert learning.dead_atoms_.tolist() == expected.dead_atoms.tolist()
     assert learning.n_features_in_ == 5
 
-    # Codes: of both channels where they are not negative, of the signals as they are otherwise.
+    # Non-negative codes are of both channels; other codes are of the original signals.
     if is_split and positive:
         problem = LassoProblem(expected.dictionary, seen, settings.penalty, mask=mask, positive=True)
     else:
@@ -174,7 +174,7 @@ def test_numbers_of_atoms_starts_and_seeds(signals):
     )
     np.testing.assert_array_equal(first, same)
     assert not np.array_equal(first, other)
-    # A dictionary is split and brought to unit norm; the network of the same is the same start.
+    # A dictionary is split and brought to unit norm; its network is the same start.
     start = np.random.default_rng(2).standard_normal((6, 5))
     network = TwoPhaseNetwork.consistent(split_channels(start) / np.linalg.norm(start, axis=1, keepdims=True))
     for fit in ("fit", "partial_fit"):
@@ -186,7 +186,7 @@ def test_numbers_of_atoms_starts_and_seeds(signals):
 
 
 def test_float32_signals_have_float32_atoms_and_codes(signals):
-    """All is computed as of the same numbers in float64; the kind of numbers is that of the first call."""
+    """Results are computed in float64 and rounded; the first call sets the type of `components_`."""
     single = signals.astype(np.float32)
     learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0)
     of_single, of_double = clone(learning).fit(single), clone(learning).fit(single.astype(float))
@@ -197,7 +197,7 @@ def test_float32_signals_have_float32_atoms_and_codes(signals):
     streamed = clone(learning).partial_fit(single).partial_fit(signals)
     assert streamed.components_.dtype == np.float32
     assert streamed.fit(signals).components_.dtype == np.float64
-    codes[0, 0] = 7.0  # the caller's, not a read-only result
+    codes[0, 0] = 7.0  # the array is writable
 
 
 def test_parameters_may_change_between_calls_or_are_refused(signals):
@@ -238,7 +238,7 @@ def test_fit_goes_on_from_a_checkpoint(signals, tmp_path):
     np.testing.assert_array_equal(learning.components_, expected.components_)
     with pytest.raises(ValueError, match="other settings"):
         learning.set_params(alpha=0.2).fit(signals)
-    # Without a seed, learning goes on as the checkpoint began.
+    # Without a seed, learning takes the seed of the checkpoint.
     learning = SpikingDictionaryLearning(8, max_iter=1, checkpoint=tmp_path / "other.npz").fit(signals)
     assert learning.set_params(max_iter=2).fit(signals).learner_.n_samples == 400
 
@@ -258,7 +258,7 @@ def test_what_was_learned_before_an_error_is_kept(signals):
 
 
 def test_a_failed_fit_leaves_the_old_one_whole(signals):
-    """The number of features, and their names, are those of `components_`."""
+    """The number of features and their names still match `components_`."""
     frame = pytest.importorskip("pandas").DataFrame(signals, columns=list("abcde"))
     learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0).fit(frame)
     before = learning.transform(frame)
@@ -289,7 +289,7 @@ def test_a_penalty_above_all_correlations_warns(signals):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 other.fit(signals)
-            assert any("no atom codes" in str(warning.message) for warning in caught) is warned
+            assert any("all codes are zero" in str(warning.message) for warning in caught) is warned
     with pytest.warns(IllPosedWarning, match="all codes are zero"):
         assert not other.transform(signals).any()
     with pytest.warns(IllPosedWarning, match="all codes are zero"):
@@ -298,7 +298,7 @@ def test_a_penalty_above_all_correlations_warns(signals):
 
 
 def test_dead_atoms_are_reported_and_replaced(signals):
-    """Three features more that are always zero, and a start with two atoms that see nothing else."""
+    """Signals get three features that are always zero, and two atoms of the start have only these."""
     start = np.pad(np.random.default_rng(1).standard_normal((8, 5)), ((0, 2), (0, 3)))
     start[-2:, -3:] = 1.0
     signals = np.pad(signals, ((0, 0), (0, 3)))
@@ -336,7 +336,7 @@ def with_settings(**options):
 
 
 def of_both(**parameters):
-    """`fit` refuses first, `partial_fit` likewise."""
+    """Return calls of `fit` and of `partial_fit`, which both refuse."""
     with pytest.raises((TypeError, ValueError)):
         learned("partial_fit", **parameters)
     learned("fit", **parameters)
@@ -390,7 +390,7 @@ def test_a_learner_cannot_be_set_and_the_sentence_says_how_one_that_was_loaded_g
         estimator.learner_ = learner
     estimator.partial_fit(signals[:1])
     np.testing.assert_allclose(estimator.components_, unit_norm(learner.network.feedback.T), atol=0.1)
-    # What belongs to a fitted estimator goes with it.
+    # A copy has all fitted attributes.
     np.testing.assert_array_equal(
         pickle.loads(pickle.dumps(first)).transform(signals), first.transform(signals)
     )

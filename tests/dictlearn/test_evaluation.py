@@ -1,4 +1,4 @@
-"""Evaluation of dictionaries, and warnings of signals that can hardly be learned from."""
+"""Evaluation of dictionaries, and warnings about signals that are hard to learn from."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -19,7 +19,7 @@ N_FEATURES, N_ATOMS, N_SIGNALS = 12, 18, 40
 
 @pytest.fixture(scope="module")
 def dictionary():
-    """Atoms of norms 1/2 to 2 that are not negative."""
+    """Return non-negative atoms with norms from 1/2 to 2."""
     rng = np.random.default_rng(0)
     atoms = rng.uniform(size=(N_ATOMS, N_FEATURES))
     return atoms / np.linalg.norm(atoms, axis=1, keepdims=True) * rng.uniform(0.5, 2.0, (N_ATOMS, 1))
@@ -33,7 +33,7 @@ def signals(dictionary):
 
 
 def test_orthonormal_atoms_have_a_closed_form(signals):
-    """a = max(x - penalty, 0) where the atoms are the axes; of norm 2, a = max(2 x - penalty, 0) / 4."""
+    """If atoms are the axes, a = max(x - penalty, 0); with norm 2, a = max(2 x - penalty, 0) / 4."""
     for scale in (1.0, 2.0):
         codes = np.maximum(scale * signals - PENALTY, 0.0) / scale**2
         expected = 0.5 * ((signals - scale * codes) ** 2).sum(axis=1) + PENALTY * codes.sum(axis=1)
@@ -47,7 +47,7 @@ def test_orthonormal_atoms_have_a_closed_form(signals):
 @pytest.mark.parametrize("positive", [True, False])
 @pytest.mark.parametrize("normalise", [True, False])
 def test_objective_is_that_of_an_independent_solver(dictionary, signals, normalise, positive):
-    """scikit-learn's coordinate descent, at its finest; with one penalty, and one for each atom."""
+    """The reference is scikit-learn's coordinate descent at its finest, with one penalty or one per atom."""
     atoms = dictionary / np.linalg.norm(dictionary, axis=1, keepdims=True) if normalise else dictionary
     for penalty in (PENALTY, np.linspace(0.1, 0.4, N_ATOMS)):
         problem = LassoProblem(atoms, signals, penalty, positive=positive)
@@ -69,13 +69,13 @@ def test_norms_units_blocks_and_atoms_that_vanished(dictionary, signals):
     np.testing.assert_equal(with_holes, {**vars(score), "usage": usage})
     with costs(codes_held=7 * N_ATOMS):
         parts = mean_objective(dictionary, signals, penalty=PENALTY)
-    # The same codes, added up in another order.
+    # The same objectives are added in another order.
     assert parts.objective == pytest.approx(score.objective, rel=1e-14)
     assert (parts.nonzeros, parts.worst_gap) == (score.nonzeros, score.worst_gap)
 
 
 def test_atoms_are_found_and_none_stands_for_two(dictionary):
-    """Where two are nearest to one, the best assignment gives it to whom it suits better; zeros are no one's."""
+    """If two given atoms are nearest to one atom, the better one gets it; zero atoms match none."""
     order = np.random.default_rng(2).permutation(N_ATOMS)
     match = match_atoms(5.0 * dictionary[order], dictionary)
     np.testing.assert_allclose(match.best_cosine, 1.0, rtol=1e-14)
@@ -96,7 +96,7 @@ def test_atoms_are_found_and_none_stands_for_two(dictionary):
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**-1000, 2.0**1000])
 def test_atoms_are_scaled_to_unit_norm_wherever_they_are_in_the_range_of_floats(scale):
-    """To the bit what plain division makes of them; zeros stay zeros."""
+    """Results equal plain division to the bit; zeros stay zeros."""
     atoms = np.random.default_rng(0).normal(size=(5, 7))
     expected = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
     atoms[2], expected[2] = 0.0, 0.0
@@ -126,7 +126,7 @@ def is_warned_of(signals, recwarn):
 
 @pytest.mark.filterwarnings("always")
 def test_one_signal_that_dominates_and_an_offset_are_said(recwarn):
-    """More energy than all others, of ten or more that are not zero; a mean with 85 % of the energy of 200."""
+    """Warned are one of ten or more signals with most of the energy, and a mean with 85 % of it, of 200."""
     for factor, rows, n, warned in (
         *((2.99, 10, 1, False), (3.01, 10, 1, True), (3.01, 9, 1, False)),
         *((11.0, 600, 5, True), (10.8, 600, 5, False), (11.0, 400, 5, False)),
@@ -137,7 +137,7 @@ def test_one_signal_that_dominates_and_an_offset_are_said(recwarn):
         assert bool(found) is warned
         assert all("signals[4]" in sentence for sentence in found)
     for n_signals, share, warned in ((200, 0.86, True), (200, 0.84, False), (199, 0.86, False)):
-        # A mean of (1, 1), and as much to one side as to the other.
+        # The mean is (1, 1), with equal offsets to both sides.
         offset = np.sqrt(1.0 / share - 1.0) * np.array([1.0, -1.0])
         signals = 1.0 + np.outer(np.where(np.arange(n_signals) % 2, 1.0, -1.0), offset)
         assert bool(is_warned_of(signals, recwarn)) is warned

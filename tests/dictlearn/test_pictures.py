@@ -28,7 +28,7 @@ def test_atoms_are_drawn_as_curves_or_as_patches(ax):
     for atom, drawn in zip(dictionary, line.get_ydata().reshape(6, 5)[:, :-1], strict=True):
         assert np.corrcoef(atom, drawn)[0, 1] > 1 - 1e-12
     (square,) = plot_atoms(overcomplete_dct(8, 256), 8, ax=Figure().subplots()).images
-    assert square.get_array().shape == (16 * 9 - 1, 16 * 9 - 1)  # as many across as down, lines between
+    assert square.get_array().shape == (16 * 9 - 1, 16 * 9 - 1)  # 16 x 16 atoms with lines between
 
 
 @pytest.mark.parametrize("channels", [(), (3,)])
@@ -65,7 +65,7 @@ def test_bad_arguments_are_named(fitted):
     with pytest.raises(ValueError, match="quantity"):
         fitted.learner_.plot(quantity="loss")
     short = SpikingDictionaryLearning(3, max_iter=1).fit(np.eye(20, 4))
-    with pytest.raises(ValueError, match="there were 20"):
+    with pytest.raises(ValueError, match="got 20 samples"):
         short.learner_.plot()
 
 
@@ -73,7 +73,7 @@ def test_bad_arguments_are_named(fitted):
     ("atoms", "expected"),
     [
         ([[1.0, -2.0], [0.0, 0.0]], [[0.5, -1.0, np.nan, 0.0, 0.0]]),
-        # Colours: grey for zero, and white between.
+        # In colour, zero is grey, and the lines between atoms are white.
         ([[1.0, -2.0, 0.0, 0.0, 0.0, 2.0], [0.0] * 6], [[[0.75, 0, 0.5], [0.5, 0.5, 1], [1] * 3, [0.5] * 3, [0.5] * 3]]),
     ],
     ids=["grey", "colour"],

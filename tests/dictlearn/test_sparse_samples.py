@@ -1,4 +1,4 @@
-"""Learning from sparse matrices: the same numbers as from dense ones."""
+"""Learning from sparse matrices gives the same numbers as from dense ones."""
 
 import tracemalloc
 from functools import partial
@@ -15,7 +15,7 @@ FORMS = [sparse.csr_array, sparse.csc_matrix, sparse.coo_array]
 
 @pytest.fixture(scope="module")
 def counts():
-    """Words of documents: not negative, nine of ten zero."""
+    """Return non-negative counts of words in documents, 90 % zero."""
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(40, 0.1), size=6)
     words = np.array([rng.multinomial(12, topics[rng.integers(6)]) for _ in range(300)])
@@ -60,7 +60,7 @@ def test_learners_learn_as_from_dense_signals(counts):
 
 
 def test_batches_alone_are_dense():
-    """All signals, dense, would take 800 MB."""
+    """All signals together would take 800 MB if they were dense."""
     rng, shape = np.random.default_rng(0), (2_000, 50_000)
     places = rng.integers(shape[0], size=10_000), rng.integers(shape[1], size=10_000)
     signals = sparse.csr_array((rng.random(10_000), places), shape)

@@ -1,4 +1,4 @@
-"""The pages of the documentation as programs: their blocks of code, what these print, and how to run them.
+"""The pages of the documentation as programs: their blocks of code, the output, and a way to run them.
 
 ``python -m tests.docs.pages docs/tutorials/image_processing.md --output docs/figures`` runs a page as a
 reader would, block after block in a fresh folder, and copies the pictures that it draws.  With ``--rewrite``
@@ -30,12 +30,12 @@ from examples._pictures import write
 
 ROOT = Path(__file__).parents[2]
 
-# Modules that a block may import only where an extra is installed.
+# Modules that a block can import only if an extra is installed.
 EXTRAS = {name: name for name in ("brian2", "dask", "jax", "nir")} | {
     "distributed": "dask", "mlxtend": "digits", "pywt": "examples", "PIL": "examples", "skimage": "examples",
     "spams": "peers",
 }  # fmt: skip
-# Brian2 and what it imports warn of their own dependencies.
+# Brian2 and its imports cause warnings about their own dependencies.
 WARNS_ITSELF = {"brian2"}
 
 _NOT_RUN = re.compile(r"<!-- not run: (.+?) -->", flags=re.DOTALL)
@@ -58,7 +58,7 @@ class Block:
 
 
 class ExtraNeeded(Exception):
-    """A block imports what is not installed."""
+    """A block imports a module that is not installed."""
 
 
 def pages() -> list[Path]:
@@ -113,7 +113,7 @@ def run_page(page: Path) -> Iterator[tuple[Block, str, dict]]:
                 if find_spec(package) is None:
                     raise ExtraNeeded(f"{package} is an extra: pip install 'sparsespike[{EXTRAS[package]}]'")
             printed = io.StringIO()
-            # Lines of errors are lines of the page.
+            # Pad with empty lines, so that errors have the line numbers of the page.
             program = compile("\n" * (block.line - 1) + block.code, str(page), "exec", dont_inherit=True)
             with contextlib.redirect_stdout(printed), warnings.catch_warnings():
                 if block.imports & WARNS_ITSELF:
@@ -126,7 +126,7 @@ def run_page(page: Path) -> Iterator[tuple[Block, str, dict]]:
 
 
 def says_the_same(printed: str, quoted: str) -> bool:
-    """Tell whether words are equal, and numbers but for 1 % or one in the last digit; ``...`` is anything."""
+    """Return whether words are equal, and numbers up to 1 % or one last digit; ``...`` matches anything."""
     printed, quoted = " ".join(printed.split()), " ".join(quoted.split())
     pattern, numbers = "", []
     for piece in re.split(r"(\.\.\.)", quoted):
@@ -139,7 +139,7 @@ def says_the_same(printed: str, quoted: str) -> bool:
             numbers.append(number.group())
             start = number.end()
         pattern += re.escape(piece[start:])
-    # One space or more is where a number has a digit more, or less.
+    # The number of spaces may differ, because a number may have a digit more or less.
     found = re.fullmatch(pattern.replace(r"\ ", " "), printed)
     return found is not None and all(
         _close(got, said) for got, said in zip(found.groups(), numbers, strict=True)

@@ -34,7 +34,7 @@ def test_code_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
 
 
 def test_few_blocks_are_not_run():
-    """A page gives the reason, and this list the number, so that none is left out by chance."""
+    """A page gives the reason and this list the number, so that no block is skipped by accident."""
     counts = {NAMES[page]: sum(block.not_run is not None for block in blocks(page)) for page in WITH_CODE}
     assert {name: count for name, count in counts.items() if count} == NOT_RUN
 
@@ -69,7 +69,7 @@ def test_what_is_printed_is_compared(printed, quoted, same):
 
 
 def _commands() -> list[tuple[str, str]]:
-    """Return what pages tell a reader to run: (page, command), of blocks and of code in the text."""
+    """Return (page, command) for each command in blocks and in code within the text."""
     found = []
     for page in pages():
         for part in tokens(page):

@@ -57,7 +57,7 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", IN_SITE, ids=NAMES.get)
 def test_links_of_the_site_stay_in_it(page):
-    """The site has no files but those under docs/."""
+    """The site has only the files under docs/."""
     outside = [
         target
         for target in links(page)

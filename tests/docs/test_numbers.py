@@ -1,4 +1,4 @@
-"""A number that a page quotes is that of the one table it comes from."""
+"""A number that a page quotes equals the number in the one table that it comes from."""
 
 import re
 
@@ -21,7 +21,7 @@ def text_of(page):
 
 
 def table(page, *heads):
-    """Return the rows of the table whose head has these words; a cell that is empty is that above it."""
+    """Return the rows of the table whose head has these words; an empty cell repeats the one above it."""
     found = []
     for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
         if not line.startswith("|"):
@@ -108,7 +108,7 @@ BRIAN2 = [number(table("docs/performance.md", "neurons", "a spike", "Brian2")[0]
     ],
 )  # fmt: skip
 def test_a_sentence_quotes_its_table(page, sentence, values):
-    """To as many digits as it gives."""
+    """Numbers agree in all digits that the sentence gives."""
     quoted = re.search(sentence, text_of(page))
     assert quoted, f"{page} has no sentence like {sentence}"
     for said, value in zip(quoted.groups(), values, strict=True):

@@ -55,7 +55,7 @@ def choose_penalty(of: Variables) -> None:
 
 
 def video(of: Variables) -> None:
-    """Between alike frames a stream takes a part of the spikes, and at the cut as many as from nothing."""
+    """Between similar frames a stream takes fewer spikes; at the cut it takes as many as from zero."""
     (cold, cold_gaps), (warm, warm_gaps), (bounded, bounded_gaps) = (run for run, _ in of.runs.values())
     alike = np.setdiff1d(np.arange(of.n_frames), [0, of.cut])
     assert warm[alike].sum() < 0.5 * cold[alike].sum()

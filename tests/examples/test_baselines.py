@@ -19,7 +19,7 @@ N_FEATURES, N_ATOMS = 16, 8
 
 @pytest.fixture(scope="module")
 def planted():
-    """Sparse atoms, and signals of two or three of them."""
+    """Return sparse atoms, and signals made of two or three of them."""
     rng = np.random.default_rng(0)
     atoms = rng.uniform(size=(N_ATOMS, N_FEATURES)) * (rng.uniform(size=(N_ATOMS, N_FEATURES)) < 0.3) + 0.01
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
@@ -107,7 +107,7 @@ def test_scikit_learn_minimises_our_objective(signals, start):
 
 
 def test_spams_learns_from_the_same_samples_in_the_same_order(signals, start):
-    """And minimises our objective: its dictionary is that of the slow twin, batch by batch."""
+    """It also minimises our objective: batch by batch, its dictionary equals that of the slow twin."""
     pytest.importorskip("spams")
     from tests.reference.spams_dictionary import learn_with_spams
 

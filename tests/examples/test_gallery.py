@@ -28,7 +28,7 @@ def test_script_draws_one_picture_that_shows_what_its_text_says(script, monkeypa
     """Without a warning, since warnings are errors here, and from any folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(script)])
-    # Agg has nothing to show; scripts call it for readers.
+    # Scripts call `show` for readers; the backend Agg has no window.
     monkeypatch.setattr(plt, "show", lambda: None)
     with plt.rc_context():
         plt.rcdefaults()

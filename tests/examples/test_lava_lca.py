@@ -1,4 +1,4 @@
-"""Lava's networks: what its own tests check, the bits of a slow twin, and the LASSO they solve."""
+"""Lava's networks: checks of Lava's own tests, bits of a slow twin, and the LASSO that they solve."""
 
 import math
 
@@ -15,9 +15,9 @@ pytestmark = pytest.mark.thorough
 
 THIRD, HALF = math.sqrt(1 / 3), math.sqrt(1 / 2)
 COMPETING = np.array([[0.0, HALF, HALF], [THIRD, THIRD, THIRD]])
-"""The first atom explains the signal alone, and must silence the second."""
+"""The first atom by itself explains the signal, and must silence the second."""
 EXCITING = np.array([[-THIRD, THIRD, THIRD], [1.0, 0.0, 0.0]])
-"""The second atom is needed only for what the first one brings."""
+"""The second atom is needed only to compensate for the first one."""
 
 
 def lateral(atoms):
@@ -48,7 +48,7 @@ def test_two_layers_in_integers_compete_and_excite(atoms, expected, rtol):
 
 
 def lavas_mantissas(weights):
-    """Compute one number after the other, by Python's integers."""
+    """Return the mantissas, computed one by one in Python's integers."""
     whole = [[int(w) for w in row] for row in weights]
     positive = all(w >= 0 for row in whole for w in row)
     negative = all(w <= 0 for row in whole for w in row)

@@ -1,4 +1,4 @@
-"""Numbers that examples compute, beside formulas of their own."""
+"""Numbers that examples compute agree with independent formulas."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The interactive page: its recorded runs are what the solver does now, and its program shows them."""
+"""The interactive page: its recorded runs equal new runs of the solver, and its program shows them."""
 
 import json
 import re

@@ -15,7 +15,7 @@ from snn import Imperfections
 
 
 def philox(counter, key):
-    """Philox4x32-10 in Python's integers: the four words of a counter, under the two of a key."""
+    """Return the four words of Philox4x32-10 for a counter and a key, in Python's integers."""
     counter, key = list(counter), list(key)
     for _ in range(10):
         high, low = divmod(0xD2511F53 * counter[0], 2**32)
@@ -39,7 +39,7 @@ def normal(seed, step, neuron):
 
 
 def n_lost(imperfections, step, neuron, n_sent):
-    """Return how many of the spikes of a neuron in a step are lost."""
+    """Return the number of lost spikes of a neuron in a step."""
     if imperfections.lost_spikes == 0.0:
         return 0
     draws = [uniforms(imperfections.seed, step, neuron, 1 + k)[0] for k in range(n_sent)]
@@ -57,7 +57,7 @@ def delay_of(imperfections, source, target, time_step):
 
 
 class ClockedRun(NamedTuple):
-    """Events, and the state at the end; steps count from 1, charges from the start."""
+    """Events and the final state of a run; steps count from 1, and charges add up from the start."""
 
     steps: np.ndarray
     neurons: np.ndarray
@@ -100,7 +100,7 @@ def simulate_slowly(
     def over_a_step(function):
         return quad(function, 0.0, time_step, epsabs=0.0, epsrel=2e-14)[0]
 
-    # v' = mu - l v: what comes at time t leaks until the end of the step.
+    # v' = mu - l v: charge that arrives at time t leaks until the end of the step.
     keep = math.exp(-leak * time_step)
     of_drive = over_a_step(lambda t: math.exp(-leak * (time_step - t)))
     of_current, brought_of_current = {}, {}

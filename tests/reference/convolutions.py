@@ -26,7 +26,7 @@ def random_dictionary(geometry=GEOMETRIES[0], n_kernels=5, seed=0):
 
 
 def image_problem(geometry=GEOMETRIES[0], *, positive=True, share=0.2, seed=1):
-    """One image of noise."""
+    """Return the problem of one image of noise."""
     dictionary = random_dictionary(geometry)
     signals = np.random.default_rng(seed).standard_normal((1, dictionary.shape[1]))
     penalty = share * penalty_max(dictionary, signals, positive=positive).min()
@@ -34,7 +34,7 @@ def image_problem(geometry=GEOMETRIES[0], *, positive=True, share=0.2, seed=1):
 
 
 def long_signal(*, stride=1, n_channels=1, positive=False, l2_penalty=0.0, copies=1, seed=0):
-    """A long signal of smooth kernels of one dimension."""
+    """Return the problem of a long one-dimensional signal, a sum of smooth kernels."""
     rng = np.random.default_rng(seed)
     kernels = np.cumsum(rng.standard_normal((3, 8, n_channels)), axis=1)
     kernels = np.tile(kernels / np.linalg.norm(kernels, axis=(1, 2), keepdims=True), (copies, 1, 1))

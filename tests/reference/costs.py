@@ -1,4 +1,4 @@
-"""Plans of solvers with other thresholds, for tests of choices that need large problems else."""
+"""Other thresholds for `solvers.plan`, so that small problems test choices made for large ones."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from solvers import plan
 
 @contextmanager
 def costs(**changes: float) -> Iterator[None]:
-    """Let `solvers.plan` have other thresholds within."""
+    """Change thresholds of `solvers.plan` within a block."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "COSTS", replace(plan.COSTS, **changes))
         yield

@@ -18,7 +18,7 @@ from tests.reference.clock import delay_of, n_lost, normal, whole_steps
 
 
 def in_integers(network: DigitalNetwork, n_steps, **options) -> SimulationResult:
-    """Run a network of integers as the product does."""
+    """Run a network of integers with the product."""
     step = network.time_step
     return simulate(network.network, n_steps * step, Clock(step, network), **options)
 
@@ -45,7 +45,7 @@ def quotient(number, shift, rounding):
 
 
 def in_register(number, bits, overflow):
-    """The number as a register of this width holds it, and whether it was too narrow: -1, 0 or 1."""
+    """Return the number in a register of this width, and -1 or 1 if it was below or above the range, or 0."""
     least, largest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     if least <= number <= largest:
         return number, 0
@@ -159,5 +159,5 @@ def random_digital(rng, n_neurons=None):
             made = DigitalNetwork.of(network, random_format(rng), time_step=step, delays=delays)
             integer_drive(made, bias)
             return made
-        except ValueError:  # a few are refused, in one sentence
+        except ValueError:  # a few random networks are refused
             continue

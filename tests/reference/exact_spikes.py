@@ -1,4 +1,4 @@
-"""Whether a recorded run is one of the model: every spike judged, in numbers of 106 bits.
+"""Judge of recorded runs: whether each spike obeys the model, in numbers of 106 bits.
 
 The run is replayed.  From one recorded instant to the next all potentials follow the closed form, ``v + c s +
 h (1 - e^-s)`` (docs/theory.md, equations 1-3); there the neurons that fired lose their thresholds and give
@@ -31,7 +31,7 @@ MANY_ROUNDINGS = 8.0
 TIE, LONGEST_TIE, FLATTEST = 2.0**-42, 2.0**-30, 2.0**-10
 LONGEST_WINDOW = 16.0
 SURE = 0.5
-"""The share of the smallest tolerance of a tie within which neurons have to fire together."""
+"""Neurons must fire together if their crossings differ by less than this share of the smallest tolerance."""
 
 FAULTS = (
     "",
@@ -51,7 +51,7 @@ LEAST_POWER, MOST_POWER = -14, 14
 
 
 class Verdict(NamedTuple):
-    """The first error of a run, "" if there is none, and figures met on the way."""
+    """The first fault of a run, "" if there is none, and figures of its rounding."""
 
     fault: str
     errors: np.ndarray
@@ -61,13 +61,13 @@ class Verdict(NamedTuple):
     the threshold, the potential before, the drive and the current, over the slope at the crossing.
     """
     worst_error: float
-    """The largest of them."""
+    """The largest error of the time of an instant, in the same unit."""
     worst_share: float
-    """The largest distance of a potential from its threshold at a spike, by what rounding may do to it."""
+    """The largest distance of a potential from its threshold at a spike, over its bound for rounding."""
     n_ties: int
-    """Instants with several spikes."""
+    """Number of instants with several spikes."""
     n_undecided: int
-    """Neurons that may or may not have fired in an instant, for all that is documented."""
+    """Number of cases in which the documented rule does not decide whether a neuron fires in an instant."""
 
 
 # -- numbers of 106 bits -------------------------------------------------------------------------
@@ -81,7 +81,7 @@ N_HALVINGS = 5
 
 
 def pair(value) -> tuple[float, float]:
-    """Return an mpmath number, or a float, as a pair."""
+    """Return the pair of an mpmath number or a float."""
     high = float(value)
     return high, float(mpmath.mpf(value) - mpmath.mpf(high))
 
@@ -100,7 +100,7 @@ def two_sum(a, b):
 
 @numba.njit(cache=True)
 def quick_sum(a, b):
-    """As `two_sum`, with |a| >= |b|."""
+    """Return the sum as `two_sum` does, for |a| >= |b|."""
     total = a + b
     return total, b - (total - a)
 
@@ -152,7 +152,7 @@ def _near_expm1(x):
 
 @numba.njit(cache=True)
 def decay(time):
-    """Return e^-time and 1 - e^-time for time >= 0, each to its own last digits but for the smallest."""
+    """Return e^-time and 1 - e^-time for time >= 0, both to nearly full relative precision."""
     if time[0] <= 0.34:
         rise = _near_expm1((-time[0], -time[1]))
         rise = -rise[0], -rise[1]
@@ -175,7 +175,7 @@ def _highest(v, h, bias, s, at_end):
     """Return the highest potential within s, whose value at its end is given."""
     slope, end_slope = bias + h[0], bias + h[0] * math.exp(-s[0])
     if not (slope > 0.0 and end_slope < 0.0):
-        return at_end, False  # it has no maximum in between: the start has been looked at before
+        return at_end, False  # there is no maximum within s, and the start was checked before
     peak = (math.log(-h[0] / bias), 0.0)
     _, rise = decay(peak)
     return add(v, add(multiply((bias, 0.0), peak), multiply(h, rise))), True
@@ -269,7 +269,7 @@ def _replay(weights, bias, threshold, v, h, start, duration, times, neurons, err
                     continue
                 if gap < -room - slope * (blur + most):
                     return BELOW, i, start + instant[0], -gap / threshold[i]
-                # It never gets there in exact numbers: its maximum is below, by no more than rounding.
+                # Its exact maximum is below the threshold, but by no more than rounding.
                 is_flat = gap < 0.0 and slope * slope <= -2.0 * gap * max(slopes[i] - bias[i], 0.0)
                 if is_flat or gap < -room - slope * (blur + least):
                     seen[0, 3] += 1
@@ -312,13 +312,13 @@ def _tolerances(threshold, bias, current, slope, size):
         return 0.0, 0.0
     sure = SURE * TIE * threshold / slope
     possible = TIE * (size / slope + LONGEST_WINDOW)
-    # A slope that is mostly rounding has any tolerance.
+    # If a slope is mostly rounding error, the tolerance may have any value.
     return min(sure, LONGEST_TIE), min(possible * (1.0 + FLATTEST), LONGEST_TIE)
 
 
 @numba.njit(cache=True)
 def _note_error(late, unit, n_fired, errors, seen):
-    """Count by how many roundings an instant is off the crossing of the first that fires."""
+    """Count the distance, in roundings, of an instant from the crossing of its first neuron."""
     seen[0, 2] += n_fired > 1
     if unit == 0.0 or not abs(late) < math.inf:
         return
@@ -336,12 +336,12 @@ def judge(run, weights, *, state=None, soma_bias=None) -> Verdict:
     run : SimulationResult
         The run to judge.
     weights : ndarray, shape (n_neurons, n_neurons)
-        weights[source, target].  What the network says of itself is not asked.
+        weights[source, target].  The weights in the network are not read.
     state : NetworkState, optional
-        Where it started; by default at rest.
+        The initial state; by default rest.
     """
     network, spikes, n = run.network, run.spikes, len(weights)
-    # In units of powers of two all thresholds are between a half and one; no number is rounded by that.
+    # Scale by powers of two, which rounds nothing, so that all thresholds lie between a half and one.
     exponents = np.frexp(network.firing_threshold)[1]
     scaled = [
         np.ldexp(np.asarray(x, dtype=float), -exponents)
@@ -367,7 +367,7 @@ def judge(run, weights, *, state=None, soma_bias=None) -> Verdict:
 
 
 def _wrong_at_end(run, weights, bias, threshold, before, current, v, h, seen, exponents):
-    """Compare what a run says of its end; return (fault, neuron, amount)."""
+    """Compare the final state and figures of a run; return (fault, neuron, amount)."""
     n = len(bias)
     counts = run.spike_counts
     ours = [np.ldexp(x, -exponents) for x in (run.state.membrane_potential, run.state.synaptic_current)]

@@ -1,4 +1,4 @@
-"""Problems to the ends of the number range, whose certificates exact arithmetic judges.
+"""Problems at the limits of the number range, whose certificates exact arithmetic judges.
 
 `python -m tests.reference.judged 50000 SEED` draws 50,000, and counts gaps below the distance from the
 optimum, gaps that are not numbers, and optimal codes that are said to be not converged.
@@ -65,7 +65,7 @@ def drawn(seed):
     if kind == "fills":
         signals = np.where(counts > 0.0, signals, rng.choice(FILLS))
         if own and np.isfinite(fill) and rng.random() < 0.5:
-            # One feature that some know is as large.
+            # Make one feature, known to some signals, as large.
             atoms = atoms.copy()
             atoms[:, rng.integers(n_features)] *= min(abs(fill), 1e100)
     form = filled(atoms, counts, fill) if kind == "fills" else atoms
@@ -80,7 +80,7 @@ def drawn(seed):
 
 
 def _with_lines(rng, atoms):
-    """Return atoms of which some cancel each other, exactly or but for rounding."""
+    """Return atoms, some of which cancel each other exactly or up to rounding."""
     how = rng.choice(["opposite", "integers", "scaled", "sums"])
     if how == "integers":
         return rng.integers(-2, 3, (int(rng.integers(2, 7)), atoms.shape[1])).astype(float)
@@ -93,7 +93,7 @@ def _with_lines(rng, atoms):
 
 
 def least_objective(problem, near):
-    """Return the smallest objective, also where atoms depend on each other."""
+    """Return the smallest objective, also if atoms depend on each other."""
     found = problem.optimum(near)
     if found is not None:
         return found
@@ -109,7 +109,7 @@ def least_objective(problem, near):
 
 
 def judged(seed):
-    """Return what is wrong with the certificates of a problem, and its kind."""
+    """Return the faults of the certificates of a problem, and its kind."""
     kind, arguments, options, (atoms, signals, counts), rng = drawn(seed)
     wrong = Counter()
     with warnings.catch_warnings():

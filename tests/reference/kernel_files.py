@@ -1,4 +1,4 @@
-"""Modules of kernels that a test writes, called ``..._of_test``, as each new process finds them."""
+"""Modules of kernels, named ``..._of_test``, that a test writes and imports as a new process would."""
 
 import importlib
 import sys
@@ -9,7 +9,7 @@ from snn._kernels import compiling
 
 @contextmanager
 def kernel_folder(tmp_path, monkeypatch, **sources):
-    """Give a folder of kernels, where Numba keeps its files too; its modules are forgotten at the end."""
+    """Yield a folder of kernels, which also has Numba's files; forget its modules at the end."""
     folder = tmp_path / "_kernels"
     folder.mkdir()
     for name, source in sources.items():

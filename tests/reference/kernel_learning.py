@@ -6,7 +6,7 @@ from solvers import ConvolutionalDictionary
 
 
 def design_matrix(dictionary: ConvolutionalDictionary, codes: np.ndarray) -> np.ndarray:
-    """Return the matrix M for which images = M @ kernels.ravel(), one after the other.
+    """Return the matrix M for which the concatenated images are M @ kernels.ravel().
 
     Column by column, from the images of kernels that have one value only.
     """

@@ -11,12 +11,12 @@ from solvers.methods.spiking import Stages
 
 # Atoms whose norms differ tenfold, or that are coherent, need more bits than the eight of the default.
 SIXTEEN_BITS = DigitalFormat(weights=FixedPoint(bits=16), bias=FixedPoint(bits=20))
-# The finest tol at which a method is held to the others, where it is not its own.
+# Finest `tol` at which a method must agree with the others, if it differs from the method's own finest.
 TOLS = {"spiking_clock": 1e-4, "digital": 1e-4}
 
 
 def methods(*but, **takes):
-    """Return methods by name, and one on a clock, but some; those alone that take what is asked for.
+    """Return methods by name, and one on a clock, except the names in `but` and those without `takes`.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def each_method(*but, tols=None, **takes):
     Parameters
     ----------
     *but, **takes
-        As of `methods`.
+        As for `methods`.
     tols : dict of str to float, optional
         Other tolerances than the finest of a method.
     """

@@ -36,7 +36,7 @@ FIRST_SPIKES = [
 
 
 def classo_network(dictionary, signal, penalty):
-    """The network whose rates solve min 1/2 |s - a D|^2 + penalty |a|_1, a >= 0 (theory.md, section 3)."""
+    """Return the network that solves min 1/2 |s - a D|^2 + penalty |a|_1, a >= 0 (theory.md, section 3)."""
     gram = dictionary @ dictionary.T
     norms = np.diag(gram).copy()
     weights = np.diag(norms) - gram
@@ -59,15 +59,15 @@ def random_network(rng, n_neurons, *, density=1.0, sign=0, strength=0.8):
 # -- networks of every form and regime -----------------------------------------------------------
 
 DECIMALS = [0.01, 0.07, 0.18, 0.36, 1.29, 1.66, 2.29, 2.5, 90.0]
-"""Few are floats: crossings that are equal on paper differ in their last bits."""
+"""Few of these are exact floats, so crossings that are equal on paper differ in their last bits."""
 MOST_SPIKES = 1500
-"""Networks that fire more often than that have run away, or nearly."""
+"""Networks with more spikes than this have run away, or nearly."""
 LARGEST_RATIO = 2.0**40
 """Weights, drives and initial currents are at most this many firing thresholds."""
 
 
 class Case(NamedTuple):
-    """One network, where it starts, and for how long it runs."""
+    """One network, its initial state, and the duration of its run."""
 
     form: str
     regime: str
@@ -105,9 +105,9 @@ class Case(NamedTuple):
 
 
 def networks(form=None, regime=None, *, least: int = 1, most: int = 60) -> st.SearchStrategy[Case]:
-    """Return what draws networks of a form and a regime, or of any of several; by default of all of them.
+    """Return a strategy for networks of these forms and regimes; by default of all of them.
 
-    The first that is drawn is one of the least size.
+    The first network that it draws has the least size.
     """
     forms, regimes = (
         st.sampled_from([chosen] if isinstance(chosen, str) else list(chosen or every))
@@ -117,7 +117,7 @@ def networks(form=None, regime=None, *, least: int = 1, most: int = 60) -> st.Se
 
 
 def case(form: str, regime: str, about: int, seed: int) -> Case:
-    """Return a network of about this many neurons; of regimes of large networks, of a hundred more."""
+    """Return a network of about `about` neurons; regimes of large networks have a hundred more."""
     rng = np.random.default_rng([seed, about])
     weights, bias, threshold = REGIMES[regime](form, rng, about + 100 if regime in LARGE else about)
     threshold = np.array(np.broadcast_to(threshold, len(weights)), dtype=float)
@@ -142,7 +142,7 @@ def _duration(rng, bias, threshold, state) -> float:
 
 
 def any_state(rng: np.random.Generator, threshold: np.ndarray) -> NetworkState:
-    """Potentials at the threshold, a last bit below it, below it, and far below; currents of any size."""
+    """Return potentials at the threshold, one last bit below, below, and far below; currents of any size."""
     n = len(threshold)
     kind = rng.choice(5, n, p=[0.05, 0.05, 0.5, 0.35, 0.05])
     potential = threshold * rng.uniform(-2.0, 1.0, n)
@@ -169,7 +169,7 @@ def moderate_state(rng: np.random.Generator, threshold: np.ndarray) -> NetworkSt
 
 
 def _near_tangent(rng, bias, threshold) -> NetworkState:
-    """Currents with which falling neurons come up to their thresholds, or not quite.
+    """Return currents that bring falling neurons up to their thresholds, or nearly.
 
     Without a spike the highest potential is h - |c| - |c| log(h / |c|) for c < 0 < h + c, and for c = 0 its
     limit is h.  The current is found for a highest potential that is off by a share from 1e-16 on.
@@ -238,7 +238,7 @@ def _coding(name, rng, about):
 
 
 def _few_of_many(name, rng, about):
-    """A few are driven, and most drift away from their thresholds."""
+    """Return a network in which few neurons are driven, and most drift away from their thresholds."""
     weights = random_matrix(
         name, rng, about, sign=rng.choice([0, 1, -1]), density=rng.choice([0.05, 0.2, 1.0])
     )
@@ -248,7 +248,7 @@ def _few_of_many(name, rng, about):
 
 
 def _late(name, rng, about):
-    """Neurons far below their thresholds, which rare spikes of others lift across them at once."""
+    """Return neurons far below their thresholds, which rare spikes of others lift above them at once."""
     form = FORMS[name]
     n = form.n_neurons(about)
     group = np.arange(n) % 8
@@ -262,7 +262,7 @@ def _late(name, rng, about):
 
 
 def _ties(name, rng, about):
-    """Groups of equal neurons: all numbers are dyadic, or multiplied by a decimal for each neuron."""
+    """Return groups of equal neurons: all numbers are dyadic, or multiplied by a decimal per neuron."""
     form = FORMS[name]
     n_groups = int(rng.integers(1, 4))
     group = rng.integers(0, n_groups, min(max(about // max(form.multiple, 1), 1), 12))
@@ -282,7 +282,7 @@ def _ties(name, rng, about):
 
 
 def _common_multiples(name, rng, about):
-    """Decimal thresholds, and periods with common multiples, so that groups meet again and again."""
+    """Return decimal thresholds and periods with common multiples, so that groups fire together again."""
     n = FORMS[name].n_neurons(min(about, 12))
     threshold = np.round(rng.uniform(0.01, 3.0, n), 2) if FORMS[name].nearest is np.copy else np.full(n, 0.3)
     weights = FORMS[name].nearest(np.round(rng.choice([0.0, 0.0, -0.1, -5.0], (n, n)), 2) * (1.0 - np.eye(n)))
@@ -316,7 +316,7 @@ def _no_weights(name, rng, about):
 
 
 def _undriven(name, rng, about):
-    """Biases of zero and below it, some subnormal: only currents at the start can fire anything."""
+    """Return biases of zero and below, some subnormal: only initial currents can cause spikes."""
     weights = random_matrix(name, rng, about, sign=rng.choice([0, 1, -1]))
     n = len(weights)
     return weights, -rng.choice([0.0, 5e-324, 1e-12, 0.1, 1.0], n), _thresholds(rng, n)
@@ -338,11 +338,11 @@ REGIMES: dict[str, Callable] = {
     "no drive": _undriven,
     "up to the threshold": _undriven,
 }
-"""Returns weights, drives and thresholds of a form, from random numbers, for about so many neurons."""
+"""Functions of (form, random generator, about how many neurons) -> weights, drives and thresholds."""
 MODERATE = (
     "mixed weights", "weak inhibition", "excitation", "sparse coding", "few of many fire", "late in many",
     "no weights",
 )  # fmt: skip
-"""Numbers of one size, rates that are bounded, and ties by chance only."""
+"""Regimes with numbers of one size, bounded rates, and ties only by chance."""
 STARTS = {"up to the threshold": _near_tangent, "extreme ratios": _extreme_start}
 LARGE = ("few of many fire", "late in many")

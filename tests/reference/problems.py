@@ -44,7 +44,7 @@ def random_problem(
         codes = np.abs(codes)
     signals = codes @ dictionary + 0.01 * rng.standard_normal((n_signals, n_features))
     largest = penalty_max(dictionary, signals, positive=positive)
-    # A signal with no atom along it is turned round, and has one.
+    # If no atom points along a signal, the negative signal has one.
     signals[largest == 0.0] *= -1.0
     largest = penalty_max(dictionary, signals, positive=positive)
     signals /= share * largest[:, np.newaxis]
@@ -52,7 +52,7 @@ def random_problem(
 
 
 def random_codes(problem, *, density=0.2, scale=1.0, seed=0):
-    """Codes that are feasible and otherwise arbitrary."""
+    """Return arbitrary feasible codes."""
     rng = np.random.default_rng(seed)
     codes = scale * rng.standard_normal((problem.n_signals, problem.n_atoms))
     codes *= rng.random(codes.shape) < density
@@ -60,7 +60,7 @@ def random_codes(problem, *, density=0.2, scale=1.0, seed=0):
 
 
 def require_certified(problem, result):
-    """The figures of a result are those of `solvers.certificate.optimality`, to rounding."""
+    """Require that the figures of a result equal those of `solvers.certificate.optimality` up to rounding."""
     figures = measure(problem, result.sparse_codes)
     atol = 1e-13 * (problem.energies + figures.objective)
     assert (np.abs(result.objective - figures.objective) <= atol).all()
@@ -68,7 +68,7 @@ def require_certified(problem, result):
 
 
 def optimal_codes(problem):
-    """The codes according to scikit-learn's Lasso at its finest, by itself.
+    """Return the codes of scikit-learn's Lasso at its finest tolerance.
 
     Penalties that differ are made equal by dividing each atom by its own.
     """
@@ -86,7 +86,7 @@ def optimal_codes(problem):
 
 # -- problems of every kind ----------------------------------------------------------------------
 
-# What may stand where a mask, or weights of zero, hide numbers of atoms and signals from every signal.
+# Values for entries of atoms and signals that a mask or zero weights hide from every signal.
 FILLS = (-9999.0, 1e8, 9.97e36, 1e100, -1e200, 1.7e308, np.nan, np.inf)
 
 DICTIONARIES = (
@@ -102,7 +102,7 @@ SIGNS = (False, True, "mixed")
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """The arguments of a problem, and the arrays that they mean."""
+    """The arguments of a problem, and the equivalent dense arrays."""
 
     kind: tuple[str, str, str, str]
     """Units of the dictionary, the signals, the weights and the penalty."""
@@ -110,9 +110,9 @@ class Case:
     signals: Any
     penalty: Any
     options: dict[str, Any]
-    """positive, and mask or feature_weights."""
+    """The arguments `positive`, and `mask` or `feature_weights`."""
     limited: bool
-    """Whether there is no room for a Gram matrix."""
+    """Whether the memory limit leaves no room for a Gram matrix."""
     atoms: np.ndarray
     values: np.ndarray
     """The signals as an array; zero where a feature is missing."""
@@ -135,7 +135,7 @@ class Case:
         return 0.5 * (self.weights * self.values**2).sum(axis=1)
 
     def with_room(self):
-        """Return the context that the problem is made and solved in."""
+        """Return the context in which the problem is made and solved."""
         return memory_limit(1.0) if self.limited else nullcontext()
 
     def problem(self, *, cls=LassoProblem, **changes) -> LassoProblem:
@@ -145,13 +145,13 @@ class Case:
             return cls(**(arguments | self.options | changes))
 
     def with_all_known(self):
-        """Return the dictionary with the numbers that no signal knows, in place of what hides them."""
+        """Return the dictionary with its true numbers in the features that no signal knows."""
         if isinstance(self.dictionary, ConvolutionalDictionary):
             return self.dictionary
         return sparse.csr_array(self.atoms) if sparse.issparse(self.dictionary) else self.atoms
 
     def dense(self, **changes) -> LassoProblem:
-        """Return the problem of the same numbers as arrays, with room."""
+        """Return the problem of the same numbers as dense arrays, without a memory limit."""
         given = {"dictionary": self.atoms, "signals": self.values}
         return LassoProblem(**(given | {"penalty": self.penalty} | self.options | changes))
 
@@ -169,7 +169,7 @@ class Case:
 def problems(
     *, dictionary=None, signals=None, weights=None, penalty=None, positive=None, limited=None, most=24
 ) -> st.SearchStrategy[Case]:
-    """Return what draws problems of the kinds that are named: one, several, or None for all."""
+    """Return a strategy for problems of the named kinds: one, several, or None for all."""
 
     def drawn(chosen, every):
         given = (chosen,) if isinstance(chosen, (str, bool)) else tuple(chosen or every)
@@ -190,7 +190,7 @@ def problems(
 
 
 def case(dictionary, signals, weights, penalty, positive, limited, about, seed) -> Case:
-    """Return one problem of these kinds, of about this many atoms."""
+    """Return one problem of these kinds with about `about` atoms."""
     rng = np.random.default_rng([seed, about])
     form, atoms = _atoms(rng, dictionary, about)
     if positive == "mixed":
@@ -208,7 +208,7 @@ def case(dictionary, signals, weights, penalty, positive, limited, about, seed) 
     if penalty == "weak":
         share = 10.0 ** rng.uniform(-5.0, -2.0)
     l1 = np.full(len(atoms), share * largest)
-    # A penalty for each atom suits its norm; a number is that of the largest correlations.
+    # Penalties per atom are proportional to its norm; a single penalty suits the largest correlations.
     l1 = l1 * (norms.max() if penalty in ("number", "weak") else np.where(norms > 0.0, norms, 1.0))
     l2 = np.zeros(len(atoms))
     if penalty in ("vector", "elastic net"):
@@ -242,7 +242,7 @@ def case(dictionary, signals, weights, penalty, positive, limited, about, seed) 
 
 
 def filled(form, counts, fill):
-    """Return a dictionary with another number in all features that no signal knows."""
+    """Return a dictionary with the number `fill` in all features that no signal knows."""
     hidden = ~counts.any(axis=0)
     if isinstance(form, ConvolutionalDictionary) or not hidden.any():
         return form
@@ -252,7 +252,7 @@ def filled(form, counts, fill):
 
 
 def _atoms(rng, kind, about):
-    """Return a dictionary as it is passed, and as an array."""
+    """Return a dictionary as an argument, and as an array."""
     if kind in CONVOLUTIONAL:
         return _kernels(rng, kind, about)
     n_atoms, n_features = (1 if kind == "one atom" else about), int(rng.integers(1, about + 1))
@@ -313,7 +313,7 @@ def _values(rng, kind, n_signals, atoms, positive):
 
 
 def _weights(rng, kind, shape):
-    """Return the weights of features of each signal, and how they are passed."""
+    """Return the weights of the features of each signal, and the arguments that pass them."""
     own = kind.startswith("own")
     if kind == "none":
         return np.ones(shape), {}

@@ -18,7 +18,7 @@ KINDS = (
     *("infinite bounds", "degenerate vertex", "null space", "scaled variables", "contradicted by equations"),
     *("range in equations", "range in hidden equations"),
 )
-# Along the equations the Hessian is zero, or of rank one, but for rounding.
+# In these kinds, the Hessian within the equations is zero or has rank one, up to rounding.
 FLAT = ("range in equations", "range in hidden equations")
 INFEASIBLE = ("infeasible", "contradicting equations", "contradicted by equations")
 
@@ -32,7 +32,7 @@ class Case:
     linear: np.ndarray
     inside: np.ndarray
     parts: dict[str, Any] = field(default_factory=dict)
-    """inequalities, equations and bounds, where there are some."""
+    """Arguments for inequalities, equations and bounds; absent if there are none."""
 
     @property
     def has_solution(self) -> bool:
@@ -43,7 +43,7 @@ class Case:
         return cls(**({"hessian": self.hessian, "linear": self.linear} | self.parts | changes))
 
     def rows(self):
-        """Return A, b with bounds as rows, and E, f."""
+        """Return A and b, with bounds as rows, and E and f."""
         n = len(self.linear)
         rows, limits = self.parts.get("inequalities", (np.empty((0, n)), np.empty(0)))
         lower, upper = self.parts.get("bounds", (np.full(n, -np.inf), np.full(n, np.inf)))
@@ -55,7 +55,7 @@ class Case:
 
 
 def programs(*, kinds=KINDS, most=6) -> st.SearchStrategy[Case]:
-    """Return what draws programs of some kinds."""
+    """Return a strategy for programs of these kinds."""
     return st.builds(case, st.sampled_from(kinds), st.integers(2, most), st.integers(0, 2**20))
 
 
@@ -144,7 +144,7 @@ def case(kind, n, seed, *, condition=None) -> Case:
 
 
 class _Numbers:
-    """Draws what a program is made of: small integers over powers of two if there are few variables."""
+    """Random numbers for programs; with few variables, small integers over powers of two."""
 
     def __init__(self, rng, n):
         self.rng, self.n, self.exact = rng, n, n <= 6
@@ -177,7 +177,7 @@ class _Numbers:
 def exact_optimum(case: Case) -> Fraction | None:
     """Return the optimum of a small program in rationals; None if no point satisfies its rows.
 
-    All sets of rows that may be active are tried: one of them is the optimum's, and its rows are independent.
+    It tries all sets of independent rows as active: one of them belongs to the optimum.
     """
     rows, limits, equations, values = case.rows()
     n = len(case.linear)
@@ -205,7 +205,7 @@ def _dot(left, right):
 
 
 def _independent(equations, values):
-    """Return equations that say the same and are independent; None if some contradict each other."""
+    """Return equivalent independent equations; None if some contradict each other."""
     kept = []
     for row, value in zip(equations, values, strict=True):
         row, value = list(row), value

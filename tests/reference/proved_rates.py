@@ -1,6 +1,6 @@
 """Bounds on spike rates and stages that docs/theory.md, section 4.5, proves, with their constants.
 
-A distance between two codes is that of their reconstructions, ``||(a - b) D||``, throughout.  Codes are in
+The distance between two codes is always that of their reconstructions, ``||(a - b) D||``.  Codes are in
 the units of the problem, rates in spikes a time constant.  A LASSO is the CLASSO of ``[D, -D]`` here, so a
 network has a neuron for each row of `Neurons.atoms`.
 """
@@ -18,7 +18,7 @@ from snn import simulate
 from solvers import LassoProblem, lasso_network
 
 HIGHEST_RATE = 0.25
-"""The choice for a neuron.  The root bound needs 1/2 at most, and the others 1/4 as they are written."""
+"""Highest rate of a neuron.  The root bound holds up to 1/2, the other bounds as written up to 1/4."""
 
 
 def distance(problem: LassoProblem, first: np.ndarray, second: np.ndarray) -> float:
@@ -27,7 +27,7 @@ def distance(problem: LassoProblem, first: np.ndarray, second: np.ndarray) -> fl
 
 
 def code_of_counts(problem: LassoProblem, counts: np.ndarray, duration: float, scale: float) -> np.ndarray:
-    """Return the code of the spikes of each neuron since rest, counted as if one time constant longer."""
+    """Return the code of each neuron's spikes since rest, divided by the duration plus one time constant."""
     net = (
         counts
         if problem.penalty.is_positive
@@ -46,9 +46,9 @@ class PlainRates:
     atoms: np.ndarray
     """The atom of each neuron."""
     rates: np.ndarray
-    """x, those of the optimum."""
+    """x, the rates of the optimum."""
     slack: np.ndarray
-    """rho, by how much the drive of a silent neuron is below what would make it fire, in units of `scale`."""
+    """rho, the distance of a silent neuron's drive from the drive at which it fires, in units of `scale`."""
     scale: float
     """The value of a code for one unit of spike rate."""
 
@@ -76,7 +76,7 @@ class PlainRates:
 
     @cached_property
     def growth(self) -> float:
-        """K, the charge that the optimum's spikes take in a time constant."""
+        """K, the charge that the spikes of the optimum take in a time constant."""
         return float(self.thresholds @ self.rates)
 
     @cached_property
@@ -85,7 +85,7 @@ class PlainRates:
         return float(np.linalg.norm(self.rates @ self.atoms))
 
     def root_bound(self, time: np.ndarray) -> np.ndarray:
-        """Return the bound on the distance that falls as the root of the time: it needs nothing."""
+        """Return the bound on the distance that falls as the root of the time; it needs no assumption."""
         return self.scale * np.sqrt(2.0 * self.growth * (time + 1.0) + self.start**2) / (time + 1.0)
 
     @cached_property
@@ -122,15 +122,15 @@ class PlainRates:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FixedStages:
-    """Stages of one length, their margins and scales, and what each of them gains."""
+    """Stages of one length, their margins and scales, and the gain of each stage."""
 
     dictionary: np.ndarray
     used: np.ndarray
     """The atoms of the network, linearly independent; all that the optimum uses are among them."""
     support: np.ndarray
-    """Atoms of `used` that hold those of the optimum.  All of `used`, if no more is known."""
+    """Atoms of `used` that include those of the optimum; all of `used` if no more is known."""
     duration: float = 0.0
-    """T.  By default that which gains most for a spike, by what is proved."""
+    """T, the length of a stage.  By default the one with the largest proved gain per spike."""
 
     def __post_init__(self) -> None:
         if not self.duration:
@@ -146,7 +146,7 @@ class FixedStages:
 
     @cached_property
     def margins(self) -> np.ndarray:
-        """gamma, the most that one number of the code is off by if the reconstruction is off by one."""
+        """gamma, the largest error of each coefficient if the reconstruction is off by one."""
         return np.sqrt(np.diag(self._inverse))
 
     @cached_property
@@ -163,7 +163,7 @@ class FixedStages:
 
     @cached_property
     def _width(self) -> float:
-        """The longest reconstruction of what margins hide, and of the error."""
+        """The largest norm of the reconstruction of the margins and of the error."""
         return float(np.sqrt(self.margins @ np.abs(self.gram) @ self.margins)) + 1.0
 
     @cached_property
@@ -172,13 +172,13 @@ class FixedStages:
 
     @property
     def factor(self) -> float:
-        """f, what a stage multiplies the distance from the optimum by, at most."""
+        """f, the largest factor by which a stage multiplies the distance from the optimum."""
         longer = self.duration + 1.0
         return float(np.sqrt(self._gain / longer + (self._width / longer) ** 2))
 
     @property
     def n_spikes(self) -> float:
-        """The most spikes of a stage."""
+        """The largest number of spikes of a stage."""
         spent = self._charge / self.scale * (self.duration + 1.0) + 0.5 * (self._width / self.scale) ** 2
         return spent / ((0.5 - HIGHEST_RATE) * float(np.diag(self.gram).min()))
 
@@ -195,9 +195,9 @@ class Stage(NamedTuple):
 def run_stages(
     problem: LassoProblem, stages: FixedStages, start: np.ndarray, bound: float
 ) -> Iterator[Stage]:
-    """Code what is left, stage by stage, from a code whose distance from the optimum is at most `bound`.
+    """Code the residual, stage by stage, from a code whose distance from the optimum is at most `bound`.
 
-    Nothing is looked at: margin, scale and length of every stage are known before the first.
+    No stage inspects its result: margin, scale and length of every stage are known before the first.
     """
     code = start.astype(float)
     while True:

@@ -20,7 +20,7 @@ class ExactProblem:
         self.positive = problem.positive
 
     def residual(self, code):
-        """s - a D."""
+        """Return s - a D."""
         residual = list(self.signal)
         for value, atom in zip(code, self.atoms, strict=True):
             if value:
@@ -28,24 +28,24 @@ class ExactProblem:
         return residual
 
     def product(self, left, right):
-        """The inner product of features, sum_j w_j x_j y_j."""
+        """Return the weighted inner product, sum_j w_j x_j y_j."""
         return _dot(left, [w * y for w, y in zip(self.weights, right, strict=True)])
 
     def objective(self, code):
-        """E(a)."""
+        """Return E(a)."""
         terms = zip(code, self.l1, self.l2, strict=True)
         residual = self.residual(code)
         return self.product(residual, residual) / 2 + sum(l1 * abs(a) + l2 * a * a / 2 for a, l1, l2 in terms)
 
     def gap(self, code, direction):
-        """E(a) minus the largest dual objective along a direction, which `code` is not asked for."""
+        """Return E(a) minus the largest dual objective along `direction`."""
         along, squared = self.product(self.signal, direction), self.product(direction, direction)
         reach = [self.product(atom, direction) for atom in self.atoms]
         reach = self._reach(reach)
         multiple = max(along / squared, Fraction(0)) if squared else Fraction(0)
         bounds = [l1 / x for x, l1, l2 in zip(reach, self.l1, self.l2, strict=True) if not l2 and x > 0]
         multiple = min([multiple, *bounds])
-        # Newton's method descends on a slope that is concave and falls.
+        # Newton's method decreases monotonically, because the slope is concave and falls.
         while True:
             beyond = [
                 (x, l1, l2)
@@ -61,12 +61,12 @@ class ExactProblem:
         return self.objective(code) - (multiple * along - multiple**2 * squared / 2 - conjugates)
 
     def _reach(self, pulls):
-        """Distance by which each correlation can pull its code from zero."""
+        """Return the distance by which each correlation can pull its coefficient from zero."""
         return [x if one_sided else abs(x) for x, one_sided in zip(pulls, self.positive, strict=True)]
 
     @classmethod
     def of(cls, atoms, signal, weights, l1, l2, *, positive):
-        """The problem of arrays."""
+        """Return the problem of these arrays."""
         problem = object.__new__(cls)
         problem.atoms = [rational(atom) for atom in atoms]
         problem.signal, problem.weights = rational(signal), rational(weights)
@@ -74,7 +74,7 @@ class ExactProblem:
         return problem
 
     def optimum(self, near, *, or_best=False):
-        """The smallest objective, found from the support and signs of `near`.
+        """Return the smallest objective, found from the support and signs of `near`.
 
         Where atoms are dependent it is None, or the smallest objective met if `or_best`.
 
@@ -109,7 +109,7 @@ class ExactProblem:
         return self.objective(full) if or_best else None
 
     def _on(self, support, signs):
-        """The solution of the equations on a support, by atom; None if they are singular."""
+        """Return the solution of the equations on a support, by atom; None if they are singular."""
         rows = [
             [self.product(self.atoms[i], self.atoms[j]) + (self.l2[i] if i == j else 0) for j in support]
             + [self.product(self.atoms[i], self.signal) - signs[i] * self.l1[i]]
@@ -120,7 +120,7 @@ class ExactProblem:
 
 
 def rational(values):
-    """Return numbers as the rationals that they are."""
+    """Return the exact rational values of numbers."""
     return [value if isinstance(value, Fraction) else Fraction(float(value)) for value in values]
 
 

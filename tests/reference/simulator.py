@@ -14,11 +14,11 @@ import mpmath
 import numpy as np
 
 DIGITS = 30
-AT_THRESHOLD = mpmath.mpf(10) ** -26  # a gap this small is none
+AT_THRESHOLD = mpmath.mpf(10) ** -26  # a smaller distance from the threshold counts as zero
 # In floats a crossing is known to a few units of rounding of the numbers it is made of.  Neurons this near to
 # their thresholds, relative to those numbers, when the first one crosses fire in the same instant.
 SAME_INSTANT = mpmath.mpf(2) ** -42  # 2**10 units of 2**-52
-CLOSE_CALL = 1e-5  # floats decide nothing that is nearer than this
+CLOSE_CALL = 1e-5  # crossings that are nearer than this are not decided by floats
 
 
 class SlowRun(NamedTuple):
@@ -34,7 +34,7 @@ def simulate_slowly(weights, soma_bias, firing_threshold, duration, *, state=Non
     """Run the network given by plain arrays, weights[source, target], for `duration`; times begin at zero."""
     n_neurons = len(soma_bias)
     with mpmath.workdps(DIGITS):
-        # Everything that a neuron adds up is in units of its own threshold.
+        # All numbers of a neuron are in units of its threshold.
         threshold = [mpmath.mpf(float(x)) for x in np.broadcast_to(firing_threshold, n_neurons)]
         rows = [
             [(i, mpmath.mpf(float(w)) / threshold[i]) for i, w in enumerate(row) if w != 0]
@@ -93,7 +93,7 @@ def _next_spikes(potential, bias, current):
 
 
 def crossing_exists(gap, bias, current) -> bool:
-    """Whether bias t + current (1 - e^-t) ever reaches gap > 0, in the precision of the arguments."""
+    """Return whether bias t + current (1 - e^-t) ever reaches gap > 0, in the precision of the arguments."""
     if current <= 0:
         return bias > 0
     if bias > 0:
@@ -107,7 +107,7 @@ def crossing_exists(gap, bias, current) -> bool:
 
 
 def rough_crossing(gap, bias, current) -> float:
-    """Bisect, in floats, the bracket that calculus gives; inf without a crossing."""
+    """Return the crossing by bisection in floats of the bracket from calculus; inf if there is none."""
     if gap <= AT_THRESHOLD:
         return 0.0
     if not crossing_exists(gap, bias, current):
@@ -132,7 +132,7 @@ def rough_crossing(gap, bias, current) -> float:
 
 
 def polished_crossing(gap, bias, current, rough):
-    """Newton in mpmath from a guess; at a tangency it gains one bit a step, hence the many steps."""
+    """Refine a crossing by Newton's method in mpmath; at a tangency each step gains only one bit."""
     if gap <= AT_THRESHOLD:
         return mpmath.mpf(0)
     time = mpmath.mpf(rough)

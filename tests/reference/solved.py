@@ -1,4 +1,4 @@
-"""Problems of every kind solved by every method: what the tests of both share."""
+"""Problems of every kind solved by every method: helpers that tests of both share."""
 
 import warnings
 from dataclasses import fields, replace
@@ -14,7 +14,7 @@ from tests.reference.problems import CONVOLUTIONAL, DICTIONARIES, problems
 from tests.reference.rationals import ExactProblem
 
 LIMITS = {"max_duration": 300.0, "max_iter": 2000}
-"""Short ones: what is true of codes that did not converge is said of those, too."""
+"""Low limits, so that tests also see codes that did not converge."""
 
 
 def shortened(method):
@@ -28,7 +28,7 @@ every_method = pytest.mark.parametrize("name", METHODS)
 
 
 def refusal(name, this):
-    """Return what of a problem a method refuses, the name of the argument and the type of the error."""
+    """Return (type of the error, words of its message) if a method refuses a problem, otherwise None."""
     takes = METHODS[name].takes
     form, _, weights, _ = this.kind
     zeros = {"zero_penalties", *([] if this.positive.all() else ["signed_zero_penalties"])} <= {*takes}
@@ -48,12 +48,12 @@ def refusal(name, this):
 
 
 def forms_for(name):
-    """Return the dictionaries that suit a method: integers and clock steps leave no room for all scales."""
+    """Return the kinds of dictionaries that suit a method: integers and clock steps limit their scales."""
     return [form for form in DICTIONARIES if form != "scaled" or name not in ("digital", "spiking_clock")]
 
 
 def problems_for(name, **features):
-    """Return problems that a method takes; of no room for a Gram matrix where it needs none."""
+    """Return a strategy for problems that a method takes, perhaps without room for a Gram matrix."""
     features.setdefault("dictionary", forms_for(name))
     if name not in NEEDS_NO_GRAM:
         features.setdefault("limited", False)
@@ -61,7 +61,7 @@ def problems_for(name, **features):
 
 
 def solved(method, this, problem=None, **options):
-    """Return the result: there is a warning, of this line, if and only if a signal did not converge."""
+    """Return the result; require a warning, at this line, if and only if a signal did not converge."""
     problem = this.problem() if problem is None else problem
     with this.with_room(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

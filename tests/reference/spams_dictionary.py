@@ -31,7 +31,7 @@ def learn_with_spams(
     positive_atoms=True,
     positive_code=True,
 ):
-    """As `learn_with_scikit_learn`; each mark is a run of its own, rounded up to whole batches if it can be.
+    """Learn as `learn_with_scikit_learn`; each mark is a run, rounded up to whole batches if possible.
 
     Atoms that SPAMS has learned by a mark do not depend on what follows, except that an atom which no sample
     uses is replaced by any of the samples.  Batches may reach over the end of an epoch.
@@ -39,7 +39,7 @@ def learn_with_spams(
     signals = np.asarray(signals, dtype=np.float64)
     batches = batches_in_order(len(signals), n_samples, batch_size=batch_size, seed=seed_of_order(rng))
     order = np.concatenate(list(batches))
-    # SPAMS shuffles the samples, always alike: put them where it will look for the first, the second ...
+    # SPAMS always shuffles samples in the same way: put each one at the place that SPAMS reads in its turn.
     shuffled = np.empty((signals.shape[1], n_samples), order="F")
     shuffled[:, spams_order(n_samples)] = signals[order].T
     columns = np.asfortranarray(np.asarray(start, dtype=np.float64).T)

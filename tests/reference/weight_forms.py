@@ -1,4 +1,4 @@
-"""The registry of weight forms: what every test of forms runs over.  A new form is one line of `FORMS`.
+"""The registry of weight forms, over which every test of forms runs.  A new form is one line of `FORMS`.
 
 A form stores a dense matrix W, `weights[source, target]` with a zero diagonal.  Not every matrix fits every
 form: `nearest` takes from any matrix the numbers that the form has room for, and returns a matrix that fits.
@@ -16,7 +16,7 @@ from scipy import sparse
 from snn import DenseRows, SpikingNetwork, StencilWeights, Weights
 from snn.weights import Connection, Segments
 
-NOT_LOOKED_AT = 3.0  # stored where a neuron would meet itself
+NOT_LOOKED_AT = 3.0  # stored on the diagonal, which nothing may read
 GRID_SHAPE, REACH = (3, 2), (1, 1)
 GRID_KERNEL = (4, 4, 2)  # (height, width, stride): kernels overlap with those of the next positions only
 
@@ -29,7 +29,7 @@ def random_dictionary(rng, n_atoms, n_features, *, non_negative=False):
 
 
 def random_weights(rng, n_neurons, *, density=1.0, sign=0, strength=1.0):
-    """Asymmetric weights; the excitation a source sends out in all is less than `strength`.
+    """Return asymmetric weights; the total excitation that a source sends is less than `strength`.
 
     With thresholds of at least 1 and strength < 1 a spike causes less than one spike, so rates stay
     bounded whatever the inhibition.
@@ -48,13 +48,13 @@ def dense_weights(network):
 
 
 class WeightForm(NamedTuple):
-    """A way to store a dense matrix, and the matrices that fit."""
+    """A way to store a dense matrix, and the matrices that fit this form."""
 
     store: Callable[[np.ndarray], Any]
     nearest: Callable[[np.ndarray], np.ndarray] = np.copy
     multiple: int = 1  # the number of neurons is a multiple of this
     signed: bool = False  # the neurons are the positive and negative neurons of atoms
-    screened: bool = True  # screening is at work where few of many neurons fire
+    screened: bool = True  # screening is used if few of many neurons fire
     atoms: Callable[[np.random.Generator, int, int, float], np.ndarray] | None = None
 
     def n_neurons(self, about: int) -> int:
@@ -72,7 +72,7 @@ def on_demand(weights: np.ndarray) -> DenseRows:
 
 
 def overlapping_blocks(weights: np.ndarray) -> Segments:
-    """Return quarters, which the diagonal cuts, and over their middle a block with half of its weights."""
+    """Return four quarters, and over their middle another block with half of the weights there."""
     n, half, quarter = len(weights), len(weights) // 2, len(weights) // 4
     middle = slice(quarter, n - quarter)
     outer = strength_of(weights)
@@ -96,7 +96,7 @@ def segments_of(n_neurons: int, blocks: list) -> Segments:
 
 
 def sign_pairs(store_lateral: Callable[[np.ndarray], DenseRows]) -> Callable[[np.ndarray], DenseRows]:
-    """Return what stores [[L, X - L], [X - L, L]], L by `store_lateral`."""
+    """Return a function that stores [[L, X - L], [X - L, L]], with L stored by `store_lateral`."""
 
     def store(weights: np.ndarray) -> DenseRows:
         n_pairs = len(weights) // 2
@@ -143,7 +143,7 @@ def nearest_on_grid(weights: np.ndarray) -> np.ndarray:
 
 
 def random_atoms(rng: np.random.Generator, n_atoms: int, n_features: int, coherence: float) -> np.ndarray:
-    """Return atoms of norm one that share a direction, by as much as `coherence` says."""
+    """Return atoms of norm one that share a direction; `coherence` says how much."""
     atoms = random_dictionary(rng, n_atoms, n_features)
     atoms = coherence * atoms[:1] + (1.0 - coherence) * atoms
     return atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
@@ -190,7 +190,7 @@ ANY_MATRIX = tuple(name for name, form in FORMS.items() if form.nearest is np.co
 
 
 def require_sums(form: Weights, weights: np.ndarray) -> None:
-    """Require the sums over weights, and the degrees, of the dense matrix."""
+    """Require that sums over weights, and degrees, equal those of the dense matrix."""
     assert form.shape == weights.shape
     amounts = np.random.default_rng(0).standard_normal((3, len(weights)))
     np.testing.assert_allclose(form.transpose_product(amounts), amounts @ weights, rtol=0, atol=1e-13)
@@ -219,9 +219,9 @@ def bounded(weights: np.ndarray, strength: float) -> np.ndarray:
 
 
 def random_matrix(name: str, rng, about: int, *, density=1.0, sign=0, strength=0.8) -> np.ndarray:
-    """Return a dense matrix that fits the form, of about as many neurons; a spike causes less than one spike.
+    """Return a dense matrix of about `about` neurons that fits the form.
 
-    With thresholds of at least 1 and a strength below 1, that is; then rates stay bounded.
+    With thresholds of at least 1 and a strength below 1, a spike causes less than one, so rates stay bounded.
     """
     n_neurons = FORMS[name].n_neurons(about)
     weights = random_weights(rng, n_neurons, density=density, sign=sign, strength=strength)
@@ -229,7 +229,7 @@ def random_matrix(name: str, rng, about: int, *, density=1.0, sign=0, strength=0
 
 
 def sparse_coding(name: str, rng, about: int, n_features: int, support: int, *, coherence=0.0):
-    """Return (weights, soma_bias) of a network of which few of many neurons fire: it codes a signal."""
+    """Return (weights, soma_bias) of a network that codes a signal: few of its many neurons fire."""
     form = FORMS[name]
     n_neurons = form.n_neurons(about)
     n_atoms = n_neurons // 2 if form.signed else n_neurons

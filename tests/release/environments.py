@@ -1,4 +1,4 @@
-"""Virtual environments of their own for programs that try the project as others get it."""
+"""Separate virtual environments for programs that try the project as others get it."""
 
 import os
 import subprocess

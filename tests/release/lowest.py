@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 # In the environment, so that tests which start pytest pass it on.
 NOT_ERRORS = {"PYTEST_ADDOPTS": "-W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning"}
 EXTRAS = ("brian2", "dask", "nir", "examples", "digits")
-"""Extras whose packages ours import where they are asked to."""
+"""Extras whose packages this project imports if a user asks for them."""
 
 
 def constraints(project):

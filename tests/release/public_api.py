@@ -30,7 +30,7 @@ MODULES = (
 """Modules that documentation tells users to import from."""
 OURS = ("snn", "solvers", "dictlearn")
 ROUTING = re.compile(r"set_\w+_request")
-"""Methods that scikit-learn makes, in some of its versions."""
+"""Methods that some versions of scikit-learn add."""
 
 
 def public_api():
@@ -75,7 +75,7 @@ def module_of(name):
 
 
 def members(cls, public):
-    """Return the names that a class gives its users, but for those that a public base gives them."""
+    """Return the names that a class gives its users, except those of a public base."""
     if issubclass(cls, enum.Enum):
         return [member.name for member in cls]
     ours = [kind for kind in cls.__mro__ if kind.__module__.split(".")[0] in OURS]
@@ -85,7 +85,7 @@ def members(cls, public):
 
 
 def names_of(cls):
-    """Return what a class has of ours: its own names and fields, and those of its bases."""
+    """Return the names and fields that a class has from this project, including its bases."""
     ours = [vars(kind) for kind in cls.__mro__ if kind.__module__.split(".")[0] in OURS]
     return {name for own in ours for name in (*own, *own.get("__dataclass_fields__", ()))}
 

@@ -1,4 +1,4 @@
-"""Contents of packages: by hand-made archives, and by those that are built here."""
+"""Contents of packages, tested on hand-made archives and on archives that are built here."""
 
 import importlib.util
 import tarfile
@@ -63,7 +63,7 @@ def test_what_archives_lack_or_have_too_many_is_named(tmp_path):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """Wheel and source distribution of this checkout, and the files that Git tracks in it."""
+    """Return the wheel and source distribution of this checkout, and the files that Git tracks in it."""
     if importlib.util.find_spec("build") is None:
         pytest.skip("build is not installed (it is in the extra `test`)")
     folder = tmp_path_factory.mktemp("built")

@@ -15,7 +15,7 @@ from dictlearn import SpikingDictionaryLearning
 from solvers import SpikingSparseCoder
 from solvers.methods import ActiveSetFromSpikes, Stages
 
-# The problem that we solve.  Our solvers are exact, so it does not matter which of them is asked for.
+# Algorithms for the problem that we solve.  Our solvers are exact, so the choice does not matter.
 LASSO = ("lasso_lars", "lasso_cd")
 
 

@@ -18,13 +18,13 @@ from tests.scikit_learn.adapters import NotOffered
 
 @dataclass(frozen=True)
 class Reason:
-    """Why cases do not apply, how they end, and regular expressions for their whole names."""
+    """A reason why cases do not apply, the way they end, and regular expressions for their full names."""
 
     text: str
     raises: type[BaseException] | tuple[type[BaseException], ...]
     rules: tuple[str, ...]
     before: str | None = None
-    """The version of scikit-learn from which on the cases apply."""
+    """The first version of scikit-learn in which the cases apply."""
 
     @property
     def is_current(self) -> bool:

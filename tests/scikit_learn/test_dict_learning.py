@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.thorough,
-    # On ten signals many atoms stay silent, and scikit-learn's tests do not ask for more.
+    # With ten signals many atoms stay silent, which scikit-learn's tests accept.
     pytest.mark.filterwarnings("default"),
 ]
 
@@ -20,7 +20,7 @@ REPLACED = {"sklearn.decomposition", "sklearn.decomposition._dict_learning"}
 
 
 def installed_tests():
-    """Return the tests of the module, which is read, with our adapters in the place of what it imports."""
+    """Return the tests of scikit-learn's module, in whose source our adapters replace its imports."""
     path = Path(find_spec(MODULE).origin)
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     found = [

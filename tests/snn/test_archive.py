@@ -1,4 +1,4 @@
-"""Files of named arrays: what is read is what was written, or nothing is."""
+"""Files of named arrays: a read returns what was written, or ends in an error."""
 
 import io
 from hashlib import sha256
@@ -28,7 +28,7 @@ def test_what_is_read_is_what_was_written(tmp_path):
 
 
 def test_entries_that_were_not_written_together_are_refused(tmp_path):
-    """Another program's file of the same entries has a checksum for each, and none for all."""
+    """Another program's file with the same entries has a checksum per entry, but none of all entries."""
     path = tmp_path / "file.npz"
     np.savez(path, **ENTRIES)
     with pytest.raises(ValueError, match=r"^path must name a saved thing") as caught:
@@ -39,7 +39,7 @@ def test_entries_that_were_not_written_together_are_refused(tmp_path):
 
 
 def test_every_byte_counts(tmp_path):
-    """Any bit flipped anywhere: the same state, or an error."""
+    """With any bit flipped, a file loads the same state or ends in an error."""
     path = tmp_path / "state.npz"
     state = NetworkState(membrane_potential=[0.5, -1.5], synaptic_current=[2.5, 0.25], time=3.0)
     state.save(path)
@@ -71,7 +71,7 @@ def rewritten(path, **changes):
 
 
 def test_a_small_file_does_not_become_large(tmp_path, monkeypatch):
-    """Neither entries that nobody asked for nor those of the schema are expanded."""
+    """Too large entries are not decompressed, whether the schema has them or not."""
     path = tmp_path / "state.npz"
     for name in ("other", "synaptic_current"):
         NetworkState.at_rest(2).save(path)

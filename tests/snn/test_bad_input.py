@@ -1,4 +1,4 @@
-"""Bad input to every public function and class of `snn`: the type of the error, and the argument it names."""
+"""Bad input to every public function and class of `snn`: type of the error, and the argument it names."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -60,7 +60,7 @@ fixed = partial(FixedPoint, bits=8)
 
 
 def simulator(**changes):
-    """Assign, which changes nothing if it is refused."""
+    """Assign attributes of a simulator, which must not change if the value is refused."""
     made = Simulator(NETWORK)
     before = made.advance(1.5).state
     for name, value in changes.items():
@@ -81,23 +81,23 @@ def imperfect_digital(format=None, **changes):
 
 
 def table(call, error, **values):
-    """Return the cases of an argument each, with a list of bad values; the error names the argument."""
+    """Return cases of one wrong argument each; the error names this argument."""
     return [(call, error, name, {name: value}) for name, bad in values.items() for value in bad]
 
 
 def case(error, name, call, **arguments):
-    """Return one case whose error names another thing than the argument, or that has several."""
+    """Return one case with several arguments, or whose error names something else."""
     return (call, error, name, arguments)
 
 
 class Quantity(np.ndarray):
-    """As of `quantities`: an array with a unit."""
+    """An array with a unit, as in the package `quantities`."""
 
     dimensionality = "ms"
 
 
 class AnotherQuantity(np.ndarray):
-    """As of Brian2."""
+    """An array with a unit, as in Brian2."""
 
     dimensions = "s"
 

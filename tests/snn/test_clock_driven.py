@@ -1,4 +1,4 @@
-"""Runs on a clock, of perfect and imperfect neurons: their slow twin, closed forms, and the exact run."""
+"""Runs on a clock, of perfect and imperfect neurons, agree with a slow twin, closed forms, and exact runs."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -25,7 +25,7 @@ OF_IMPERFECTIONS = ("leaked", "refused", "noise", "n_lost", "pending")
 
 @st.composite
 def imperfections(draw, n_neurons):
-    """Draw each imperfection or none of it; a leak of 1 is that of the current."""
+    """Draw a value, or none, for each imperfection; a leak of 1 equals that of the current."""
     rng = np.random.default_rng(draw(st.integers(0, 2**20)))
     shape = [(), (n_neurons,), (n_neurons, n_neurons)][rng.integers(3)]
     some = rng.uniform(size=6) < draw(st.sampled_from([0.0, 0.3, 0.6, 1.0]))
@@ -43,7 +43,7 @@ def imperfections(draw, n_neurons):
 
 
 def changes_by_step(network, stimulus, start, step):
-    """Return which drive holds after each step, and what each adds to the currents, for the twin."""
+    """Return, for the twin, the drive after each step and the charge that each step adds to currents."""
     drives, inputs, drive = {}, {}, network.soma_bias
     if stimulus is None:
         return drives, inputs
@@ -67,7 +67,7 @@ def changes_by_step(network, stimulus, start, step):
 @examples(25)
 @given(data=st.data(), step=st.sampled_from([1 / 16, 1 / 4, 1 / 2]), scale=st.floats(0.5, 5.0), **RULES)
 def test_every_step_is_the_slow_twins(form, data, step, scale, integration, reset):
-    """Spikes, state, charges and what imperfections took; two copies, in pieces."""
+    """Spikes, state, charges and losses by imperfections agree; two copies run in pieces."""
     this = data.draw(networks(form, SMALL, most=data.draw(st.sampled_from([6, 12, 12, 40]))))
     network = this.network().with_soma_bias(scale * this.soma_bias)
     n, n_steps = network.n_neurons, data.draw(st.integers(20, 60))
@@ -148,7 +148,7 @@ def require_near(one, other):
 
 
 def test_spikes_of_a_step_are_bounded_and_charge_is_not_lost():
-    """At most 1,024 of a neuron in one step; the others follow, or the step is said to be too long."""
+    """A neuron fires at most 1,024 times in a step; others follow later, or an error refuses the step."""
     once = NetworkState(membrane_potential=np.array([1.0, 0.0]), synaptic_current=np.zeros(2))
     network = SpikingNetwork([[0.0, 6000.0], [0.0, 0.0]], [0.0, 0.0], [1.0, 1.0])
     run = simulate(network, 50.0, Clock(0.25), state=once, record_spikes=True)
@@ -166,7 +166,7 @@ def test_spikes_of_a_step_are_bounded_and_charge_is_not_lost():
 @pytest.mark.filterwarnings("ignore:time_step is:UserWarning")
 @pytest.mark.parametrize("time_step", [0.1, 100.0, 1000.0])
 def test_filtered_spikes_are_the_sum_over_the_spikes(time_step):
-    """Also where e^dt, by which the kernel counts, is out of range."""
+    """This also holds if e^dt, a factor of the kernel, exceeds the range of floats."""
     network = SpikingNetwork(np.zeros((2, 2)), [0.3 / time_step, 1.0 / time_step], [1.0, 1.0])
     run = start_run(Clock(time_step), network, network.soma_bias[np.newaxis])
     times, neurons, _ = run.advance(1601 * time_step, record=True)
@@ -175,7 +175,7 @@ def test_filtered_spikes_are_the_sum_over_the_spikes(time_step):
 
 
 def test_currents_fall_with_the_time_constant_of_their_source():
-    """A spike brings the charge of its weight, W (1 - e^(-t / tau)) by time t."""
+    """A spike of weight W brings the charge W (1 - e^(-t / tau)) by time t."""
     weights = np.zeros((4, 4))
     weights[:3, 3] = [0.5, 0.75, -0.25]
     network = SpikingNetwork(weights, np.zeros(4), [1.0, 1.0, 1.0, 100.0])
@@ -197,7 +197,7 @@ def test_currents_fall_with_the_time_constant_of_their_source():
 
 
 def test_spikes_raise_the_threshold_of_an_adapting_neuron():
-    """It is theta (1 + a sum_k e^(-(t - t_k) / tau)) at time t; a reset takes that."""
+    """The threshold is theta (1 + a sum_k e^(-(t - t_k) / tau)) at time t; a reset subtracts it."""
     network, step = SpikingNetwork([[0.0]], [2.0], [0.5]), 1 / 64
     neuron = RealNeuron(adaptation=0.25, adaptation_time=3.0)
     run = simulate(network, 20.0, Clock(step, neuron), record_spikes=True)

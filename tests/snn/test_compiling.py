@@ -1,4 +1,4 @@
-"""Machine code on disk: found again when nothing has changed, never when something has, never in the way."""
+"""Machine code on disk: reused if nothing has changed, never if something has, and never an obstacle."""
 
 import os
 
@@ -32,19 +32,19 @@ def total(values):
 
 @pytest.fixture
 def kernels(tmp_path, monkeypatch):
-    """A folder of two kernels, of which one is part of the other; Numba keeps its files within."""
+    """Yield a folder of two kernels, one of which calls the other, and of Numba's files."""
     sources = {"inner_of_test": INNER.format(factor="2.0"), "outer_of_test": OUTER}
     with kernel_folder(tmp_path, monkeypatch, **sources) as folder:
         yield folder
 
 
 def as_a_new_process():
-    """Return the kernel `total` with nothing compiled yet."""
+    """Return the kernel `total`, imported anew, before anything is compiled."""
     return imported_anew("outer_of_test").total
 
 
 def require_total(expected, *, n_loaded, values=None):
-    """Call the kernel, which finds so much compiled; it has machine code of its own otherwise."""
+    """Call the kernel; require its result, and that it loads `n_loaded` compiled functions from disk."""
     kernel = as_a_new_process()
     assert kernel(np.ones(3) if values is None else values) == expected
     assert sum(kernel.stats.cache_hits.values()) == n_loaded
@@ -68,7 +68,7 @@ def test_a_change_of_one_file_renews_the_kernels_of_another(kernels):
     require_total(6.0, n_loaded=0)
     (kernels / "inner_of_test.py").write_text(INNER.format(factor="10.0"))
     require_total(30.0, n_loaded=0)
-    # Outdated code is gone, also when the kernel has moved within its file.
+    # Outdated code is deleted, also if the kernel has moved within its file.
     (kernels / "outer_of_test.py").write_text("\n\n" + OUTER)
     require_total(30.0, n_loaded=0)
     assert len(files_of_total(kernels)) == 1
@@ -76,7 +76,7 @@ def test_a_change_of_one_file_renews_the_kernels_of_another(kernels):
 
 @pytest.mark.parametrize("damage", ["empty", "half", "one bit", "of another type"])
 def test_a_damaged_file_is_replaced(kernels, damage):
-    """Also by one of another type, as an index of Numba's that lost a race would have it."""
+    """One case has code of another type, as an index of Numba that lost a race would have."""
     as_a_new_process()(np.ones(3))
     (file,) = files_of_total(kernels)
     as_a_new_process()(np.ones(3, dtype=np.int64))

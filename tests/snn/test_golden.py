@@ -19,7 +19,7 @@ STATED_OPTIMUM = np.array([0.68306, 0.0, 1.21779])
 
 
 def optimum(dictionary):
-    """The optimum, its support {0, 2} known: normal equations there, slack elsewhere."""
+    """Return the optimum by normal equations on its known support {0, 2}; require slack elsewhere."""
     gram, drive = dictionary @ dictionary.T, dictionary @ FIGURE_1_SIGNAL - FIGURE_1_PENALTY
     codes = np.zeros(3)
     codes[[0, 2]] = np.linalg.solve(gram[np.ix_([0, 2], [0, 2])], drive[[0, 2]])
@@ -38,7 +38,7 @@ def test_spikes_to_the_digits_given(form):
 
 @pytest.mark.parametrize("form", ANY_MATRIX)
 def test_nineteen_thousand_and_nine_spikes(form):
-    """19,009 spikes by t = 10,000, of which neuron 2 (here 1) fires one."""
+    """The network fires 19,009 spikes by t = 10,000; neuron 2 of the paper (1 here) fires once."""
     run = simulate(in_form(golden_network(), form), 10_000.0, record_spikes=True)
     assert run.n_spikes == 19_009
     assert run.spike_counts[1] == 1
@@ -46,7 +46,7 @@ def test_nineteen_thousand_and_nine_spikes(form):
 
 
 def test_correlations_objective_and_optimum():
-    """The digits stated are those of the unit-norm atoms; the printed ones differ in the fifth."""
+    """The published digits belong to unit-norm atoms; with the printed atoms the fifth digit differs."""
     np.testing.assert_allclose(UNIT_DICTIONARY @ FIGURE_1_SIGNAL, [1.54603, 1.44858, 1.74574], atol=0.6e-5)
     codes = optimum(UNIT_DICTIONARY)
     np.testing.assert_allclose(codes, STATED_OPTIMUM, atol=0.6e-5)

@@ -1,4 +1,4 @@
-"""Imperfect neurons: closed forms, exact expectations of what chance does, and Philox's known answers.
+"""Imperfect neurons: closed forms, exact expectations of random effects, and Philox's known answers.
 
 Every step of theirs is that of the slow twin: test_clock_driven.py.
 """
@@ -34,7 +34,7 @@ ALL = {
     ],
 )
 def test_random_words_are_those_of_philox(counter, key, words):
-    """The known answers of Random123, its authors' program."""
+    """They equal the known answers of Random123, the program of its authors."""
     expected = [int(word, 16) for word in words.split()]
     assert [int(word) for word in compiled_philox(*map(np.uint64, (*counter, *key)))] == expected
     assert philox(counter, key) == expected
@@ -51,7 +51,7 @@ def test_normals_have_their_moments():
 
 
 def test_a_leaky_neuron_fires_at_its_closed_rate():
-    """Its potential rises to the threshold in -log(1 - l theta / beta) / l, and not if beta < l theta."""
+    """Its potential reaches the threshold after -log(1 - l theta / beta) / l, but never if beta < l theta."""
     drive = np.array([0.099, 0.15, 0.5, 2.0])
     network = SpikingNetwork(np.zeros((4, 4)), drive)
     run = simulate(network, 2_000.0, Clock(1 / 256, imperfections=Imperfections(leak=0.1)))
@@ -62,7 +62,7 @@ def test_a_leaky_neuron_fires_at_its_closed_rate():
 
 @pytest.mark.parametrize("leak", [0.0, 0.25])
 def test_noise_has_its_variance(leak):
-    """s^2 theta^2 t without a leak, and s^2 theta^2 (1 - e^-2lt) / 2l with one, whatever the step."""
+    """It is s^2 theta^2 t without a leak and s^2 theta^2 (1 - e^-2lt) / 2l with one, for any step."""
     n, noise, time, threshold = 6_000, 0.05, 8.0, np.linspace(1.0, 2.0, 6_000)
     network = SpikingNetwork(np.zeros((n, n)), np.zeros(n), threshold)
     for step in (1.0, 1 / 4):
@@ -102,7 +102,7 @@ def test_mismatch_has_its_mean_and_deviation():
         np.testing.assert_array_equal(chip.soma_bias, network.soma_bias)
     other = Imperfections(threshold_mismatch=1.0, seed=1).mismatched(network)
     assert (other.firing_threshold != chip.firing_threshold).all()
-    # One imperfection more does not draw another chip.
+    # Adding another imperfection does not change the mismatch that is drawn.
     alone = Imperfections(threshold_mismatch=1.0).mismatched(network)
     np.testing.assert_array_equal(alone.firing_threshold, chip.firing_threshold)
 
@@ -116,7 +116,7 @@ def test_mismatch_has_its_mean_and_deviation():
     ids=str,
 )
 def test_weights_are_written_out_only_where_each_differs(given, monkeypatch):
-    """To write them out takes longer than a short run: they are shared with the network that was meant."""
+    """Writing them out takes longer than a short run, so they are shared with the ideal network."""
     network = random_network(np.random.default_rng(3), 30)
     clock = Clock(1 / 8, imperfections=Imperfections(**given))
     expected = simulate(replace(network, weights=network.weights.tocsr()), 20.0, clock)

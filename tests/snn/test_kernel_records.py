@@ -1,4 +1,4 @@
-"""Records whose methods kernels call: which method runs, when it is compiled anew, and what is refused."""
+"""Records whose methods kernels call: choice of the method, recompilation, and refusals."""
 
 import os
 import sys
@@ -104,7 +104,7 @@ MODULES = ("shapes_of_test", "squares_of_test")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of kernels, with a protocol in one file and records in another."""
+    """Yield a folder of kernels, with a protocol in one file and records in another."""
     sources = {"shapes_of_test": SHAPES.format(factor="2.0"), "squares_of_test": SQUARES}
     with kernel_folder(tmp_path, monkeypatch, **sources) as folder:
         yield folder

@@ -1,4 +1,4 @@
-"""Kernels by themselves: the crossing beside 50 digits, and what compiled functions read and write."""
+"""Single kernels: crossings compared with 50 digits, and the memory that compiled functions use."""
 
 import gc
 import math
@@ -20,7 +20,7 @@ FOREVER = 1e300
 
 
 def exact_crossing(gap, bias, current):
-    """Newton in 50 digits from the side on which it is monotone; None without a crossing."""
+    """Return the crossing by Newton's method in 50 digits from its monotone side; None if there is none."""
     gap, bias, current = (mpmath.mpf(float(x)) for x in (gap, bias, current))
     if not crossing_exists(gap, bias, current):
         return None
@@ -32,7 +32,7 @@ def potential(time, bias, current):
 
 
 def scale_of(gap, time, bias, current):
-    """Size of the numbers added up in the potential at `time`: rounding errors are EPS times this."""
+    """Return the size of the terms of the potential at `time`: rounding errors are EPS times this size."""
     return abs(bias) * time + abs(current) * -math.expm1(-time) + gap
 
 
@@ -63,7 +63,7 @@ def test_first_crossing_over_a_wide_grid(seed):
             rounding = EPS * scale_of(gap, found, bias, current)
             residual = float(potential(found, bias, current) - mpmath.mpf(gap))
             slope = float(bias + current * mpmath.exp(-exact))
-            # A time can be no better than its own last bits, which the slope turns into potential.
+            # The last bits of a time limit its precision; the slope turns this into an error of potential.
             assert abs(residual) <= 4 * rounding + 4 * EPS * found * abs(slope), (gap, bias, current)
             # Effect of a potential's rounding error on the time; near a tangency, a square root.
             error = abs(float(found - exact))
@@ -73,7 +73,7 @@ def test_first_crossing_over_a_wide_grid(seed):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_horizon(seed):
-    """Past the horizon nothing is reported; a horizon that lies later changes the answer by rounding."""
+    """No crossing is reported after the horizon; a later horizon changes the answer only by rounding."""
     for gap, bias, current in random_cases(seed + 10, 500):
         found = crossing_time(gap, bias, current, FOREVER)
         if found == math.inf:
@@ -83,7 +83,7 @@ def test_horizon(seed):
         assert early > 0.99 * found
         slope = bias + current * math.exp(-found)
         tolerance = 4 * EPS * found + 8 * EPS * scale_of(gap, found, bias, current) / slope
-        if tolerance > 1e-3 * found:  # the time itself is all rounding
+        if tolerance > 1e-3 * found:  # the time is mostly rounding error
             continue
         for factor in (1.01, 2.0, 1e6):
             later = crossing_time(gap, bias, current, factor * found)
@@ -134,7 +134,7 @@ def test_no_nan_at_the_ends_of_the_number_range(gap, bias, current):
 
 @pytest.mark.parametrize("size", [1.0, 1e3, 4e6, 1e9, 1e12])
 def test_a_neuron_that_reaches_its_threshold_in_a_window_is_found_however_large_its_numbers(size):
-    """Brought up from below by its bias, or a current, or both; the numbers cancel, but for the threshold."""
+    """A bias, a current or both raise it from far below; large numbers cancel down to the threshold."""
     rng = np.random.default_rng(0)
     threshold, length = 1.0, 0.7
     rise = -math.expm1(-length)
@@ -150,7 +150,7 @@ def test_a_neuron_that_reaches_its_threshold_in_a_window_is_found_however_large_
                 assert y + mpmath.mpf(bias) * length >= threshold
                 over = start + current * rise - end_bound(bias, threshold, start, length)
                 assert over >= 0.0
-    # The slack is no more than rounding needs.
+    # The slack is only as large as rounding requires.
     assert end_bound(0.0, 1.0, -FAR, 1.0) == 1.0 - BOUND_SLACK
     assert end_bound(size, 1.0, -size, 1.0) > (1.0 - size) - BOUND_SLACK * (1.0 + 3.0 * size)
 
@@ -225,7 +225,7 @@ def _swapped(log, times):
 def _of_records(log, times, n):
     total = 0.0
     for i in range(n):
-        # One of these is made here, and memory of it is counted.
+        # One of these arrays is created here, so its memory has a reference count.
         own = SpikeLog(np.full(2, float(i)), log.neurons)
         total += _both(log, own) + _swapped(own, times) + _both(own, log)
         own.times[0] = total
@@ -235,7 +235,7 @@ def _of_records(log, times, n):
 
 @partial(inner, _nrt=True)
 def _summed(log, other, size):
-    """Two ways out of the loop, after which one record is not needed."""
+    """Leave the loop in two ways; afterwards one record is no longer needed."""
     total = 0.0
     is_done = False
     while not is_done:
@@ -272,7 +272,7 @@ def total_of(answer):
     [(_of_records, (np.array([0.5, 0.25]), 4)), (_of_records, (np.ones(1), 4)), (_summed_often, (SIZES,))],
 )
 def test_records_by_address_are_those_of_python_and_are_freed_once(kernel, arguments):
-    """Also one that a loop needs last."""
+    """This includes a record whose last use is in a loop."""
     log = SpikeLog(np.array([1.0, 2.5, 4.0]), np.array([3, 4, 5]))
     for _ in range(20):
         assert total_of(kernel(log, *arguments)) == total_of(kernel.py_func(log, *arguments))

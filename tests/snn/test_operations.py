@@ -1,4 +1,4 @@
-"""Operations counted by hand, by brute force over dense matrices, and what is refused."""
+"""Operations, counted by hand and by brute force over dense matrices; and refusals."""
 
 import dataclasses
 
@@ -13,13 +13,13 @@ from tests.reference.weight_forms import ANY_MATRIX, NAMES, in_form, random_matr
 
 @pytest.mark.parametrize("form", ANY_MATRIX)
 def test_hand_counts_of_the_golden_network(form):
-    """Until t = 4 the neurons fire in the order 2, 0, 1, 2, 0, 2, 2, 0, and each reaches the two others."""
+    """Until t = 4 neurons fire in the order 2, 0, 1, 2, 0, 2, 2, 0; each spike reaches the two others."""
     counts = simulate(in_form(golden_network(), form), 4.0).operations
     assert dataclasses.astuple(counts) == (8, 16, 0, 0, 12.0)
 
 
 def test_hand_counts_of_the_golden_network_on_a_clock():
-    """In 16 steps of 1/4, three neurons are updated 16 times."""
+    """Each of three neurons is updated in each of 16 steps of 1/4."""
     exact = simulate(golden_network(), 4.0).operations.on_clock(0.25)
     clocked = simulate(golden_network(), 4.0, Clock(0.25)).operations
     for counts in (exact, clocked):
@@ -37,7 +37,7 @@ def test_part_of_a_step_is_a_step_and_rounding_is_none():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_form_of_weights_against_its_dense_matrix(name):
-    """Deliveries are counted one by one, spike by spike, in the rows of the matrix."""
+    """The reference counts deliveries spike by spike in the rows of the matrix."""
     rng = np.random.default_rng(3)
     matrix = random_matrix(name, rng, 12, density=0.6)
     network = stored(name, matrix, rng.uniform(0.2, 1.0, len(matrix)))

@@ -1,4 +1,4 @@
-"""Pictures: drawn where asked, with as many artists as there are things to show."""
+"""Pictures are drawn in the given axes, with as many artists as there are things to show."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -58,7 +58,7 @@ def test_a_raster_says_how_many_neurons_it_leaves_out(ax):
 
 
 def random_train(n_neurons, n_spikes, start=0.0):
-    """Spikes of which three quarters are of the first half of the neurons."""
+    """Return spikes, three quarters of them by the first half of the neurons."""
     rng = np.random.default_rng(0)
     half = n_neurons // 2
     neurons = np.where(rng.random(n_spikes) < 0.75, 0, half) + rng.integers(half, size=n_spikes)
@@ -67,7 +67,7 @@ def random_train(n_neurons, n_spikes, start=0.0):
 
 
 def darkness(ax):
-    """How far each pixel within axes is from white, 0 to 1, without ticks and frame."""
+    """Return the darkness of each pixel within axes, 0 (white) to 1, without ticks and frame."""
     figure = ax.figure.canvas.figure
     figure.canvas.draw()
     pixels = np.asarray(figure.canvas.buffer_rgba())[::-1, :, :3].mean(axis=2)

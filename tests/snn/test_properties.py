@@ -1,4 +1,4 @@
-"""Exact runs of networks of every form and every regime: what is right, and what changes nothing."""
+"""Exact runs of networks of every form and every regime: correctness, and changes without any effect."""
 
 import copy
 import math
@@ -44,11 +44,11 @@ pytestmark = pytest.mark.property
 every_form = pytest.mark.parametrize("form", NAMES)
 any_matrix = pytest.mark.parametrize("form", ANY_MATRIX)
 TOLERANCE = 1e-9
-"""Rounding of 1e-16 in a time grows with every spike that feeds on it, and few do so in a row."""
+"""A rounding error of 1e-16 in a time grows with each spike that it causes; such chains are short."""
 
 
 def recorded(this, network=None, state=None, duration=None, **options):
-    """Return the run with its spikes, of a runaway that up to its end; draw another where it is refused."""
+    """Return the run with its spikes, of a runaway until its error; reject the example if it is refused."""
     network = this.network() if network is None else network
     state = this.state if state is None else state
     duration = this.duration if duration is None else duration
@@ -79,7 +79,7 @@ def require_right(run, weights, state):
 
 
 def require_same(run, other, tolerance=0.0):
-    """Compare what two runs of one network for one time say at their ends."""
+    """Compare the results of two runs of one network for the same duration."""
     assert (run.spike_counts == other.spike_counts).all()
     scale = run.network.firing_threshold
     for one, two, unit in (
@@ -99,7 +99,7 @@ def require_same_spikes(spikes, other, tolerance=TOLERANCE):
 
 
 def known(this):
-    """Return the network, with all rows of weights on demand: one that has to wait for a row changes bits."""
+    """Return the network with all rows on demand computed, because waiting for a row changes bits."""
     network = this.network()
     network.weights.toarray()
     return network
@@ -112,7 +112,7 @@ def known(this):
 @examples(40)
 @given(data=st.data())
 def test_every_spike_is_one_of_the_model(form, data):
-    """Replayed in 106 bits; so is a second run that goes on from the end of the first."""
+    """The judge replays in 106 bits this run and a second run from its final state."""
     this = data.draw(networks(form))
     network = this.network()
     run = recorded(this, network)
@@ -169,7 +169,7 @@ def test_screening_changes_nothing(form, data):
 
 @every_form
 def test_screening_is_at_work_in_large_networks(form):
-    """Hundreds of spikes between two looks at the screened neurons, all of them right."""
+    """Between two checks of the screened neurons there are hundreds of spikes, all of them right."""
     weights, bias = sparse_coding(form, np.random.default_rng(3), 660, 120, 20)
     network = stored(form, weights, bias)
     run = start_run(Exact(), network, bias[np.newaxis])
@@ -189,7 +189,7 @@ def test_screening_is_at_work_in_large_networks(form):
 @examples(4)
 @given(data=st.data())
 def test_no_bit_depends_on_how_a_run_is_asked_for(form, onto, data):
-    """Recording, a bar, a limit, copies of the network, threads; with a stimulus and without."""
+    """Options are recording, a progress bar, a limit, copies of the network, threads, and a stimulus."""
     this = data.draw(networks(form, MODERATE))
     network = known(this)
     stimulus = None if onto is None else this.stimulus(onto=onto)
@@ -218,7 +218,7 @@ def test_no_bit_depends_on_how_a_run_is_asked_for(form, onto, data):
 @examples(8)
 @given(data=st.data())
 def test_no_bit_depends_on_pauses_and_company(form, data):
-    """Paused after every window, and as one of several copies of the network, some of which run away."""
+    """The run pauses after every window, or is one of several copies, some of which run away."""
     this = data.draw(networks(form))
     network = known(this)
     expected = recorded(this, network)
@@ -244,7 +244,7 @@ def test_no_bit_depends_on_pauses_and_company(form, data):
 @examples(4)
 @given(data=st.data())
 def test_simulators_that_are_copied_go_on_alike(form, onto, data):
-    """Beside the original, with no array in common, and with what a stimulus changed on the way."""
+    """A copy shares no array with the original, and includes earlier changes by a stimulus."""
     this = data.draw(networks(form, MODERATE))
     network, stop = known(this), this.start + this.duration
     middle = 0.5 * (this.start + stop)
@@ -281,7 +281,7 @@ def test_simulators_that_are_copied_go_on_alike(form, onto, data):
 @examples(8)
 @given(data=st.data())
 def test_steps_are_the_spikes_of_a_run(form, data):
-    """From instant to instant; `peek` says when the next one is, and changes nothing."""
+    """Each step leads to the next instant, which `peek` predicts without any change."""
     this = data.draw(networks(form))
     state = this.state and replace(this.state, time=0.0)
     simulator = Simulator(this.network(), state)
@@ -380,7 +380,7 @@ def test_units_and_the_time_of_day_change_nothing(form, data, power):
 @examples(8)
 @given(data=st.data(), in_units=st.booleans())
 def test_equal_neurons_fire_together_in_the_order_of_their_indices(form, data, in_units):
-    """Each neuron twice, the second in a unit of its own, by which equal crossings differ in last bits."""
+    """Each neuron is there twice, the second in other units, so that equal crossings differ in last bits."""
     single = data.draw(networks(form, ["weak inhibition", "sparse coding", "no weights"]))
     n = len(single.weights)
     weights = np.tile(single.weights - np.eye(n), (2, 2))
@@ -405,7 +405,7 @@ def test_equal_neurons_fire_together_in_the_order_of_their_indices(form, data, i
 @examples(6)
 @given(data=st.data())
 def test_a_stop_at_a_tie_splits_it_in_no_way(form, data):
-    """Stopped at an instant with spikes, or a last bit beside it: all of them belong to one side."""
+    """If a run stops at an instant with spikes, or one last bit away, all its spikes are on one side."""
     this = data.draw(networks(form, ["ties", "ties of decimals"], most=12))
     network = known(this)
     whole = recorded(this, network)
@@ -492,7 +492,7 @@ def test_a_runaway_within_its_first_instant(form):
 @any_matrix
 @pytest.mark.parametrize("weight", [1e8, 1e12])
 def test_excitation_so_strong_that_time_stands_still_is_an_error(form, weight):
-    """Each weight is accepted; hundreds of spikes within an instant add up to more than rounding bears."""
+    """Each weight is accepted, but the sum of hundreds of spikes in an instant is too large for rounding."""
     network = stored(form, weight * (1.0 - np.eye(3)), [1.0, 0.9, 0.8])
     with pytest.raises((RunawayError, OverflowError)):
         simulate(network, 10.0, max_spikes=10_000)
@@ -502,14 +502,14 @@ def test_excitation_so_strong_that_time_stands_still_is_an_error(form, weight):
 
 
 def test_inhibition_alone_never_meets_the_default_limit():
-    """No neuron fires more often than its drive alone would have it; the limit is a hundred times that."""
+    """No neuron fires more often than with only its drive; the limit is a hundred times that."""
     network = SpikingNetwork(-1e-6 * (np.ones((5, 5)) - np.eye(5)), np.full(5, 50.0), 0.001)
     assert simulate(network, 25.0).n_spikes > 1_000_000
 
 
 @every_form
 def test_what_hardly_ever_happens_takes_no_time(form):
-    """Silence, drives of next to nothing, and currents that fade away, also at hundreds of neurons."""
+    """Cases are silence, tiny drives, and currents that fade away, also with hundreds of neurons."""
     n = FORMS[form].n_neurons(300)
     network = stored(form, np.zeros((n, n)), np.linspace(-1e-9, 1e-9, n))
     current = NetworkState(membrane_potential=np.zeros(n), synaptic_current=np.full(n, 0.9))
@@ -538,7 +538,7 @@ def test_what_hardly_ever_happens_takes_no_time(form):
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "sign pairs, on demand", "grid"])
 def test_no_drift_over_a_hundred_thousand_spikes(form):
-    """Charge summed independently, with exact summation, against counts and final potentials."""
+    """Independent exact sums of charge agree with counts and final potentials."""
     n = FORMS[form].n_neurons(4)
     rng = np.random.default_rng(5)
     weights = FORMS[form].nearest(-rng.uniform(0.0, 0.02, (n, n)) * (1.0 - np.eye(n)))
@@ -579,7 +579,7 @@ for name in NAMES:
 
 @pytest.mark.thorough
 def test_kernels_run_without_being_compiled():
-    """For those who debug them: with warnings as errors, and the same spikes."""
+    """This helps debugging: the spikes are the same, with warnings as errors."""
     runs = [run_python("-W", "error", "-c", INTERPRETED, NUMBA_DISABLE_JIT=off) for off in ("1", "0")]
     assert runs[0].stdout == runs[1].stdout
     assert runs[0].stdout.splitlines()[0] == str(FIRST_SPIKES)

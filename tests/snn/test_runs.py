@@ -1,4 +1,4 @@
-"""Common to all kinds of runs: copies, pauses, records, limits, new starts, and the balance of charge."""
+"""Properties of all kinds of runs: copies, pauses, records, limits, restarts, and the balance of charge."""
 
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +33,7 @@ from tests.tiers import examples
 
 CLOCK_FORMS = ("dense", "sparse", "blocks", "grid", "sign pairs")
 TIME_STEP = 1 / 32
-# Wide registers: what is rounded is less than what tests look at.
+# Wide registers, whose rounding errors are below the tolerances of tests.
 WIDE = DigitalFormat(
     weights=FixedPoint(bits=24), bias=FixedPoint(bits=40), potential_bits=48, current_bits=44,
     decay_bits=18, message_bits=16, threshold=2**36,
@@ -41,17 +41,17 @@ WIDE = DigitalFormat(
 
 
 class Kind(NamedTuple):
-    """A kind of run, and what holds for it."""
+    """A kind of run, and its properties."""
 
     time: Any
     forms: tuple[str, ...] = CLOCK_FORMS
-    """Forms of weights that it is tested with."""
+    """Forms of weights with which it is tested."""
     tolerance: float = 0.0
-    """By how much a run that is cut, or starts again, may differ from one that is not."""
+    """Largest difference between a run that is split or restarted and one that is not."""
     charge: float | None = 1e-11
-    """By how much charge may differ from what drive and spikes bring; None where weights are rounded."""
+    """Largest error of the balance of charge, drive and spikes; None if weights are rounded."""
     filters: bool = True
-    """Whether it can keep filtered spikes, and so go on where another run stood."""
+    """Whether it can keep filtered spikes, and so continue from the state of another run."""
 
 
 def imperfect(**changes: float) -> Kind:
@@ -93,7 +93,7 @@ class Prepared:
     def __init__(self, data, kind, form):
         this = data.draw(networks(form, ["mixed weights", "weak inhibition"], least=10, most=24))
         self.kind, self.network = KINDS[kind], this.network()
-        self.network.weights.toarray()  # rows of weights on demand: all are known, to every run
+        self.network.weights.toarray()  # compute all rows of weights on demand before any run
         self.time = fitted(self.kind.time, self.network)
         self.drives = np.outer([1.0, 0.5, -0.1, 1.5], this.soma_bias)
 
@@ -101,7 +101,7 @@ class Prepared:
         return start_run(self.time, self.network, self.drives[copies].copy(), window_moments=True, **options)
 
     def on_the_way(self):
-        """Return the state of a run of one copy that is under way."""
+        """Return the state of a run of one copy before its end."""
         run = self.started(copies=[3])
         run.advance(2.375)
         return run.state()
@@ -141,7 +141,7 @@ def test_no_bit_depends_on_pauses_records_company_and_threads(kind, form, data):
         np.testing.assert_array_equal(again.times, times)
         np.testing.assert_array_equal(again.neurons, neurons)
         require_same(paused, plain)
-    # No bit depends on the company, the order, or where others stop.
+    # No bit depends on the other copies, their order, or their ends.
     together = this.started(updates_per_call=23)
     together.advance(np.array([7.0, 20.0, 11.0, 0.5]), active=np.array([3, 0, 2]))
     together.advance(np.array([13.0, 20.0, 11.0, 0.5]), active=np.array([1, 0]))
@@ -163,7 +163,7 @@ def test_no_bit_depends_on_pauses_records_company_and_threads(kind, form, data):
 @examples(1)
 @given(data=st.data())
 def test_a_run_in_parts_is_one_run(kind, form, data):
-    """Stopped on the way, by a limit or by who asks, continued elsewhere, saved and loaded."""
+    """It is paused, stopped by a limit or by a caller, copied and continued, saved and loaded."""
     this = Prepared(data, kind, form)
     tolerance = this.kind.tolerance
     whole, parts, limited, asked = (this.started(updates_per_call=200) for _ in range(4))
@@ -204,7 +204,7 @@ def test_a_run_in_parts_is_one_run(kind, form, data):
 @examples(1)
 @given(data=st.data())
 def test_a_copy_that_starts_again_is_as_a_new_one(kind, form, data):
-    """But for its counts, which go on; what an exact run knows of before may cut intervals elsewhere."""
+    """Only its counts continue; an exact run keeps figures of its past and may choose other intervals."""
     this = Prepared(data, kind, form)
     bias, half = this.drives.copy(), 0.5 * this.network.firing_threshold
     run = start_run(this.time, this.network, bias, window_moments=True)
@@ -234,7 +234,7 @@ def test_a_copy_that_starts_again_is_as_a_new_one(kind, form, data):
 @examples(2)
 @given(data=st.data())
 def test_charge_moments_and_filtered_spikes_are_those_of_the_spikes(kind, form, data):
-    """Charge is what drive and spikes brought: the kernel adds up what potentials rose by and resets took."""
+    """Drive and spikes bring the charge, which the kernel sums from rises of potentials and resets."""
     this = Prepared(data, kind, form)
     run = this.started(copies=[0])
     recorded = [run.advance(until, record=True) for until in (9.0, 30.0)]
@@ -255,7 +255,7 @@ def test_charge_moments_and_filtered_spikes_are_those_of_the_spikes(kind, form, 
         np.testing.assert_allclose(run.charge, brought, rtol=0, atol=this.kind.charge)
     if not this.kind.filters:
         return
-    # All copies go on where another run stood; from rest, currents are W^T times the filtered spikes.
+    # All copies continue from the state of another run; from rest, currents are W^T times filtered spikes.
     first, whole = (this.started(filter_spikes=True) for _ in range(2))
     first.advance(7.0)
     whole.advance(12.0)
@@ -421,7 +421,7 @@ def test_charge_balances_with_every_imperfection(integration, data, names, seed)
 
 @pytest.mark.parametrize("time_step", [0.1, 1 / 3, 0.25, 1e-6, 0.7])
 def test_a_clock_ends_at_the_last_step_that_ends_by_then(time_step):
-    """Also where the quotient of time and step is rounded to less than the whole number it would be."""
+    """This also holds if time / step is rounded to just below a whole number."""
     network = SpikingNetwork([[0.0]], [0.0])
     steps = np.concatenate([np.arange(1, 2000), 2 ** np.arange(11, 20)])
     for share, n_steps in ((0.0, steps), (0.01, steps - 1)):
@@ -451,7 +451,7 @@ def test_when_a_copy_is_given_up_depends_on_its_own_spikes_alone(form, data):
 
 
 def test_recorded_runs_are_bounded_by_memory():
-    """A drive that causes 1e12 spikes is not recorded until the process is killed, and the error says so."""
+    """A drive that causes 1e12 spikes ends in a clear error before memory is full."""
     for by_drive, limit in ((1.0, 1_000_000), (150_000.5, 15_000_050), (1e12, 20_000_000)):
         assert _spike_limit(None, by_drive, record_spikes=True) == limit
     assert _spike_limit(None, 1e12, record_spikes=False) == 10**14

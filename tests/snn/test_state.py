@@ -1,4 +1,4 @@
-"""States: saving whole or not at all, loading nonsense."""
+"""States: a save is complete or has no effect, and wrong files are refused."""
 
 from functools import partial
 

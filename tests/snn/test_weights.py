@@ -1,4 +1,4 @@
-"""Every form of weights keeps the protocol; what is no form, and what drowns a threshold, is refused."""
+"""Every form of weights keeps the protocol; other objects and weights that drown a threshold are refused."""
 
 import copy
 import pickle
@@ -28,7 +28,7 @@ clocked = pytest.mark.parametrize(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Chain(Weights):
-    """A form that says no more than it must: each neuron excites the next one."""
+    """A form with only the required methods: each neuron excites the next one."""
 
     weight: float
     n_neurons: int
@@ -75,7 +75,7 @@ def added_up(blocks, n_neurons):
 
 
 def random_blocks(rng):
-    """A few blocks of any place, shape and sign, which may overlap; no spike pays for a whole one."""
+    """Return a few blocks of any place, shape and sign, which may overlap; a spike causes less than one."""
     n_neurons = int(rng.integers(2, 60))
     blocks = []
     for _ in range(rng.integers(1, 6)):
@@ -91,7 +91,7 @@ def random_blocks(rng):
 
 
 def random_stencil(rng):
-    """A stencil, which may reach beyond its grid, whose sources send out less than a threshold."""
+    """Return a stencil that may reach beyond its grid; a source sends less than a threshold."""
     n_channels, reach = int(rng.integers(1, 20)), rng.integers(0, 4, 2)
     values = rng.uniform(
         -1.0, rng.integers(0, 2), (n_channels, 2 * reach[0] + 1, 2 * reach[1] + 1, n_channels)
@@ -142,7 +142,7 @@ def test_segments_by_hand():
 @tried(10)
 @given(seed=st.integers(0, 2**20))
 def test_ties_all_over_a_grid(seed):
-    """Unlike neurons cross at one time, each on its own course; those that are a bit late do not fire."""
+    """Different neurons cross at one time, with different slopes; slightly late ones do not fire then."""
     rng = np.random.default_rng(seed)
     n_channels = int(rng.integers(1, 9))
     values = np.full((n_channels, 3, 3, n_channels), -0.5)
@@ -167,7 +167,7 @@ def test_ties_all_over_a_grid(seed):
 
 
 class CountedRows:
-    """Rows of a Gram matrix, and what was asked of it."""
+    """Rows of a Gram matrix that record which rows were asked for."""
 
     def __init__(self, gram):
         self.gram, self.asked, self.n_calls = gram, [], 0
@@ -197,7 +197,7 @@ def test_only_rows_that_are_needed_are_computed_and_once():
     second = simulate(network, 60.0)
     np.testing.assert_array_equal(first.spike_counts, second.spike_counts)
     assert len(rows.asked) == network.weights.n_stored
-    other = copy.deepcopy(network.weights)  # it stores rows of its own
+    other = copy.deepcopy(network.weights)  # a copy stores its own rows
     missing = np.setdiff1d(np.arange(400), rows.asked)[:2]
     other.compute_rows(missing[:1])
     np.testing.assert_array_equal(other._column(missing[1], missing[:1]), -gram[missing[1], missing[:1]])
@@ -219,7 +219,7 @@ def test_threads_and_clocks_may_share_the_rows():
         )
     assert network.weights.n_stored < 300
     runs = [simulate(either, 20.0, Clock(0.01)).spike_counts for either in (network, whole)]
-    np.testing.assert_array_equal(*runs)  # a clock takes all rows
+    np.testing.assert_array_equal(*runs)  # a clock computes all rows
 
 
 # -- what is refused --
@@ -245,7 +245,7 @@ def stencil(**changes):
 
 
 def wrong(make, error, **arguments):
-    """Return the cases in which one argument is wrong, each way of it."""
+    """Return a case for each wrong value of one argument."""
     for name, values in arguments.items():
         yield from ((partial(make, **{name: value}), error, name) for value in values)
 
@@ -284,7 +284,7 @@ def test_what_is_no_form_of_weights_is_refused(make, error, name):
 
 
 def raw(data, indices, starts, *, kind=sparse.csr_array, shape=(2, 2)):
-    """Return a matrix with whatever is written into it afterwards: SciPy checks constructors only."""
+    """Return a matrix with these arrays written in after construction: SciPy checks only constructors."""
     matrix = kind(shape)
     matrix.data = np.asarray(data, dtype=float)
     matrix.indices, matrix.indptr = np.asarray(indices, dtype=np.int32), np.asarray(starts, dtype=np.int32)
@@ -302,7 +302,7 @@ CORRUPTED = [
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.csr_matrix])
 @pytest.mark.parametrize("parts", CORRUPTED)
 def test_corrupted_compressed_matrices_are_refused(parts, kind):
-    """They would be read, and written, out of bounds."""
+    """Kernels would read and write out of bounds."""
     with pytest.raises(ValueError, match="weights"):
         SpikingNetwork(raw(*parts, kind=kind), np.ones(2))
     with pytest.raises(ValueError, match="matrix"):
@@ -318,9 +318,9 @@ def test_sparse_weights_of_every_type_are_the_matrix_they_add_up_to():
         network = SpikingNetwork(same, [1.0, 0.5, 0.8])
         np.testing.assert_allclose(network.weights.toarray(), expected, rtol=1e-15)
         np.testing.assert_array_equal(simulate(network, 20.0).spike_counts, run.spike_counts)
-    np.testing.assert_array_equal(matrix.indices, [2, 1, 2, 0])  # and it is left alone
+    np.testing.assert_array_equal(matrix.indices, [2, 1, 2, 0])  # the argument is unchanged
     network = SpikingNetwork(matrix, [1.0, 0.5, 0.8])
-    matrix.data[:], matrix.indices[:] = 7.0, 5_000_000  # which changes no network
+    matrix.data[:], matrix.indices[:] = 7.0, 5_000_000  # must not change the network
     np.testing.assert_allclose(np.asarray(network.weights), expected, rtol=1e-15)
     coordinates = sparse.coo_array(expected)
     coordinates.col[0] = 5_000_000
@@ -342,7 +342,7 @@ STRONG = {
 
 
 def one_weight(value):
-    """Neuron 0 acts on neuron 1, which it reaches with this weight."""
+    """Return a network in which neuron 0 acts on neuron 1 with this weight."""
     return np.array([[0.0, value, 0.0], [0.0, 0.0, -0.1], [0.0, -0.1, 0.0]])
 
 

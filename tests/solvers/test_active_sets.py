@@ -28,10 +28,10 @@ from tests.reference.costs import costs
 from tests.reference.solved import problems_for
 from tests.tiers import examples
 
-# Kernels that depend on each other are on purpose here.
+# Dependent kernels are intended here.
 pytestmark = pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
-# The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
+# Residual of the solved equations: rounding errors, 1e-16 times sums of some hundred products.
 ROUNDING = 1e-13
 from_spikes = METHODS["active_set_from_spikes"]
 
@@ -67,7 +67,7 @@ def test_any_start_ends_at_the_optimum_and_counts_its_corrections(this, density)
 
 
 def test_excesses_in_units_of_tiny_norms_may_overflow():
-    """That is no violation, and NumPy has nothing to say."""
+    """An overflow is no violation, and NumPy does not warn."""
     rng = np.random.default_rng(0)
     with memory_limit(1):
         problem = LassoProblem(1e-140 * rng.standard_normal((4, 3)), rng.standard_normal((1, 3)), 1e200)
@@ -90,7 +90,7 @@ def solve_quietly(problem, **arguments):
 
 
 def corrections(code, start):
-    """Atoms that entered or left, by hand; an atom that changed its sign did both."""
+    """Return the number of atoms that entered or left; an atom that changed its sign did both."""
     entered = np.count_nonzero((code != 0.0) & (code * start <= 0.0))
     return entered + np.count_nonzero((start != 0.0) & (code * start <= 0.0))
 
@@ -132,7 +132,7 @@ def test_a_single_signal_is_solved_and_certified_by_one_kernel(positive):
 
 
 def test_rounds_are_bounded_and_the_best_code_is_kept():
-    """A point on the way is feasible, and better than nothing; with a single round, the start or zero."""
+    """An intermediate code is feasible and better than zero; with a single round it is the start or zero."""
     problem = random_problem(60, 40, share=0.01)
     with pytest.warns(ConvergenceWarning, match="active_set: 1 of 1 signals .* within its rounds"):
         result = solve_active_set(problem, max_rounds=3)
@@ -147,7 +147,7 @@ def test_rounds_are_bounded_and_the_best_code_is_kept():
 
 @costs(largest_batch=7, values_per_batch=7 * 120)
 def test_company_batches_and_workers_change_no_bit():
-    """Small and large supports in turn, in work arrays that grow."""
+    """Small and large supports alternate, in work arrays that grow."""
     problem = random_problem(120, 80, share=0.02, n_signals=40)
     weaker = problem.signals * np.where(np.arange(40) % 2, 0.03, 1.0)[:, np.newaxis]
     problem = LassoProblem(problem.dictionary, weaker, problem.l1_weights)
@@ -182,7 +182,7 @@ def test_tiny_signals_have_the_bits_of_one(n_atoms, penalty):
     [(447, 8, 0.5, 1e-7, 47), (593, 6, 0.6, 2e-7, 147), (207, 32, 0.4, 2e-5, 58), (482, 53, 0.3, 5e-7, 124)],
 )
 def test_smooth_atoms_are_no_worse_than_a_few_steps(n_atoms, n_features, width, share, seed, bytes_allowed):
-    """Their equations lead astray from the first support, and to the zero code if nothing else is tried."""
+    """Their equations on the first support mislead, and would end at the zero code without other steps."""
     rng = np.random.default_rng(seed)
     places = np.linspace(-1.0, 1.0, n_features)
     dictionary = np.exp(-((places - np.linspace(-1, 1, n_atoms)[:, np.newaxis]) ** 2) / (2.0 * width**2))
@@ -207,7 +207,7 @@ def test_smooth_atoms_are_no_worse_than_a_few_steps(n_atoms, n_features, width, 
 
 
 def photograph(side, *, n_kernels=48, penalty=0.4, positive=True, seed=0):
-    """A crop of a photograph, in kernels that are patches of the same photograph elsewhere."""
+    """Return a crop of a photograph, with kernels that are patches of its other parts."""
     image = normalised(load_sample_image("china.jpg").mean(axis=2) / 255.0)
     rng = np.random.default_rng(seed)
     rows, columns = rng.integers(0, 200, n_kernels), rng.integers(0, 600, n_kernels)
@@ -251,7 +251,7 @@ def test_a_photograph(positive):
 @pytest.mark.parametrize("positive", [True, False])
 @pytest.mark.parametrize("difference", [0.0, 1e-12, 1e-8, 1e-6, 1e-4])
 def test_duplicated_kernels(positive, difference):
-    """The equations are singular, or nearly: the code is not unique, or hardly, its objective is."""
+    """The equations are (nearly) singular: the code is (nearly) not unique, but its objective is."""
     single = image_problem(positive=positive)
     kernels = np.tile(single.dictionary.kernels, (2, 1, 1))
     kernels[5:] += difference * np.random.default_rng(5).standard_normal(kernels[5:].shape)
@@ -259,7 +259,7 @@ def test_duplicated_kernels(positive, difference):
     problem = LassoProblem(dictionary, single.signals, single.l1_weights[0], positive=positive)
     result = from_spikes(problem, tol=1e-6)
     assert result.converged
-    # Differences whose squares are rounding beside one leave a gap of their own size.
+    # If the square of a difference is only rounding, a gap of the size of the difference remains.
     if difference == 0.0 or difference**2 >= 1e-12:
         require_exact(problem, result)
     if difference == 0.0:
@@ -268,7 +268,7 @@ def test_duplicated_kernels(positive, difference):
 
 
 def dependent_problem(seed, *, positive):
-    """More kernels than pixels under them, of norms and penalties that differ a hundredfold."""
+    """Return a problem with more kernels than pixels; norms and penalties differ a hundredfold."""
     rng = np.random.default_rng([20, seed])
     kernels = rng.standard_normal((int(rng.integers(3, 7)), 1, 2))
     kernels *= 10.0 ** rng.uniform(-1.0, 1.0, (len(kernels), 1, 1))
@@ -303,7 +303,7 @@ def test_more_kernels_than_pixels_under_them(seed, positive):
 
 
 def test_a_search_that_does_not_end_is_reported():
-    """After one round the best code met is kept, with its own gap."""
+    """After one round the result is the best code so far, with its true gap."""
     problem = dependent_problem(5, positive=False)
     with pytest.warns(ConvergenceWarning, match="active_set: 1 of 1 signals .* within its rounds"):
         result = solve_active_set(problem, max_rounds=1)

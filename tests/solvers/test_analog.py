@@ -1,4 +1,4 @@
-"""The analog flow: its energy, its points of rest, its closed forms."""
+"""The analog flow: its energy, its fixed points, its closed forms."""
 
 import numpy as np
 import pytest
@@ -54,11 +54,11 @@ def test_energy_falls_by_the_squared_speed_of_the_active_neurons(problem, two_si
 
 
 def test_the_energy_never_rises_and_rest_is_the_optimum(problem, two_sided):
-    """The optimum of scikit-learn; the KKT conditions follow.  The energy never rises on the way."""
+    """The fixed point is scikit-learn's optimum, so it satisfies the KKT conditions."""
     dictionary, signal = problem
     result = flow_of(dictionary, signal, two_sided, times=np.linspace(0.0, 500.0, 10_001))
     energies = energy(dictionary, signal, result.activities)
-    # The integrator's tolerance, 1e-8 of the drive, is all that may show.
+    # The integrator's tolerance is 1e-8 of the drive: larger rises are errors.
     assert np.diff(energies).max() <= 1e-8 * energies[0]
     lasso = Lasso(
         alpha=PENALTY / 20, fit_intercept=False, positive=not two_sided, tol=1e-12, max_iter=1_000_000
@@ -87,7 +87,7 @@ def test_with_fixed_support_the_flow_is_a_matrix_exponential():
     rest = np.linalg.solve(-matrix, drive - 0.1 * weights.sum(axis=0))
     for time, potential in zip(times, result.potentials, strict=True):
         np.testing.assert_allclose(potential, rest + expm(matrix * time) @ (start - rest), rtol=0, atol=1e-7)
-    # All neurons are active in each evaluation, and reach all.
+    # In each evaluation all neurons are active and reach all neurons.
     assert result.work == 4 * result.n_evaluations
 
 

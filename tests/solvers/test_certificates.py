@@ -1,4 +1,4 @@
-"""Certificates: by hand, beside exact rationals, and the bounds of rounding that they rest on."""
+"""Certificates: by hand, compared with exact rationals, and their bounds for rounding."""
 
 import warnings
 from fractions import Fraction
@@ -52,7 +52,7 @@ BY_HAND = [
     (TWO, (1.0, 1.0), 0.1, (0.1875, 1.1875), 0.14375, 0.0, 0.0),
     # b = (1, -0.2): signs (+, -), a = G^-1 (0.9, -0.1).
     (TWO, (1.0, -1.0), 0.1, (1.5, -1.0), 0.275, 0.0, 0.0),
-    # max|b| = lambda: nothing pays.
+    # max|b| = lambda: no nonzero code is better.
     (TWO, (0.1, 0.0), 0.1, (0.0, 0.0), 0.005, 0.0, 0.0),
     # One atom, b = 1, lambda = 1/4: kappa = 1/4, gap 1/2 (3/4)^2, violation b - lambda.
     ([[1.0, 0.0]], (1.0, 0.0), 0.25, (0.0,), 0.5, 0.5 * 0.75**2, 0.75),
@@ -83,7 +83,7 @@ def test_figures_by_hand(figures, dictionary, signal, penalty, code, energy, gap
 @SIGNS
 @pytest.mark.parametrize("l2", [0.0, 1.0])
 def test_the_violation_is_the_way_to_the_fixed_point(figures, positive, l2):
-    """Halves and quarters: all of it is exact in binary, and a gap is the square of a bound on rounding."""
+    """With halves and quarters all numbers are exact, and a gap is the square of a bound for rounding."""
     signals = np.array([[2.0, -1.0, 0.25, 0.0]])
     problem = LassoProblem(np.eye(4), signals, ElasticNet(0.5, l2), positive=positive)
     optimum = np.array([[1.5, 0.0 if positive else -0.5, 0.0, 0.0]]) / (1.0 + l2)
@@ -103,7 +103,7 @@ def test_the_violation_is_the_way_to_the_fixed_point(figures, positive, l2):
 
 @pytest.mark.parametrize(("error", "l2"), [(2.0**-20, 0.0), (2.0**-30, 1.0)])
 def test_gap_keeps_its_digits_where_the_difference_of_objectives_has_none(error, l2):
-    """One atom of norm one, its coefficient too large by e: E - min E = 1/2 (1 + l2) e^2."""
+    """If the coefficient of a unit-norm atom is too large by e, E - min E = 1/2 (1 + l2) e^2."""
     problem = LassoProblem([[1.0, 0.0]], [[2.0, 0.0]], ElasticNet(0.5, l2))
     excess = 0.5 * (1.0 + l2) * error**2
     gap = measure(problem, [[1.5 / (1.0 + l2) + error]]).duality_gap[0]
@@ -118,7 +118,7 @@ def test_gap_keeps_its_digits_where_the_difference_of_objectives_has_none(error,
 @pytest.mark.parametrize("weights", ["none", "own masks", "weights"])
 @pytest.mark.parametrize(("n_features", "n_atoms"), [(1, 1), (64, 257), (1025, 30), (2300, 6)], ids=str)
 def test_figures_of_the_kernel_are_those_of_numpy(curved, positive, weights, n_features, n_atoms):
-    """To 1e-13 of the signal, also where sums are long, with many numbers beside few."""
+    """They agree to 1e-13 of the signal, also for long sums."""
     rng = np.random.default_rng(n_features)
     problem = random_problem(n_features, n_atoms, positive=positive, unit_norm=False, n_signals=4)
     options = {}
@@ -142,7 +142,7 @@ def test_figures_of_the_kernel_are_those_of_numpy(curved, positive, weights, n_f
 
 @BOTH
 def test_figures_depend_on_nothing_that_is_kept(figures):
-    """Nor on blocks, the type of indices, the Gram matrix, or correlations that a solver would find."""
+    """They also do not depend on blocks, the type of indices, the Gram matrix, or a solver's correlations."""
     problem = random_problem(n_signals=40_000)
     assert problem.n_signals * problem.n_atoms > BLOCK_ENTRIES
     codes = random_codes(problem)
@@ -240,7 +240,7 @@ def test_the_unit_of_weights_does_not_matter_to_what_is_certified(figures, unit,
 @pytest.mark.parametrize("l2", [0.0, 2.0])
 @pytest.mark.parametrize("point", [-3.0, -0.4, 0.0, 0.5, 2.0])
 def test_proximal_steps_and_conjugates_are_their_definitions(point, l2, positive):
-    """Found by search; a slack is h(a) + h*(x) - a x."""
+    """The reference is a search; a slack is h(a) + h*(x) - a x."""
     penalty = penalty_of(ElasticNet(0.5, l2), np.ones(1), np.array([positive]))
     lowest = 0.0 if positive else -5.0
 
@@ -291,7 +291,7 @@ def test_the_dual_multiple_is_the_best(seed, exponent, some_flat):
 @pytest.mark.parametrize("size", [1.0, 1e8, 1e-8])
 @pytest.mark.parametrize("stride", [None, 1, 2])
 def test_residuals_are_right_to_their_own_rounding(size, stride):
-    """Also where signal and code cancel: the residual is 1e-8 of the signal."""
+    """This also holds if signal and reconstruction cancel: the residual is 1e-8 of the signal."""
     rng = np.random.default_rng(3)
     dictionary = rng.standard_normal((12, 49)) * 10.0 ** rng.uniform(-4, 4, (12, 1))
     if stride is not None:
@@ -332,7 +332,7 @@ def test_high_parts_are_short_and_low_parts_exact():
 
 @pytest.mark.parametrize("n_features", [3, 1000, 5000])
 def test_inner_products_are_within_their_bound(n_features):
-    """Cancelling ones, which are far smaller than their terms."""
+    """Their terms cancel, so the sums are far smaller than their terms."""
     rng = np.random.default_rng(5)
     dictionary, signals = rng.standard_normal((2, n_features)), rng.standard_normal((1, n_features))
     signals -= (signals @ dictionary.T) @ np.linalg.pinv(dictionary).T
@@ -353,7 +353,7 @@ def test_eigenvalues_are_bounded_from_below_exactly(share):
         bound = least_eigenvalue(atoms)
         units = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
         smallest = np.linalg.eigvalsh(units @ units.T)[0]
-        # At least half the inverse of the sum of the inverse eigenvalues, but for a power of two.
+        # The bound is at least half the inverse of the sum of inverse eigenvalues, up to a power of two.
         assert smallest / 40.0 < bound < smallest
         problem = ExactProblem(LassoProblem(atoms, np.ones((1, 9)), 1.0))
         rows = [[*(problem.product(x, y) for y in problem.atoms), Fraction(0)] for x in problem.atoms]
@@ -374,7 +374,7 @@ def test_eigenvalues_are_bounded_from_below_exactly(share):
 @example(seed=1015379)  # penalties of 1e257, norms of 1e-118
 @example(seed=3000544)  # atoms on a line, with penalties of the size of rounding
 def test_exact_arithmetic_finds_no_false_gap_at_the_ends_of_the_range(seed):
-    """Nor NaN, nor a warning of NumPy's; and codes that are optimal beside lines are said to be."""
+    """There is also no NaN and no warning of NumPy, and optimal codes off the lines are converged."""
     kind, wrong = judged(seed)
     assert not wrong["false"]
     assert not wrong["NaN"]
@@ -388,7 +388,7 @@ def test_exact_arithmetic_finds_no_false_gap_at_the_ends_of_the_range(seed):
     seed=st.integers(0, 2**32 - 1), exponent=st.floats(100.0, 295.0), penalty=st.sampled_from([0.0, 1e-200])
 )
 def test_atoms_of_which_next_to_nothing_is_seen_have_their_say(figures, seed, exponent, penalty):
-    """Their correlations say that no code may be positive, whatever they are."""
+    """The signs of their correlations already exclude positive codes, at any size."""
     rng = np.random.default_rng(seed)
     atoms, signal = rng.uniform(0.1, 1.0, (4, 5)), -rng.uniform(0.1, 1.0, (1, 5))
     atoms[:, 2:] *= 10.0**-exponent
@@ -401,7 +401,7 @@ def test_atoms_of_which_next_to_nothing_is_seen_have_their_say(figures, seed, ex
 @examples(40)
 @given(seed=st.integers(0, 2**32 - 1), exponent=st.integers(30, 100), has_signs=st.booleans())
 def test_atoms_that_differ_by_next_to_nothing_of_themselves_are_certified(seed, exponent, has_signs):
-    """One feature is larger by many orders, so that all atoms are on one line but for the others."""
+    """One feature is larger by many orders, so that all atoms are nearly on one line."""
     rng = np.random.default_rng(seed)
     atoms, signals = rng.standard_normal((4, 5)), rng.standard_normal((3, 5))
     atoms[:, 2] *= 10.0**exponent
@@ -515,7 +515,7 @@ def test_codes_beside_lines_are_certified_to_rounding_and_no_closer(figures, lin
 @pytest.mark.filterwarnings("ignore:positive holds for atom 0:solvers.IllPosedWarning")
 @pytest.mark.parametrize("positive", [True, [True, True, False], [False, True, True]], ids=str)
 def test_lines_of_atoms_with_and_without_signs_and_penalties(positive):
-    """An intercept has a line by itself; an atom with a penalty is on none, wherever it points."""
+    """An intercept has its own line; an atom with a penalty is on no line, in any direction."""
     dictionary = [[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]]
     for penalty in ([0.0, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.5]):
         problem = LassoProblem(dictionary, [[1.0, -2.0, 0.5, 0.3]], penalty, positive=positive)
@@ -524,7 +524,7 @@ def test_lines_of_atoms_with_and_without_signs_and_penalties(positive):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_penalties_of_the_atoms_of_a_line_have_room_for_rounding(seed):
-    """Atoms that cancel each other but for rounding: their combination costs more than it leads to."""
+    """Atoms cancel each other up to rounding: their combination costs more than it gains."""
     rng = np.random.default_rng(seed)
     atoms, signals = rng.standard_normal((3, 5)), rng.standard_normal((1, 5))
     opposite = np.vstack([atoms[:1], -0.7 * atoms[:1]])
@@ -537,7 +537,7 @@ def test_penalties_of_the_atoms_of_a_line_have_room_for_rounding(seed):
 @pytest.mark.parametrize("curved", [False, True])
 @pytest.mark.parametrize("positive", [True, False])
 def test_signals_of_independent_atoms_are_corrected_together(positive, curved, monkeypatch):
-    """To the same bits as by themselves."""
+    """The bits equal those of signals that are corrected one by one."""
     rng = np.random.default_rng(3)
     penalty = ElasticNet(0.0, rng.uniform(0.1, 1.0, 5) * (rng.random(5) < 0.5) * curved)
     problem = LassoProblem(rng.random((5, 12)), rng.random((300, 12)), penalty, positive=positive)
@@ -585,12 +585,12 @@ def test_results_are_those_of_the_problem_without_what_is_hidden(form, hides, fi
     found, expected = measure(problem, theirs.codes), measure(cut, theirs.codes)
     for name in FIGURES:
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-12)
-    # What was passed is given back, and what is unknown stays so.
+    # Known features have the numbers that were passed; unknown ones have the fill value.
     np.testing.assert_array_equal(problem.reconstruct(np.eye(3, 6)), np.where(KNOWN, ATOMS, fill)[:3])
 
 
 def test_a_signal_does_not_notice_what_others_know():
-    """One feature of the dictionary is of 1e30, and one signal knows it."""
+    """One feature of the dictionary is 1e30, and only one signal knows it."""
     mask = np.tile(KNOWN, (3, 1))
     mask[:, 5], mask[2, 5] = False, True
     dictionary = ATOMS * np.where(np.arange(40) == 5, 1e30, 1.0)
@@ -623,7 +623,7 @@ def test_a_model_knows_what_its_mask_leaves_and_another_mask_says_otherwise():
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_what_a_signal_knows_of_atoms_has_to_be_finite(form):
-    """Also where others do not know it; the message says what to do."""
+    """This holds even if other signals do not know it; the message says what to do."""
     own = np.tile(KNOWN, (3, 1))
     own[1, KNOWN.argmin()] = True
     filled = form(np.where(KNOWN, ATOMS, np.nan))

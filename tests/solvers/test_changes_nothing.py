@@ -1,4 +1,4 @@
-"""Codes do not change with company, order, units, forms of arguments, starts, workers and preparation."""
+"""Codes do not depend on other signals, order, units, forms of arguments, starts, workers or preparation."""
 
 import copy
 import pickle
@@ -26,10 +26,10 @@ MODERATE = {
     "penalty": ["number", "vector", "elastic net", "by norms"],
 }
 BY_PRODUCTS = ("fista", "coordinate_descent")
-"""They multiply matrices, of which the rounding depends on all rows."""
+"""Methods that multiply matrices: the rounding of a product depends on all rows."""
 
 SLOW = ("analog", *(name for name in METHODS if name.startswith("spiking")))
-"""Atoms that are nearly the same take them long."""
+"""Methods that take long with nearly equal atoms."""
 
 
 def moderate(name, **features):
@@ -42,7 +42,7 @@ def require_same_bits(one, other):
 
 
 def require_as_good(this, one, other, factor=1.0):
-    """No optimum is above an objective or below it by more than the gap; those of the other have a unit."""
+    """Require that objectives and gaps of both contain the same optimum; `factor` is the unit of `other`."""
     if one.method not in SLOW:
         assert one.converged
         assert other.converged
@@ -54,7 +54,7 @@ def require_as_good(this, one, other, factor=1.0):
 
 
 def fine(name, least=1e-6):
-    """Return a method that has the time that it needs, and the tolerance that it reaches."""
+    """Return a method with enough time, and the finest tolerance that it reaches."""
     if name in SLOW:
         return METHODS[name], 1e-2
     return methods()[name], max(TOLS.get(name, METHODS[name].finest_tol), least)
@@ -125,7 +125,7 @@ def test_neither_order_nor_units_nor_signs_of_atoms_matter(name, data, seed):
 @examples(40)
 @given(this=problems(), exponent=st.integers(-300, 300))
 def test_figures_scale_exactly(this, exponent):
-    """Powers of two change exponents only; but a gap has room for what underflows, in any unit."""
+    """Powers of two only change exponents; but a gap has room for underflow in any unit."""
     problem, factor = this.problem(), 2.0**exponent
     assume(1e-140 < np.abs(factor * this.values).max() < 1e140)
     scaled = this.problem(signals=this.signals * factor, penalty=ElasticNet(this.l1 * factor, this.l2))
@@ -241,7 +241,7 @@ def test_forms_of_a_dictionary_have_the_products_of_its_array(this):
         *weighted.shape[:1],
         *this.atoms.shape,
     )
-    # What no signal knows is zero, except of kernels.
+    # Features that no signal knows are zero, except those of kernels.
     known = this.weights.any(axis=0) | (this.kind[0] in CONVOLUTIONAL)
     atoms = np.where(known, this.atoms, 0.0)
     np.testing.assert_array_equal(problem.atoms.toarray(), atoms)
@@ -270,7 +270,7 @@ def test_forms_of_a_dictionary_have_the_products_of_its_array(this):
 @examples(6)
 @given(data=st.data())
 def test_networks_have_the_matrix_of_the_problem(positive, data):
-    """Weights -G but for its diagonal, thresholds g + l2, drive c - l1; sign pairs if signed."""
+    """Weights are -G without its diagonal, thresholds g + l2, drives c - l1; signed codes have sign pairs."""
     forms = [*MODERATE["dictionary"], "colour"]
     drawn = moderate("spiking", dictionary=forms, positive=positive, weights="none", limited=False)
     this = data.draw(drawn)
@@ -318,7 +318,7 @@ def test_a_start_changes_only_the_work(name, data):
     untidy.data[start[untidy.coords] == 0.0] = 0.0
     form = data.draw(st.sampled_from([sparse.csr_array, lambda _: untidy.tocsr(), list, np.asfortranarray]))
     require_same_bits(solved(method, this, start=form(start), tol=tol), result)
-    # From the optimum there is nothing to do; the active set finds that in a round, or two of a grid.
+    # At the optimum there is nothing to do: the active set finds this in one round, or two on a grid.
     again = solved(method, this, start=best, tol=tol)
     require_same_bits(again, solved(method, this, start=best.sparse_codes, tol=tol))
     assert (again.n_steps <= 2 * (name == "active_set")).all()

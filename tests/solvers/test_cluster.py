@@ -1,4 +1,4 @@
-"""Tasks on a Dask cluster: in order, with the same bits, and nothing lost where workers die."""
+"""Tasks on a Dask cluster: in order, with the same bits, and nothing is lost if workers die."""
 
 import joblib
 import numpy as np
@@ -57,7 +57,7 @@ class KillingBar:
 
 @pytest.mark.parametrize("n_killed", [1, 2])
 def test_killed_workers_lose_nothing(cluster_client, problem, monkeypatch, n_killed):
-    """With all of them goes every copy of what batches share, which Dask itself does not bring back."""
+    """If all die, all copies of the shared data are lost, which Dask does not restore by itself."""
     bar = KillingBar(worker_pids(cluster_client)[:n_killed])
     expected = solve_spiking(problem)
     monkeypatch.setattr(method, "tqdm", lambda **_: bar)

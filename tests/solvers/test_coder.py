@@ -1,4 +1,4 @@
-"""The scikit-learn transformer: the common checks, and that it is the solver, whatever its options."""
+"""The scikit-learn transformer: common checks, and agreement with the solver for all options."""
 
 import copy
 import pickle
@@ -107,7 +107,7 @@ def test_the_estimator_is_the_function(name, alpha, positive, tol, missing, kind
     X = np.where(rng.random(SIGNALS.shape) < 0.8, np.rint(3.0 * SIGNALS), 0.0).astype(dtype)
     mask = None if missing is None else X != 0.0
     if missing is not None and (float(missing) == 1e300 or (dtype.kind == "i" and missing % 1.0 != 0.0)):
-        mask = None  # no single number and no integer, respectively
+        mask = None  # a single number, or an integer, cannot be the marker
     elif missing is not None:
         # The kind of the signals: 0.1 in double precision is not 0.1 in single precision.
         X = np.where(mask, X, np.asarray(missing, dtype=dtype))
@@ -125,7 +125,7 @@ def test_the_estimator_is_the_function(name, alpha, positive, tol, missing, kind
     else:
         np.testing.assert_array_equal(encoded.codes, expected.codes)
         np.testing.assert_array_equal(encoded.duality_gap, expected.duality_gap)
-    # Codes are rounded to the kind of the signals; certificates are not, and are of codes that are not.
+    # Codes are rounded to the type of the signals; certificates are in float64, of codes in float64.
     assert {encoded.codes.dtype, encoded.duality_gap.dtype, encoded.objective.dtype} == {np.dtype(float)}
     rounded = np.float32 if dtype == np.float32 else np.float64
     assert codes.dtype == rounded
@@ -133,7 +133,7 @@ def test_the_estimator_is_the_function(name, alpha, positive, tol, missing, kind
     rebuilt = coder.inverse_transform(codes)
     assert rebuilt.dtype == rounded
     np.testing.assert_allclose(rebuilt, codes @ DICTIONARY, rtol=1e-5, atol=1e-5)
-    codes[0, 0] = 7.0  # a transformer's output is the caller's, not a read-only result
+    codes[0, 0] = 7.0  # the output of a transformer is writable
 
 
 def test_convolutional_dictionaries_rebuild_images():
@@ -184,7 +184,7 @@ def test_codes_of_another_width_or_with_a_mask_are_not_rebuilt():
 
 @pytest.fixture(scope="module")
 def noisy():
-    """A dictionary, signals without noise, and with noise."""
+    """Return a dictionary, and signals without and with noise."""
     rng = np.random.default_rng(0)
     dictionary = rng.standard_normal((60, 40)) / np.sqrt(40)
     clean = (rng.standard_normal((80, 60)) * (rng.random((80, 60)) < 0.06)) @ dictionary
@@ -192,7 +192,7 @@ def noisy():
 
 
 def test_a_search_finds_the_alpha_that_removes_the_noise(noisy):
-    """The oracle knows the signals without their noise."""
+    """The best alpha is computed from the signals without noise."""
     dictionary, clean, signals = noisy
     alphas = np.geomspace(1e-3, 1.0, 13)
     search = GridSearchCV(SpikingSparseCoder(dictionary, alpha=1.0), {"alpha": alphas}, cv=3).fit(signals)
@@ -224,7 +224,7 @@ def test_the_score_is_the_energy_that_codes_of_other_features_predict(noisy, hol
     assert coder.score(X) == held_out_score(problem)
     assert held_out_score(problem.with_penalty(100.0)) == pytest.approx(0.0, abs=1e-12)
     assert held_out_score(LassoProblem(np.ones((2, 1)), np.ones((3, 1)), 0.1)) == 0.0
-    # The way to the codes is of no consequence.
+    # The method and its tolerance do not matter.
     for parameters in ({"tol": 0.1}, {"method": "spiking_rate"}, {"method": Rates()}):
         assert clone(coder).set_params(**parameters).score(X) == coder.score(X)
 

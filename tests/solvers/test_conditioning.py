@@ -33,7 +33,7 @@ SIDE = 24
 
 
 def warned(call):
-    """Return the messages of the warnings of a call; each is of the line here."""
+    """Return the messages of a call's warnings; require that each points to the line here."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
@@ -188,7 +188,7 @@ def test_nothing_is_said_where_it_is_no_surprise(call):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_names_zero_codes_and_atoms_in_columns(name):
-    """Below the penalty that it names there is a code, above it there is none."""
+    """Below the penalty that the warning names some code is nonzero, above it none is."""
     (message,) = warned(lambda: METHODS[name](CASE.with_penalty(50.0 * LARGEST), tol=1e-2))
     assert "penalty_max" in message
     assert warned(lambda: solve_fista(CASE.with_penalty(0.98 * LARGEST))) == []

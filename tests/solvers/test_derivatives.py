@@ -1,4 +1,4 @@
-"""Derivatives of codes, against the formula on the support, differences of codes, and each other."""
+"""Derivatives of codes agree with the formula on the support, with differences, and with each other."""
 
 import pickle
 
@@ -33,7 +33,7 @@ def supports_of(drawn, codes):
 
 
 def require_smooth(drawn, codes):
-    """Leave out problems that are near a kink, or whose atoms nearly depend on each other."""
+    """Reject problems that are near a kink, or whose atoms are nearly dependent."""
     norms = np.sqrt((drawn.weights[:, np.newaxis] * drawn.atoms**2).sum(axis=2))
     for k, support in enumerate(supports_of(drawn, codes)):
         unit = norms[k] * np.sqrt(2.0 * drawn.energies[k])
@@ -49,7 +49,7 @@ def require_smooth(drawn, codes):
 
 
 def require_independent(drawn):
-    """Leave out problems that are refused: atoms without any penalty depend on each other."""
+    """Reject problems that are refused because atoms without penalty are dependent."""
     is_free = (drawn.l1 == 0.0) & (drawn.l2 == 0.0) & drawn.atoms.any(axis=1) & ~drawn.positive
     for weights in drawn.weights:
         atoms = drawn.atoms[is_free] * np.sqrt(weights)
@@ -103,7 +103,7 @@ def test_gradients_are_the_formula_on_the_support(drawn):
     for name in GRADIENTS:
         atol = 1e-8 * np.nanmax(np.abs(expected[name]), initial=0.0) + rounding[name]
         np.testing.assert_allclose(getattr(found, name), expected[name], rtol=1e-8, atol=atol, err_msg=name)
-    # The other side of the same Jacobian; and what is linear adds up.
+    # The adjoint product agrees with the same Jacobian; results are linear.
     total, whole = 0.0, {}
     for name in GRADIENTS:
         direction = rng.standard_normal(expected[name].shape)
@@ -188,7 +188,7 @@ def test_derivatives_of_kernels_are_those_of_the_atoms_that_they_make(drawn):
 
 @SIGNS
 def test_codes_of_any_method_have_the_derivatives_of_the_optimum(positive):
-    """Numbers of codes are solved for once more; supports have to be right."""
+    """Only supports must be right: the codes on them are solved again."""
     problem = random_problem(20, 30, n_signals=4, positive=positive, share=0.3)
     upstream = np.random.default_rng(0).standard_normal((4, 30))
     expected = solve_active_set(problem, tol=1e-12).vjp(upstream)
@@ -257,7 +257,7 @@ def test_codes_that_are_not_optimal_or_depend_on_each_other_are_refused():
     problem = random_problem(20, 30, n_signals=4, share=0.1)
     with pytest.raises(ValueError, match="not optimal"):
         solve_spiking(problem, tol=0.5).vjp(np.ones((4, 30)))
-    # A fair share for both copies, which is optimal.
+    # Equal shares for both copies are optimal.
     dependent = LassoProblem(COPIES, [[3.0, 2.0, 0.0]], 1.0)
     result = solve(dependent, METHODS["fista"], start=[[1.0, 1.0, 1.0]], tol=1e-8)
     assert np.count_nonzero(result.codes) == 3

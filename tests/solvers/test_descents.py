@@ -1,4 +1,4 @@
-"""FISTA, the analog flow and coordinate descent: their steps, their limits, what the theory says of them."""
+"""FISTA, the analog flow and coordinate descent: their steps, their limits, and agreement with theory."""
 
 import warnings
 from dataclasses import replace
@@ -51,6 +51,6 @@ def test_energy_never_rises(positive, share):
             warnings.simplefilter("ignore", ConvergenceWarning)
             result = Analog(duration)(problem, tol=1e-8)
         objectives.append(result.objective[0])
-    # Up to the integrator's relative tolerance, a tenth of tol.
+    # The objective falls, up to the integrator's relative tolerance, a tenth of tol.
     assert (np.diff(objectives) <= 1e-9 * problem.energies[0]).all()
     assert objectives[-1] - objective(problem, optimal_codes(problem))[0] <= 1e-6 * problem.energies[0]

@@ -1,4 +1,4 @@
-"""solve_digital: certified against the true problem, whatever is rounded; what bits, steps and widths do."""
+"""solve_digital: certificates for the true problem at any rounding; effects of bits, steps and widths."""
 
 import warnings
 from dataclasses import replace
@@ -94,7 +94,7 @@ def test_digital_codes_are_certified_in_any_format(form, positive, tol, is_maske
 @either_sign
 @pytest.mark.parametrize("bits", [6, 8, 12])
 def test_stages_correct_what_rounded_weights_do(positive, bits):
-    """Weights of six bits, and a gap of 1e-6 of the true problem: the next stage sees the true residual."""
+    """With six-bit weights the true gap reaches 1e-6, because each stage gets the true residual."""
     problem = random_problem(64, 128, positive=positive)
     result = solve_digital(problem, time=Clock(0.25, with_weights(bits)), tol=1e-6)
     assert result.converged
@@ -108,7 +108,7 @@ def test_stages_correct_what_rounded_weights_do(positive, bits):
 
 @either_sign
 def test_the_network_alone_solves_the_rounded_problem(positive):
-    """Without refinement codes tend to those of the rounded Gram matrix, and the gap falls with the bits."""
+    """Without refinement, codes converge to those of the rounded Gram matrix; more bits reduce the gap."""
     problem = random_problem(64, 128, positive=positive, n_signals=2)
     options = {"tol": 1e-9, "max_duration": 4000.0}
     gaps = []
@@ -127,7 +127,7 @@ def test_the_network_alone_solves_the_rounded_problem(positive):
 
 @pytest.mark.parametrize("call", [quietly, in_one_run])
 def test_drives_that_do_not_fit_are_said_before_a_network_runs(call):
-    """With the largest exponent that is too small, the largest drive saturates; nothing with the next one."""
+    """At an exponent one too small the largest drive saturates; at the next larger one nothing does."""
     problem = random_problem(64, 128, n_signals=2)
     largest = 0.5 * 2**20 * 0.25  # rate, threshold, step
     exponent = int(np.floor(np.log2(largest / 4095.0)))
@@ -141,7 +141,7 @@ def test_drives_that_do_not_fit_are_said_before_a_network_runs(call):
 
 @pytest.mark.parametrize("kind", [Stages, DigitalOneWindow])
 def test_networks_that_run_away_are_stopped_and_say_so(kind):
-    """Three bits turn small negative weights into none, and atoms excite each other."""
+    """Three bits round small negative weights to zero, and atoms excite each other."""
     problem = random_problem(64, 128, n_signals=2)
     with pytest.warns(ConvergenceWarning, match=r"^digital.*: 2 of 2 .* before their networks ran away: use"):
         result = solve(problem, kind(time=Clock(0.25, with_weights(3))))

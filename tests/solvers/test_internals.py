@@ -22,7 +22,7 @@ from tests.reference.problems import random_problem, require_certified
 
 @pytest.mark.parametrize("n_block", [1, 3, 8, 20])
 def test_atoms_that_enter_cost_the_same_in_any_blocks(n_block):
-    """An atom beside s others: a triangle, an inner product for what is left of it, one for the image."""
+    """With s other atoms it costs a triangle, an inner product for its remainder, and one for the image."""
     rng = np.random.default_rng(5)
     dictionary = rng.standard_normal((20, 30))
     terms = Terms(
@@ -44,7 +44,7 @@ def test_atoms_that_enter_cost_the_same_in_any_blocks(n_block):
 
 
 def test_sweeps_by_hand():
-    """Two kernels of four pixels at one position, far from the signal: each moves once, then none."""
+    """Two kernels of four pixels are at one position, far from the signal: each moves once, then none."""
     dictionary = ConvolutionalAtoms(np.array([[[1.0, 0], [0, 0]], [[0, 1.0], [0, 0]]]), (2, 2), 1)
     grid = _kernel_grid(dictionary)
     code, image, drift = np.zeros((1, 2)), np.array([[2.0, 3.0], [0.0, 0.0]]), np.zeros(1)
@@ -85,7 +85,7 @@ def test_counts_beyond_32_bits():
 
 
 def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_others(monkeypatch):
-    """With few rounds allowed some need a better start: their codes replace rows among those that ended."""
+    """With few rounds some signals need a better start; their codes replace rows between finished ones."""
     impatient = partialmethod(FullGram.optimal_codes, max_rounds=3)
     monkeypatch.setattr(FullGram, "optimal_codes", impatient)
     problem = random_problem(32, 64, n_signals=12, share=0.1)

@@ -1,4 +1,4 @@
-"""Codes as a function of JAX: its gradients are those of results, and of differences."""
+"""Codes as a function of JAX: gradients agree with those of results and with differences."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_signals_one_by_one_under_vmap(data):
     together = sparse_codes(signals, dictionary, penalty)
     one_by_one = jax.jit(jax.vmap(lambda signal: sparse_codes(signal, dictionary, penalty)))(signals)
     np.testing.assert_allclose(one_by_one, together, atol=1e-12)
-    # Dictionaries one by one, too, and gradients of each.
+    # Dictionaries may also differ for each signal, with a gradient for each.
     several = jnp.stack([dictionary, 2.0 * dictionary])
     gradient = jax.vmap(jax.grad(lambda atoms: sparse_codes(signals, atoms, penalty).sum()))(several)
     alone = jax.grad(lambda atoms: sparse_codes(signals, atoms, penalty).sum())(several[1])

@@ -1,4 +1,4 @@
-"""Little room: problems without a Gram matrix, memory maps, groups of masks, and what is not formed twice."""
+"""Low memory limits: problems without a Gram matrix, memory maps, groups of masks, and no second copies."""
 
 import pickle
 import tracemalloc
@@ -28,7 +28,7 @@ FIGURES = ("objective", "duality_gap", "kkt_violation")
 
 @pytest.fixture(autouse=True)
 def screened_certificates():
-    """As if every dictionary were large, and working sets soon outgrow their room."""
+    """Screen certificates as for large dictionaries, with working sets that soon outgrow their memory."""
     with costs(least_screened=0, working_set=3):
         yield
 
@@ -42,7 +42,7 @@ def limited(*arguments, **options):
 @examples(6)
 @given(this=problems_for("active_set", limited=True, most=400))
 def test_codes_of_many_atoms_are_those_of_the_matrix(this):
-    """Also of atoms in each other's way, and poor codes have the figures that all atoms give."""
+    """This also holds for similar atoms, and figures of poor codes equal those from all atoms."""
     result = solved(SHORTENED["active_set"], this, tol=1e-9)
     assert result.converged
     expected = solved(SHORTENED["active_set"], this, this.dense(), tol=1e-9)
@@ -68,7 +68,7 @@ def test_a_code_has_the_same_bits_whatever_is_solved_with_it(positive):
 
 
 def test_many_copies_of_an_atom_end():
-    """All of them come as close to their conditions as an atom of the code, and a list of them never ends."""
+    """All copies are as near to violation as an atom of the code, so a list of them would never end."""
     rng = np.random.default_rng(0)
     dictionary = np.repeat(rng.standard_normal((5, 20)), 400, axis=0)
     problem = limited(dictionary, rng.standard_normal((6, 20)), 0.1)
@@ -141,7 +141,7 @@ def test_the_limit_holds_for_problems_made_within():
     with limit:
         assert LassoProblem(*arguments).memory_limit == 70
     assert LassoProblem(*arguments).memory_limit == before.memory_limit
-    with memory_limit(70):  # as many bytes, but another limit
+    with memory_limit(70):  # the same number of bytes as another limit object
         with limit:
             pass
         assert LassoProblem(*arguments).memory_limit == 70
@@ -218,7 +218,7 @@ def test_rows_of_a_network_have_the_limit(positive):
 
 @SIGNS
 def test_largest_penalties_are_the_same_in_little_room(positive):
-    """They are computed for few signals at a time."""
+    """The computation takes few signals at a time."""
     rng = np.random.default_rng(0)
     dictionary, signals = rng.standard_normal((300, 20)), rng.standard_normal((10, 20))
     reach = signals @ dictionary.T
@@ -233,7 +233,7 @@ def test_largest_penalties_are_the_same_in_little_room(positive):
 
 
 def test_large_sparse_signals_are_not_made_dense_at_once(monkeypatch):
-    """3,000 x 50,000 numbers would take 1.2 GB."""
+    """A dense array of 3,000 x 50,000 numbers would take 1.2 GB."""
     monkeypatch.undo()
     rng = np.random.default_rng(0)
     rows = sparse.random(3_000, 50_000, density=2e-4, format="csr", random_state=rng)

@@ -80,7 +80,7 @@ def test_nonsense_is_refused(call, error, name):
 
 
 def test_coordinate_descent_tightens_the_tol_until_the_certificate_agrees(monkeypatch):
-    """A scikit-learn that stops a hundred times too early is sent back."""
+    """The test replaces scikit-learn's solver by one that stops at a tolerance a hundred times too large."""
     tols = []
 
     class Sloppy(linear_model.Lasso):
@@ -145,7 +145,7 @@ def test_a_limit_is_named_in_full_where_there_is_one(method, limit):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_the_status_says_why_each_signal_missed_its_tolerance(n_jobs):
-    """Batches keep it in order; a gap that rounding alone leaves is no lack of rounds."""
+    """Batches keep its order; a gap from rounding only is not reported as a lack of rounds."""
     problem = random_problem(n_signals=600, share=0.3)
     result = solve_fista(problem, tol=1e-4, max_iter=20, n_jobs=n_jobs)
     assert 0 < result.reached.sum() < 600

@@ -1,4 +1,4 @@
-"""Operations of solvers: by hand on small problems, by plain twins on others."""
+"""Operations of solvers, counted by hand on small problems and by plain implementations on others."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def multiply_adds(result, part="method"):
 
 
 def test_three_neurons_by_hand():
-    """One stage, looked at once, at time 12: every neuron reaches the two others."""
+    """One stage is read once, at time 12; every neuron reaches the two others."""
     result = solve_spiking(golden_problem(), tol=0.05)
     assert result.info["n_stages"][0] == 1
     assert result.info["duration"][0] == 12.0
@@ -59,7 +59,7 @@ def test_three_neurons_by_hand():
 
 
 def test_three_orthogonal_atoms_by_hand():
-    """The active set from nothing, two of three atoms in the code."""
+    """The active set starts from zero, and the code has two of three atoms."""
     problem = LassoProblem(np.eye(3), [[2.0, 0.1, -1.5]], 0.5)
     result = solve_active_set(problem)
     np.testing.assert_allclose(result.codes, [[1.5, 0.0, -1.0]])
@@ -198,7 +198,7 @@ def test_stream_counts_its_network_and_its_start():
     change = 0.1 * np.random.default_rng(0).standard_normal(problem.n_features)
     second = stream.code(problem.signals[0] + change)
     support, n_features = int(first.support_size[0]), problem.n_features
-    # One earlier code: its fit, and its inner products with the signal and itself.
+    # The start from one earlier code costs its fit, and its inner products with the signal and itself.
     assert multiply_adds(second, "start") == support * n_features + 2 * n_features
     network, n_neurons = second.operations["network"].total(), 2 * problem.n_atoms
     assert network.spikes == second.n_steps[0]

@@ -1,4 +1,4 @@
-"""The code along the penalty: what is drawn is what `path` finds."""
+"""The picture of a path: its curves are the codes that `path` returns."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_lines_are_the_codes_of_one_signal(data, ax):
 
 
 def test_the_intercept_of_a_path_is_not_drawn(data, ax):
-    """It is not penalised, and may be so large that the others are flat."""
+    """It has no penalty, and may be so large that other curves look flat."""
     dictionary, signals = data
     atoms = np.vstack([dictionary, np.ones(8)])
     result = path(LassoProblem(atoms, 100.0 + signals[:1], np.append(np.ones(15), 0.0)), n_multiples=5)

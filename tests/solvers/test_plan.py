@@ -1,4 +1,4 @@
-"""Which products a problem uses: the choice, and that codes do not depend on it."""
+"""The choice of products for a problem; codes do not depend on it."""
 
 import numpy as np
 import pytest

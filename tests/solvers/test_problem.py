@@ -69,7 +69,7 @@ def test_products_are_those_of_the_array(dictionary):
 
 @pytest.mark.parametrize(("n_features", "n_atoms"), [(1024, 515), (1024, 1025), (3, 5)])
 def test_products_of_a_row_do_not_depend_on_the_other_rows(n_features, n_atoms):
-    """Nor on whether a large dictionary is gone through part by part."""
+    """They also do not depend on whether a large dictionary is processed in parts."""
     problem = random_problem(n_features=n_features, n_atoms=n_atoms, n_signals=20)
     codes, correlations = random_codes(problem), problem.atoms.correlate(problem.signals)
     for rows in (slice(0, 1), slice(3, 5), slice(4, 11)):
@@ -82,7 +82,7 @@ def test_a_long_sparse_dictionary_has_parts():
 
 
 def covers(image, kernel, stride):
-    """Whether a kernel at some multiple of the stride ends with the image."""
+    """Return whether a kernel at a multiple of the stride ends at the edge of the image."""
     return any(stride * k + kernel == image for k in range(image + 1))
 
 
@@ -206,7 +206,7 @@ def test_a_squared_norm_that_overflows_is_refused_without_a_warning(form):
 
 
 def test_a_quadratic_penalty_alone_is_compared_with_the_norms_of_atoms():
-    """Of a plain penalty nothing else is computed."""
+    """For a plain penalty nothing more is computed."""
     atoms, signals = [[1e150, 0.0], [0.0, 1.0]], [[1.0, 2.0]]
     assert not LassoProblem(atoms, signals, 0.5).curvatures.any()
     with pytest.raises(ValueError, match="l2 must be 0 or at least 1e-15"):

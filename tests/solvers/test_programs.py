@@ -1,4 +1,4 @@
-"""Quadratic programs: beside exact rationals, certificates of any point, and what users ask of solvers."""
+"""Quadratic programs: agreement with exact rationals, certificates of any point, and users' requirements."""
 
 import pickle
 import warnings
@@ -24,14 +24,14 @@ NO_ROOM = ("hidden equations", "three rows that hide one", "single point", "dege
 
 
 def solved(program, **options):
-    """The result, whatever its status."""
+    """Return the result with any status."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return program.solve(**options)
 
 
 def snn_opt_program(n=50, n_rows=30, seed=7):
-    """A public spiking solver's first benchmark: H = Q Q' + I / 10, and rows with a slack of one."""
+    """Return the first benchmark of a public spiking solver: H = Q Q' + I / 10, and rows with slack one."""
     rng = np.random.default_rng(seed)
     factor, linear = rng.standard_normal((n, n)), rng.standard_normal(n)
     hessian = factor @ factor.T + 0.1 * np.eye(n)
@@ -39,7 +39,7 @@ def snn_opt_program(n=50, n_rows=30, seed=7):
 
 
 def require_stationary(program, result, *, atol):
-    """The multipliers have their signs, and balance the slope of the objective."""
+    """Require that multipliers have the right signs and balance the gradient of the objective."""
     slope = program.hessian @ result.x + program.linear
     for (matrix, _), factors in (
         (program.inequalities, result.inequality_multipliers),
@@ -232,7 +232,7 @@ def test_spikes_agree_with_the_active_set(drawn, is_loose):
     try:
         result = solved(program, method="spiking", tol=tol)
     except ValueError:
-        assume(False)  # rows of this draw leave no room
+        assume(False)  # the rows of this draw are infeasible
     exact = solved(program)
     scale = max(1.0, abs(exact.objective))
     assert result.objective >= exact.lower_bound - 1e-12 * scale

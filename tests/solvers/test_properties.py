@@ -1,4 +1,4 @@
-"""Problems of every kind by every method: what is true of each code, and what is refused."""
+"""Problems of every kind by every method: properties of each code, and refusals."""
 
 import contextlib
 import math
@@ -44,7 +44,7 @@ along the residual."""
 
 
 def require_true(this, result, *, distances=False):
-    """The figures of a result beside those of exact rationals and of NumPy."""
+    """Require that the figures of a result agree with exact rationals and with NumPy."""
     codes, tol = result.codes, result.tol
     assert codes.shape == (len(this.values), len(this.atoms))
     assert np.isfinite(codes).all()
@@ -123,7 +123,7 @@ def test_gaps_and_status_are_true(name, data):
 @examples(15)
 @given(this=problems(weights="none"), data=st.data())
 def test_gaps_of_any_code_bound_the_distance_to_the_optimum(this, data):
-    """By NumPy, by the kernel, and where most atoms are screened: for codes that are good or not."""
+    """Gaps of good and bad codes come from NumPy, from the kernel, and with most atoms screened."""
     problem = this.problem()
     best = solved(METHODS["active_set"], this, problem).codes
     size = data.draw(st.sampled_from([0.0, 2.0**-52, 1e-9, 1e-3, 1.0]))
@@ -146,7 +146,7 @@ def test_gaps_of_any_code_bound_the_distance_to_the_optimum(this, data):
 @examples(40)
 @given(this=problems_for("active_set"))
 def test_active_sets_end_at_the_optimum(this):
-    """Its gap is rounding, and so is what exact arithmetic on the support adds."""
+    """The gap is a rounding error, and so is the improvement by exact arithmetic on the support."""
     result = solved(METHODS["active_set"], this, tol=1e-10)
     assert result.converged
     require_true(this, result)

@@ -12,14 +12,14 @@ from solvers.gram.nested_dissection import Factor
 from tests.reference.convolutions import GEOMETRIES, image_problem, long_signal, random_dictionary
 
 pytestmark = pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
-# The equations are solved until their residual is rounding, 1e-16 times sums of some hundred products.
+# Residual of the solved equations: rounding errors, 1e-16 times sums of some hundred products.
 ROUNDING = 1e-13
 
 # -- the factor of an active set ---------------------------------------------------------------------
 
 
 def members(dictionary, correlations, l1_weights, curvatures):
-    """All atoms of a dictionary as members."""
+    """Return all atoms of a dictionary as members."""
     n_atoms = len(dictionary)
     gram = dictionary @ dictionary.T
     terms = Terms(
@@ -115,7 +115,7 @@ def test_a_matrix_that_is_not_positive_definite_is_refused():
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("positive", [True, False])
 def test_sweeps_are_coordinate_descent(geometry, positive):
-    """Over all coefficients, then over those that are not zero, each twice at a position and in turn."""
+    """Sweeps go over all coefficients, then over the nonzero ones, each twice at a position and in turn."""
     problem = image_problem(geometry, positive=positive)
     search = ActiveSetSearch(problem, problem.atoms.squared_norms, np.arange(0), np.zeros(0))
     array, penalty = problem.dictionary.toarray(), problem.l1_weights
@@ -149,7 +149,7 @@ def test_sweeps_are_coordinate_descent(geometry, positive):
 
 
 def windows(problem):
-    """The windows of a problem, if it has any."""
+    """Return the windows of a problem, if it has any."""
     diagonal = problem.atoms.squared_norms + problem.curvatures
     return windows_of(problem, diagonal.reshape(-1, problem.dictionary.n_kernels))
 

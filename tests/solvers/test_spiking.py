@@ -1,4 +1,4 @@
-"""The methods of spikes: certified codes from the spikes of the network, whatever the time and the unit."""
+"""Spiking methods: certified codes from the spikes of the network, for any kind of time and any unit."""
 
 import threading
 import warnings
@@ -55,7 +55,7 @@ def require_same(first, second, k=slice(None), fields=FIELDS):
 
 
 def planted(*, positive=False):
-    """Signals that are mixtures of 5 % of the atoms."""
+    """Return a problem whose signals mix 5 % of the atoms."""
     rng = np.random.default_rng(6)
     codes = rng.uniform(0.5, 1.5, (5, 128)) * (rng.random((5, 128)) < 0.05)
     dictionary = random_problem(64, 128).dictionary
@@ -63,7 +63,7 @@ def planted(*, positive=False):
 
 
 def half_way(network):
-    """The state of a network whose potentials are at half their thresholds."""
+    """Return the state of a network with potentials at half the thresholds."""
     return NetworkState(
         membrane_potential=0.5 * network.firing_threshold, synaptic_current=np.zeros(network.n_neurons)
     )
@@ -144,7 +144,7 @@ def test_methods_of_spikes_certify_what_they_say_they_did(name, positive, unit_n
     seed=st.integers(0, 99),
 )
 def test_signals_one_after_the_other_are_a_batch(name, positive, tol, share, seed):
-    """To the bit, in any order, by a network that others used before; as is a batch in a stream."""
+    """The bits are equal in any order, with a network used before, and for a batch in a stream."""
     method = WAYS[name]
     tol = max(tol, method.finest_tol)
     problem = random_problem(24, 60, n_signals=6, share=share, positive=positive, seed=seed)
@@ -278,7 +278,7 @@ def test_smooth_codes_are_those_of_recorded_spikes(positive, unit_norm):
         values = squared_norms * rates + correlations
         caused = np.maximum((values if positive else np.abs(values)) - problem.l1_weights, 0.0)
         caused *= np.sign(values) / squared_norms
-        # The currents' code is looked at where that of the rates is not good enough.
+        # The code of the currents is read if the code of the rates is not good enough.
         alone = problem.subset([signal])
         is_enough = measure(alone, rates[np.newaxis]).duality_gap <= 1e-2 * alone.energies
         best = rates if is_enough else caused
@@ -311,7 +311,7 @@ def test_the_network_starts_from_codes(positive, method):
     warm, alone = (solve(problem, method, start=start, tol=1e-3) for start in (near, None))
     assert warm.converged
     assert warm.n_steps.sum() < 0.8 * alone.n_steps.sum()
-    # One that is worse than zero is none.
+    # A start that is worse than zero is ignored.
     worse = solve(problem, method, start=100.0 * near, tol=1e-3)
     np.testing.assert_array_equal(worse.codes, alone.codes)
 
@@ -321,7 +321,7 @@ def test_the_network_starts_from_codes(positive, method):
 
 @either_sign
 def test_polish_is_the_active_set_method_from_the_spikes(positive):
-    """The two that it is made of, one after the other."""
+    """The result equals the two methods, one after the other."""
     problem = random_problem(64, 128, n_signals=20, positive=positive, share=0.2)
     polished = solve(problem, POLISH)
     corrected = solve_active_set(problem, start=polished)
@@ -467,7 +467,7 @@ def test_a_neuron_that_fires_without_end_costs_its_own_signal_only(smallest, kin
         result = solve(problem, kind())
     assert list(result.reached) == [False, True]
     assert 10_000 < result.n_steps[0] < 1_000_000
-    # It is read where it was stopped.
+    # The code is read at the time when the run stopped.
     assert result.relative_gap[0] < 0.5
     require_certified(problem, result)
     units = np.sqrt(problem.atoms.squared_norms)

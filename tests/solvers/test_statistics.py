@@ -1,4 +1,4 @@
-"""Problems made of statistics have the codes, objectives and gaps of the dictionary that nobody has."""
+"""Problems from statistics have the codes, objectives and gaps of the dictionary behind them."""
 
 import pickle
 

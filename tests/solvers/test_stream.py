@@ -1,4 +1,4 @@
-"""Streams: frame after frame, certified, from the codes of the frames before."""
+"""Streams: certified codes, frame after frame, from the codes of earlier frames."""
 
 import time
 from functools import partial
@@ -165,7 +165,7 @@ def test_a_frame_after_nothing_of_use_is_coded_as_if_it_were_the_first(change):
 @pytest.mark.parametrize("l2", [0.0, 0.1])
 @pytest.mark.parametrize("shares", [(0.7,), (0.8, 0.3), (0.5, 0.4, 0.2)])
 def test_a_mixture_of_the_frames_before_takes_no_spikes(positive, shares, l2):
-    """A frame whose optimum is that mixture of the last codes, in the support of the last one."""
+    """The optimum of the frame is a mixture of the last codes, within the support of the last one."""
     dictionary, frames = moving_frames(4, n_signals=3, positive=positive)
     penalty = ElasticNet(PENALTY, l2)
     stream = SparseCodingStream(dictionary, penalty, positive=positive)
@@ -277,7 +277,7 @@ def test_nonsense_is_refused_and_changes_nothing(arguments, options, error, name
 
 
 def test_a_frame_that_was_taken_before_an_interrupt_is_coded_once_more_from_its_codes():
-    """As the docstring of `code` says: `n_frames` tells whether it was."""
+    """As the docstring of `code` says, `n_frames` tells whether the frame was taken."""
     atoms, frames = (
         np.random.default_rng(0).standard_normal((12, 8)),
         np.random.default_rng(1).uniform(size=(2, 8)),

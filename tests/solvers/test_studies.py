@@ -32,7 +32,7 @@ from tests.tiers import examples
 
 # -- paths -----------------------------------------------------------------------------------------
 
-# They multiply matrices, which BLAS rounds by their sizes.
+# Methods that multiply matrices: rounding by BLAS depends on the sizes.
 PRODUCTS = ("fista", "analog")
 
 

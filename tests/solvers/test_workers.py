@@ -1,4 +1,4 @@
-"""Batches spread over workers: every one once, in order, with the same bits; an error ends it soon."""
+"""Batches over workers: each runs once, in order, with the same bits; an error ends all soon."""
 
 import ast
 import os
@@ -57,7 +57,7 @@ def test_every_outcome_comes_with_the_number_of_its_batch(backend, n_workers, n_
     "name", ["spiking", "active_set_from_spikes", "active_set", "fista", "coordinate_descent"]
 )
 def test_processes_give_the_bits_of_threads_for_long_signals(name, n_threads):
-    """So long that BLAS divides an inner product among its threads, and rounds it differently."""
+    """Signals are so long that BLAS would divide an inner product among threads and round it differently."""
     rng = np.random.default_rng(0)
     dictionary = rng.standard_normal((64, 20_000))
     signals = (rng.standard_normal((8, 64)) * (rng.random((8, 64)) < 0.1)) @ dictionary
@@ -136,7 +136,7 @@ def test_a_thread_takes_the_model_while_another_computes_correlations():
 
 
 class Meanwhile:
-    """Computes all that a problem keeps when `sent` is read, as another thread may at any moment."""
+    """An object that computes everything a problem caches when `sent` is read, as another thread may."""
 
     def __init__(self, problem):
         self.problem = problem

@@ -69,7 +69,7 @@ def simulated(one):
     simulate(network, 1.0, state=one, max_spikes=1000)
 
 
-# To make one, to read all its numbers, and to go on with it.
+# Functions for each kind of file: make an object, read all its numbers, and continue with it.
 KINDS = {
     "network state": (state_of, vars, simulated),
     "digital state": (digital_of, vars, vars),
@@ -84,7 +84,7 @@ KINDS = {
 
 
 def failures(n_failures, folder, rng):
-    """Let one of the calls that saving makes fail; yield what is wrong."""
+    """Let one of the system calls of a save fail; yield the faults."""
     made = [(kind[0](0), kind[0](1)) for kind in KINDS.values()]
     limits, path = resource.getrlimit(resource.RLIMIT_FSIZE), folder / "saved.npz"
     for number in range(n_failures):
@@ -108,7 +108,7 @@ def failures(n_failures, folder, rng):
 
 
 def saves(n_saves, folder, _):
-    """Save from four processes to one path, and read meanwhile; yield what is wrong."""
+    """Save from four processes to one path, and read meanwhile; yield the faults."""
     path, children = folder / "shared.npz", []
     state_of(0).save(path)
     for writer in range(4):
@@ -130,7 +130,7 @@ def saves(n_saves, folder, _):
 
 
 def damaged(path, whole, rng):
-    """Return a file of which bits, blocks or entries were changed, and whether it may say something else."""
+    """Return a file with changed bits, blocks or entries, and whether it may load with other numbers."""
     how, data = int(rng.integers(6)), np.frombuffer(whole, dtype=np.uint8).copy()
     place = int(rng.integers(len(data)))
     if how == 0:
@@ -172,7 +172,7 @@ def damaged(path, whole, rng):
 
 
 def files(n_files, folder, rng):
-    """Damage files of each kind, and read them; yield what is wrong."""
+    """Damage files of each kind, and read them; yield the faults."""
     for name, (make, content, use) in KINDS.items():
         path, one = folder / f"{name}.npz", make(0)
         one.save(path)

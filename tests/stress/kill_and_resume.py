@@ -11,7 +11,7 @@ job that gets to its end is compared with one that no kill met, in one thread, a
 
 import os
 
-# One thread, so that a fork copies a whole process.
+# Use one thread, because a fork copies only the thread that calls it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
@@ -33,13 +33,13 @@ from dictlearn.images.kernels import Crops, KernelLearner, KernelSettings, learn
 from dictlearn.resumable import Course
 from tests.dictlearn.two_phase.learners import planted, state
 
-# More than a job takes, on any machine.
+# Seconds: PATIENCE is more than a job takes on any machine; a kill comes after at most LONGEST_WAIT.
 PATIENCE, LONGEST_WAIT = 120.0, 0.5
 SIGNED = {"positive_atoms": False, "positive_code": False}
 
 
 def learn(path, n_samples, n_threads, **signs):
-    """Two-phase learning, with checkpoints so often that many a kill meets a write."""
+    """Learn with the two-phase network, with so many checkpoints that kills often interrupt a write."""
     signals = planted(64, 48, 600, signs)[1]
     mask = np.random.default_rng(0).uniform(size=signals.shape) < 0.8 if signs else None
     settings = LearningSettings(penalty=0.1, batch_size=8, **signs)
@@ -73,7 +73,7 @@ JOBS = {
 
 
 def forked(work, wait):
-    """Return the exit status of a child that had time enough, or None of one that was killed."""
+    """Return the exit status of a child, or None if it was killed."""
     child = os.fork()
     if not child:
         try:

@@ -33,7 +33,7 @@ def weighted_sum(values):
     return total
 """
 LENGTH = 100
-# Longer than the processes of a round take on two processors.
+# Longest wait, in seconds, before a kill: more than the processes of a round take on two processors.
 LONGEST_WAIT = 2.0
 
 
@@ -57,7 +57,7 @@ def fork(factor, seed):
         except BaseException:
             traceback.print_exc()
         finally:
-            os._exit(status)  # nothing of the parent's is to be flushed or cleaned up twice
+            os._exit(status)  # the child must not flush or clean up for the parent
     return child
 
 

@@ -1,4 +1,4 @@
-"""The judge of spikes: its arithmetic, what it accepts, and that it sees what is wrong."""
+"""The judge of spikes: its arithmetic, runs that it accepts, and faults that it finds."""
 
 from dataclasses import replace
 
@@ -71,7 +71,7 @@ def of_another(times, neurons, k):
 @pytest.mark.parametrize("place", [0, 7, -1])
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_a_wrong_spike_is_seen(seed, place, change):
-    """Also one that is only some 1e-11 from where it should be."""
+    """This includes a spike that is only some 1e-11 from its right time."""
     this, run = a_run(seed)
     spikes = run.spikes
     times, neurons = change(spikes.times.copy(), spikes.neurons.copy(), place % run.n_spikes)
@@ -117,7 +117,7 @@ def test_a_neuron_at_its_threshold_that_does_not_fire_is_seen():
 
 
 def test_a_spike_may_be_caused_by_another_of_the_same_recorded_time():
-    """Neuron 1 stays below its threshold for ever, by 4e-13, but for the spike of neuron 0."""
+    """Without the spike of neuron 0, neuron 1 stays below its threshold forever, by 4e-13."""
     threshold, weights = np.array([1.565014841556045, 1.4797769535701462]), np.array([[0.0, 0.3], [0.0, 0.0]])
     state = NetworkState(membrane_potential=[0.0, 0.0], synaptic_current=threshold * [1.0, 1.0 - 4.47e-13])
     run = simulate(SpikingNetwork(weights, [0.0, 0.0], threshold), 60.0, state=state, record_spikes=True)

@@ -9,7 +9,7 @@ keeps something is interrupted thousands of times: nothing but KeyboardInterrupt
 
 import os
 
-# BLAS gets as many threads as a machine may have, whatever it has: no bit may depend on them.
+# BLAS gets four threads on any machine: no bit may depend on their number.
 os.environ["OPENBLAS_NUM_THREADS"] = "4"
 
 import argparse
@@ -69,7 +69,7 @@ def bits(kind, name, n_jobs=1, shared=None):
 
 
 def together(kind, names, rng, expected):
-    """Let threads work on one problem, all at once; yield what is wrong."""
+    """Let threads work on one problem at the same time; yield the faults."""
     shared, barrier, faults = PROBLEMS[kind](), threading.Barrier(N_THREADS), []
 
     def run(name, n_jobs):
@@ -88,7 +88,7 @@ def together(kind, names, rng, expected):
 
 
 def interrupted(kind, names, rng, expected):
-    """Interrupt one work once or twice, and then let it come to its end; yield what is wrong."""
+    """Interrupt one call once or twice, and then let it finish; yield the faults."""
     name, shared = rng.choice(names), PROBLEMS[kind]()
     for latest in (0.02, 0.02, 0.0):
         error, found = amid(lambda: bits(kind, name, int(rng.integers(1, 5)), shared), rng, latest)
@@ -99,7 +99,7 @@ def interrupted(kind, names, rng, expected):
 
 
 def amid(call, rng, latest):
-    """Return what a call ends with if a signal comes within a time: an interrupt or None, and its result."""
+    """Send a signal during a call; return the interrupt, or None, and the result of the call."""
     begin, error, found = time.monotonic(), None, None
     try:
         try:
@@ -115,7 +115,7 @@ def amid(call, rng, latest):
 
 
 def changed_again_and_again(n_interrupts, rng):
-    """Interrupt what keeps something from call to call; yield what is wrong."""
+    """Interrupt calls of objects that keep state between calls; yield the faults."""
     atoms, signals = rng.standard_normal((24, 16)), np.abs(rng.standard_normal((40, 16)))
     model = solvers.LassoModel(atoms, 0.5)
     network = snn.SpikingNetwork(np.eye(9, k=1) - np.eye(9, k=-1), np.ones(9))
@@ -149,7 +149,7 @@ def changed_again_and_again(n_interrupts, rng):
 
 
 def forks(n_forks, expected):
-    """Fork at any moment of the work of other threads; each child has to solve, and to end."""
+    """Fork while other threads work; each child must solve and end."""
     is_over, usual = threading.Event(), [("dense", "spikes"), ("long", "active set"), ("dense", "FISTA")]
 
     def solve_on():

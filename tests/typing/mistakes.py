@@ -1,4 +1,4 @@
-"""Mistakes that a type checker must find: where it finds none, a comment is unused, and that is an error."""
+"""Mistakes that a type checker must find: if it finds none, a comment is unused, which is an error."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Code as users write it: editors and type checkers must know what comes back.  The tests run it, too."""
+"""Code as users write it: type checkers must know the types of all results.  The tests also run it."""
 
 from typing import assert_type
 

@@ -1,4 +1,4 @@
-"""Runs with graded inputs on a clock: both phases of each row of a batch, and what its neurons observe."""
+"""Runs both phases of each row of a batch, with graded inputs on a clock, and sets what neurons observe."""
 
 import math
 from typing import NamedTuple
@@ -12,18 +12,18 @@ from snn._kernels.faults import NoFaults
 from snn._kernels.real_neurons import CURRENT_ROW, POTENTIAL_ROW, RISE_ROW, THRESHOLD_ROW, RealNeurons
 from snn._kernels.rows import Rows
 
-# Rows of memory for the neurons of one row of a batch, beside the workspace: floats and integers.
+# Number of arrays of floats, and of integers, for the neurons of one row, in addition to the workspace.
 N_FLOATS, N_INTEGERS = 4, 4
 REMOVED, FILTERED, SETTLED, GROWTH = range(N_FLOATS)
 COUNTS, SETTLED_COUNTS, FIRED, ROW_OF = range(N_INTEGERS)
-# Where a run is: the row of the batch, its phase, and the spikes and steps in that.
+# Position of a run: the row of the batch, its phase, and the spikes and steps in this phase so far.
 PLACE_SIZE = 4
 ROW, PHASE, N_SPIKES, STEP = range(PLACE_SIZE)
 NOT_BEGUN, SETTLING, OBSERVED = range(3)
 
 
 class Listed(NamedTuple):
-    """What neurons ask of copies on a clock: memory for a list of those that fire."""
+    """Memory for the list of neurons that fire in a step; `integrate_step` writes to it."""
 
     fired: np.ndarray
 
@@ -34,12 +34,12 @@ def run_rows(
     cross, known, shares, thresholds, forward, masked, signals, fired, codes, g_d, g_h, duration, kappa,
     feedback, lateral, closed,
 ):  # fmt: skip
-    """Go on with rows until all are done or the budget is spent; return False at one with too many spikes."""
-    # The budget is in steps and spikes.  The memory of one row serves all, one after the other.
+    """Advance rows until all are done or the budget is spent; return False if a row has too many spikes."""
+    # Each step and each spike takes one from the budget.  Rows run one after the other in the same memory.
     n_neurons, n_atoms, decay = drives.shape[1], feedback.shape[0], math.exp(-step)
     growth, settled, counts = numbers[GROWTH], numbers[SETTLED], integers[COUNTS]
     listed = Listed(integers[FIRED])
-    # Neurons neither enter the workspace nor leave it: they are nowhere else.
+    # Neurons live only in the workspace: they are never copied into it or out of it.
     removed, trace = numbers[REMOVED : REMOVED + 1], numbers[FILTERED : FILTERED + 1]
     neurons = RealNeurons(
         NoFaults(0), step, charge, decay, subtracts, removed, removed, removed, removed, trace, growth,
@@ -51,7 +51,7 @@ def run_rows(
     while place[ROW] < drives.shape[0] and budget > 0:
         k = place[ROW]
         if place[PHASE] == NOT_BEGUN:
-            # Without a signal nobody but a probe fires: there is nothing to settle.
+            # Without a signal only a probe fires, and the first phase is skipped.
             place[PHASE], place[N_SPIKES], place[STEP] = OBSERVED, 0, 0
             for i in range(signals.shape[1]):
                 if signals[k, i] != 0.0:
@@ -76,8 +76,8 @@ def run_rows(
                 count, _, _ = neurons.fire(0, neuron)
                 j = neuron % n_atoms
                 if row_of[j] < 0:
-                    own = slice(n_atoms * j, n_atoms * (j + 1))
-                    set_row(masked[own], shares[k], known[k], forward, feedback[j], lateral[j], closed[own])
+                    row = slice(n_atoms * j, n_atoms * (j + 1))
+                    set_row(masked[row], shares[k], known[k], forward, feedback[j], lateral[j], closed[row])
                     row_of[j] = j
                 neurons.receive(synapses, neuron, count)
                 counts[neuron] += count
@@ -108,7 +108,8 @@ def run_rows(
 
 @inner
 def set_row(row, shares, known, forward, feedback, lateral, closed):
-    """Set the weights from a neuron: shares of its rows of closed and H, and of F B of inputs."""
+    """Set the weights from one neuron, the sum of `shares` of its rows of `closed`, of H and of F B."""
+    # F B is summed over the known inputs if shares[2] > 0, otherwise over the unknown ones.
     for i in range(row.shape[0]):
         row[i] = shares[0] * closed[i] + shares[1] * lateral[i]
     for i in range(known.shape[0]):

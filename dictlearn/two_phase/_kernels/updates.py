@@ -1,7 +1,7 @@
-"""Products with codes, nearly all of whose entries are zero, and the changes of weights by them.
+"""Products with codes, which are nearly all zero, and the changes of weights that codes cause.
 
-Sums run over signals and atoms in the order of their indices, so that a signal's result does not depend on
-which others are in its batch.
+Sums run over signals and atoms in the order of their indices, so that the result for one signal does not
+depend on the other signals of its batch.
 """
 
 import math
@@ -25,10 +25,10 @@ def add_combinations(total, codes, factor, rows):
 
 @inner
 def add_products(total, signals, rows):
-    """Add signals @ rows to total, where many of the numbers of the signals are not zero."""
+    """Add signals @ rows to total; the signals may be dense."""
     n_sources = rows.shape[0]
     n_fours = n_sources - n_sources % 4
-    # Four sources at a time, whose rows all signals use while they are in the cache.
+    # Take four sources at a time, so that all signals use their rows while these are in the cache.
     for j in range(0, n_fours, 4):
         for k in range(signals.shape[0]):
             x = signals[k, j], signals[k, j + 1], signals[k, j + 2], signals[k, j + 3]
@@ -45,8 +45,8 @@ def add_products(total, signals, rows):
 
 @uncounted
 def drive(drives, expected, signals, coding, rows, thresholds, share, duration):
-    """Set drives to share (F x + coding), those of the second neurons of pairs to the opposite."""
-    # Set expected to the spikes of a signal's inputs in a duration, and of its busiest neuron uninhibited.
+    """Set drives to share (F x + coding), and the drives of the second neurons of pairs to the opposite."""
+    # Set `expected` to the spikes of a signal's inputs and of its most excited neuron without inhibition.
     n_atoms = coding.shape[1]
     for k in range(signals.shape[0]):
         for i in range(n_atoms):
@@ -55,13 +55,13 @@ def drive(drives, expected, signals, coding, rows, thresholds, share, duration):
     for k in range(signals.shape[0]):
         most = 0.0
         for i in range(n_atoms):
-            excitation, own = drives[k, i], coding[k, i]
-            # Rarely divided.
-            if max(own, 0.0) + abs(excitation) > most * thresholds[i]:
-                most = (max(own, 0.0) + abs(excitation)) / thresholds[i]
-            drives[k, i] = share * (own + excitation)
+            excitation, bias = drives[k, i], coding[k, i]
+            # Compare products, so that divisions are rare.
+            if max(bias, 0.0) + abs(excitation) > most * thresholds[i]:
+                most = (max(bias, 0.0) + abs(excitation)) / thresholds[i]
+            drives[k, i] = share * (bias + excitation)
             if drives.shape[1] > n_atoms:
-                drives[k, n_atoms + i] = share * (-abs(own) - excitation)
+                drives[k, n_atoms + i] = share * (-abs(bias) - excitation)
         for j in range(signals.shape[1]):
             most += abs(signals[k, j])
         expected[k] = most * duration
@@ -71,8 +71,8 @@ def drive(drives, expected, signals, coding, rows, thresholds, share, duration):
 def observe_row(
     k, counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral, closed
 ):  # fmt: skip
-    """Set which neurons of a row fired, the codes share (counts + remaining), g_D and g_H."""
-    # F B is known, as H - (H - kappa F B).
+    """Set which neurons of a row fired, its codes = share (counts + remaining), g_D and g_H."""
+    # kappa F B needs no product of its own: it is lateral - closed.
     n_neurons, n_atoms = counts.shape[0], feedback.shape[0]
     for i in range(g_d.shape[1]):
         g_d[k, i] = -kappa * signals[k, i]
@@ -84,7 +84,7 @@ def observe_row(
             n_spikes -= counts[n_atoms + j]
             code -= counts[n_atoms + j] + remaining[n_atoms + j]
         elif code < 0.0:
-            code = 0.0  # it is rounding
+            code = 0.0  # a rounding error
         code *= share
         fired[k, j], codes[k, j] = n_spikes != 0, code
         if code != 0.0:
@@ -105,10 +105,10 @@ def observe(counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, fe
 
 @uncounted
 def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, scale):
-    """Add the figures of a batch to the sums of `history`; return the sum of the objectives."""
+    """Add the figures of a batch to the sums for the next history entry; return the sum of objectives."""
     objective = 0.0
     for k in range(n_signals):
-        # ||B a - x||^2, by equation 9; while g_D is read from spike counts, that of the rates.
+        # ||B a - x||^2 by equation 9; with g_D from spike counts, a are the rates.
         squares = 0.0
         for j in range(g_d.shape[1]):
             squares += g_d[k, j] * g_d[k, j]
@@ -130,7 +130,7 @@ def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, 
 
 @uncounted
 def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compared):
-    """Count the signals that neurons fired for, and note when they last fired for one, and at all."""
+    """Count the signals for which each neuron fired; note the time of the last one, and of its last spike."""
     for k in range(fired.shape[0]):
         for i in range(fired.shape[1]):
             if fired[k, i]:
@@ -144,8 +144,8 @@ def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compare
 
 @uncounted
 def bound(values, least, thresholds, least_threshold):
-    """Raise thresholds to the least one; return how many were below it, -1 if weights are impossible."""
-    # Squares of weights are in the range of floats.
+    """Raise low thresholds to the smallest allowed; return how many, or -1 if a weight is impossible."""
+    # The limit 1e150 keeps squares of weights in the range of floats.
     is_possible, n_bounded = True, 0
     for k in range(values.shape[0]):
         is_possible &= (abs(values[k]) < 1e150) & (values[k] >= least)
@@ -161,9 +161,9 @@ def sums_by_atom(
     sums, products, codes, known_share, g_d, g_h, forward, lateral, kappa, current, follows
 ):  # fmt: skip
     """Set sums over a batch for each atom, and codes.T @ g_D, shape (n_atoms, n_inputs)."""
-    # Of signals, which g_d has: a_i^2 and |a_i| sum_j |a_j|, each times the known share,
-    # a_i rho_i = -a_i F_i . g_D / kappa and a_i^2 ||g_D||^2 / kappa^2.  If H follows F B, also |g_H| and
-    # kappa |H a|, of probes too.
+    # Rows 0 to 3 sum over signals, the rows of g_d: a_i^2 and |a_i| sum_j |a_j|, each times the known share,
+    # a_i rho_i = -a_i F_i . g_D / kappa, and a_i^2 ||g_D||^2 / kappa^2.  If H follows F B, rows 4 and 5 sum
+    # |g_H| and kappa |H a| over signals and probes.
     n_atoms, n_inputs = products.shape
     for k in range(codes.shape[0]):
         size = squares = 0.0
@@ -199,14 +199,14 @@ def usage_steps(
     factors, keep, sums, usage, movement, held, follows, energy, kappa, first_movement, reach, initial, gain,
     caution,
 ):  # fmt: skip
-    """Set eta / kappa of the atoms that were used and what decay leaves of each, and add to the usage."""
-    # Sums are those of `sums_by_atom`; the first one gets the units of the mean energy.
+    """Set eta / kappa of each used atom and the share that decay leaves of each atom; add to the usage."""
+    # `sums` comes from `sums_by_atom`; its first row is divided by the mean energy.
     for i in range(usage.shape[0]):
         sums[0, i] /= energy
         used, together = sums[0, i], sums[1, i] / energy
         usage[i] += used
         if follows:
-            # The share of its lateral currents, kappa |H a|, that each neuron sees mismatched, |g_H|.
+            # The mismatch |g_H| of a neuron as a share of its lateral currents, kappa |H a|.
             mismatch = min(sums[4, i] / sums[5, i], 1.0) if sums[5, i] > 0.0 else 0.0
             bound = (1.0 - mismatch) * used + caution / gain * mismatch * together
             step = 1.0 / (math.sqrt(first_movement + movement[i]) / reach + bound) / energy
@@ -225,10 +225,10 @@ def change_atoms(forward, feedback, products, factors, keep, least):
         for i in range(n_atoms):
             if factors[i] != 0.0 or keep[i] != 1.0:
                 for j in range(start, min(start + 8, n_inputs)):
-                    one, other = np.uint64(i), np.uint64(j)
-                    change = factors[i] * products[one, other]
-                    forward[other, one] = max(keep[i] * forward[other, one] - change, least)
-                    feedback[one, other] = max(keep[i] * feedback[one, other] - change, least)
+                    atom, source = np.uint64(i), np.uint64(j)
+                    change = factors[i] * products[atom, source]
+                    forward[source, atom] = max(keep[i] * forward[source, atom] - change, least)
+                    feedback[atom, source] = max(keep[i] * feedback[atom, source] - change, least)
 
 
 @uncounted
@@ -256,7 +256,7 @@ def solve(products, values):
 
 @uncounted
 def add_normalised(products, right, codes, values, ridge):
-    """Add A^T L^2 A + ridge I, its upper half, and A^T L^2 V, of codes A, values V and inverse norms L."""
+    """Add the upper half of A^T L^2 A + ridge I, and A^T L^2 V; codes A with inverse norms L, values V."""
     for k in range(codes.shape[0]):
         squares = 0.0
         for i in range(codes.shape[1]):
@@ -274,8 +274,8 @@ def add_normalised(products, right, codes, values, ridge):
 
 @uncounted
 def change_rows(rows, are_columns, codes, values, keep, least, changes, is_changing):
-    """Set rows of atoms with codes, or that decay, to max(keep rows - codes.T @ values, least)."""
-    # Rows may be columns of the matrix.  Eight atoms at a time, for which there is memory.
+    """Set rows of atoms that have codes or decay to max(keep rows - codes.T @ values, least)."""
+    # If `are_columns`, atoms are the columns of `rows`.  `changes` has memory for eight atoms at a time.
     n_atoms, n_others = codes.shape[1], values.shape[1]
     for first in range(0, n_atoms, 8):
         last = min(first + 8, n_atoms)
@@ -300,10 +300,10 @@ def change_rows(rows, are_columns, codes, values, keep, least, changes, is_chang
 
 @uncounted
 def average_rows(average, averaged, spread, rows, used, averaging, lets_go, least_distance, rise):
-    """Move averages of the rows of atoms that were used towards these, and their usual distance."""
-    # If the distance is lets_go times the usual one, half of what was averaged is forgotten.
+    """Move the average of each used atom towards its row, and its usual squared distance (`spread`) too."""
+    # If the squared distance is `lets_go` times the usual one, half of what was averaged is forgotten.
     for j in range(rows.shape[0]):
-        if averaged[j] == 0.0:  # never used, or begins anew
+        if averaged[j] == 0.0:  # the atom was never used, or it begins anew
             for i in range(rows.shape[1]):
                 average[j, i] = rows[j, i]
         if used[j] == 0.0:
@@ -336,9 +336,9 @@ def is_transpose(matrix, other):
 @uncounted
 def close_columns(closed, lateral, product, first, gamma):
     """Set columns, and the same rows, of closed to lateral - gamma F B, which is symmetric."""
-    # Product has the entries of F B in these columns, the first one and others, on and below the diagonal.
+    # `product` has the entries of F B on and below the diagonal, in the columns from `first` on.
     n_rows, n_columns = product.shape
-    # A few rows of the product at a time, which are in the cache.
+    # Take a few rows of the product at a time: they stay in the cache.
     for begin in range(0, n_rows, 32):
         for i in range(begin, min(begin + 32, n_rows)):
             for j in range(min(i + 1, n_columns)):

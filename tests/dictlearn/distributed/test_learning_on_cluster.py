@@ -1,4 +1,4 @@
-"""Learning on a cluster: the bits of learning in memory, whoever dies; bad data end in a sentence."""
+"""Learning on a cluster: the same bits as in memory, even if workers die; clear errors for bad data."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -117,7 +117,7 @@ def test_a_killed_client_goes_on_from_its_checkpoint(cluster_client, path, signa
     command = [sys.executable, "-c", PROGRAM, cluster_client.scheduler.address, str(path), str(checkpoint)]
     child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
-        # Called before a batch is saved: at the second call the first is.
+        # The callback comes before the save: at the second call, the first batch is saved.
         assert [child.stdout.readline() for _ in range(2)] == ["90\n", "180\n"]
     finally:
         child.kill()

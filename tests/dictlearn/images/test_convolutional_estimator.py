@@ -1,4 +1,4 @@
-"""The convolutional estimator: what it learns, codes and gives back, of images and of signals."""
+"""The convolutional estimator: it learns from, codes and restores images and signals."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -20,7 +20,7 @@ RNG = np.random.default_rng(0)
 
 
 def images(shapes=((30, 27), (24, 33)), dtype=np.uint8, seed=0):
-    """Pictures of bars of several sizes and grounds."""
+    """Return images of bars with several sizes and backgrounds."""
     rng, pictures = np.random.default_rng(seed), []
     for shape in shapes:
         picture = np.zeros(shape)
@@ -87,7 +87,7 @@ def test_it_learns_and_is_cloned_and_pickled(fitted):
 )
 @pytest.mark.parametrize("pictures", [images(), COLOUR], ids=["grey", "colour"])
 def test_codes_are_those_of_the_problem_and_images_come_back(changes, pictures):
-    """Against the problem put together by hand, with a dense array of shifted kernels for the last image."""
+    """The reference is a problem built by hand, with a dense array of shifted kernels for the last image."""
     learning = estimator(**changes).fit(pictures)
     codes, positive = learning.transform(pictures), changes.get("positive", False)
     restored = learning.inverse_transform(codes, pictures)
@@ -158,7 +158,7 @@ def test_one_signal_several_and_a_table_of_them():
     lengths = along(max_iter=1).fit([x, x[:400]])
     back = lengths.inverse_transform(lengths.transform([x, x[:400]]), [x, x[:400]])
     assert [part.shape for part in back] == [(900,), (400,)]
-    counts = np.round(1000 * signal()).astype(np.int16)  # no brightness
+    counts = np.round(1000 * signal()).astype(np.int16)  # integers of a signal are not brightness
     np.testing.assert_array_equal(prepare_image(counts, 32, background="none").signal[0, :900], counts)
 
 
@@ -167,7 +167,7 @@ def test_one_signal_several_and_a_table_of_them():
     [(8, np.eye(90)[np.newaxis], 64), ((1, 64), np.ones((1, 900)) * signal(), (1, 256)), (64, signal(), 512), (100, signal(), 800)],
 )  # fmt: skip
 def test_crops_hold_some_kernels(kernel_size, images, crop_size):
-    """A kernel as long as the crops had one position in each, and was learned without its neighbours."""
+    """Otherwise a kernel has one position in each crop and is learned without neighbours."""
     images = [images] if isinstance(kernel_size, tuple) else images
     default, same = (
         along(kernel_size=kernel_size, max_iter=1, **options).fit(images)
@@ -237,7 +237,7 @@ def test_an_error_of_partial_fit_changes_nothing_and_ctrl_c_keeps_a_fit(is_first
 
 
 def test_silence_is_said():
-    with pytest.warns(ConvergenceWarning, match="no kernel codes any image: alpha is 100"):
+    with pytest.warns(ConvergenceWarning, match="all codes are zero: alpha is 100"):
         estimator(alpha=100.0, max_iter=1).fit(images())
     board = np.indices((5, 5)).sum(axis=0) % 2 - 0.5
     start = np.stack([np.outer([0, 0, 1, 0, 0], np.ones(5)), board])
@@ -254,7 +254,7 @@ def fit(images=PICTURES, call="fit", **changes):
 
 
 def of_both(images=PICTURES, **changes):
-    """`fit` refuses, and `partial_fit` likewise."""
+    """Return calls of `fit` and of `partial_fit`, which both refuse."""
     with pytest.raises((TypeError, ValueError)):
         fit(images, "partial_fit", **changes)
     fit(images, **changes)

@@ -1,4 +1,4 @@
-"""Denoising: closed forms for orthonormal atoms, and that noise goes while the image stays."""
+"""Denoising: closed forms for orthonormal atoms; noise is removed and the image is kept."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -32,7 +32,7 @@ def noisy():
 
 @pytest.mark.parametrize("stride", [1, 4])
 def test_orthonormal_atoms_threshold_their_correlations(noisy, stride):
-    """Those above the penalty are left as they are."""
+    """Correlations above the penalty are kept unchanged."""
     image, options = noisy[1], {"patch_size": 4, "penalty": 0.2, "stride": stride}
     patches, means = remove_mean(extract_patches(image, 4, stride=stride))
     products = patches @ DCT.T
@@ -47,7 +47,7 @@ def test_orthonormal_atoms_threshold_their_correlations(noisy, stride):
 
 
 def test_projection_is_the_least_squares_fit_of_active_atoms():
-    """Also of equal atoms, both of which may be in a code."""
+    """This also holds if a code has two equal atoms."""
     rng = np.random.default_rng(3)
     dictionary = rng.standard_normal((6, 4))
     dictionary[5] = dictionary[4]
@@ -64,7 +64,7 @@ def test_projection_is_the_least_squares_fit_of_active_atoms():
 
 
 def test_the_default_penalty_is_the_universal_threshold():
-    """sqrt(2 log N) standard deviations of noise."""
+    """It is sqrt(2 log N) standard deviations of the noise."""
     atoms = np.diag([1.0, 2.0, 0.5, 1.0])[:3]
     expected = np.sqrt(2.0 * np.log(3.0)) * 0.1 * np.array([1.0, 2.0, 0.5])
     result = denoise(np.eye(5), atoms, patch_size=2, noise_level=0.1)
@@ -117,7 +117,7 @@ def test_neither_tiles_nor_workers_nor_types_change_the_image(noisy, tmp_path):
     )
     with costs(codes_held=25 * 62 * 4):
         tiled = denoise(image, dictionary, n_jobs=2, **options)
-    # Codes are the same to the last bit; sums of overlapping patches are in another order.
+    # Codes are equal to the last bit, but overlapping patches are summed in another order.
     np.testing.assert_allclose(tiled.image, whole.image, atol=20 * np.finfo(float).eps)
     assert tiled.nonzeros_per_patch == whole.nonzeros_per_patch
     assert tiled.relative_gap == pytest.approx(whole.relative_gap)
@@ -128,7 +128,7 @@ def test_neither_tiles_nor_workers_nor_types_change_the_image(noisy, tmp_path):
 
 
 def test_an_image_of_floats_whose_noise_level_is_in_another_unit_is_not_taken_in_silence(noisy):
-    """Integers are refused, whatever their type; others cause a warning."""
+    """Integers of any type are refused; other values cause a warning."""
     pixels = np.round(255.0 * noisy[1])
     with pytest.raises(ValueError, match=r"noise_level must be at least 0\.29.*as_pixels"):
         denoise(pixels, DCT, patch_size=4, noise_level=0.1)

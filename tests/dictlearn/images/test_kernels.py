@@ -1,4 +1,4 @@
-"""Kernels learned from images and signals: statistics and updates beside dense matrices, the learner."""
+"""Kernels learned from images and signals: statistics and updates agree with dense matrices; the learner."""
 
 import copy
 import pickle
@@ -19,7 +19,7 @@ from tests.reference.kernel_learning import best_kernels, design_matrix
 
 
 def coded(geometry, n_signals=3, n_kernels=3):
-    """A dictionary, images and codes that have nothing to do with each other, and their statistics."""
+    """Return an independent dictionary, images and codes, and their statistics."""
     rng = np.random.default_rng(0)
     dictionary = random_dictionary(geometry, n_kernels)
     signals = rng.standard_normal((n_signals, dictionary.shape[1]))
@@ -67,7 +67,7 @@ def test_statistics_are_the_normal_equations(geometry):
             np.testing.assert_allclose(statistics.own_block(k), square[k, :, k], rtol=0, atol=1e-10)
     usage = np.square(codes).reshape(-1, dictionary.n_kernels).sum(axis=0)
     np.testing.assert_allclose(statistics.usage, usage, rtol=1e-12)
-    # Image by image; forgotten by a factor; a kernel cleared.
+    # Statistics added image by image are the same; then test forgetting and clearing.
     apart = statistics_of(dictionary)
     for n in range(len(signals)):
         apart.add(dictionary, signals[n : n + 1], sparse.csr_array(codes[n : n + 1]))
@@ -83,7 +83,7 @@ def test_statistics_are_the_normal_equations(geometry):
 
 @pytest.mark.parametrize("geometry", [GEOMETRIES[0], GEOMETRIES[6]])
 def test_sweeps_end_where_projected_gradients_do(geometry):
-    """The oracle is a dense matrix and a method of its own."""
+    """The reference is a dense matrix with another method."""
     dictionary, signals, codes, statistics = coded(geometry, n_signals=4)
     matrix, kernels = design_matrix(dictionary, codes), dictionary.kernels
     kernels = kernels / np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1).reshape(
@@ -106,11 +106,11 @@ def test_sweeps_end_where_projected_gradients_do(geometry):
 
 @pytest.mark.parametrize(("rank", "pull"), [(12, 1e-3), (12, 10.0), (7, 1.0), (7, 1e6)])
 def test_one_kernel_meets_the_optimality_conditions_in_any_unit(rank, pull):
-    """block d + m d = wanted, m >= 0, ||d|| <= 1, and m = 0 where the norm is less than one."""
+    """block d + m d = wanted, m >= 0, ||d|| <= 1, and m = 0 if the norm is less than one."""
     rng = np.random.default_rng(3)
     root = rng.standard_normal((12, rank))
     block = root @ root.T
-    # Within the range of the block, as the statistics of real codes are.
+    # Keep `wanted` in the range of the block, as in statistics of real codes.
     wanted = pull * block @ rng.standard_normal((12, 3))
     kernel = minimised(block, wanted)
     norm, left, scale = np.linalg.norm(kernel), wanted - block @ kernel, np.abs(wanted).max()
@@ -127,7 +127,7 @@ def test_one_kernel_meets_the_optimality_conditions_in_any_unit(rank, pull):
 
 
 def planted(n_images=40, shape=(18, 17), n_kernels=3, side=5, n_channels=None, seed=0):
-    """Images that are sums of a few kernels, and the kernels."""
+    """Return images that are sums of a few kernels, and the kernels."""
     rng = np.random.default_rng(seed)
     kernels = rng.standard_normal((n_kernels, side, side, *([n_channels] if n_channels else [])))
     kernels = (kernels.T / np.linalg.norm(kernels.reshape(n_kernels, -1), axis=1)).T
@@ -144,7 +144,7 @@ def started(images, n_kernels=4, penalty=0.1, unit=1.0, **options):
 
 
 def cosines(kernels, others):
-    """The largest cosine of each of `others` with any kernel, at any shift of two pixels."""
+    """Return the largest cosine of each of `others` with any kernel, at shifts of up to two pixels."""
     padded = [np.pad(one, [(0, 0), (2, 2), (2, 2)] + [(0, 0)] * (one.ndim - 3)) for one in (kernels, others)]
     shifts = [np.roll(padded[0], (i, j), axis=(1, 2)) for i in range(-2, 3) for j in range(-2, 3)]
     shifted = np.concatenate(shifts).reshape(25 * len(kernels), -1)
@@ -192,7 +192,7 @@ def test_bits_depend_neither_on_workers_nor_on_a_stop(tmp_path):
     assert stopped.n_batches == 3
     for again in (copy.deepcopy(stopped), pickle.loads(pickle.dumps(stopped)), KernelLearner.load(path)):
         assert_same(learned(again), whole)
-    # A learner that has learned goes on from a checkpoint, whatever its own start was.
+    # A learner continues from a checkpoint, even if it has already learned from another start.
     for again in (None, whole):
         assert_same(learned(again, **saved), whole)
     for options, what in (
@@ -208,7 +208,7 @@ def test_bits_depend_neither_on_workers_nor_on_a_stop(tmp_path):
 
 def test_dead_kernels_are_said_and_replaced():
     images, kernels = planted(n_images=36)
-    # The first kernel is all that is wanted of the image, the others are checkerboards that nothing is like.
+    # Only the first kernel suits the image; the others are checkerboards, which nothing resembles.
     board = np.indices((5, 5)).sum(axis=0) % 2 - 0.5
     start = np.stack([kernels[0], board, np.roll(board, 1, axis=0) * np.arange(1, 6)])
     for replace_dead in (False, True):
@@ -269,7 +269,7 @@ def start(images, n_kernels=2, size=(3, 3)):
     (settings, ValueError, {"penalty": [0.0], "tol": [0.0]}),
     (settings, TypeError, {"stride": [1.5], "positive": [1], "replace_dead": [1]}),
     (lambda: start([np.zeros((9, 9))]), ValueError, "nothing to learn"),
-    (lambda: start([np.ones((9, 9))], 2, (1, 1)), ValueError, "1 ways; got 2"),
+    (lambda: start([np.ones((9, 9))], 2, (1, 1)), ValueError, "at most 1 different directions; got 2"),
     (lambda: KernelLearner.load("/nowhere/kernels.npz"), FileNotFoundError, "nowhere"),
 )  # fmt: skip
 def test_what_is_refused_is_named(call, error, name):

@@ -49,7 +49,7 @@ IMAGE = np.zeros((10, 12))
     )
 )
 def test_channels_of_signals(signals):
-    """One of both is zero, nothing is rounded; entries in both channels are subtracted."""
+    """One channel of each entry is zero, and nothing is rounded; joining subtracts the channels."""
     split = split_channels(signals)
     np.testing.assert_array_equal(split, np.hstack([np.maximum(signals, 0.0), np.maximum(-signals, 0.0)]))
     assert not np.signbit(split).any()
@@ -70,7 +70,7 @@ def test_channels_of_signals(signals):
     is_signal=st.booleans(),
 )
 def test_patches_are_those_of_scikit_learn_and_come_back(grid, size, stride, seed, is_signal):
-    """Every `stride`-th of them; a pixel is the mean of what its patches say."""
+    """Every `stride`-th patch is taken; a restored pixel is the mean over its patches."""
     rng = np.random.default_rng(seed)
     if is_signal:
         grid, size = (1, grid[1]), (1, size[1])
@@ -81,7 +81,7 @@ def test_patches_are_those_of_scikit_learn_and_come_back(grid, size, stride, see
     theirs = extract_patches_2d(image, size).reshape(shape[0] - size[0] + 1, shape[1] - size[1] + 1, -1)
     patches = extract_patches(image, size, stride=stride)
     np.testing.assert_array_equal(patches, theirs[::stride, ::stride].reshape(-1, size[0] * size[1]))
-    patches += rng.normal(size=patches.shape)  # of the caller's own
+    patches += rng.normal(size=patches.shape)  # the patches are a writable copy
     again = reconstruct_from_patches(patches, shape, size, stride=stride)
     total, count = np.zeros(shape), np.zeros(shape)
     for patch, (row, column) in zip(patches, product(range(grid[0]), range(grid[1])), strict=True):
@@ -158,7 +158,7 @@ def test_flat_patches_are_left_out():
 
 
 def cosine(height, width, down, across):
-    """Return a wave with these numbers of periods down and across, and a mean of 5."""
+    """Return a wave with a mean of 5 and these numbers of periods down and across."""
     row, column = np.mgrid[:height, :width]
     return 5.0 + np.cos(2.0 * np.pi * (down * row / height + across * column / width))
 
@@ -196,7 +196,7 @@ def test_a_complete_dictionary_is_the_orthonormal_dct():
 
 @pytest.mark.parametrize(("patch_size", "n_atoms"), [(8, 81), ((4, 8), 64), ((5, 3), 100)])
 def test_an_overcomplete_dictionary_is_of_waves_without_means(patch_size, n_atoms):
-    """Along each side cos(pi k (j + 1/2) / K), the mean taken off and unit norm, K waves to a side."""
+    """Each side has K waves cos(pi k (j + 1/2) / K), without mean and with unit norm."""
     sides, n_waves = np.broadcast_to(patch_size, 2), int(np.sqrt(n_atoms))
     along = []
     for side in sides:
@@ -232,7 +232,7 @@ def test_padding_is_undone_to_the_last_bit(shape):
         prepared = prepare_image(image, size, stride=stride, margin=margin, background="none")
         restored = prepared.restore(prepared.signal)
         np.testing.assert_array_equal(restored, image if is_signal else as_pixels(image))
-        # A grid of positions covers it, and no smaller one does; a signal is padded along itself alone.
+        # The padded size is the smallest that a grid of positions covers; a signal is padded only in its length.
         prepared.dictionary(np.ones((2, *np.atleast_1d(size), *shape[2:])))
         larger = np.subtract(prepared.detail.shape[:2], plane[:2])[int(is_signal) :]
         assert (larger >= 2 * margin).all()
@@ -254,7 +254,7 @@ def test_the_background_is_the_blurred_image_of_each_channel():
     prepared = prepare_image(image, 6, background=2.5)
     blurred = np.stack([gaussian_filter(image[..., c], 2.5) for c in range(3)], axis=-1)
     np.testing.assert_allclose(prepared.background, blurred, rtol=0, atol=1e-15)
-    # By default half the longer side of a kernel.
+    # The default deviation is half the longer side of a kernel.
     default = prepare_image(image, (4, 6)).background
     np.testing.assert_array_equal(default, prepare_image(image, 4, background=3.0).background)
     for kind in ("smooth", "mean"):
@@ -307,7 +307,7 @@ MASKED = [np.ma.masked_equal([[1.0, 9.0]], 9.0), np.ma.masked_equal(np.uint8([[1
     ],
 )
 def test_an_array_of_more_dimensions_is_no_grey_image(call, shape):
-    """Neither colours nor trials are taken for several images; what to do averages no transparency."""
+    """Neither colours nor trials count as several images; the advice does not average transparency."""
     with pytest.raises(
         ValueError, match=r"colour image .*image\[..., :3\].mean.*list\(images\).*trials\[:, k\]"
     ):

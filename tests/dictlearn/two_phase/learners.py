@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dictlearn import LearningSettings, PaperSteps, TwoPhaseNetwork, UsageSteps, random_dictionary
 from snn import Clock, Exact, NetworkState, RealNeuron, SpikingNetwork, simulate
 
-# Quantities that may be negative: none, as in the paper; atoms; atoms and codes; codes; signals alone.
+# Which quantities may be negative: none, as in the paper; atoms; atoms and codes; codes; only signals.
 SIGNS = {
     "positive": {},
     "signed atoms": {"positive_atoms": False},
@@ -30,7 +30,7 @@ COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated", "
 
 
 def planted(n_atoms=8, n_inputs=12, n_signals=300, signs=None, seed=0):
-    """Unit atoms with a fifth of the entries, and signals of three of them each."""
+    """Return unit atoms with a fifth of the entries nonzero, and signals made of three atoms each."""
     signs, rng = signs or {}, np.random.default_rng(seed)
     shape = (n_atoms, n_inputs)
     atoms = rng.uniform(0.2, 1.0, shape) * (rng.uniform(size=shape) < 0.2)
@@ -50,7 +50,7 @@ def planted(n_atoms=8, n_inputs=12, n_signals=300, signs=None, seed=0):
 
 
 def network_of(signs, n_atoms=10, n_inputs=7, strength=0.0, seed=1):
-    """Atoms of norms 0.7 to 1.3, so that thresholds are not 1; F, B and H each off by up to `strength`."""
+    """Return a network of atoms with norms 0.7 to 1.3; F, B and H deviate by up to `strength`."""
     rng = np.random.default_rng(seed)
     atoms = random_dictionary(n_atoms, n_inputs, positive=signs.get("positive_atoms", True), rng=rng)
     network = TwoPhaseNetwork.consistent(atoms * rng.uniform(0.7, 1.3, (n_atoms, 1)), **signs)
@@ -65,7 +65,7 @@ def signals_for(signs, n_signals=4, n_inputs=7, seed=2):
 
 
 def state(learner):
-    """Everything that learning goes on from, or reports."""
+    """Return the state of a learner: everything that learning continues from or reports."""
     network = learner.network
     return {
         **{name: getattr(network, name) for name in ("feedforward", "feedback", "lateral")},
@@ -79,7 +79,7 @@ def state(learner):
 
 
 def assert_same(first, second):
-    """To the last bit, and all that learning depends on."""
+    """Require that two learners have the same state to the last bit."""
     ours, theirs = state(first), state(second)
     assert ours.keys() == theirs.keys()
     for name in ours:
@@ -90,9 +90,9 @@ def assert_same(first, second):
 
 
 def observed_by_hand(network, signal, penalty, *, kappa, duration, initial_potential=0.0, weights=None, mask=None, probe=None):  # fmt: skip
-    """Observations of both phases, from the times of single spikes and equations 8; a dict for each.
+    """Return the observations of each phase as a dict, from single spike times and equations 8.
 
-    `probe` is an atom and what drives it alone.
+    `probe` is a pair: an atom and its drive.
     """
     n_inputs, n_atoms = network.n_inputs, network.n_atoms
     weights = np.ones(n_atoms) if weights is None else weights

@@ -1,4 +1,4 @@
-"""One batch beside equations 8 to 12 and 26 to 28, written out in matrices: for every way of learning."""
+"""One batch agrees with equations 8 to 12 and 26 to 28 in matrix form, for every way of learning."""
 
 import math
 from dataclasses import replace
@@ -26,7 +26,7 @@ ROUNDING = {"rtol": 1e-8, "atol": 1e-9}
 
 
 class ByHand:
-    """The learner that is to result, batch by batch, from the one before each."""
+    """The expected learner after each batch, computed from the learner before it."""
 
     def __init__(self, learner):
         self.learner, self.average, self.mean_cost, self.sums, self.rows = learner, None, 0.0, np.zeros(6), []
@@ -82,7 +82,7 @@ class ByHand:
         everywhere = np.vstack([known, np.ones((len(probed), len(b)))])
         inputs = np.vstack([signals, np.zeros((len(probed), len(b)))])
 
-        # Equations 9 and 10: exactly where they are read from currents.
+        # Equations 9 and 10 are exact if gradients are read from currents.
         if is_current:
             a = second["coding_trace"]
             g_d = kappa * everywhere * (a @ b.T - inputs)
@@ -220,7 +220,7 @@ class ByHand:
         }
 
     def missed(self, missing, least):
-        """Return a pattern of each sample, that which misses most first, drawn to what others miss."""
+        """Return a pattern for each sample, largest residual first, drawn towards other residuals."""
         found = []
         for worst in sorted(range(len(missing)), key=lambda k: -np.linalg.norm(missing[k])):
             pattern = missing[worst]
@@ -294,7 +294,7 @@ def test_a_batch_changes_a_learner_as_the_equations_say(task, replaced):
 
 @pytest.mark.parametrize("signs", ["positive", "signed atoms and codes"])
 def test_the_history_has_the_means_of_each_thousand_samples(signs):
-    """Signals of nothing have no disturbance; other means are over all."""
+    """Zero signals have no disturbance; other means are over all signals."""
     signs = SIGNS[signs]
     rule = UsageSteps(lateral_gain=0.6)  # of batches so large that the projection solves for the atoms
     settings = LearningSettings(

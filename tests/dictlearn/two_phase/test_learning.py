@@ -1,4 +1,4 @@
-"""Learning: that objectives fall for every way of learning, what it obeys, and what changes nothing."""
+"""Learning: objectives fall for every way of learning; limits are kept; some changes have no effect."""
 
 import copy
 from dataclasses import replace
@@ -38,7 +38,7 @@ PENALTY = 0.05
 USAGE = LearningSettings(penalty=PENALTY, batch_size=16)
 STOCHASTIC = FixedPoint(bits=8, sign="non-negative", rounding="stochastic")
 PENALTIES = tuple(np.linspace(0.02, 0.2, 8).tolist())
-# Every way of learning: changes to the settings `USAGE`.
+# Ways of learning by name, as changes to the settings `USAGE`.
 WAYS = {
     "usage": {},
     "events": {"time": Exact()},
@@ -101,7 +101,7 @@ def data():
 @pytest.mark.parametrize("masked", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @each_way
 def test_every_way_of_learning_lowers_the_objective(way, masked):
-    """Weights stay symmetric, and consistent; atoms have unit norms."""
+    """Weights also stay symmetric and consistent, and atoms keep unit norms."""
     settings, (_, signals) = settings_of(way), data_of(way)
     mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.7 if masked else None
     start = new_learner(signals, 8, settings=settings, rng=3)
@@ -122,7 +122,7 @@ def test_every_way_of_learning_lowers_the_objective(way, masked):
 @pytest.mark.thorough
 @pytest.mark.parametrize("signs", ["positive", "signed atoms"])
 def test_planted_dictionary_is_recovered_from_random_starts(signs):
-    """But for an atom or two; signed atoms have no place in two channels, where they add and cancel."""
+    """One or two atoms may be missing.  Two channels do not suit signed atoms, which add and cancel."""
     atoms, signals = planted(24, 32, 2000, SIGNS[signs])
     settings = replace(settings_of("usage" if signs == "positive" else signs), batch_size=32)
     learned = [learn(signals, 20_000, settings, 24, rng=rng) for rng in range(4)]
@@ -147,7 +147,7 @@ def unit_of(settings, unit):
 
 @each_way
 def test_what_is_the_same_changes_no_bit(way):
-    """Units of the signals; threads; penalties all alike; a mask that hides nothing; what a mask hides."""
+    """The unit of signals, threads, equal penalties per atom, full masks and hidden values have no effect."""
     settings, signals = settings_of(way), data_of(way)[1]
     mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.6
     expected = learn(signals, 64, settings)
@@ -178,7 +178,7 @@ def test_the_form_of_the_signals_changes_nothing(data):
 
 
 def test_scale_start_and_seed(data):
-    """The root mean square norm becomes the amplitude; of a mask, that of the known values of each input."""
+    """The root mean square norm, with a mask that of the known values per input, becomes the amplitude."""
     signals = np.array([[3.0, 4.0], [0.0, 4.0], [1.0, 0.0]])
     mask = np.array([[True, True], [False, True], [True, False]])
     for unit in (1.0, 1e149, 1e-149):  # squares of these leave the range of floats
@@ -210,7 +210,7 @@ def test_scale_start_and_seed(data):
     ("n_signals", "n_atoms", "n_samples"), [(1, 8, 3), (5, 8, 23), (40, 30, 100), (3, 1, 7), (100, 5, 1)]
 )
 def test_sizes_at_the_edge(data, n_signals, n_atoms, n_samples):
-    """One signal; more atoms than signals; batches that epochs cut short."""
+    """Cases are one signal, more atoms than signals, and batches that epochs cut short."""
     learner = learn(data[1][:n_signals], n_samples, n_atoms=n_atoms)
     assert learner.n_samples == n_samples
     np.testing.assert_allclose(np.linalg.norm(learner.dictionary, axis=1), 1.0, rtol=1e-14)
@@ -237,7 +237,7 @@ def test_signals_are_checked_once(data, monkeypatch):
 
 
 def with_unused_atoms(way):
-    """Four more inputs that are always dark, and two atoms that see nothing else."""
+    """Return a case with four inputs that are always zero, and two atoms that have only these."""
     _, signals = data_of(way)
     positive = settings_of(way).positive_atoms
     start = np.pad(random_dictionary(8, 12, positive=positive, rng=1), ((0, 2), (0, 4)))
@@ -256,7 +256,7 @@ def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
     assert left.dead_atoms.tolist() == [8, 9]
     assert left.n_replaced == 0
     np.testing.assert_allclose(left.dictionary[8:], start[8:], atol=1e-12)
-    assert replaced.dead_atoms.size == 0  # they have their time again
+    assert replaced.dead_atoms.size == 0  # their silence is counted anew
     assert replaced.n_replaced == 2
     # A thousand samples, or ten for each atom if that is more.
     many = TwoPhaseLearner(network_of({}, 120, 4), USAGE, scale=1.0)
@@ -266,7 +266,7 @@ def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
 
 @pytest.mark.parametrize("positive_code", [True, False])
 def test_one_of_two_similar_atoms_is_given_away(positive_code):
-    """Two learned atoms on one true atom, of either sign where codes are, and none on another."""
+    """Two learned atoms share one true atom, up to sign if codes have signs, and none has another."""
     rng = np.random.default_rng(0)
     atoms = random_dictionary(40, 30, positive=False, rng=1)
     codes = np.where(rng.uniform(size=(3200, 40)) < 0.1, rng.uniform(0.5, 1.0, (3200, 40)), 0.0)
@@ -300,10 +300,10 @@ def test_atoms_are_similar_only_beyond_what_their_spread_allows():
     assert similar(pair) == []
     assert similar(pair, positive_code=False) == [21]
     assert similar(pair[[4, 21, *range(5, 17)]], positive_code=False) == []  # too few to know
-    # Where many atoms are alike, as in photographs, a pair of them is no exception.
+    # If many atoms are alike, as for photographs, a similar pair is no exception.
     groups = np.repeat(atoms[:10], 3, axis=0) + 0.05 * rng.standard_normal((30, 40))
     assert similar(groups) == []
-    # Among many atoms two pairs are seen at once, and an atom is given away once.
+    # Among many atoms, two pairs are found at once, and no atom is replaced twice.
     many = random_dictionary(120, 40, positive=False, rng=3)
     many[5], many[8], many[9] = many[50], many[70] + 0.01, many[70] - 0.01
     assert sorted(similar(many)) == [50, 70]
@@ -323,8 +323,8 @@ def test_atoms_are_weak_only_beyond_what_their_spread_allows():
     low = np.r_[sizes[:39], -2.0]
     assert weak(sizes) == []
     assert weak(low) == weak(low + 5.0) == [39]
-    assert weak(-low) == []  # strong atoms are welcome
-    assert weak(low, share=0.3) == []  # its average has let nothing go: signals are what they were
+    assert weak(-low) == []  # large codes are no reason to begin anew
+    assert weak(low, share=0.3) == []  # its average has not let go: signals have not changed
     assert weak(low, share=np.where(np.arange(40) < 37, 1.0, 0.2)) == []  # three of forty let go by chance
     assert weak(low, share=np.where(np.arange(40) < 36, 1.0, 0.2)) == [39]
     assert weak(low, np.r_[n_fired[:39], 20]) == []  # it had too little time
@@ -334,7 +334,7 @@ def test_atoms_are_weak_only_beyond_what_their_spread_allows():
 
 
 def test_a_rule_may_be_changed_and_the_weights_be_looked_at_at_any_time(data):
-    """The next rule has no memory yet; consistency takes nothing from a batch that is to run."""
+    """The next rule has no memory yet; reading the consistency does not disturb a batch that will run."""
     learner = learn(data[1], 32, replace(USAGE, rule=PaperSteps()))
     before = learner.dictionary
     learner.settings = USAGE
@@ -395,7 +395,7 @@ def test_one_warning_where_all_atoms_die(data, recwarn):
 
 
 def test_codes_of_most_atoms_cause_a_warning():
-    """Bytes with the penalty for signals of norm one: the atoms are noise, and a good one has a tenth."""
+    """With bytes and the penalty for unit-norm signals, atoms are noise; a tenth of the norm is good."""
     signals = np.random.default_rng(0).integers(-128, 128, (200, 20)).astype(np.float64)
     settings = LearningSettings(penalty=0.1, positive_atoms=False, positive_code=False)
     with pytest.warns(IllPosedWarning, match="1[5-9] of 20 atoms.*a tenth of the signals' norm, 3[0-9]"):
@@ -495,7 +495,7 @@ def on_grid(weights, bits, exponent, sign="non-negative"):
 def test_weights_are_on_the_grid_after_every_batch(
     data, steps, bits, exponent, sign, between, lateral, rounding
 ):
-    """At the start too, and after atoms were replaced; thresholds are at least 0.05."""
+    """This also holds at the start and after replacements; thresholds are at least 0.05."""
     weight_format = FixedPoint(bits=bits, exponent=exponent, sign=sign, rounding=rounding)
     signs = {} if sign == "non-negative" else SIGNS["signed atoms and codes"]
     settings = LearningSettings(penalty=0.05, batch_size=16, weight_format=weight_format, rule=steps, **signs)
@@ -517,7 +517,7 @@ def test_weights_are_on_the_grid_after_every_batch(
 
 @pytest.mark.parametrize("rounding", ["nearest", "stochastic"])
 def test_one_batch_is_the_exact_update_rounded(data, rounding):
-    """Nearest: to the next number of the grid; stochastic: to one of the two beside it."""
+    """Nearest rounds to the closest number of the grid, stochastic to one of its two neighbours."""
     weight_format = replace(STOCHASTIC, rounding=rounding)
     learner = new_learner(data[1], 8, settings=replace(USAGE, weight_format=weight_format), rng=3)
     exact = copy.deepcopy(learner)
@@ -538,7 +538,7 @@ def test_one_batch_is_the_exact_update_rounded(data, rounding):
 
 
 def test_stochastic_rounding_is_right_on_average_and_follows_its_seed():
-    """Over seeds; the standard error of 400 is a fortieth of a step at most."""
+    """The average is over 400 seeds, with a standard error of at most a fortieth of a step."""
     start = TwoPhaseNetwork.consistent(random_dictionary(8, 12, rng=0))
     settings = replace(USAGE, weight_format=replace(STOCHASTIC, bits=3))
     found = [

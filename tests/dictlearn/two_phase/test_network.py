@@ -32,7 +32,7 @@ each_sign = pytest.mark.parametrize("signs", SIGNS.values(), ids=SIGNS)
 
 
 def optimum(network, signals, mask=None, penalty=PENALTY, weights=None):
-    """The code of the known inputs: unknown columns are left out of the problem."""
+    """Return the code of the known inputs: the problem leaves out unknown columns."""
     known = np.ones(signals.shape, dtype=bool) if mask is None else mask
     penalties = penalty * (np.ones(network.n_atoms) if weights is None else weights)
     codes = []
@@ -47,7 +47,7 @@ def optimum(network, signals, mask=None, penalty=PENALTY, weights=None):
 @examples(25)
 @given(task=tasks(), masked=st.booleans(), strength=st.sampled_from([0.0, 0.05]), data=st.data())
 def test_phases_are_what_single_spikes_say(task, masked, strength, data):
-    """Results of each signal alone, with any batch mates."""
+    """Each signal has the result of its own run, with any other signals in the batch."""
     settings, network, _, batches = task
     signals = 3.0 * batches[0][0][:4]
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
@@ -70,7 +70,7 @@ def test_phases_are_what_single_spikes_say(task, masked, strength, data):
 @pytest.mark.parametrize("masked", [False, True])
 @each_sign
 def test_a_consistent_network_has_the_lasso_code_at_any_feedback(signs, masked, gamma):
-    """Theorems 1 and 2: with thresholds other than 1, weights of the penalty, and unknown inputs."""
+    """Theorems 1 and 2 hold with thresholds other than 1, penalty weights, and unknown inputs."""
     network, signals = network_of(signs), signals_for(signs)
     mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7 if masked else None
     weights = np.random.default_rng(8).uniform(0.5, 1.5, network.n_atoms)
@@ -97,7 +97,7 @@ def assert_same_phases(phases, others, rows=slice(None), sign=1.0):
 @examples(10)
 @given(signs=signs_drawn, time=st.sampled_from(list(TIMES.values())), masked=st.booleans())
 def test_nothing_else_changes_a_row(signs, time, masked):
-    """Batch mates, threads, what stands where a signal is unknown; a mask of True alone is none."""
+    """Other signals, threads and unknown values have no effect; a mask of only True equals no mask."""
     network, signals = network_of(signs, strength=0.03), signals_for(signs, 70)
     mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7
     mask[0] = True
@@ -119,7 +119,7 @@ def test_nothing_else_changes_a_row(signs, time, masked):
 @each_sign
 @pytest.mark.parametrize("gamma", [0.0, 0.7])
 def test_weights_of_all_populations(signs, gamma):
-    """F, -(H - diag H) and gamma B, with the signs of the neurons of pairs."""
+    """They are F, -(H - diag H) and gamma B, with the signs of the neurons of pairs."""
     network, (signal, *_) = network_of(signs, strength=0.03), signals_for(signs)
     spiking = network.spiking_network(signal, penalty=PENALTY, gamma=gamma)
     sign_in = np.array([1.0, -1.0] if signs else [1.0])
@@ -165,7 +165,7 @@ def test_spikes_after_a_round_trip_through_nir(signs, gamma, tmp_path):
 
 
 def test_the_neuron_that_fires_most_is_named():
-    """One atom and many inputs, one input and many atoms; an input that is unknown."""
+    """Cases are one atom with many inputs, one input with many atoms, and an unknown input."""
     for weights, signal, mask, named in (
         ((np.full((5, 1), 0.2), np.ones((1, 5)), 0.2 * np.eye(5)), [1.0], None, "input neuron 0"),
         ((np.ones((1, 5)), np.ones((5, 1)), [[0.2]]), np.ones(5), None, "coding neuron 0"),
@@ -211,7 +211,7 @@ def test_consistency_and_symmetry():
 
 
 def literal_graded(network, signal, *, kappa, duration, step=1 / 1024):
-    """Average filtered spikes of the second phase where inputs pass on their currents, by short Euler steps."""
+    """Return average filtered spikes of the second phase with graded inputs, by short Euler steps."""
     pairs = 1 if network.positive_code else 2
     signs = np.array([1.0, -1.0])[:pairs, np.newaxis]
     lateral, thresholds = network.lateral, np.diagonal(network.lateral)
@@ -243,7 +243,7 @@ def observed_with_graded_inputs(network, signals, kappa, duration, time=None, ma
 @each_sign
 @pytest.mark.parametrize("time", [Clock(1 / 16), Exact()])
 def test_a_probe_fires_alone_in_one_phase(signs, time):
-    """Beside a signal; gradients are exact for what the others make of its spikes, too."""
+    """A signal runs in the same batch; gradients are exact for the probe's effect on other neurons, too."""
     network = network_of(signs, strength=0.02)
     f, b, h = network.feedforward, network.feedback, network.lateral
     settings = LearningSettings(
@@ -266,9 +266,9 @@ def test_a_probe_fires_alone_in_one_phase(signs, time):
 
 @each_sign
 def test_graded_inputs_pass_on_their_currents(signs):
-    """Beside a literal twin; gradients are exact for any weights, and codes those of the LASSO."""
+    """Codes agree with a literal twin and the LASSO; gradients are exact for any weights."""
     signals = 3.0 * signals_for(signs)
-    # Few atoms and weak feedback: else coherent ones take turns in another order.
+    # Use few atoms and weak feedback: otherwise coherent atoms fire in another order.
     few = network_of(signs, 3, strength=0.02)
     for signal in signals:
         twin = literal_graded(few, signal, kappa=0.1, duration=20.0)
@@ -286,14 +286,14 @@ def test_graded_inputs_pass_on_their_currents(signs):
         for t in (300.0, 6000.0)
     ]
     assert errors[1] < min(errors[0] / 3.0, 30.0 / 6000.0)
-    with pytest.raises(RunawayFeedbackError, match="for a spike of coding neuron 0"):
+    with pytest.raises(RunawayFeedbackError, match="after a spike of coding neuron 0"):
         observed_with_graded_inputs(TwoPhaseNetwork([[1.0]], [[1.0]], [[0.3]]), np.ones((1, 1)), 0.4, 20.0)
 
 
 @each_sign
 @pytest.mark.parametrize("share", [0.15, 0.8])
 def test_graded_inputs_that_are_unknown_pass_on_what_the_network_predicts(signs, share):
-    """As if the network had the known inputs alone, and were consistent."""
+    """The result is that of a consistent network with only the known inputs."""
     signals, clock = 3.0 * signals_for(signs, 6, 40), Clock(1 / 8)
     mask = np.random.default_rng(7).uniform(size=signals.shape) < share
     mask[0] = True
@@ -319,7 +319,7 @@ def test_graded_inputs_that_are_unknown_pass_on_what_the_network_predicts(signs,
     ("signs", "masked"), [(SIGNS["positive"], True), (SIGNS["signed atoms and codes"], False)]
 )
 def test_updates_from_counts_become_gradients(signs, masked):
-    """Theorem 3: errors fall as 1 / T, for F and B of consistent networks, and H of others."""
+    """Theorem 3: errors fall as 1 / T, for F and B of consistent networks and for H of other networks."""
     signals = signals_for(signs, 6)
     mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.75 if masked else None
     settings = LearningSettings(penalty=PENALTY, readout="rate", **signs)
@@ -347,7 +347,7 @@ def test_updates_from_counts_become_gradients(signs, masked):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_one_hopeless_signal_leaves_the_codes_of_the_others():
-    """Patches of a photograph in patches of it, on a clock of 1/4: no step is short enough for one of them."""
+    """Patches of a photograph are atoms and signals, on a clock of 1/4: one signal runs away at any step."""
     patches = remove_mean(random_patches([photograph(120, 160)], 8, 12, rng=1))[0]
     atoms = normalise(remove_mean(random_patches([photograph(160, 220)], 8, 128, rng=5))[0])[0]
     problem = LassoProblem(atoms, patches, 0.03 * penalty_max(atoms, patches).max())

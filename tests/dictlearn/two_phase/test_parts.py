@@ -20,7 +20,7 @@ from tests.dictlearn.two_phase.test_resuming import begun
 
 @pytest.mark.parametrize("way", ["usage", "paper", "counts", "spiking", "signed atoms and codes"])
 def test_a_batch_run_in_parts_is_the_batch(way):
-    """As workers do it: a batch, parts of its rows, probes among them, and one update."""
+    """As on workers, parts of its rows, probes among them, are run and joined for one update."""
     settings, signals = settings_of(way), data_of(way)[1]
     mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7
     mask[:7] = True  # a part without unknown inputs
@@ -44,7 +44,7 @@ def test_a_batch_run_in_parts_is_the_batch(way):
 
 @pytest.mark.parametrize("is_consistent", [True, False])
 def test_weights_with_feedback_of_more_atoms_than_a_block(is_consistent):
-    """H - kappa F B and the consistency are what NumPy makes of them."""
+    """H - kappa F B and the consistency agree with NumPy."""
     rng, n_atoms, n_inputs = np.random.default_rng(0), 2 * LATERAL_BLOCK + 9, LATERAL_BLOCK + 5
     atoms, signals = rng.random((n_atoms, n_inputs)) ** 4, rng.random((64, n_inputs)) ** 8
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
@@ -66,7 +66,7 @@ def test_weights_with_feedback_of_more_atoms_than_a_block(is_consistent):
 
 
 def run_in_pieces(learner, signals, mask, n_threads, updates_per_call):
-    """Run a batch whose inputs are graded, with small pieces."""
+    """Run a batch with graded inputs in small pieces."""
     batch = learner.batch(len(signals))
     coding = np.tile(-batch.penalty, (len(signals), 1))
     return run_graded(
@@ -79,7 +79,7 @@ def run_in_pieces(learner, signals, mask, n_threads, updates_per_call):
 @pytest.mark.parametrize("share", [1.0, 0.7, 0.3])
 @pytest.mark.parametrize("way", ["usage", "Euler", "signed atoms and codes"])
 def test_a_graded_run_that_pauses_anywhere_is_the_run(way, share):
-    """In kernels that return after every step, every few, or at the end; in one thread or several."""
+    """Kernels return after every step, every few steps, or at the end, in one thread or several."""
     settings, signals = settings_of(way), data_of(way)[1][:40]
     mask = np.random.default_rng(7).uniform(size=signals.shape) < share if share < 1.0 else None
     known = signals if mask is None else np.where(mask, signals, 0.0)
@@ -95,7 +95,7 @@ def test_a_graded_run_that_pauses_anywhere_is_the_run(way, share):
 
 
 def test_the_first_row_that_runs_away_on_a_clock_is_named_whatever_the_pieces():
-    """By its own spikes: pauses and threads change no word."""
+    """Its own spikes decide, so that pauses and threads do not change the message."""
     network = network_of(SIGNS["signed atoms"], 12, 8, 0.0)
     exciting = 1.5 * np.eye(12) - 0.5  # each neuron excites all others
     wild = TwoPhaseNetwork(network.feedforward, network.feedback, exciting, *network.signs)
@@ -130,7 +130,7 @@ def test_lateral_weights_are_projected_as_the_formula_says(n_rows, n_atoms, seed
 
 
 def test_threads_return_results_in_order_and_end_at_an_error():
-    """Here or in another thread; Ctrl-C waits for no thread."""
+    """The error may come in this thread or another; Ctrl-C waits for no thread."""
     stop = threading.Event()
     assert in_threads(lambda k: 2 * k, range(4), stop) == [0, 2, 4, 6]
     assert in_threads(lambda k: k, [3], stop) == [3]

@@ -1,4 +1,4 @@
-"""Atoms on trial: nothing good is lost, and what is shown never is on trial."""
+"""Atoms on trial: no good atom is lost, and `dictionary` never shows an atom on trial."""
 
 import copy
 import pickle
@@ -33,7 +33,7 @@ WAYS = {
 
 
 def planted(n_signals, *, n_atoms=40, n_inputs=30, rng=0, positive=False):
-    """Return true atoms, signals of a tenth of them, and a start in which atom 7 doubles atom 3."""
+    """Return true atoms, signals that use a tenth of them, and a start in which atom 7 repeats atom 3."""
     rng = np.random.default_rng(rng)
     atoms = random_dictionary(n_atoms, n_inputs, positive=positive, rng=1)
     used = rng.uniform(size=(n_signals, n_atoms)) < 0.1
@@ -65,13 +65,13 @@ def test_a_pattern_that_is_worth_nothing_is_never_shown_and_the_old_atom_comes_b
     np.testing.assert_array_equal(learner.dictionary[5], shown)
     np.testing.assert_array_equal(learner.network.feedforward, network.feedforward)
     np.testing.assert_array_equal(learner.network.feedback, network.feedback)
-    signals[:, 0] = 0.0  # what the pattern sees
+    signals[:, 0] = 0.0  # the pattern has only this input
     while learner.replacement.running:
         learner.learn(signals[learner.n_samples % 1024 :][:32])
         assert learner.dictionary[5] @ shown > 0.9
     assert (learner.replacement.n_lost, learner.n_replaced) == (1, 0)
     assert learner.n_samples == 64 + LEAST_TRIAL // 2
-    for name in memory.keys() & learner.memory.keys():  # what signals have changed in, no start is held by
+    for name in memory.keys() & learner.memory.keys():  # arrays that hold a start are gone by now
         np.testing.assert_array_equal(learner.memory[name][5], memory[name])
     learner.learn(signals[:32])
     assert not learner.memory["held"].any()
@@ -145,7 +145,7 @@ def test_files_of_other_versions_are_named(tmp_path):
 @pytest.mark.thorough
 @pytest.mark.parametrize("positive_code", [True, False])
 def test_photographs_lose_nothing_by_replacement(positive_code):
-    """Atoms of overcomplete patches are alike by nature."""
+    """Atoms of overcomplete patches are naturally similar."""
     images = [image.mean(axis=2) / 255.0 for image in load_sample_images().images]
     patches = np.vstack([random_patches(image, 8, 8_000, rng=0) for image in images])
     patches -= patches.mean(axis=1, keepdims=True)
@@ -163,13 +163,13 @@ def test_photographs_lose_nothing_by_replacement(positive_code):
         ).objective
         for is_on in (False, True)
     ]
-    assert objectives[1] < 1.01 * objectives[0]  # once 1.03 to 1.08
+    assert objectives[1] < 1.01 * objectives[0]  # earlier versions had 1.03 to 1.08
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("passes", [20, 40])
 def test_no_atom_is_lost_in_the_last_batches(passes):
-    """With 640 samples a pass, learning ends as a search does."""
+    """With 640 samples per pass, learning ends with a search."""
     rng = np.random.default_rng(passes)
     atoms = random_dictionary(16, 256, positive=False, rng=2)
     codes = np.where(rng.random((640, 16)) < 0.2, rng.standard_normal((640, 16)), 0.0)
@@ -183,7 +183,7 @@ def test_no_atom_is_lost_in_the_last_batches(passes):
 
 
 def test_dictionaries_follow_signals_that_change():
-    """The average that is shown lets go of what the weights have left."""
+    """The average in `dictionary` forgets what the weights have left."""
     sizes = {"n_atoms": 16, "n_inputs": 12}
     (_, old, _), (_, new, _) = planted(30_000, **sizes), planted(13_000, rng=1, **sizes)
     new = new @ np.linalg.qr(np.random.default_rng(2).standard_normal((12, 12)))[0]

@@ -125,7 +125,7 @@ def test_a_run_that_stopped_anywhere_goes_on_bit_for_bit(
 
 
 def test_every_epoch_shows_every_signal_once_in_an_order_of_its_seed(signals, monkeypatch):
-    """Through epochs the last of which is cut short; continued from the middle of one."""
+    """The last epoch is cut short; learning is also continued from the middle of an epoch."""
     shown, plain = [], Batch.run
     monkeypatch.setattr(
         Batch,
@@ -173,13 +173,13 @@ def test_checkpoints_are_written_as_often_as_asked(signals, tmp_path):
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an interval timer")
 def test_ctrl_c_leaves_whole_batches(signals):
-    """Weights are those after some batch, wherever the interrupt comes."""
+    """Weights are those after a whole batch, for an interrupt at any time."""
     handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
     learner = begun(signals)
     learner.learn(signals[:1])  # compiled
     expected = copy.deepcopy(learner)
     try:
-        # Again after seconds, because Python ignores what is raised in the middle of collecting garbage.
+        # Signal again after seconds: Python ignores errors raised during garbage collection.
         signal.setitimer(signal.ITIMER_REAL, 0.0319, 5.0)
         with pytest.raises(KeyboardInterrupt):
             continued(learner, signals, 1_000_000)
@@ -221,7 +221,7 @@ def test_a_shallow_copy_learns_for_itself():
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ctrl_c_stops_a_long_batch_soon(n_jobs):
-    """Where threads ended after their last spike only, they took more than a minute."""
+    """If threads ended only after their last spike, this took more than a minute."""
     printed, seconds = interrupted(PROGRAM, n_jobs, after=1.0)
     assert printed == "interrupted 64\n"
     assert seconds < 8.0
@@ -280,7 +280,7 @@ def test_a_rule_of_one_s_own_learns_and_goes_on_from_a_file(signals, tmp_path):
         assert mean_objective(loaded.dictionary, signals, penalty=0.05).objective < 0.85 * start
     with pytest.MonkeyPatch.context() as patch:
         patch.delitem(KINDS, f"{__name__}.Momentum")
-        with pytest.raises(ValueError, match="Momentum, a class that this program has to define"):
+        with pytest.raises(ValueError, match="Momentum: define or import this class"):
             TwoPhaseLearner.load(path)
 
 
@@ -330,7 +330,7 @@ def test_a_checkpoint_has_its_own_seed_and_does_not_depend_on_what_is_unknown(si
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
-# Entries that no learner has; where another name is refused, that is first.
+# Wrong values of the entries of a file; if the error names another entry, its name comes first.
 WRONG = {
     "settings": ["5", DEEP, '{"penalty": 0.1, "rule": 5}', '{"penalty": 0.1, "rule": {"kind": []}}', 5.0],
     "n_samples": [np.inf, -1, [64]],

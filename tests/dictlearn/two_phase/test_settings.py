@@ -1,4 +1,4 @@
-"""Settings as read, and refusals: the type of the error and the name of the argument."""
+"""Settings, and refusals with the type of the error and the name of the argument."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -105,7 +105,7 @@ FORMATS = [FixedPoint(bits=8, sign="non-positive"), FixedPoint(bits=8, exponent=
     (lambda: NETWORK.spiking_network(GOOD, penalty=0.1, gamma=0.5), ValueError, "signal must be one"),
     (nir, ValueError, {"gamma": [1.0], "penalty": [-0.1], "reweighting": [[1.0]], "time_constant": [0.0]}),
     (settings, ValueError, {"penalty": [[0.1, 0.0], [0.1, np.nan], [], [[0.1]]], "kappa": [1.0, 0.0], "readout": ["counts"], "inputs": ["analog"], "time": ["fast", *REFUSED], "weight_format": FORMATS}),
-    (lambda: settings(inputs="graded", readout="rate"), ValueError, "readout must be 'current' where inputs are graded"),
+    (lambda: settings(inputs="graded", readout="rate"), ValueError, "readout must be 'current' if inputs are graded"),
     (settings, TypeError, {"penalty": [["a"], "a"], "time": [None, 0.25, RealNeuron()], "rule": ["small"], "positive_atoms": [0], "positive_signals": [1], "positive_code": [None], "weight_format": [8]}),
     (lambda: settings(positive_atoms=False, time=Clock(0.3)), ValueError, "duration .* time_step"),
     (lambda: replace(SIGNED, weight_format=FixedPoint(bits=8, sign="non-negative")), ValueError, "weight_format must be signed"),
