@@ -200,9 +200,9 @@ def _feasibility(
 ) -> tuple[float, float, float]:
     """Return the violation of the program by x, the distance to a feasible point, and a price.
 
-    If a feasible point near x is proved, violation and price are zero.  Otherwise the violation is the largest
-    distance from a row or an equation, and the price is twice the rise of the objective that the multipliers
-    predict for a feasible point.
+    If a feasible point near x is proved, violation and price are zero.  Otherwise the violation is the
+    largest distance from a row or an equation, and the price is twice the rise of the objective that the
+    multipliers predict for a feasible point.
     """
     distance = distance_to_equations(program, x)
     is_bound = are_bounds(program.rows)

@@ -76,8 +76,8 @@ class Analog(Method):
         du/dt = b - u - (G - 1) a      a_i = T(u_i) / (1 + m_i)
 
     Along the flow the objective never increases, dE/dt = - sum over active of (du_i/dt)^2 / (1 + m_i); when
-    the flow comes to rest, the code is optimal.  By default potentials start at zero.  With a start, they begin
-    where its code is the activity, and silent atoms as near to their equilibrium, b - (G - 1) a, as possible.
+    the flow comes to rest, the code is optimal.  By default potentials start at zero.  With a start, its code
+    is the activity at first, and silent atoms are as near to their equilibrium, b - (G - 1) a, as possible.
 
     Parameters
     ----------

@@ -23,8 +23,8 @@ from solvers.results.result import SparseCodingResult, Start
 # A look costs less than an iteration, and at most about a tenth of the iterations is wasted.
 CHECK_EVERY = 5
 CHECK_PART = 10
-# Multiply-adds for each atom, in addition to the product with the Gram matrix.  An iteration: the momentum and
-# the two inner products of the restart.  A look at the gap: the terms of four sums.
+# Multiply-adds for each atom, in addition to the product with the Gram matrix.  An iteration: the momentum
+# and the two inner products of the restart.  A look at the gap: the terms of four sums.
 PRODUCTS_OF_ITERATION, PRODUCTS_OF_CHECK = 3, 4
 
 

@@ -18,13 +18,13 @@ PRODUCTS_PER_BLOCK = 2**20
 # u of single precision, and a bound on the error of a product that underflows there.
 SINGLE_ROUNDOFF = 2.0**-24
 SINGLE_QUANTUM = 2.0**-125
-# If ||d_i|| / lambda_i exceeds STRONG times the median, as for an intercept with a tiny penalty, products with
-# the atom are in double precision, unless there are more than MOST_STRONG such atoms.
+# If ||d_i|| / lambda_i exceeds STRONG times the median, as for an intercept with a tiny penalty, products
+# with the atom are in double precision, unless there are more than MOST_STRONG such atoms.
 STRONG, MOST_STRONG = 64.0, 64
 
 
 class Largest(NamedTuple):
-    """The atoms with the largest ratios for vectors r: |d_i.r| / lambda_i, or d_i.r / lambda_i if `positive`."""
+    """Atoms with the largest ratios for vectors r: |d_i.r| / lambda_i, or d_i.r / lambda_i if `positive`."""
 
     # Number of atoms that are listed for each vector, shape (n_vectors,).
     counts: np.ndarray

@@ -11,11 +11,11 @@ from snn.base.describe import Closed
 class memory_limit(Closed):
     """Limit the memory that solvers take for what they compute from a dictionary; 1 GiB by default.
 
-    The limit holds, in all threads, for problems that are made from now on, and stays with them.  In a ``with``
-    statement it holds for problems that are made within.  Before a Gram matrix is computed, its size, 8
-    n_atoms^2 bytes, is compared with the limit.  If the matrix is larger, methods that do not need it use the
-    dictionary in single precision, with certified bounds on the errors, and batches of signals as large as the
-    limit allows.  Other methods raise MemoryError and name methods that do not need it.  Dictionaries, signals,
+    The limit holds, in all threads, for problems that are made from now on, and stays with them.  In a
+    ``with`` statement it holds for problems that are made within.  It is compared with the size of a Gram
+    matrix, 8 n_atoms^2 bytes.  If the matrix is larger, methods that do not need it use the dictionary in
+    single precision, with certified bounds on the errors, and batches of signals as large as the limit
+    allows; other methods raise MemoryError and name methods that do not need it.  Dictionaries, signals,
     results and a Gram matrix that the caller passes are not counted.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Problems derived from others: signals with equal masks, signals at many penalties; atoms as signals see them."""
+"""Problems of signals with equal masks, or at many penalties; norms of atoms as masked signals see them."""
 
 from collections.abc import Iterator, Sequence
 
