@@ -107,5 +107,5 @@ def _gradients(
 ) -> tuple[np.ndarray, ...]:
     problem, kind = _problem(signals, dictionary, l1, l2, positive)
     rows = sparse.csr_array(np.asarray(codes, dtype=np.float64))
-    loss = CodeDerivatives(problem, rows).vjp(np.asarray(upstream, dtype=np.float64), undefined=undefined)
-    return tuple(part.astype(kind) for part in (loss.signals, loss.dictionary, loss.l1, loss.l2))
+    of = CodeDerivatives(problem, rows).vjp(np.asarray(upstream, dtype=np.float64), undefined=undefined)
+    return tuple(part.astype(kind) for part in (of.signals, of.dictionary, of.l1, of.l2))

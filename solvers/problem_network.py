@@ -118,7 +118,7 @@ class LassoNetwork:
         self.weights = products.weights(positive=is_positive)
         self.n_neurons = n_atoms if is_positive else 2 * n_atoms
         # In the network, the positive neurons of a group of atoms come before its negative neurons.  In
-        # results, all positive neurons come before all negative ones.  This is the neuron at each place there.
+        # results, all positive neurons come first.  This array has the neuron at each place of results.
         groups = np.arange(self.n_neurons).reshape(-1, self.n_neurons // n_atoms, products.group_length)
         self.in_result_order = np.swapaxes(groups, 0, 1).ravel()
         # The positive neuron of each atom, and the negative one, -1 if there is none.

@@ -15,12 +15,13 @@ from solvers.problem.matrix import UnitAtoms
 
 # Products of vectors with a block of atoms: 4 MB, which stay in cache until they have been read.
 PRODUCTS_PER_BLOCK = 2**20
-# u of single precision, and a bound on the error of a product that underflows there.
+# u of single precision.
 SINGLE_ROUNDOFF = 2.0**-24
-SINGLE_QUANTUM = 2.0**-125
 # If ||d_i|| / lambda_i exceeds STRONG times the median, as for an intercept with a tiny penalty, products
 # with the atom are in double precision, unless there are more than MOST_STRONG such atoms.
 STRONG, MOST_STRONG = 64.0, 64
+# In single precision, the error of a product that underflows is smaller than this.
+SINGLE_QUANTUM = 2.0**-125
 
 
 class Largest(NamedTuple):
