@@ -213,7 +213,6 @@ def coding_problem(
         model = None
     atoms = atoms_of(dictionary, known_features(mask, None)) if model is None else model.atoms
     if atoms.shape[1] != signals.shape[1]:
-        # The message of scikit-learn's own coder.
         raise ValueError(
             "Dictionary and X have different numbers of features: "
             f"dictionary.shape is {atoms.shape}, X.shape is {signals.shape}"

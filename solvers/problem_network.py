@@ -1,4 +1,4 @@
-"""The spiking network of a LASSO: it is built, its spikes are decoded stage by stage, its runs reported."""
+"""The spiking network of a LASSO: its construction, the codes of its spikes, and figures of its runs."""
 
 from __future__ import annotations
 

@@ -372,7 +372,7 @@ def measure_code(atoms, features, weights, columns, values, work, figures):
 
 @uncounted
 def measure_codes(atoms, signals, weights, codes, work, figures):
-    """Write objective, duality gap and KKT violation of codes, a row each, to the columns of `figures`."""
+    """Write objective, duality gap and KKT violation of each code to a column of `figures`."""
     # weights : of features; a row for each signal, one for all, or none.
     # codes : `RowEntries`, sorted by atom, each once.
     copy(work.norms[: atoms.norms.shape[0]], atoms.norms)

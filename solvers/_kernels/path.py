@@ -84,6 +84,6 @@ def solve_path(gram, terms, l1_weights, curvatures, max_rounds, codes, report):
         report[k, ENDED] = ended
         report[k, N_MULTIPLY_ADDS] = work.n_multiply_adds[0]
         if not ended:
-            # This support may be wrong: the next penalty starts from an empty one.
+            # This support may be wrong: start the next penalty from an empty support.
             scratch.is_member[:] = False
             n_members = size = 0

@@ -387,7 +387,6 @@ def _next_stage(looking, k, gap):
     if look.n_failed == PATIENCE:
         look.limit = min(LONGER * look.limit, LAST_LIMIT)
         look.n_failed = 0
-    # A code astray (its gap is far above the best gap) says that momentum was wrong.
     largest_gap = (ASTRAY if look.n_failed < LOST else ASTRAY_IF_LOST) * look.gap
     look.n_astray = 0 if gap <= largest_gap else look.n_astray + 1
     is_accelerated = look.n_astray == 0 and look.gap > FAST * look.gap_before

@@ -219,8 +219,7 @@ def multiply(part, vector, product):
 
 @uncounted
 def add_entries(part, positions, damping, diagonal, place, own, border):
-    """Add the columns of the members at some positions, for rows in the front; damp the diagonal."""
-    # The diagonal grows by `damping * diagonal`.
+    """Add columns of the members at some positions, for rows in the front, and `damping * diagonal`."""
     n_own = own.shape[0]
     for position in positions:
         row, column = position // part.n_columns, position % part.n_columns

@@ -17,7 +17,7 @@ from solvers.certificate.corrected import least_eigenvalue, probable_shift
 PROVED_SINGULAR = 1e-15
 # Without curvature or bounds, the lower bound holds within this multiple of the norm of x.
 FAR_MULTIPLE = 10.0
-# The widest float type of the machine, for products, and its roundoff relative to that of float64.
+# Products are computed in the widest float type; WIDE_ROUNDOFF is its roundoff, divided by float64's.
 WIDE = np.longdouble
 WIDE_ROUNDOFF = max(float(np.finfo(WIDE).eps), 2.0**-63) / (2.0 * UNIT_ROUNDOFF)
 # Relative rounding of a result to float64, and of a few sums of it with bounds.

@@ -124,7 +124,7 @@ class GradientStep(NamedTuple):
     atoms: Atoms
     # 1 - G / L, or None if products go through the dictionary.
     matrix: np.ndarray | None = None
-    # Whether the weights of features are part of products with the atoms twice.
+    # True if a product with the atoms, times the weights of features, is multiplied with the atoms again.
     has_weights: bool = False
 
 

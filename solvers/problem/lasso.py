@@ -286,8 +286,7 @@ class LassoProblem(FromStatistics, LassoModel):
         Whether codes must not be negative; for all atoms, or for each.
     gram : array_like, shape (n_atoms, n_atoms), optional
         ``dictionary @ dictionary.T``, if it is at hand; otherwise computed when a solver needs it.  With 512
-        atoms or more, only some rows are checked; no certificate uses it.  A convolutional dictionary has
-        none.
+        atoms or more, only some rows are checked.  Certificates and convolutional dictionaries do not use it.
     mask : array_like of bool, shape (n_features,) or (n_signals, n_features), optional
         True if a feature is known.  Unknown features of signals do not count, and may be NaN.  Features of
         atoms that are unknown for all signals may be NaN, too.

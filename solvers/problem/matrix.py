@@ -31,8 +31,7 @@ VALUES_PER_BLOCK = 2**21
 EQUAL_NORMS = 1e-6
 # Hint of the error for a dictionary that is not finite.
 UNKNOWN = ": where features are unknown, pass a mask that is False there for every signal"
-# With at least ALL_CHECKED atoms, only CHECKED_ROWS rows of a given Gram matrix, or up to twice as many, are
-# checked.
+# From ALL_CHECKED atoms on, CHECKED_ROWS rows of a given Gram matrix, or up to twice as many, are checked.
 ALL_CHECKED = 512
 CHECKED_ROWS = 64
 

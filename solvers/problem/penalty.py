@@ -254,8 +254,7 @@ class Penalty(ElasticNet):
     def violation(self, codes: np.ndarray, correlations: np.ndarray, squared_norms: np.ndarray) -> np.ndarray:
         """Return ``|(||d_i||^2 + m_i) a_i - T(||d_i||^2 a_i + d_i.r, l_i)|``, in units of correlations."""
         # It is the distance of a coefficient from a fixed point of its proximal step, times ||d_i||^2 + m_i.
-        # For an atom of norm zero without curvature, every step leads to zero; the violation of a nonzero
-        # coefficient is then l_i.
+        # For an atom of norm zero without curvature, the violation of a nonzero coefficient is l_i.
         stepped = squared_norms * codes + correlations
         diagonal = squared_norms + self.l2
         flat = np.where(codes == 0.0, 0.0, self.l1)

@@ -30,8 +30,7 @@ def spread(
 ) -> Iterator[tuple[int, Outcome]]:
     """Return numbers and outcomes of batches, as workers finish them."""
     # `joblib.parallel_config` sets the kind of workers; the default is `prefer`.  Each process gets the
-    # arrays of `solve` and of `common`, to which batches may refer, once.  In workers other than the caller,
-    # BLAS has one thread.
+    # arrays of `solve` and `common`, to which batches may refer, once.  In workers, BLAS has one thread.
     if len(batches) == 1 or n_workers == 1:
         return ((k, solve(batch)) for k, batch in enumerate(batches))
     # Asking for the backend takes as long as some problems; importing joblib takes longer.
