@@ -88,7 +88,7 @@ __all__ = [
 ]
 
 
-# scikit-learn takes longer to import than all else together; linear programs of SciPy are not light either.
+# Imported at first use: scikit-learn takes longer to import than everything else, and linprog is slow, too.
 _LATER = {
     "SpikingSparseCoder": "solvers.estimator",
     **dict.fromkeys(("LassoRegressor", "LassoRegressorCV"), "solvers.regressor"),

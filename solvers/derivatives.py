@@ -1,13 +1,13 @@
 """Derivatives of codes: products with the Jacobian, from either side.
 
-Where the atoms outside of the support S of a code are strictly within their bounds, S and the signs stay for
-small changes, and the code solves a linear equation.  With w the weights of features, m the curvatures of the
-penalty and r = s - a D::
+If the atoms outside the support S of a code are strictly within their bounds, small changes keep S and the
+signs, and the code solves a linear equation.  With w the weights of features, m the curvatures of the penalty
+and r = s - a D::
 
     K a_S = D_S (w s) - lambda_S sign(a_S)            K = D_S diag(w) D_S^T + diag m_S
 
-Its derivative is exact, and needs no iteration of a solver to be kept (implicit differentiation).  Elsewhere,
-where an atom is at its bound, there is none.
+Its derivative is exact, and no iterations of a solver have to be stored (implicit differentiation).  If an
+atom is at its bound, there is no derivative.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from solvers.problem.matrix import MatrixAtoms
 from solvers.problem.parts import seen_norms
 from solvers.workers.blas import load_scipy_linalg
 
-# In units of ||d_i|| ||s||: how close to its bound a correlation, or an entry of a code times ||d_i||^2, is
-# taken to be there.
+# A correlation, or an entry of a code times ||d_i||^2, counts as at its bound if it is closer than this, in
+# units of ||d_i|| ||s||.
 AT_BOUND = 1e-10
-# In the same units: a code is solved for once more where its equation is off by more, and smaller entries are
+# In the same units: if a code's equation is off by more, the code is solved for again; smaller entries are
 # rounding.
 CODE_ROUNDING = 1e-13
-# In units of the norms, a solution so many times its right-hand side is that of dependent atoms.
+# If, scaled by norms, a solution exceeds its right-hand side by this factor, atoms count as dependent.
 LARGEST_GROWTH = 1e11
-# Signals that a message names.
+# Most signals that a message names.
 MOST_NAMED = 5
 
 REFUSE, LEAVE_OUT = "refuse", "leave out"
@@ -64,16 +64,16 @@ class _Supports:
         self._has_gram = plan.differentiates_with_gram(problem, sizes)
 
     def rows(self, entries: np.ndarray) -> sparse.csr_array:
-        """Return numbers of the entries as a matrix, shape (n_signals, n_atoms)."""
+        """Return values of the entries as a matrix, shape (n_signals, n_atoms)."""
         shape = (self._problem.n_signals, self._problem.n_atoms)
         return sparse.csr_array((entries, self.atoms, self._pointers), shape=shape)
 
     def sums(self, entries: np.ndarray) -> np.ndarray:
-        """Return the sums over signals of numbers of the entries, shape (n_atoms,)."""
+        """Return the sums of values of the entries over signals, shape (n_atoms,)."""
         return np.bincount(self.atoms, entries, self._problem.n_atoms)
 
     def solve(self, entries: np.ndarray, norms: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Return ``K^-1 x`` for numbers x of the entries; NaN where the atoms depend on each other."""
+        """Return ``K^-1 x`` for values x of the entries; NaN for codes whose atoms depend on each other."""
         solution = np.zeros(len(entries))
         chosen = chosen & (self._sizes > 0)
         is_small = chosen & (self._sizes <= (plan.COSTS.most_in_kernel if self._has_gram else 0))
@@ -127,8 +127,8 @@ class CodeDerivatives(Described):
     problem : LassoProblem
         The problem.
     codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        Its codes.  They must have the supports and signs of optimal codes; numbers are solved for once more
-        where they are not.
+        Its codes.  They must have the supports and signs of optimal codes; values that are not optimal are
+        solved for again.
     """
 
     _shown = ("problem", "is_differentiable")
@@ -137,17 +137,17 @@ class CodeDerivatives(Described):
 
     def __init__(self, problem: LassoProblem, codes: sparse.csr_array) -> None:
         if not problem.atoms.is_matrix and problem.feature_weights is not None:
-            problem.atoms.weighted(problem.feature_weights)  # which refuses them
+            problem.atoms.weighted(problem.feature_weights)  # raises TypeError
         assign(self, problem=problem)
-        # The norms of signals; 1 for signals of zeros, which have codes of zeros.
+        # The norms of signals; 1 for a zero signal, which has a zero code.
         self._lengths = np.sqrt(np.where(problem.energies > 0.0, 2.0 * problem.energies, 1.0))
         norms = seen_norms(problem)
         is_zero = norms == 0.0
-        # As each signal sees the atoms, a row for all or for each; 1 for atoms of norm zero.
+        # Norms of atoms as signals see them, a row for all or for each signal; 1 for atoms of norm zero.
         self._seen_norms = np.where(is_zero, 1.0, norms)
         # An atom that is not seen is never at its bound.
         self._bounds = np.where(is_zero, np.inf, problem.l1_weights)
-        # Entries of rounding are none.
+        # Remove entries that are rounding.
         signals = np.arange(problem.n_signals).repeat(np.diff(codes.indptr))
         sizes = np.abs(codes.data) * norms[signals if len(norms) > 1 else 0, codes.indices]
         is_rounding = sizes <= CODE_ROUNDING * self._lengths[signals]
@@ -156,7 +156,7 @@ class CodeDerivatives(Described):
             codes.data[is_rounding] = 0.0
             codes.eliminate_zeros()
         pointers, atoms, self._entries = codes.indptr, codes.indices, codes.data
-        # Without a penalty zero is no bound.
+        # Without an l1 weight or a sign, zero is not a bound: such atoms always belong to the support.
         self._has_bound = (problem.l1_weights > 0.0) | problem.positive
         if not self._has_bound.all():
             rows = codes.toarray()
@@ -168,7 +168,7 @@ class CodeDerivatives(Described):
         self._signs = np.sign(self._entries)
         row = self.supports.signals if len(norms) > 1 else 0
         self._norms = self._seen_norms[row, self.supports.atoms]
-        # Why each code has no derivative, and the atom that says so.
+        # The reason why a code has no derivative, and the atom that shows it.
         self._reasons, self._atoms = np.zeros((2, problem.n_signals), dtype=np.int64)
         self._solve_once_more()
 
@@ -199,7 +199,7 @@ class CodeDerivatives(Described):
         problem, at = self.problem, self._at
         undefined = checks.one_of("undefined", undefined, (REFUSE, LEAVE_OUT))
         shape: tuple[int, ...] = (problem.n_signals, problem.n_features)
-        # Changes of D_S (w s) are those of features, correlated with the atoms.
+        # `features` collects changes that are then correlated with the atoms.
         features = np.zeros(shape)
         right = np.zeros(len(self._entries))
 
@@ -242,7 +242,7 @@ class CodeDerivatives(Described):
         return features if weights is None else weights * features
 
     def _solved(self, right: np.ndarray, undefined: str) -> np.ndarray:
-        """Return ``K^-1 right`` of each entry, zero where a code has no derivative; or refuse those."""
+        """Return ``K^-1 right``, zero for codes without a derivative, unless these are refused."""
         solution = self.supports.solve(right, self._norms, self.is_differentiable)
         lost = np.unique(self.supports.signals[np.isnan(solution)])
         self._reasons[lost] = DEPENDENT
@@ -259,7 +259,7 @@ class CodeDerivatives(Described):
         return solution
 
     def _solve_once_more(self) -> None:
-        """Solve for the numbers of codes on their supports, and note which codes have no derivative."""
+        """Solve for the codes on their supports again, and note which codes have no derivative."""
         problem, supports = self.problem, self.supports
         units = self._norms * self._lengths[supports.signals]
         violations, excess, atoms = self._measure()
@@ -284,8 +284,8 @@ class CodeDerivatives(Described):
             self._reasons[:], self._atoms[:] = AT_A_BOUND, np.argmax(unsaid)
 
     def _measure(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Set codes and residuals; return how far their equations are off, and excesses with their atoms."""
-        # An excess, in units of norms, is that of the atom outside of a support that pulls most.
+        """Set codes and residuals; return the errors of their equations, and excesses with their atoms."""
+        # An excess, divided by the norms, is the largest of correlation minus bound outside the support.
         problem, at = self.problem, self._at
         self._codes = self.supports.rows(self._entries)
         self._residuals = problem.dense_signals() - problem.atoms.reconstruct(self._codes)
@@ -300,7 +300,7 @@ class CodeDerivatives(Described):
         return violations, excess[np.arange(len(atoms)), atoms] / self._lengths, atoms
 
     def _note(self, wrong: np.ndarray, reason: int) -> None:
-        """Note why codes with some entries have no derivative."""
+        """Note `reason` for the codes of the entries that are `wrong`."""
         self._reasons[self.supports.signals[wrong]] = reason
         self._atoms[self.supports.signals[wrong]] = self.supports.atoms[wrong]
 
@@ -316,13 +316,13 @@ class CodeGradients(Described):
     """
 
     _derivatives: CodeDerivatives = field(repr=False)
-    # ``q = K^-1 (dL/da)_S`` of the entries of the codes; zero where there is no derivative.
+    # ``q = K^-1 (dL/da)_S`` for the entries of the codes; zero if a code has no derivative.
     _adjoint: np.ndarray = field(repr=False)
     is_differentiable: np.ndarray
 
     @cached_property
     def signals(self) -> np.ndarray:
-        """``dL/ds = w (q D_S)``, shape (n_signals, n_features); NaN of codes without derivative."""
+        """``dL/ds = w (q D_S)``, shape (n_signals, n_features); NaN for codes without a derivative."""
         return self._defined(np.array(self._derivatives._weighted(self._reconstruction)))
 
     @cached_property
@@ -332,7 +332,7 @@ class CodeGradients(Described):
         For a convolutional dictionary it is the gradient with respect to its kernels.
         """
         of = self._derivatives
-        # -a, zero where a code has no derivative.
+        # -a, or zero if a code has no derivative.
         codes = of.supports.rows(-of._entries * self.is_differentiable[of.supports.signals])
         slopes = of._weighted(self._reconstruction)
         return checks.read_only(
@@ -357,7 +357,7 @@ class CodeGradients(Described):
     def feature_weights(self) -> np.ndarray:
         """``dL/dw_j = (q D_S)_j r_j``, of the shape of the weights, or (n_signals, n_features) without any.
 
-        NaN where a weight is zero: what a signal is there, a problem does not keep.
+        NaN where a weight is zero: a problem does not keep the signal there.
         """
         weights = self._derivatives.problem.feature_weights
         gradient = self._reconstruction * self._derivatives._residuals

@@ -1,4 +1,4 @@
-"""Sparse coding by spikes as a scikit-learn transformer; and checks of the input `X` of all estimators."""
+"""Sparse coding by spikes as a scikit-learn transformer; checks of the input `X` of all estimators."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from solvers.problem.signals import known_features
 from solvers.results.result import SparseCodingResult
 from solvers.studies.held_out import held_out_score
 
-# Other kinds of numbers become the first of them.
+# Types that are kept; all others become the first.
 FLOATS = (np.float64, np.float32)
-# For each estimator the model of its last call, the number of signals that had its dictionary, and its
-# penalty and signs if these were numbers; no part of pickles and clones.
+# For each estimator: the model of its last call, the number of signals coded with its dictionary, and its
+# penalty and signs if these were numbers.  Pickles and clones do not contain it.
 _kept: WeakKeyDictionary[BaseEstimator, tuple[LassoModel, int, Any]] = WeakKeyDictionary()
 
 
 class Versioned:
-    """Estimators whose pickles say by which version they were made."""
+    """Estimators whose pickles contain the version that made them."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_version": __version__}  # type: ignore[dict-item]
@@ -55,9 +55,9 @@ class Versioned:
 
 
 class Coder(Versioned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Estimators that code signals; a subclass has the problem of coding them, and the parameters."""
+    """Estimators that code signals; a subclass defines the coding problem and the parameters."""
 
-    # The method of coding, and the parameter that has its penalty.
+    # The method of coding, and the name of the parameter with its penalty.
     _method: str | Method = "active_set_from_spikes"
     _coding_penalty = "alpha"
 
@@ -213,25 +213,24 @@ def coding_problem(
         model = None
     atoms = atoms_of(dictionary, known_features(mask, None)) if model is None else model.atoms
     if atoms.shape[1] != signals.shape[1]:
-        # The words of scikit-learn's own coder.
         raise ValueError(
             "Dictionary and X have different numbers of features: "
             f"dictionary.shape is {atoms.shape}, X.shape is {signals.shape}"
         )
     alpha = getattr(estimator, penalty)
-    # Numbers, which cannot change, are not checked again.
+    # Numbers are immutable: they are not checked again.
     given = (alpha, positive) if isinstance(alpha, float) and isinstance(positive, bool) else None
     if model is None or given is None or given != before:
         checked = penalty_of(alpha, atoms.squared_norms, positive, name=penalty)
         model = model and model._with_penalty(checked)
     if model is None:
         # The caller may change an array later.
-        own = atoms.given.copy() if atoms.is_matrix else dictionary
-        problem, n_coded = LassoProblem(own, signals, checked, positive=positive, mask=mask), 0
+        copied = atoms.given.copy() if atoms.is_matrix else dictionary
+        problem, n_coded = LassoProblem(copied, signals, checked, positive=positive, mask=mask), 0
         model = problem.model
     else:
         if n_coded > most_on_demand(model.n_atoms) and model.atoms.is_matrix and model.gram_fits:
-            _ = model.gram  # it takes less time than to code as many signals again without it
+            _ = model.gram  # takes less time than coding as many signals again without it
         problem = model.with_signals(signals, mask=mask)
         model = model if problem.atoms is model.atoms else problem.model
     _kept[estimator] = model, n_coded + problem.n_signals, given
@@ -239,7 +238,7 @@ def coding_problem(
 
 
 def _equals(dictionary: Any, kept: Any) -> bool:
-    """Return whether an array, or a sparse one, holds the numbers of a dictionary that was checked."""
+    """Return whether a dense or sparse array equals a dictionary that was checked."""
     if type(dictionary) is type(kept) is np.ndarray:
         return dictionary.dtype.kind in "fiu" and np.array_equal(dictionary, kept)
     is_sparse = sparse.issparse(dictionary) and sparse.issparse(kept) and dictionary.shape == kept.shape
@@ -264,7 +263,7 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     except (TypeError, ValueError) as error:
         if "'NAType'" in str(error):
             raise TypeError('X has pandas.NA among objects: pass X.astype("Float64")') from None
-        # Else scikit-learn recommends to fill in what is missing.
+        # Replace scikit-learn's message, which recommends imputation.
         if "X contains NaN" not in str(error):
             raise
     dense = " and pass X.toarray()" if sparse.issparse(X) else ""
@@ -293,7 +292,7 @@ def known_entries(array: Any, missing_values: float | None) -> np.ndarray | None
     if nan_is_missing(missing_values):
         known = ~np.isnan(array)
     else:
-        # As `array` has it: 0.1 in double precision is no number of float32.
+        # In the type of `array`: 0.1 in double precision is not a float32 number.
         with float_errors(over="ignore"):
             known = array != array.dtype.type(missing_values)
     return None if known.all() else known
@@ -309,9 +308,9 @@ def checked_codes(X: Any, n_atoms: int) -> np.ndarray:
 
 
 def take_fitted(estimator: BaseEstimator, fitted: BaseEstimator) -> None:
-    """Let an estimator have all that a copy of it was fitted to, at once: Ctrl-C comes before or after."""
-    own = {name: vars(estimator)[name] for name in estimator.get_params(deep=False)}
-    take_over(estimator, {**vars(fitted), **own})
+    """Give an estimator all fitted attributes of its copy at once: Ctrl-C comes before or after."""
+    parameters = {name: vars(estimator)[name] for name in estimator.get_params(deep=False)}
+    take_over(estimator, {**vars(fitted), **parameters})
 
 
 def _require_unmasked(X: Any, remedy: str) -> None:

@@ -26,9 +26,9 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
         Input(s) -> Affine(D, -lambda) -> IF(v_threshold=diag G) -> Output
         IF -> LI(tau=1) -> Affine(-(G - diag G), 0) -> IF
 
-    Rates of the neurons, times `scale`, tend to the code of whatever signal the input holds.  Neurons are
-    in the order of `lasso_network`.  The graph of a convolutional dictionary has Conv2d nodes; its
-    input is an image, of shape (1, rows, columns), or with its colours first.
+    Rates of the neurons, times `scale`, tend to the code of the signal at the input.  Neurons are in the
+    order of `lasso_network`.  The graph of a convolutional dictionary has Conv2d nodes; its input is an
+    image, of shape (1, rows, columns), or with its colours first.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
     dictionary = problem.dictionary
     if isinstance(dictionary, ConvolutionalDictionary):
         kernels = dictionary.kernels
-        # Colours come last, if there are any.
+        # The channels of colour kernels come last; NIR has them first.
         kernels = kernels.transpose(0, 3, 1, 2) if kernels.ndim == 4 else kernels[:, np.newaxis]
         kernels = np.concatenate([sign * kernels for sign in signs]) / scale
         input_weights: np.ndarray | InputConvolution = InputConvolution(

@@ -27,10 +27,10 @@ def sparse_codes(
     positive: bool = False,
     undefined: str = REFUSE,
 ) -> Any:
-    """Return the codes of signals, differentiable in all that they are made of.
+    """Return the codes of signals, differentiable in all arrays that are passed.
 
-    It may be used under ``jax.jit``, ``jax.grad`` and ``jax.vmap``.  Under ``vmap`` problems are solved one
-    after the other, so that signals that share a dictionary are better passed together.
+    It may be used under ``jax.jit``, ``jax.grad`` and ``jax.vmap``.  Under ``vmap``, problems are solved one
+    after the other; it is faster to pass signals that share a dictionary in one array.
 
     Shapes: signals (n_signals, n_features); dictionary (n_atoms, n_features); penalty (); l2 ().
 
@@ -51,14 +51,14 @@ def sparse_codes(
     kind = jnp.promote_types(jnp.result_type(signals, dictionary), jnp.float32)
     rows = jnp.atleast_2d(signals).astype(kind)
     n_atoms = dictionary.shape[0]
-    l1, curvatures = (jnp.broadcast_to(jnp.asarray(one, dtype=kind), (n_atoms,)) for one in (penalty, l2))
+    l1, curvatures = (jnp.broadcast_to(jnp.asarray(each, dtype=kind), (n_atoms,)) for each in (penalty, l2))
     codes = _differentiable(positive, undefined)(rows, dictionary.astype(kind), l1, curvatures)
     return codes[0] if signals.ndim == 1 else codes
 
 
 @cache
 def _differentiable(positive: bool, undefined: str) -> Callable[..., Any]:
-    """Return the codes as a function of JAX, of signals, dictionary, l1 weights and curvatures."""
+    """Return a differentiable function of JAX: codes from signals, dictionary, l1 weights and curvatures."""
     jax = checks.installed("jax", extra="jax")
 
     called_back = partial(jax.pure_callback, vmap_method="sequential")
@@ -69,8 +69,8 @@ def _differentiable(positive: bool, undefined: str) -> Callable[..., Any]:
         return called_back(partial(_solved, positive=positive), shape, signals, dictionary, l1, l2)
 
     def forward(*arrays: Any) -> tuple[Any, tuple[Any, ...]]:
-        found = codes(*arrays)
-        return found, (*arrays, found)
+        values = codes(*arrays)
+        return values, (*arrays, values)
 
     def backward(kept: tuple[Any, ...], upstream: Any) -> Any:
         shapes = tuple(jax.ShapeDtypeStruct(array.shape, array.dtype) for array in kept[:4])
@@ -107,5 +107,5 @@ def _gradients(
 ) -> tuple[np.ndarray, ...]:
     problem, kind = _problem(signals, dictionary, l1, l2, positive)
     rows = sparse.csr_array(np.asarray(codes, dtype=np.float64))
-    found = CodeDerivatives(problem, rows).vjp(np.asarray(upstream, dtype=np.float64), undefined=undefined)
-    return tuple(part.astype(kind) for part in (found.signals, found.dictionary, found.l1, found.l2))
+    of = CodeDerivatives(problem, rows).vjp(np.asarray(upstream, dtype=np.float64), undefined=undefined)
+    return tuple(part.astype(kind) for part in (of.signals, of.dictionary, of.l1, of.l2))

@@ -1,6 +1,6 @@
-"""Pictures of codes, of what they took, and of studies; see `snn.pictures`.
+"""Pictures of codes, of operations, and of studies; see `snn.pictures`.
 
-All of them are drawn by ``result.plot()``.
+``result.plot()`` draws each of them.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from solvers.studies.path import PathResult
 from solvers.studies.reweighted import ReweightedResult
 
 GAP_LABEL = "certified gap / (½‖signal‖²)"
-# Gaps below this are rounding.
+# Smaller relative gaps are rounding, and are drawn at this value.
 LEAST_GAP = 1e-16
 
 
@@ -43,7 +43,7 @@ def code(result: SparseCodingResult, *, signal: int = 0, ax: Axes | None = None)
 
 @plot.register
 def reweighted_code(result: ReweightedResult, *, signal: int = 0, ax: Axes | None = None) -> Axes:
-    """Draw the code of one signal after the last round, and as circles that of the LASSO, the first one."""
+    """Draw the code of one signal after the last round, and the first code, of the LASSO, as circles."""
     signal = checks.integer("signal", signal, 0, len(result.rounds) - 1)
     rounds = result.rounds[signal]
     before, last = rounds[0].codes[0], rounds[-1].codes[0]
@@ -80,7 +80,7 @@ def code_path(
     **line_kwargs: Any,
 ) -> Axes:
     """Draw the code of one signal against the penalty: a line for each atom with a penalty that is used."""
-    # With the penalty of the problem the axis shows penalties, not multiples, and a line marks this one.
+    # If the penalty of the problem is passed, the axis shows penalties, not multiples, and a line marks it.
     signal = checks.integer("signal", signal, 0, result.codes.shape[1] - 1)
     if penalty is not None:
         penalty = checks.positive_number("penalty", penalty)
@@ -124,7 +124,7 @@ def comparison(records: Comparison, *, ax: Axes | None = None) -> Axes:
 
 @plot.register
 def ledger(operations: OperationLedger, *, ax: Axes | None = None) -> Axes:
-    """Draw the operations of each part of a solver, of all signals together."""
+    """Draw the operations of each part of a solver, summed over signals."""
     ax = axes_of(ax)
     totals = {part: counts.total() for part, counts in operations.items()}
     kinds = ("synaptic_operations", "multiply_adds")
@@ -136,7 +136,7 @@ def ledger(operations: OperationLedger, *, ax: Axes | None = None) -> Axes:
         bars = ax.barh(shown + 0.4 * (k - 0.5), counts[shown], height=0.4, color=f"C{k}", label=label)
         ax.bar_label(bars, [number(count) for count in counts[shown]], padding=2, fontsize="small")
     ax.set_yticks(range(len(parts)), labels=parts)
-    # With room for the names of the colours, and for the number of the longest bar.
+    # Leave room for the legend, and for the number at the longest bar.
     ax.set_ylim(max(len(parts), 1) - 0.5, -1.2)
     ax.set(xscale="log", xlim=(1.0, 10.0 * max(ax.dataLim.xmax, 1.0) ** 1.5))
     ax.legend(fontsize="small", loc="upper right", ncols=2)

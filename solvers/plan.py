@@ -1,4 +1,4 @@
-"""Which products of atoms serve a problem, for how many signals at a time, by what they cost."""
+"""Choices by cost: which products of atoms serve a problem, and for how many signals at a time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from solvers.problem.parts import knows_atoms_alike
 class Costs:
     """Thresholds of all these choices; times are of one core by `python -m tests.benchmarks.products`."""
 
-    # Fewer atoms always have the full Gram matrix, which takes a millisecond or two.
+    # With fewer atoms, the full Gram matrix is always computed: it takes a millisecond or two.
     fewest_on_demand: int = 512
-    # Up to n_atoms / 100 codes are computed one by one in less time than the Gram matrix takes.
+    # With fewer than one signal per ATOMS_PER_CODE atoms, coding without the Gram matrix is faster than
+    # computing the matrix.
     atoms_per_code: int = 100
     # Sharing products of matrices pays from this number of signals on.
     fewest_sharing: int = 4
-    # If the Gram matrix fits into memory, signals share products only with at least this number of atoms.
+    # Least number of atoms for which signals share products although the Gram matrix fits into memory.
     fewest_shared: int = 2048
     # Time of an entry of the Gram matrix, in nanoseconds: to store it, and for each feature.
     ns_of_entry: float = 5.0
@@ -38,30 +39,30 @@ class Costs:
     least_together: int = 16
     most_together: int = 512
     most_converting: int = 4096
-    # All other batches: at most this number of values, 8 MB, and of signals (more if there are fewer than 256
-    # atoms), so that a batch stays in cache, and Ctrl-C is quick: `python -m tests.benchmarks patches tiny`.
+    # All other batches: most values (8 MB) and most signals (more if there are fewer than 256 atoms), so that
+    # a batch stays in cache, and Ctrl-C is quick: `python -m tests.benchmarks patches tiny`.
     values_per_batch: int = 1_000_000
     largest_batch: int = 256
-    # Batches of each worker, at least, so that workers end together: `python -m tests.benchmarks threads`.
+    # Least batches per worker, so that workers end together: `python -m tests.benchmarks threads`.
     batches_per_worker: int = 2
-    # Iterations that FISTA is expected to take, in the choice between the Gram matrix and the dictionary.
+    # Expected iterations of FISTA, in the choice between the Gram matrix and the dictionary.
     iterations: int = 100
-    # Values in a batch of FISTA: seven buffers of 2 MB stay in cache.  Signals, at least: to read a large
-    # dictionary costs more than to leave the cache.
+    # Values in a batch of FISTA: seven buffers of 2 MB stay in cache.  Least signals in a batch: reading a
+    # large dictionary for fewer would cost more than leaving the cache.
     values_of_iterates: int = 2**18
     least_iterating: int = 32
-    # Values of codes that evaluation and denoising hold together: 8 MB, and more for the solver.
+    # Values of codes that evaluation and denoising hold at a time: 8 MB, without the solver's memory.
     codes_held: int = 2**20
-    # Members of a working set that there is room for at first.  Memory that is never touched costs nothing,
-    # and to move it later costs as much as to read the atoms.
+    # First capacity of a working set, in atoms.  Memory that is never touched costs nothing; to grow the set
+    # later costs as much as reading the atoms.
     working_set: int = 600
-    # When the network of a signal is given up.
+    # The excess of spikes at which the network of a signal is given up.
     burst: BurstLimit = field(default_factory=BurstLimit)
-    # Signals of a path up to which the codes at all its penalties are certified in one product.
+    # Most signals of a path for which one product certifies the codes at all penalties.
     most_along: int = 16
-    # Values of the atoms, 64 MB, from which on few of the atoms are read for each certificate.
+    # Least values of the dictionary (64 MB) for which a certificate reads only some of the atoms.
     least_screened: int = 2**23
-    # Atoms of a support up to which a kernel solves for derivatives; LAPACK solves larger ones, one by one.
+    # Largest support for which a kernel solves for derivatives; LAPACK solves larger ones, one by one.
     most_in_kernel: int = 96
 
 
@@ -69,12 +70,12 @@ COSTS = Costs()
 
 
 def most_on_demand(n_atoms: int) -> int:
-    """Return the number of codes up to which they are solved one by one, without a Gram matrix."""
+    """Return the most codes that are computed one by one, without a Gram matrix."""
     return max(n_atoms // COSTS.atoms_per_code, 1)
 
 
 def most_sharing(problem: LassoProblem, support: float) -> int:
-    """Return the number of signals up to which shared products take less time than the Gram matrix."""
+    """Return the most signals for which shared products take less time than the Gram matrix."""
     if problem.n_atoms < COSTS.fewest_shared:
         return 0
     ns_of_entry = COSTS.ns_of_entry + COSTS.ns_of_feature * problem.atoms.features_of_atom
@@ -82,12 +83,12 @@ def most_sharing(problem: LassoProblem, support: float) -> int:
 
 
 class Products(Enum):
-    """Products of atoms that serve the active-set method, or the network of a problem."""
+    """Kinds of products of atoms, for the active-set method or the network of a problem."""
 
     FULL = auto()  # the Gram matrix
-    ON_DEMAND = auto()  # as much of the Gram matrix as few signals need
+    ON_DEMAND = auto()  # the rows of the Gram matrix that a few signals need
     SHARED = auto()  # no Gram matrix: products of the residuals of many signals with all atoms
-    OWN = auto()  # no Gram matrix: each signal has weights of features of its own
+    OWN = auto()  # no Gram matrix: each signal has its own weights of features
     GRID = auto()  # parts of the Gram matrix of a convolutional dictionary
 
 
@@ -99,8 +100,8 @@ def products_for(
     support_of: Callable[[LassoProblem], float] | None = None,
 ) -> Products:
     """Return which products of atoms serve a problem."""
-    # Without `on_demand` all of them are there from the beginning.  Up to `most_signals` may be solved one by
-    # one.  `support_of` measures the support of codes.
+    # Without `on_demand`, all products are computed at the beginning.  Up to `most_signals` signals may be
+    # solved one by one.  `support_of` measures the support of codes.
     if on_demand and problem.has_own_weights and problem.atoms.rows is not None:
         return Products.SHARED if shares_products(problem) else Products.OWN
     if on_demand and problem.has_own_weights:
@@ -121,10 +122,10 @@ def uses_full_gram(problem: LassoProblem, most_signals: int = 1, n_codes: int = 
 def shares_products(
     problem: LassoProblem, most_signals: int = 1, support_of: Callable[[LassoProblem], float] | None = None
 ) -> bool:
-    """Return True if signals share products of residuals, which take the place of the Gram matrix."""
+    """Return True if signals share products of residuals instead of a Gram matrix."""
     if problem.atoms.rows is None or problem.has_gram:
         return False
-    # Screening counts in units of penalties, and of norms.
+    # Screening divides correlations by penalties, and atoms by norms.
     if problem.penalty.has_zeros or not knows_atoms_alike(problem):
         return False
     n_signals = problem.n_signals
@@ -134,7 +135,8 @@ def shares_products(
             return False
         is_sure = n_signals <= most_sharing(problem, COSTS.largest_support)
         return is_sure or n_signals <= most_sharing(problem, support_of(problem))
-    # Up to `most_signals` are solved one by one, unless they are enough to share products, or others follow.
+    # Up to `most_signals` signals are solved one by one, unless they are enough to share products, or more
+    # problems with this dictionary follow.
     return n_signals > min(most_signals, COSTS.fewest_sharing - 1) or problem.more_follow
 
 
@@ -164,21 +166,21 @@ def solves_along(problem: LassoProblem, n_penalties: int) -> bool:
 def iterates_with_gram(problem: LassoProblem, shape: tuple[int, int]) -> bool:
     """Return True if FISTA multiplies by the Gram matrix of atoms of this shape, not by the atoms twice."""
     n_products, (n_atoms, n_features) = COSTS.iterations * problem.n_signals, shape
-    # Multiplications for an atom; half of a symmetric matrix has to be computed, unless it is at hand.
+    # Multiplications for each atom.  Half of the symmetric matrix has to be computed, if it is not at hand.
     by_gram = n_products * n_atoms + (0.0 if problem.has_gram else 0.5 * n_atoms * n_features)
     fits = problem.atoms.rows is not None and problem.gram_fits
     return fits and by_gram < n_products * 2.0 * n_features
 
 
 def differentiates_with_gram(problem: LassoProblem, sizes: np.ndarray) -> bool:
-    """Return True if the Gram matrix is there, or has fewer entries than those of supports of these sizes."""
+    """Return True if the Gram matrix is at hand, or smaller than the matrices of all supports together."""
     if not problem.atoms.is_matrix or problem.has_own_weights:
         return False
     return problem.has_gram or (problem.gram_fits and int(sizes @ sizes) > problem.n_atoms**2)
 
 
 def screens_certificates(problem: LassoProblem) -> bool:
-    """Return True if certificates read few of the atoms, of an array: those that matter to a code."""
+    """Return True if a certificate reads only the atoms of an array that matter to its code."""
     is_large = problem.atoms.array.size >= COSTS.least_screened and not problem.penalty.has_zeros
     return is_large and (problem.n_signals >= COSTS.fewest_sharing or problem.more_follow)
 
@@ -193,14 +195,14 @@ def batches_in_cache(problem: LassoProblem, n_workers: int) -> list[slice]:
 def batches_that_share(
     problem: LassoProblem, n_workers: int, bytes_per_signal: int, *, converts: bool
 ) -> list[slice]:
-    """Return batches of signals that share products: as many as pay, and memory holds."""
+    """Return batches of signals that share products, limited by speed and by memory."""
     most = COSTS.most_converting if converts else COSTS.most_together
     size = min(most, problem.memory_limit // (8 * n_workers) // bytes_per_signal)
     return _batches(problem.n_signals, size, n_workers, least=COSTS.least_together)
 
 
 def batches_of_iterates(problem: LassoProblem) -> list[slice]:
-    """Return batches of signals that FISTA solves together, which do not depend on the workers."""
+    """Return batches of signals that FISTA solves together; they do not depend on the number of workers."""
     size = max(COSTS.least_iterating, COSTS.values_of_iterates // problem.n_atoms)
     return _batches(problem.n_signals, size)
 

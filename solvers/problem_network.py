@@ -1,4 +1,4 @@
-"""The spiking network of a LASSO, codes by its spikes alone, stage by stage, and what is told of its runs."""
+"""The spiking network of a LASSO: its construction, the codes of its spikes, and figures of its runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from solvers.results.codes import (
 )
 from solvers.results.result import SparseCodingResult
 
-# Aim slightly below the wanted gap, so that rounding cannot undo it.
+# Factor on the target gap, so that rounding cannot lift the gap above `tol`.
 SAFELY = 1.0 - 1e-9
 
 
@@ -75,8 +75,8 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
     Neuron i < n_atoms is the positive neuron of atom i, and neuron n_atoms + i its negative neuron.
 
     The weights of a convolutional dictionary are the same at every position (`StencilWeights`), and its
-    neurons are in the order of its atoms: at each position the positive neurons of its kernels, then, unless
-    codes must not be negative, the negative neurons.
+    neurons are in the order of its atoms: at each position the positive neurons of its kernels, then the
+    negative neurons, if codes may be negative.
 
     Parameters
     ----------
@@ -117,8 +117,8 @@ class LassoNetwork:
         is_positive, n_atoms = problem.penalty.is_positive, problem.n_atoms
         self.weights = products.weights(positive=is_positive)
         self.n_neurons = n_atoms if is_positive else 2 * n_atoms
-        # In the network, the positive neurons of a group of atoms come before its negative ones; in results,
-        # all positive ones come before all negative ones.  Here is the neuron at each place of results.
+        # In the network, the positive neurons of a group of atoms come before its negative neurons.  In
+        # results, all positive neurons come first.  This array has the neuron at each place of results.
         groups = np.arange(self.n_neurons).reshape(-1, self.n_neurons // n_atoms, products.group_length)
         self.in_result_order = np.swapaxes(groups, 0, 1).ravel()
         # The positive neuron of each atom, and the negative one, -1 if there is none.
@@ -129,7 +129,7 @@ class LassoNetwork:
         self.time = fitted(time, self)
 
     def of_batch(self, problem: LassoProblem) -> LassoNetwork:
-        """Return the network for a batch of signals, which alone shares rows computed on demand."""
+        """Return the network for a batch of signals; only this batch shares rows computed on demand."""
         if not isinstance(self.products, SharedProducts):
             return self
         return LassoNetwork(problem, products=self.products.of_batch(problem), time=self.time)
@@ -144,7 +144,7 @@ class LassoNetwork:
         return self.in_network_order(drives)
 
     def scaled_drives(self, problem: LassoProblem, rate: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the drives with which the busiest neuron alone has a rate, and the scales of codes."""
+        """Return drives that give the busiest neuron `rate` without other input, and scales of codes."""
         drives = self.drives(problem)
         largest = (drives / self.firing_threshold).max(axis=1)
         # The value of a code for one unit of spike rate.
@@ -153,7 +153,7 @@ class LassoNetwork:
         return drives, scale
 
     def signed(self, values: np.ndarray) -> np.ndarray:
-        """Return a = a+ - a-, a value an atom, from values of neurons in the order of the network."""
+        """Return a = a+ - a-, a value for each atom, from values of neurons in the order of the network."""
         positive, negative = values[:, self.neurons[0]], values[:, self.neurons[1]]
         return positive - np.where(self._positive, 0.0, negative)
 
@@ -183,7 +183,7 @@ class RefinedCodes:
         self.network, self._inhibition = network, network.products.weights(positive=True)
         in_few_spikes = isinstance(network.time, Exact) or is_digital(network.time)
         self._pace = FEW_SPIKES if in_few_spikes else FEW_STEPS
-        # Last look at each signal, and its codes, the best one among them.
+        # The last look at each signal, and its codes, including the best one.
         self.looks = new_records(n_signals, LOOK)
         self.stage_codes = np.zeros((5, n_signals, n_atoms))
         self.best_codes = self.stage_codes[BEST]
@@ -193,7 +193,7 @@ class RefinedCodes:
         self._memory = np.empty((4, n_atoms))
         self._soma_bias = np.zeros((n_signals, network.n_neurons))
         if is_digital(network.time):
-            # Each stage has drives of its own; a run warns here of those that do not fit.
+            # Each stage has its own drives; the run warns here if they do not fit into the integers.
             self._soma_bias[:], _ = network.scaled_drives(problem, RATE_PER_DRIVE)
         self.run = start_run(
             network.time, network, self._soma_bias, window_moments=True, burst_limit=plan.COSTS.burst
@@ -203,7 +203,7 @@ class RefinedCodes:
     def renew(self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> None:
         """Restart from zero with as many other signals of the same model; exact time only."""
         assert isinstance(self.run, ExactRun)
-        # All zero, as new ones: to write the fields of a record one by one takes longer.
+        # All fields become zero, as in new records; to write them one by one takes longer.
         self.looks.view(np.uint8).fill(0)
         self.best_codes.fill(0.0)
         self._soma_bias.fill(0.0)
@@ -211,7 +211,7 @@ class RefinedCodes:
         self._set(problem, tol, max_duration, refine)
 
     def _set(self, problem: LassoProblem, tol: float, max_duration: float, refine: bool) -> None:
-        # Machine code is called again with these: arrays are always of one type.
+        # Arrays always have the same type, because compiled code is called with them again.
         correlations, energies = (
             checks.read_only(np.ascontiguousarray(values, dtype=np.float64))
             for values in (problem.correlations, problem.energies)
@@ -233,8 +233,8 @@ class RefinedCodes:
         self.active = np.arange(len(energies))
 
     def advance(self, *, one_look: bool = False) -> None:
-        """Advance the networks that are not done to their ends, or `one_look`, each to its next look."""
-        # The first look of all is at the code that a signal starts from.
+        """Advance the networks that are not done to their ends, or, with `one_look`, to their next looks."""
+        # The first look is at the code that a signal starts from.
         self.run.advance_through(partial(self._looking, one_look=one_look), self.active)
         self._end(self.active[self.run.is_lost[self.active]])
 
@@ -242,7 +242,7 @@ class RefinedCodes:
         self, best: BestCodes, *, max_spikes: float = np.inf, deadline: float = np.inf
     ) -> Iterator[Found]:
         """Yield codes of active signals when the looks say that they are good enough, or at their ends."""
-        # Signals end that have `max_spikes`, and all of them when `time.perf_counter` comes to the deadline.
+        # A signal ends at `max_spikes` spikes, and all signals when `time.perf_counter` reaches the deadline.
         signals = self.active = best.active
         one_look = min(max_spikes, deadline) < np.inf
         if one_look:
@@ -260,11 +260,11 @@ class RefinedCodes:
             signals = signals[self.run.spike_counts[signals].sum(axis=1) < max_spikes]
             if not len(signals) or time.perf_counter() >= deadline:
                 break
-            # The certificate of a gap may differ from the gap by correlations, by rounding: go on.
+            # The certified gap may differ by rounding from the gap computed from correlations: go on.
             resume(self._looking(), signals)
             status = self.looks["status"][signals]
             self.run.restart(signals[status == STAGE_ENDED])
-            # Where no neuron is driven, only rounding is left.
+            # If no neuron is driven, only rounding is left.
             signals = self.active = signals[status != DONE]
         finish(best, self.run, self.network, **self.figures())
         best.work[READ_OUT] += self.looks["n_multiply_adds"]
@@ -276,12 +276,12 @@ class RefinedCodes:
     def figures(self) -> dict[str, np.ndarray]:
         """Return the figures of the stages of each signal, for the `info` of codes."""
         figures = {name: self.looks[name].copy() for name in ("n_stages", "duration", "scale")}
-        # Where no neuron was driven, any would do.
+        # If no neuron was driven, the scale does not matter.
         figures["scale"][figures["scale"] == 0.0] = 1.0
         return figures
 
     def _looking(self, *, refine: bool | None = None, one_look: bool = False) -> Looking:
-        """Return the record that kernels look by, with the weights as they are now."""
+        """Return the record for the kernels of looks, with the present weights."""
         return Looking(
             self._inhibition.kernel_form,
             self._equations,
@@ -300,13 +300,13 @@ class RefinedCodes:
         )
 
     def _end(self, signals: np.ndarray) -> None:
-        """End some signals with a look at their networks where they are, and forget those that are done."""
+        """End some signals with a look at their networks now; signals that are done are no longer active."""
         if len(signals):
-            # They may be a step or more before their looks.
+            # The networks may be a step or more before their next looks.
             looks, time = self.looks[signals], self.run.time[signals]
             stops = np.where(time + self.run.time_step <= looks["stop"], time, looks["stop"])
             self.looks["stop"][signals] = stops
-            # No stage brings more there.
+            # Look without refinement: no further stage begins.
             look_at(self._looking(refine=False), signals)
             looks = self.looks[signals]
             # The time of a stage is counted when the stage ends.
@@ -316,7 +316,7 @@ class RefinedCodes:
         self.active = self.active[self.looks["status"][self.active] != DONE]
 
     def _advance_within(self, max_spikes: int) -> None:
-        """Advance each network to its next look, and end those that have as many spikes by then."""
+        """Advance each network to its next look, and end networks that reach `max_spikes` before it."""
         counts = self.run.spike_counts
         for signal in self.active:
             left = max_spikes - int(counts[signal].sum())
@@ -325,20 +325,20 @@ class RefinedCodes:
 
 
 class IdleCodes(list[RefinedCodes]):
-    """Networks of single signals of a model, each lent to one thread at a time: `LassoModel.cached`."""
+    """Idle networks of single signals, each lent to one thread at a time; `LassoModel.cached` keeps them."""
 
-    # To make a network takes longer than to solve a small problem.
+    # Making a network takes longer than solving a small problem.
 
     def __init__(self, model: LassoModel | None = None) -> None:
         super().__init__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Elsewhere networks are made anew, where they are needed.
+        # Other processes make their own networks when they need them.
         return IdleCodes, ()
 
 
 def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> Codes | None:
-    """Return the code of a single signal, by a network that is used again; None if looks can improve it."""
+    """Return the code of a single signal by a reused network; None if further looks can improve it."""
     idle = problem.cached(IdleCodes)
     options: dict[str, Any] = {"tol": tol, "max_duration": max_duration, "refine": refine}
     refined: RefinedCodes | None = None
@@ -380,7 +380,7 @@ def finish(best: BestCodes, run: Run, network: LassoNetwork, **figures: Any) -> 
 def figures_of(
     run: Run, network: LassoNetwork, spike_counts: sparse.csr_array | None = None, **figures: Any
 ) -> dict[str, Any]:
-    """Return the figures of the networks of a batch, as the `info` of codes; counts if they are at hand."""
+    """Return the figures of the networks of a batch, as the `info` of codes."""
     if spike_counts is None:
         spike_counts = as_sparse(run.spike_counts[:, network.in_result_order])
     figures["spike_counts"] = spike_counts
@@ -395,7 +395,7 @@ def figures_of(
 
 
 class SpikingCodingResult(SparseCodingResult):
-    """As `SparseCodingResult`, with the activity of the networks in its `info`, whatever their time."""
+    """A `SparseCodingResult` of spiking networks, with their activity in its `info`, for every `time`."""
 
     @cached_property
     def spike_counts(self) -> np.ndarray:

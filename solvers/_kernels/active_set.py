@@ -8,18 +8,18 @@ curvatures of the penalty on its diagonal) and b the correlations, the method al
     2.  when y is reached, atoms outside S whose correlations with the residual exceed their
         penalties (the violators) enter S, the worst together; at the optimum there is none.
 
-The objective falls in every round, except in steps of length zero.  Those end too: of the atoms that
-have just entered, the ones that would turn negative leave at once, and at least one remains, because y
-lies downhill and only they can lead there.  So, rounding and ties apart, no support comes back, and
-the method ends at the optimum from any start; from a good start it ends after a few rounds.  A start
-gives signs and no x: as long as y is not reached for the first time, all atoms with y_i <= 0 leave
-together.  The caller bounds the number of rounds and certifies the codes.
+The objective falls in every round, except in steps of length zero.  Such steps come to an end, too: of the
+atoms that have just entered, the ones that would turn negative leave at once, and at least one remains,
+because y lies downhill and only they can lead there.  So, except for rounding and ties, no support comes
+back, and the method ends at the optimum from any start; from a good start it ends after a few rounds.  A
+start gives signs but no x: until y is reached for the first time, all atoms with y_i <= 0 leave together.
+The caller bounds the number of rounds and certifies the codes.
 
 The cost depends on the size of the support: rounds run in a working set W, which holds S and atoms that
-may enter, and whose part of the Gram matrix is copied together.  Full rows of the matrix are read only
-when W is solved, to find violators outside W.  Where each signal has a mask, there is no matrix: products of
-members, and correlations with the residual, are computed from the atoms.  `solvers.gram.working_set` calls
-`solve_within` without the matrix.
+may enter; its part of the Gram matrix is copied to one place.  Full rows of the matrix are read only
+when W is solved, to find violators outside W.  If each signal has its own mask, there is no matrix: products
+of members, and correlations with the residual, are computed from the atoms.  `solvers.gram.working_set`
+calls `solve_within` without the matrix.
 """
 
 import math
@@ -44,31 +44,31 @@ from solvers._kernels.factor import (
 )
 from solvers._kernels.products import GramMatrix
 
-# Violations below this share of the largest correlation are rounding: some hundred times 1e-16.  Violations
-# and correlations are in units of the norms of their atoms, so that no unit of an atom matters.
+# Violations below this share of the largest correlation count as rounding (1e-16 is one rounding).
+# Violations and correlations are divided by the norms of their atoms, so that scales of atoms do not matter.
 VIOLATION_ROUNDING = 1e-13
-# Violators that enter S together: those above this share of the worst violation, and at most so many for each
-# atom in S, or LEAST_ENTERING atoms.  One at a time costs a third more where hundreds enter; of many, most
-# leave again.  These and the two below: `python -m tests.benchmarks patches correlated`.
+# Violators that enter S together: those above the share ENTERING of the worst violation, at most
+# ENTERING_PER_ACTIVE for each atom in S, or LEAST_ENTERING.  One at a time costs a third more if hundreds
+# enter; if too many enter, most leave again.  These constants and the two below:
+# `python -m tests.benchmarks patches correlated`.
 ENTERING = 0.5
 ENTERING_PER_ACTIVE = 0.125
 LEAST_ENTERING = 4
-# Violators that join W together: as many as S has atoms, and at least so many.
+# Violators that join W together: as many as S has atoms, and at least LEAST_JOINING.
 LEAST_JOINING = 16
 # Atoms that the first working set has room for: 8 kB of the Gram matrix.
 LEAST_CAPACITY = 32
 
 
-# Columns of what the method says of each signal: rounds; whether it ended, with no violator left;
-# multiply-adds.
+# Columns of the report, a row for each signal: rounds; whether no violator is left; multiply-adds.
 N_ROUNDS, ENDED, N_MULTIPLY_ADDS = range(3)
 N_REPORTED = 3
-# Figures of the certificate, which come before these in the report of one signal.
+# Figures of the certificate; in the report of `solve_and_certify` they come before the columns above.
 N_FIGURES = 3
 
 
 class Scratch(NamedTuple):
-    """Work arrays of one entry an atom."""
+    """Work arrays with an entry for each atom."""
 
     residual: np.ndarray
     is_member: np.ndarray  # False between two signals
@@ -87,7 +87,7 @@ def new_scratch(n_atoms):
 
 @partial(inner, fastmath={"nnan", "nsz"})
 def _write_excesses(residual, l1_weights, inverse_norms, positive, excesses):
-    """Write by how much correlations exceed their penalties, in units of the norms; return the largest."""
+    """Write by how much correlations exceed their l1 weights, times 1 / ||d_i||; return the largest."""
     largest = 0.0
     for i in range(excesses.shape[0]):
         excesses[i] = ((residual[i] if positive[i] else abs(residual[i])) - l1_weights[i]) * inverse_norms[i]
@@ -97,7 +97,7 @@ def _write_excesses(residual, l1_weights, inverse_norms, positive, excesses):
 
 @inner
 def _list_largest(scratch, n_atoms, least, most):
-    """List up to `most` atoms in `places`, of the largest `excesses` above `least`; return how many."""
+    """List in `places` up to `most` atoms with the largest `excesses` above `least`; return their number."""
     places, excesses = scratch.places, scratch.excesses
     count = 0
     for i in range(n_atoms):
@@ -172,9 +172,9 @@ def _move(work, size):
 
 @inner
 def _pivot(work, size, scratch):
-    """Let a violator enter that is a linear combination of S, in place of the first atom that vanishes."""
-    # The way goes along the null direction, which changes the penalty term only, and lowers it.  Return
-    # the size of S, and whether an atom vanished.
+    """Let a violator that is a linear combination of S replace the first atom that vanishes."""
+    # The step along the null direction changes only the penalty term, and lowers it.  Return the size of S,
+    # and whether the violator entered.
     place = scratch.places
     sign = scratch.signs
     enter(work, size, place, sign, 1)
@@ -238,7 +238,7 @@ def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch
 
 @inner
 def join_listed(work, n_members, n_joining, atoms, terms, signal, scratch):
-    """Make the atoms that are listed members of W, unless they are; return its size."""
+    """Make the listed atoms members of W, if they are not yet; return the size of W."""
     for atom in scratch.places[:n_joining]:
         if not scratch.is_member[atom]:
             join(work, n_members, atoms, terms, signal, atom)
@@ -249,7 +249,7 @@ def join_listed(work, n_members, n_joining, atoms, terms, signal, scratch):
 
 @inner
 def list_joining(atoms, terms, signal, work, size, tolerance, scratch):
-    """List the atoms outside S that violate most; return how many."""
+    """List the atoms outside S that violate most; return their number."""
     residual = scratch.residual
     atoms.write_residuals(signal, work, size, terms.correlations[signal], residual)
     for i in range(size):
@@ -263,7 +263,7 @@ def list_joining(atoms, terms, signal, work, size, tolerance, scratch):
 @inner
 def _begin(atoms, terms, signal, start, work, scratch):
     """Make the atoms that a signal starts from the members of W; return the sizes of W and S."""
-    # The largest currents in units of the norms enter first; atoms that depend on others stay outside S, and
+    # Atoms with the largest |current| / ||d_i|| enter first.  Atoms that depend on others stay outside S, and
     # atoms of norm zero are left out.
     places, excesses = scratch.places, scratch.excesses
     excesses[:] = 0.0
@@ -282,9 +282,9 @@ def _begin(atoms, terms, signal, start, work, scratch):
 
 @inner
 def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratch, progress):
-    """Go on with some signals until W has no room left; return the capacity it needs, or 0 at the end."""
-    # References to arrays are not counted here, which would take longer than to solve for a tiny signal.
-    # `progress` says where to go on: at which signal, the sizes of W and S, atoms that join, rounds left.
+    """Solve for signals until W is full; return the capacity that it needs, or 0 after the last signal."""
+    # No references to arrays are counted here: that would take longer than to solve for a tiny signal.
+    # `progress` is where to go on: the signal, sizes of W and S, number of joining atoms, rounds left.
     first, n_members, size, n_joining, rounds_left = progress
     residual, is_member = scratch.residual, scratch.is_member
     n_atoms = residual.shape[0]
@@ -336,8 +336,8 @@ def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratc
 def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
     """Write the optimal codes of some signals."""
     # atoms : `GramMatrix` or `WeightedAtoms`.
-    # start : `RowEntries`, one for each signal: the atoms it starts from and their currents, ||d_i||^2
-    #     a_i or a multiple of it.  Signs are those of the atoms; the largest enter first.
+    # start : `RowEntries`, a row for each signal: the atoms that it starts from and their currents,
+    #     ||d_i||^2 a_i or a multiple of it.  Their signs are the signs of the code; the largest enter first.
     # codes, report : a row for each of `signals`; zeros at first.
     capacity = LEAST_CAPACITY
     for signal in signals:
@@ -359,7 +359,7 @@ def solve_and_certify(
     max_rounds, report, columns, values,
 ):  # fmt: skip
     """Write the entries of the optimal code of one signal and its report; return how many entries."""
-    # The first are those of `PenalisedAtoms`, which takes longer to pass.
+    # array, ..., positive : the fields of `PenalisedAtoms`, which takes longer to pass as a tuple.
     # signals, correlations : one row each.
     # report : the figures of `measure_code`, then the columns of a report of `solve_active_sets`.
     atoms, n_atoms = PenalisedAtoms(array, norms, l1_weights, curvatures, positive), array.shape[0]
@@ -380,7 +380,7 @@ def solve_and_certify(
     return size
 
 
-# For Python to call (`solvers.gram.working_set`).
+# Compiled for calls from Python (`solvers.gram.working_set`).
 enter_kernel, solve_within_kernel, refine_kernel = map(uncounted, (enter, solve_within, refine))
 copy_members_kernel = uncounted(copy_members)
 solve_active_sets = compiled(_solve_each)

@@ -1,10 +1,10 @@
 """Objective, duality gap and KKT violation of codes in an array of atoms.
 
-This is `solvers.certificate.optimality` in compiled loops, for penalties that are a sum of weights of |a_i|
-and of a quadratic part.  The equations and the bounds on rounding are the same, and explained there and in
+This is `solvers.certificate.optimality` in compiled loops, for penalties ``lambda_i |a_i|`` plus a quadratic
+part.  The equations and the bounds on rounding are the same; they are explained there and in
 `solvers.certificate.residuals`.
-Nothing but the signals, the weights of their features, the atoms and the codes is read: no Gram matrix, and
-nothing that a solver has computed.  Codes are read from arrays into compressed rows here, too.
+The kernels read only the signals, the weights of their features, the atoms and the codes: no Gram matrix, and
+no result of a solver.  Kernels that turn arrays of codes into compressed rows are here, too.
 """
 
 import math
@@ -47,16 +47,16 @@ _gamma, _sum_operations = inner(gamma), inner(operations_of_sum)
 
 
 class RowEntries(NamedTuple):
-    """The non-zero entries of a matrix; those of row k are number pointers[k] up to pointers[k + 1]."""
+    """The nonzero entries of a matrix; row k has the entries pointers[k] up to pointers[k + 1]."""
 
     pointers: np.ndarray  # int32, as `columns`
-    columns: np.ndarray  # in order, none twice in a row
+    columns: np.ndarray  # in increasing order within a row
     values: np.ndarray
 
 
 @compiled
 def count_entries(rows, pointers):
-    """Write where the entries of each row that are not zero begin among all of them."""
+    """Write the pointers of `RowEntries`: where the nonzero entries of each row begin."""
     n_rows, n_columns = rows.shape
     pointers[0] = 0
     for k in range(n_rows):
@@ -68,7 +68,7 @@ def count_entries(rows, pointers):
 
 @inner
 def write_entries(rows, columns, values):
-    """Write the entries that are not zero, row by row, and their columns; return how many there are."""
+    """Write the nonzero entries, row by row, and their columns; return their number."""
     place = 0
     for k in range(rows.shape[0]):
         for i in range(rows.shape[1]):
@@ -86,17 +86,17 @@ class PenalisedAtoms(NamedTuple):
     """An array of atoms, as signals see them, and their penalty."""
 
     array: np.ndarray
-    norms: np.ndarray  # of size zero if each signal sees the atoms differently
+    norms: np.ndarray  # empty if each signal sees the atoms differently
     l1_weights: np.ndarray
     curvatures: np.ndarray
     positive: np.ndarray  # True for atoms whose codes must not be negative
 
 
 class Work(NamedTuple):
-    """Work arrays: three of one entry a feature, five of one entry an atom."""
+    """Work arrays: three with an entry for each feature, five with an entry for each atom."""
 
     residual: np.ndarray
-    exact: np.ndarray  # and then the residual times the weights
+    exact: np.ndarray  # later the residual times the weights
     rest: np.ndarray
     correlations: np.ndarray
     reach: np.ndarray
@@ -116,7 +116,7 @@ def new_work(n_features, n_atoms):
 
 @partial(inner, fastmath={"contract"})
 def _add_split(exact, rest, row, magic, high, low):
-    """Add (high + low) row to two sums: what is exact, and the rest."""
+    """Add (high + low) row to two sums, one exact and one of the remainders."""
     for j in range(row.shape[0]):
         # Rounds to a multiple of a power of two, the last digit of `magic`.
         kept = (row[j] + magic) - magic
@@ -153,7 +153,7 @@ def _write_seen_norms(array, weights, norms):
 
 @inner
 def _write_residual(array, features, weights, columns, values, work):
-    """Write s - a D; return the bound on the error of each of its numbers that is not its own rounding."""
+    """Write s - a D; return a bound on the error of each entry, except the rounding of the entry itself."""
     n_terms = columns.shape[0]
     exact, rest, residual = work.exact, work.rest, work.residual
     n_features = features.shape[0]
@@ -167,7 +167,7 @@ def _write_residual(array, features, weights, columns, values, work):
     carry = math.frexp(float(n_terms))[1]
     largest_rest = 0.0
     for k in range(n_terms):
-        exponent = int(work.exponents[k])  # of Python, where nothing is compiled
+        exponent = int(work.exponents[k])  # an int of Python if the function is not compiled
         unit = largest + carry + 1 - EXACT_BITS - exponent + KEPT_BITS
         high = math.ldexp(np.rint(math.ldexp(values[k], -unit)), unit)
         low = values[k] - high
@@ -183,7 +183,7 @@ def _write_residual(array, features, weights, columns, values, work):
 
 @inner
 def _weigh(residual, weights, weighted):
-    """Write weights times a residual, which becomes zero where its weight is; return the largest weight."""
+    """Write weights times a residual, and zero the residual at zero weights; return the largest weight."""
     largest = 0.0
     for j in range(residual.shape[0]):
         if weights[j] == 0.0:
@@ -195,7 +195,7 @@ def _weigh(residual, weights, weighted):
 
 @inner
 def _objective(squared, l1_weights, curvatures, columns, values):
-    """Return the objective of a code whose residual has this squared norm."""
+    """Return the objective of a code whose residual has the squared norm `squared`."""
     objective = 0.5 * squared
     for k in range(columns.shape[0]):
         size = abs(values[k])
@@ -205,8 +205,9 @@ def _objective(squared, l1_weights, curvatures, columns, values):
 
 @partial(inner, fastmath={"nnan", "nsz", "contract"})
 def _write_reach(atoms, norms, correlations, error, reach):
-    """Write how far correlations can pull atoms, and their errors."""
-    # Return the largest share of an l1 weight, the largest excess over one, and the number of curved atoms.
+    """Write `reach`: the largest that each correlation may be, its error included."""
+    # Return the largest reach / l1 weight of atoms without curvature, the largest excess over an l1 weight,
+    # and the number of atoms with a curvature.
     l1_weights, curvatures, positive = atoms.l1_weights, atoms.curvatures, atoms.positive
     ratio = violation = 0.0
     n_curved = 0
@@ -276,7 +277,7 @@ def _slacks(multiple, error, atoms, columns, values, work):
 
 @inner
 def _conjugates(multiple, reach, l1_weights, curvatures, columns):
-    """Return the sum of the conjugates of curved atoms outside of a code; those of its own become slacks."""
+    """Return the sum of the conjugates of curved atoms outside the code; atoms of the code have slacks."""
     conjugates = 0.0
     for k in range(columns.shape[0]):
         reach[columns[k]] = 0.0
@@ -290,7 +291,7 @@ def _conjugates(multiple, reach, l1_weights, curvatures, columns):
 
 @inner
 def _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures):
-    """Return the best multiple where atoms have curvatures, by Newton's method from above."""
+    """Return the best multiple if atoms have curvatures, by Newton's method from above."""
     n_beyond = -1
     while True:
         count = 0
@@ -313,9 +314,9 @@ def _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures):
 @inner
 def measure_code(atoms, features, weights, columns, values, work, figures):
     """Write objective, duality gap and KKT violation of the code of one signal to `figures`."""
-    # weights : w, or `NO_WEIGHTS`; ones and zeros of a mask.
+    # weights : w, or `NO_WEIGHTS`; a mask is ones and zeros.
     # columns, values : the entries of the code, sorted by atom, each once.
-    # work : its norms are those of the atoms as the signal sees them.
+    # work : `work.norms` are the norms of the atoms as the signal sees them.
     array, l1_weights, curvatures = atoms.array, atoms.l1_weights, atoms.curvatures
     (n_atoms, n_features), n_entries = array.shape, columns.shape[0]
     residual, correlations = work.residual, work.correlations
@@ -329,7 +330,7 @@ def measure_code(atoms, features, weights, columns, values, work, figures):
     along = long_dot(features, weighted)
     norm = math.sqrt(squared)
     objective = _objective(squared, l1_weights, curvatures, columns, values)
-    # Nothing is said of what overflows: a sum of it may be no number.
+    # If the objective overflows, all figures stay infinite: further sums might be NaN.
     figures[:] = math.inf
     if not objective < math.inf:
         return
@@ -371,7 +372,7 @@ def measure_code(atoms, features, weights, columns, values, work, figures):
 
 @uncounted
 def measure_codes(atoms, signals, weights, codes, work, figures):
-    """Write objective, duality gap and KKT violation of codes, a row each, to the columns of `figures`."""
+    """Write objective, duality gap and KKT violation of each code to a column of `figures`."""
     # weights : of features; a row for each signal, one for all, or none.
     # codes : `RowEntries`, sorted by atom, each once.
     copy(work.norms[: atoms.norms.shape[0]], atoms.norms)
@@ -388,7 +389,7 @@ def measure_codes(atoms, signals, weights, codes, work, figures):
 
 @partial(inner, _nrt=True)
 def read_and_measure(atoms, signals, codes, columns, values, figures):
-    """Write entries of the code of one signal, of shared norms, and its figures; return how many entries."""
+    """Write the entries and the figures of one signal's code; return the number of entries."""
     size, (n_atoms, n_features) = write_entries(codes, columns, values), atoms.array.shape
     work = new_work(n_features, n_atoms)
     copy(work.norms, atoms.norms)
@@ -400,6 +401,6 @@ def read_and_measure(atoms, signals, codes, columns, values, figures):
 def read_and_certify(
     array, norms, l1_weights, curvatures, positive, signals, codes, columns, values, figures
 ):
-    """As `read_and_measure`, for Python: numbers of `PenalisedAtoms`, which takes longer to pass."""
+    """Call `read_and_measure` from Python: arrays take less time to pass than a `PenalisedAtoms`."""
     atoms = PenalisedAtoms(array, norms, l1_weights, curvatures, positive)
     return read_and_measure(atoms, signals, codes, columns, values, figures)

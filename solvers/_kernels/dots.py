@@ -1,4 +1,4 @@
-"""Inner products, sums of rows with factors, and one coefficient: where most of the time is spent."""
+"""Inner products, multiples of rows, and the minimum in one coefficient: the innermost loops of solvers."""
 
 from functools import partial
 
@@ -56,7 +56,7 @@ def write_weighted_squares(array, weights, squares):
 
 @inner
 def long_dot(left, right):
-    """Return an inner product, added up part by part."""
+    """Return an inner product, as a sum of partial sums of LONGEST_SUM products."""
     total = dot(left[:LONGEST_SUM], right[:LONGEST_SUM])
     for begin in range(LONGEST_SUM, left.shape[0], LONGEST_SUM):
         total += dot(left[begin : begin + LONGEST_SUM], right[begin : begin + LONGEST_SUM])
@@ -65,7 +65,7 @@ def long_dot(left, right):
 
 @inner
 def correlate(array, residual, correlations):
-    """Write array @ residual, added up part by part; rows are read four at a time."""
+    """Write array @ residual, in partial sums of LONGEST_SUM products; rows are read four at a time."""
     n_atoms, n_features = array.shape
     whole = n_atoms - n_atoms % 4
     for begin in range(0, n_features, LONGEST_SUM):
@@ -92,7 +92,7 @@ def subtract(target, factor, source):
 
 @inlined
 def copy(target, source):
-    """Copy the first entries of a vector."""
+    """Copy as many entries as `target` has."""
     for i in range(target.shape[0]):
         target[i] = source[i]
 

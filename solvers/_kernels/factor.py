@@ -5,7 +5,7 @@ G_SS = U^T U, where G is the Gram matrix with the curvatures of the penalty on i
 rows, together with z = U^-T r, so that U y = z solves the equations on S.  An atom that enters S appends a
 column to U; an atom that leaves S deletes its column by plane rotations of rows.
 
-Where supports stay as they are, as those of derivatives, `solve_on_supports` makes a factor for each, once.
+For supports that do not change, as in derivatives, `solve_on_supports` computes each factor once.
 """
 
 import math
@@ -17,14 +17,14 @@ import numpy as np
 from snn._kernels.compiling import callable_in_kernels, compiled, inlined, inner
 from solvers._kernels.dots import copy, dot, subtract
 
-# Least share of an atom's squared norm that must remain after projection on the atoms in S.  Below it the
-# atom counts as a linear combination of them.  The root of the share is a pivot of the factor, 1e-5 here: the
-# equations then keep 1e-16 / 1e-10 of their solution, and one refinement restores the rest.
+# If less than this share of an atom's squared norm remains after projection on the atoms in S, the atom
+# counts as a linear combination of them.  The root of the share, 1e-5, is the least pivot of the factor: the
+# relative error of a solution is then about 1e-16 / 1e-10, and one refinement removes it.
 INDEPENDENT = 1e-10
-# Least share for the factor of a support that stays.
+# The same share for `solve_on_supports`, whose supports do not change.
 LEAST_PIVOT = 1e-13
-# Columns of U that are computed together, so that their sums do not wait for each other: a number of atoms.
-# Measured by `python -m tests.benchmarks patches`.
+# Columns of U (atoms) that are computed together, so that their sums do not wait for each other:
+# `python -m tests.benchmarks patches`.
 FACTOR_BLOCK = 8
 
 
@@ -57,7 +57,7 @@ class WorkingSet(NamedTuple):
     image: np.ndarray  # z
     value: np.ndarray  # x
     solution: np.ndarray  # y
-    # One entry for all, the multiply-adds so far.
+    # One entry: the multiply-adds so far.
     n_multiply_adds: np.ndarray
 
 
@@ -107,7 +107,7 @@ def join(work, n_members, atoms, terms, signal, atom):
 
 @inlined
 def triangle_work(size):
-    """Return the multiply-adds of one solution with a triangle, its divisions among them."""
+    """Return the multiply-adds of one solution with a triangular matrix, divisions included."""
     return size * (size + 1) // 2
 
 
@@ -207,7 +207,7 @@ def leave(work, size, leaving):
     for j in range(leaving + 1, size):
         other[j] = work.factor[leaving, j]
     image = work.image[leaving]
-    # Four products for each pair of entries, and as many for the image; two make the radius.
+    # Four products for each pair of entries, four for the image, and two for the radius.
     n_rotated = size - 1 - leaving
     work.n_multiply_adds[0] += 2 * n_rotated * (n_rotated + 1) + 2 * n_rotated
     for i in range(leaving + 1, size):
@@ -247,20 +247,20 @@ def _factorise(gram, curvatures, atoms, factor):
 
 @compiled
 def solve_on_supports(gram, curvatures, pointers, atoms, signals, right, solution):
-    """Write ``G_SS^-1 right`` of the entries of some signals; NaN where atoms depend on each other."""
-    # pointers, atoms : the supports, in compressed rows.
-    # signals : numbers of those to solve for.
-    # right, solution : a number for each entry.
+    """Write ``G_SS^-1 right`` on the supports of some signals; NaN if the atoms of one are dependent."""
+    # pointers, atoms : the supports, as compressed rows.
+    # signals : the numbers of the signals to solve for.
+    # right, solution : a number for each entry of the supports.
     largest = 0
     for signal in signals:
         largest = max(largest, pointers[signal + 1] - pointers[signal])
     factor = np.empty((largest, largest))
     for signal in signals:
         begin, end = pointers[signal], pointers[signal + 1]
-        found = solution[begin:end]
+        values = solution[begin:end]
         if _factorise(gram, curvatures, atoms[begin:end], factor):
-            found[:] = right[begin:end]
-            solve_transposed(factor, found, end - begin)
-            solve(factor, found, end - begin)
+            values[:] = right[begin:end]
+            solve_transposed(factor, values, end - begin)
+            solve(factor, values, end - begin)
         else:
-            found[:] = math.nan
+            values[:] = math.nan

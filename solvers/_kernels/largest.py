@@ -1,4 +1,4 @@
-"""The atoms with which each of many signals correlates most, found while products are computed."""
+"""Lists, for each of many signals, the atoms that correlate most with it, while products are computed."""
 
 from functools import partial
 
@@ -6,13 +6,13 @@ import numpy as np
 
 from snn._kernels.compiling import inner, uncounted
 
-# Products that are compared with the smallest of a list together.
+# Products compared at once with the smallest value of a list.
 PRODUCTS_TOGETHER = 16
 
 
 @partial(inner, fastmath={"nnan", "nsz"})
 def _largest_of(row, factors, begin, end):
-    """Return the largest of some products times their factors."""
+    """Return the largest product times its factor."""
     largest = np.float32(-np.inf)
     for k in range(end - begin):
         i = np.uint64(begin + k)
@@ -22,7 +22,7 @@ def _largest_of(row, factors, begin, end):
 
 @inner
 def _select(values, atoms, count, n_kept):
-    """Move the `n_kept` largest of the first `count` values to the front, and the smallest of these to 0."""
+    """Move the `n_kept` largest of the first `count` values to the front, the smallest of them to place 0."""
     low = 0
     high = count - 1
     last = n_kept - 1
@@ -52,14 +52,14 @@ def _select(values, atoms, count, n_kept):
 
 @uncounted
 def list_largest(products, factors, first, n_kept, counts, smallest, atoms, values):
-    """Let the products of some atoms enter the lists of the largest."""
-    # products : float32, a row for each signal: the inner products of signals with atoms `first`, `first + 1`
-    #     and so on.
-    # factors : float32, one number for each of these atoms, to multiply its products by.
-    # n_kept : how many atoms a list has to name at least.
-    # counts, smallest, atoms, values : of each signal, how many are listed; what the others are at most, -inf
-    #     as long as there are none; which are listed, with room for more than n_kept; and their products
-    #     times factors, in no order.
+    """Add a block of atoms to each signal's list of the largest products."""
+    # products : float32, a row for each signal: its inner products with the atoms `first`, `first + 1`, ...
+    # factors : float32, one number for each of these atoms; its products are multiplied by it.
+    # n_kept : least length of a list, if there are as many atoms.
+    # For each signal:
+    # counts : the number of listed atoms.
+    # smallest : an upper bound on the values of all other atoms; -inf while there are none.
+    # atoms, values : the listed atoms and their products times factors, in no order, with spare room.
     n_signals, n_products = products.shape
     room = atoms.shape[1]
     for k in range(n_signals):

@@ -28,8 +28,8 @@ from solvers._kernels.products import GramMatrix
 
 @inner
 def _change_penalty(work, n_members, size, terms, curvatures, scratch):
-    """Let W have the penalty of `terms`; return the size of S, and whether curvatures changed."""
-    # curvatures : those before.
+    """Give W the penalty of `terms`; return the size of S, and whether curvatures changed."""
+    # curvatures : the curvatures of the previous penalty.
     is_curved = False
     for i in range(n_members):
         atom = work.atoms[i]
@@ -49,9 +49,9 @@ def _change_penalty(work, n_members, size, terms, curvatures, scratch):
 
 @compiled
 def solve_path(gram, terms, l1_weights, curvatures, max_rounds, codes, report):
-    """Write the optimal codes of one signal at each penalty, from the support and the factor of the last."""
-    # terms : of the signal; those of the penalty are not read.
-    # l1_weights, curvatures, codes, report : a row for each penalty; the last two are zeros at first.
+    """Write the optimal codes of one signal at each penalty, from the previous support and its factor."""
+    # terms : the terms of the signal; its penalty (l1_weights, curvatures) is not read.
+    # l1_weights, curvatures, codes, report : a row for each penalty; `codes` and `report` are zeros at first.
     atoms, correlations = GramMatrix(gram), terms.correlations[0]
     work, scratch = new_working_set(LEAST_CAPACITY), new_scratch(correlations.shape[0])
     tolerance = VIOLATION_ROUNDING * np.max(np.abs(correlations) * terms.inverse_norms)
@@ -84,6 +84,6 @@ def solve_path(gram, terms, l1_weights, curvatures, max_rounds, codes, report):
         report[k, ENDED] = ended
         report[k, N_MULTIPLY_ADDS] = work.n_multiply_adds[0]
         if not ended:
-            # The next penalty does not start from what may have led astray.
+            # This support may be wrong: start the next penalty from an empty support.
             scratch.is_member[:] = False
             n_members = size = 0

@@ -1,4 +1,4 @@
-"""Products of atoms, from a Gram matrix or from atoms of which each signal sees other features."""
+"""Inner products of atoms: from a Gram matrix, or from the atoms if each signal has weights of features."""
 
 import math
 from functools import partial
@@ -27,7 +27,7 @@ def _subtract_rows(rows, work, size, target):
         factors[k] = work.sign[k] * work.value[k]
     work.n_multiply_adds[0] += size * target.shape[0]
     whole = size - size % 4
-    # Four rows at a time, so that `target` is read and written a quarter as often.
+    # Four rows at a time: `target` is read and written a quarter as often.
     for k in range(0, whole, 4):
         _subtract_four(
             target,
@@ -48,7 +48,7 @@ class GramMatrix(NamedTuple):
     gram: np.ndarray
 
     def write_products(self, signal, atom, work, n_members):
-        """Write the inner products of an atom with the members of W, and behind them that with itself."""
+        """Write the inner products of an atom with the members of W, then its product with itself."""
         row, products = self.gram[atom], work.gram[n_members]
         for k in range(n_members):
             products[k] = row[work.atoms[k]]
@@ -60,13 +60,13 @@ class GramMatrix(NamedTuple):
         _subtract_rows(self.gram, work, size, residual)
 
     def write_inverse_norms(self, signal, inverse_norms):
-        """Write 1 / ||d_i|| of atoms as a signal sees them, if signals differ; return the multiply-adds."""
+        """Write 1 / ||d_i|| as this signal sees the atoms, if signals differ; return the multiply-adds."""
         return 0
 
 
 @record
 class WeightedAtoms(NamedTuple):
-    """Atoms whose features have weights of their own for each signal: no product serves two signals."""
+    """Atoms for signals that each weight the features differently: no product serves two signals."""
 
     array: np.ndarray  # shape (n_atoms, n_features)
     signals: np.ndarray  # shape (n_signals, n_features)
@@ -98,7 +98,7 @@ class WeightedAtoms(NamedTuple):
     def write_inverse_norms(self, signal, inverse_norms):
         write_weighted_squares(self.array, self.weights[signal], inverse_norms)
         for i in range(inverse_norms.shape[0]):
-            # Next to nothing of an atom is nothing.
+            # An atom that the signal hardly sees counts as an atom of norm zero.
             squared_norm = inverse_norms[i] if inverse_norms[i] >= SMALLEST_SQUARED_NORM else math.inf
             inverse_norms[i] = 1.0 / math.sqrt(squared_norm)
         return 2 * self.array.size

@@ -1,4 +1,4 @@
-"""The stages of a spiking solver: codes are read from spikes, and each stage starts from the best of them.
+"""The stages of a spiking solver: it reads codes from spikes, and starts each stage from a code so far.
 
 The simulator stops the network of a signal at its next look, and calls `Looking.go_on`.  The whole loop is::
 
@@ -11,9 +11,9 @@ The simulator stops the network of a signal at its next look, and calls `Looking
                         extrapolate, set offset and drive    _next_stage: _move_on, _begin_stage
         or look again,  at twice the time
 
-A code is an offset, which the stage started from, plus the rates of its spikes through a smooth window.  Gaps
-are computed from correlations, ``b - (G + M) a`` with M the curvatures of the penalty, so a gap is right to
-rounding of the energy; the method that returns a code has it certified from the signal itself.
+A code is the offset of its stage plus the rates of the spikes since, through a smooth window.  Gaps are
+computed from correlations, ``b - (G + M) a`` with M the curvatures of the penalty, so a gap is accurate to
+the rounding of the energy.  The method that returns a code certifies it from the signal itself.
 """
 
 import math
@@ -28,38 +28,38 @@ from solvers._kernels.dots import copy, minimised
 
 # Time of the first look at a stage, in synaptic time constants.
 FIRST_LOOK = 12.0
-# Factor from the time of a look to that of the next.
+# Time of a look, divided by the time of the previous look at the same stage.
 LOOK_GROWTH = 2.0
-# Rate of the busiest neuron, driven alone.
+# Initial rate of the busiest neuron in stages that start from zero, without input from other neurons.
 RATE_PER_DRIVE = 0.5
-# Potentials at the start, in thresholds: the mean of random ones.  Neurons that will fire soon fire before a
-# short run ends.
+# Potentials at the start of a stage, in thresholds: 0.5 is the mean of random ones.  Neurons that will fire
+# soon then fire before a short run ends.
 HEAD_START = 0.5
-# From the second stage on, neurons that are not driven start as far below as their drive leads in this time:
-# the simulator need not look at them.
+# From the second stage on, neurons with a negative drive start lower by LAG times that drive, so that the
+# simulator need not look at them.
 LAG = 4.0
-# After a stage that has brought the gap to this share of its value no momentum is needed.
+# No momentum is used after a stage that has reduced the gap to at most this share of its value.
 FAST = 0.5
-# The longest stage, the first and all later ones.
+# The longest duration of the first stage and of later stages, in synaptic time constants.
 FIRST_LIMIT, LIMIT = 48.0, 24.0
-# After `PATIENCE` stages without a better code stages may be `LONGER` times as long, up to a limit.
+# After PATIENCE stages without a better code, stages may be LONGER times as long, up to LAST_LIMIT.
 PATIENCE, LONGER, LAST_LIMIT = 12, 2.0, 4096.0
-# Offsets stay behind the code by this multiple of its Jacobi step, and by the expected moves of atoms, which
-# are not known in the first stage.
+# Offsets are closer to zero than the code, by this multiple of its Jacobi step plus the expected moves of
+# atoms, which are not known in the first stage.
 FIRST_MARGIN, MARGIN = 2.0, 1.0
 # A code whose gap is this multiple of the best gap is astray: the next stage starts from the best code,
 # without momentum, and if that does not help, from rest.
 ASTRAY = 8.0
-# After `LOST` stages without a better code, this multiple is enough.
+# After LOST stages without a better code, the multiple is ASTRAY_IF_LOST.
 LOST, ASTRAY_IF_LOST = 8, 4.0
 # The negative neuron of an atom whose code must not be negative has an l1 weight larger by this multiple of
-# ||d_i|| ||s||, which no correlation exceeds, so that it is silent at the optimum; no spike of it is read.
+# ||d_i|| ||s||, which no correlation exceeds: it is silent at the optimum, and its spikes are not read.
 BARRED = 2.0
-# Factor of its margin, once more after each stage without a better code.
+# For stages from rest: factor on MARGIN for each stage in a row without a better code.
 WIDER = 3.0
 
-# Multiply-adds of a gap for each atom, once its currents are known: one makes its correlation with the
-# residual, four are terms of sums.
+# Multiply-adds of a gap for each atom, once its currents are known: one for its correlation with the
+# residual, four for terms of sums.
 PRODUCTS_OF_GAP = 5
 # Multiply-adds of the rate of a neuron, read through the window.
 PRODUCTS_OF_RATE = 3
@@ -71,33 +71,33 @@ NEW, GOES_ON, STAGE_ENDED, DONE = 0, 1, 2, 3
 LOOK = np.dtype(
     [
         ("stop", np.float64),  # when the network is looked at next, since the stage began
-        ("limit", np.float64),  # when the stage ends at last
+        ("limit", np.float64),  # when the stage ends at the latest
         ("scale", np.float64),  # the value of a code for one unit of spike rate
-        ("target", np.float64),  # the gap wanted
+        ("target", np.float64),  # the gap to reach
         ("gap", np.float64),  # gap of the best code so far
         ("gap_before", np.float64),  # the same when the stage began
-        ("step", np.float64),  # the Jacobi step from where the stage started, 0 before there is one
+        ("step", np.float64),  # largest entry of the Jacobi step at the stage's start; 0: none yet
         ("momentum", np.float64),  # t_k of the accelerated gradient method
         ("duration", np.float64),  # simulated time of the stages that ended
         ("n_stages", np.int64),
-        ("n_failed", np.int64),  # stages without a better code, one after the other
+        ("n_failed", np.int64),  # stages in a row without a better code
         ("n_multiply_adds", np.int64),  # of looks, and of the beginnings of stages
-        ("n_astray", np.int64),  # stages whose codes were astray, one after the other
+        ("n_astray", np.int64),  # stages in a row whose codes were astray
         ("status", np.int64),
     ],
     align=True,
 )
 
-# The rate of the busiest neuron in stages that start from a code, where all its neurons fire from the
-# beginning, and the share of its value to which the gap falls in a stage: for exact time, where spikes cost,
-# and for integers.
+# (rate, enough) of `Looking`: the rate of the busiest neuron in stages that start from a code, and the share
+# of its value to which the gap has to fall before a stage ends.  FEW_SPIKES is for exact time, in which
+# spikes are the cost, and for integers.
 FEW_SPIKES = 0.3, 0.2
-# For clocks of real numbers, where steps cost: an eighth fewer on patches, a quarter fewer where atoms are
-# alike.
+# For clocks of real numbers, in which steps are the cost: an eighth fewer steps on patches, a quarter fewer
+# with similar atoms.
 FEW_STEPS = 0.4, 0.15
 
-# Codes of a stage: the part of the origin that its network does not code; the best so far; where the stage
-# started; where the one before ended; the distances by which that moved the atoms that it started with.
+# Codes of a stage: the part of the origin that its network does not code; the best code so far; the start of
+# the stage; the end of the previous stage; how far that stage moved the atoms that it started with.
 OFFSET, BEST, ORIGIN, BEFORE, MOVED = range(5)
 # Rows of memory.
 CODE, CURRENTS, STEPPED, STEPPED_CURRENTS = range(4)
@@ -117,18 +117,18 @@ class Equations(NamedTuple):
 
 @record
 class Looking(NamedTuple):
-    """Signals, their codes, and how they are looked at: also the stops of a run (`snn._kernels.stops`)."""
+    """Signals, their codes, and the state of their looks: also the stops of a run (`snn._kernels.stops`)."""
 
     form: Form  # the weights of the positive neurons only, one for each atom
     equations: Equations
-    rate: float  # this and the next one: as `FEW_SPIKES`
+    rate: float  # `rate` and `enough`: see `FEW_SPIKES`
     enough: float
     max_duration: float
     refine: bool
     one_look: bool  # whether copies stop after a look
     looks: np.ndarray  # `LOOK` of each signal
     stage_codes: np.ndarray  # shape (5, n_signals, n_atoms): OFFSET, BEST, ORIGIN, BEFORE, MOVED
-    # Drives and states at the start of a stage, a row for each signal, written where a stage begins.
+    # Drives and states at the start of a stage, a row for each signal; written when a stage begins.
     soma_bias: np.ndarray
     potential: np.ndarray
     current: np.ndarray
@@ -145,7 +145,7 @@ class Looking(NamedTuple):
         look = self.looks[k]
         n_before = look.n_multiply_adds
         if look.status == NEW:
-            # The code that a signal starts from may be good enough.
+            # The initial code of the signal may be good enough.
             look.gap = math.inf
             _measure(self, k, self.stage_codes[BEST, k], self.memory[CURRENTS])
             look.status = STAGE_ENDED if look.gap > look.target and _begin_at_best(self, k) else DONE
@@ -161,8 +161,8 @@ class Looking(NamedTuple):
 
 @inner
 def _caused_currents(form, code, currents):
-    """Write W^T a, the currents that constant rates cause."""
-    # Return whether all rows of weights are there, and the multiply-adds.
+    """Write W^T a, the currents of constant rates a."""
+    # Return whether all the rows of weights are stored, and the multiply-adds.
     n_multiply_adds = 0
     for i in range(currents.shape[0]):
         currents[i] = 0.0
@@ -176,7 +176,7 @@ def _caused_currents(form, code, currents):
 
 @partial(inner, fastmath={"reassoc", "contract", "nsz"})
 def _gap(equations, k, code, currents):
-    """Return the duality gap of a code, from the currents that it causes."""
+    """Return the duality gap of a code, from its currents W^T a."""
     correlations, l1_weights, positive = equations.correlations[k], equations.l1_weights, equations.positive
     squared_residual = along_signal = 2.0 * equations.energies[k]
     cost = fitted = largest = 0.0
@@ -195,7 +195,7 @@ def _gap(equations, k, code, currents):
 
 @inlined
 def _stepped(equations, k, i, currents):
-    """Return an entry of T(b + W^T a) / theta, the code of the currents that rates a cause: a Jacobi step."""
+    """Return entry i of the Jacobi step T(b + W^T a) / theta, from the currents W^T a."""
     return minimised(
         equations.correlations[k, i] + currents[i], equations.l1_weights[i], equations.diagonal[i],
         equations.positive[i],
@@ -204,8 +204,8 @@ def _stepped(equations, k, i, currents):
 
 @inner
 def _estimated_gap(equations, k, code, currents):
-    """Return an estimate of the gap where l1 weights are zero, and `_gap` is that of the dual point zero."""
-    # It is the gap of atoms that do not depend on each other; certificates decide.
+    """Return an estimate of the gap if l1 weights are zero: `_gap` is then at the dual point zero."""
+    # The estimate is for orthogonal atoms; certificates decide.
     gap = 0.0
     for i in range(code.shape[0]):
         change = code[i] - _stepped(equations, k, i, currents)
@@ -215,8 +215,8 @@ def _estimated_gap(equations, k, code, currents):
 
 @inner
 def _measure(looking, k, code, currents):
-    """Write the currents that a code causes, and keep the code if it is the best so far."""
-    # Return its gap, or an estimate, infinite where rows of weights are missing.
+    """Write the currents of a code, and keep the code if it is the best so far."""
+    # Return its gap or an estimate of it; infinity if rows of weights are missing.
     look, best = looking.looks[k], looking.stage_codes[BEST, k]
     is_known, n_multiply_adds = _caused_currents(looking.form, code, currents)
     look.n_multiply_adds += n_multiply_adds
@@ -235,7 +235,7 @@ def _measure(looking, k, code, currents):
 
 @inner
 def _read_rates(moments, time, scale, equations, offset, code):
-    """Write the offset plus the rates of a stage, through the smooth window over all of it."""
+    """Write the offset plus the rates of a stage, through a smooth window over the whole stage."""
     positive, neurons = equations.positive, equations.neurons
     square = time * time
     second = 30.0 * scale / (square * time)
@@ -253,8 +253,8 @@ def _read_rates(moments, time, scale, equations, offset, code):
 @inner
 def _start_network(looking, k, code, code_currents, rate):
     """Write drive and state of the network of a stage; return the scale, 0 if no neuron is driven."""
-    # It codes the part of the signal that the offset leaves, and starts as if it coded it already by
-    # ``code - offset``.  At this scale the busiest neuron starts with `rate`.
+    # The network codes the part of the signal that the offset leaves, and starts as if it already coded it
+    # by ``code - offset``.  At this scale the busiest neuron starts with `rate`.
     equations, look = looking.equations, looking.looks[k]
     diagonal, l1_weights, neurons = equations.diagonal, equations.l1_weights, equations.neurons
     offset, offset_currents = looking.stage_codes[OFFSET, k], looking.memory[STEPPED_CURRENTS]
@@ -286,14 +286,14 @@ def _start_network(looking, k, code, code_currents, rate):
 
 @inner
 def _move_on(codes, k, end, look, is_accelerated):
-    """Set where the next stage starts: where this one ended, and further in the direction of its move."""
-    # The momentum is that of the accelerated gradient method.  It ends where the code turns back.  By
+    """Set the start of the next stage: the end of this one, extrapolated by momentum."""
+    # The momentum is that of the accelerated gradient method.  It restarts when the code turns back.  By
     # momentum no atom changes its sign or enters the code.
     origin, before, moved = codes[ORIGIN, k], codes[BEFORE, k], codes[MOVED, k]
     along = 0.0
     for i in range(end.shape[0]):
         along += (origin[i] - end[i]) * (end[i] - before[i])
-        # An atom that was not there has no rate to lose.
+        # An atom that was not in the code has no rate to lose.
         moved[i] = abs(end[i] - origin[i]) if origin[i] != 0.0 else 0.0
     if not is_accelerated or along > 0.0:
         look.momentum = 1.0
@@ -308,7 +308,7 @@ def _move_on(codes, k, end, look, is_accelerated):
 
 @inner
 def _begin_stage(looking, k):
-    """Set the offset of the next stage and the network that starts there; return whether one is driven."""
+    """Set the offset and the network of the next stage; return whether a neuron is driven."""
     form, equations, look = looking.form, looking.equations, looking.looks[k]
     codes = looking.stage_codes
     origin, offset, moved = codes[ORIGIN, k], codes[OFFSET, k], codes[MOVED, k]
@@ -324,13 +324,13 @@ def _begin_stage(looking, k):
     look.gap_before = look.gap
     look.stop = min(FIRST_LOOK, looking.max_duration - look.duration)
     look.n_stages += 1
-    # Once the best code alone may do, without momentum.
+    # After a code astray, the first stage starts from the best code; the second one from rest; and so on.
     is_carried = look.n_astray == 0 or look.n_astray % 2 == 1
     margin = (FIRST_MARGIN if look.n_stages == 1 else MARGIN) * step
-    # From rest, nothing but a larger margin makes another stage of it.
+    # Another stage from rest would be the same, if its margin did not grow.
     if not is_carried:
         margin *= WIDER**look.n_failed
-    # The code, drawn towards zero by the margin and a share of what atoms moved by.
+    # The offset is the code, drawn towards zero by the margin and by a share of the last moves.
     for i in range(origin.shape[0]):
         left = abs(origin[i]) - margin - share * moved[i]
         offset[i] = math.copysign(left, origin[i]) if left > 0.0 else 0.0
@@ -377,7 +377,7 @@ def _read_codes(looking, k):
 
 @inner
 def _next_stage(looking, k, gap):
-    """Begin the next stage, from the code of this one, whose gap is given, or from the best code."""
+    """Begin the next stage from the code of this one, which has the gap `gap`, or from the best code."""
     # Return whether a neuron is driven.
     look = looking.looks[k]
     look.duration += look.stop
@@ -387,7 +387,6 @@ def _next_stage(looking, k, gap):
     if look.n_failed == PATIENCE:
         look.limit = min(LONGER * look.limit, LAST_LIMIT)
         look.n_failed = 0
-    # If a code is astray, momentum is wrong.
     largest_gap = (ASTRAY if look.n_failed < LOST else ASTRAY_IF_LOST) * look.gap
     look.n_astray = 0 if gap <= largest_gap else look.n_astray + 1
     is_accelerated = look.n_astray == 0 and look.gap > FAST * look.gap_before
@@ -398,12 +397,12 @@ def _next_stage(looking, k, gap):
 
 @inner
 def look_at_one(looking, k):
-    """Look at the network of signal k at its time `stop`: end, begin a stage, or look again later."""
+    """Look at the network of signal k at its time `stop`: end, begin a stage, or set the next look."""
     look = looking.looks[k]
     time = look.stop
     gap = _read_codes(looking, k)
     time_left = looking.max_duration - look.duration
-    # The last look is at this difference; the sum may round to less than the duration.
+    # The last look is at `time_left`; the sum of both durations may round to less than the maximum.
     is_over = time >= time_left
     has_fallen = look.gap <= looking.enough * look.gap_before
     if look.gap <= look.target or is_over:

@@ -1,11 +1,11 @@
 """Kernels of the active-set method for convolutional dictionaries: sweeps, and a part of the Gram matrix.
 
 A sweep is coordinate descent in the image; it stores no entry of a Gram matrix.  A code has a row for each
-position of the grid and a column for each kernel.  `image` is what the code leaves of the signal.  At a
-position the pixels under the kernels are copied out, the coefficients there are minimised over, one after the
-other, and the pixels are put back.
+position of the grid and a column for each kernel.  `image` is the residual, the signal minus the code's
+reconstruction.  At each position, a sweep copies out the pixels under the kernels, minimises over one
+coefficient after the other, and puts the pixels back.
 
-A part of the Gram matrix is that of some atoms, the members, in their order; members first[p] up to
+A part of the Gram matrix belongs to some atoms, the members, in their order; members first[p] up to
 first[p + 1] are at position p of the grid.  A column, which is also a row, has an entry for each member at a
 position whose kernels overlap.  Members at neighbouring positions in a row of the grid follow each other, so
 a column consists of one run of members for each row of the grid in reach.
@@ -19,7 +19,7 @@ import numpy as np
 from snn._kernels.compiling import inlined, inner, uncounted
 from solvers._kernels.dots import dot, minimised, subtract
 
-# Passes of a sweep through the coefficients of a position, at most, before it moves on.
+# Most passes of a sweep through the coefficients of one position before it moves on.
 PASSES = 2
 
 
@@ -28,7 +28,7 @@ class KernelGrid(NamedTuple):
 
     n_rows: int
     n_columns: int
-    reach_rows: int  # in which kernels overlap
+    reach_rows: int  # kernels at most so far apart overlap
     reach_columns: int
     row_stride: int
     column_stride: int
@@ -40,11 +40,11 @@ class KernelGrid(NamedTuple):
     gram: np.ndarray  # shape (n_kernels, n_kernels): inner products at one position
     patch: np.ndarray  # shape (height * width,), a work array
     correlations: np.ndarray  # shape (n_kernels,), a work array
-    n_multiply_adds: np.ndarray  # one entry: so far
+    n_multiply_adds: np.ndarray  # one entry: the multiply-adds so far
 
 
 class GridProblem(NamedTuple):
-    """Parts of the objective besides the image, a row for each position."""
+    """Parts of the objective except the image, a row for each position."""
 
     l1_weights: np.ndarray
     diagonal: np.ndarray  # ||d_i||^2 plus the curvature of the penalty
@@ -52,12 +52,12 @@ class GridProblem(NamedTuple):
 
 
 class GramPart(NamedTuple):
-    """A part of the Gram matrix, the curvatures of the penalty on its diagonal, as compressed columns."""
+    """A part of the Gram matrix as compressed columns, with the curvatures of the penalty on its diagonal."""
 
     first: np.ndarray  # shape (n_positions + 1,)
     n_rows: int  # of the grid
     n_columns: int
-    reach_rows: int  # in which kernels overlap
+    reach_rows: int  # as in `KernelGrid`
     reach_columns: int
     pointers: np.ndarray  # shape (n_positions + 1,): where the columns of the members at a position begin
     values: np.ndarray
@@ -65,7 +65,7 @@ class GramPart(NamedTuple):
 
 @inlined
 def _in_reach(place, reach, length):
-    """Return the places from ... to along a side of the grid whose kernels overlap with those at a place."""
+    """Return the range of places along a side of the grid whose kernels overlap with those at `place`."""
     return max(place - reach, 0), min(place + reach + 1, length)
 
 
@@ -109,9 +109,9 @@ def _add_drift(grid, position, amount, drift):
 @uncounted
 def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift):
     """Minimise over coefficients, position by position; return how many entered or left the support."""
-    # on_support : whether only coefficients that are not zero are minimised over.
-    # drift : bounds how far the correlations at each position, of kernels of norm one, have moved since it
-    #     was visited; where that is less than `least_drift`, it is passed over.
+    # on_support : True to minimise over nonzero coefficients only.
+    # drift : for each position, a bound on how far its correlations (for kernels of norm one) have moved
+    #     since its last visit.  Positions with a drift below `least_drift` are skipped.
     # Compiled for each case: a loop with both takes a tenth longer.
     if on_support:
         return _sweep(grid, problem, True, least_drift, backwards, code, image, drift)
@@ -168,7 +168,7 @@ def _sweep(grid, problem, on_support, least_drift, backwards, code, image, drift
 
 @inner
 def _run(part, row, column):
-    """Return the members from ... to in reach of a column of the grid, in one of its rows."""
+    """Return the range of members in one row of the grid that are in reach of a column."""
     left, right = _in_reach(column, part.reach_columns, part.n_columns)
     return part.first[row * part.n_columns + left], part.first[row * part.n_columns + right]
 
@@ -182,17 +182,17 @@ def fill_entries(part, kernel, stencil, curvatures):
         top, bottom = _in_reach(row, part.reach_rows, part.n_rows)
         left, right = _in_reach(column, part.reach_columns, part.n_columns)
         for k in range(part.first[position], part.first[position + 1]):
-            own = entry
+            diagonal_entry = entry
             for i in range(top, bottom):
                 for j in range(left, right):
                     products = stencil[kernel[k], i - row + part.reach_rows, j - column + part.reach_columns]
                     other = i * part.n_columns + j
                     if other == position:
-                        own = entry + k - part.first[position]
+                        diagonal_entry = entry + k - part.first[position]
                     for m in range(part.first[other], part.first[other + 1]):
                         part.values[entry] = products[kernel[m]]
                         entry += 1
-            part.values[own] += curvatures[k]
+            part.values[diagonal_entry] += curvatures[k]
 
 
 @uncounted
@@ -213,14 +213,13 @@ def multiply(part, vector, product):
 
 # The dense matrices of a sparse Cholesky factorisation.  A front has its own members, which it eliminates,
 # and members on its border, which are eliminated later.  Its lower triangle is kept in three matrices:
-# `own` x `own`, `border` x `own` and `border` x `border`.  `place` says where in a front each member is: its
-# own members come first, and -1 is not there.
+# `own` x `own`, `border` x `own` and `border` x `border`.  `place` is the index of each member in the front,
+# or -1 if the member is not in it; the front's own members come first.
 
 
 @uncounted
 def add_entries(part, positions, damping, diagonal, place, own, border):
-    """Add the columns of the members at some positions, of those that are in the front."""
-    # `damping` times an entry of `diagonal` is added to the diagonal.
+    """Add columns of the members at some positions, for rows in the front, and `damping * diagonal`."""
     n_own = own.shape[0]
     for position in positions:
         row, column = position // part.n_columns, position % part.n_columns
@@ -242,7 +241,7 @@ def add_entries(part, positions, damping, diagonal, place, own, border):
 
 @uncounted
 def add_remainder(remainder, members, place, own, border, rest):
-    """Add what an earlier front leaves for its border, `remainder`, whose rows are `members`."""
+    """Add `remainder`, the matrix that an earlier front leaves for its border `members`."""
     n_own = own.shape[0]
     for j in range(members.shape[0]):
         column = place[members[j]]

@@ -1,7 +1,7 @@
 """Certificates: how far a code is from the optimum. They call no solver.
 
-`optimality` is the definition, in NumPy, for any atoms; `compiled` has the same figures for arrays of atoms,
-`corrected` for penalties that are zero or tiny, and `residuals` what all of them start from.  Methods come
-here through `solvers.results.codes.BestCodes`, those that solve a single signal within one call of a kernel
-through its `code_of_kernel`, users through `solvers.certify`.
+`optimality` is the definition, in NumPy, for any atoms.  `compiled` has the same figures for arrays of atoms,
+`corrected` for penalties that are zero or tiny; `residuals` has the residuals from which all start.  Methods
+call this package through `solvers.results.codes.BestCodes` (or its `code_of_kernel`, if one call of a kernel
+solves a single signal), users through `solvers.certify`.
 """

@@ -1,4 +1,4 @@
-"""Certificates from compiled code, where there is some."""
+"""Certificates from compiled code, for arrays of atoms."""
 
 import numpy as np
 from scipy import sparse
@@ -14,16 +14,16 @@ from solvers.problem.lasso import LassoProblem, in_blocks, unit_atoms_of
 from solvers.problem.parts import seen_norms
 
 NO_ROWS, NO_NORMS = checks.read_only(np.empty((0, 0))), checks.read_only(np.empty(0))
-# Codes screened together; atoms listed for each beside its own.
+# Codes screened together; atoms listed for each code, in addition to its own.
 SCREENED_TOGETHER = 512
 LISTED = 64
-# Atoms that are read for a certificate: a multiple of so many.
+# The number of atoms read for a certificate is rounded up to a multiple of ROWS_TOGETHER.
 ROWS_TOGETHER = 32
 
 
 def certificates_of(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
-    """Return the figures of `solvers.certificate.optimality.measure`, to rounding, of a solver's codes."""
-    # An array of atoms has compiled code, thirty times as fast for one signal and 256 atoms.
+    """Return the certificates of a solver's codes: `optimality.measure`, up to rounding."""
+    # For an array of atoms, compiled code is thirty times as fast for one signal and 256 atoms.
     if problem.atoms.rows is None:
         return measure(problem, codes)
     if screens_certificates(problem):
@@ -32,14 +32,14 @@ def certificates_of(problem: LassoProblem, codes: sparse.csr_array) -> Optimalit
 
 
 def optimality_of(problem: LassoProblem, codes: sparse.csr_array, figures: np.ndarray) -> Optimality:
-    """Return certificates of the figures of a kernel, shape (3, n_signals), with their gaps corrected."""
+    """Return certificates from the figures of a kernel, shape (3, n_signals); correct their gaps."""
     figures[DUALITY_GAP] = corrected_gaps(problem, codes, figures[DUALITY_GAP])
     return Optimality(*figures)
 
 
 def penalised_atoms(problem: LassoProblem) -> PenalisedAtoms:
     """Return the array of atoms and the penalty of a problem, as kernels take them."""
-    # Kernels divide by weights of atoms without a curvature; gaps where one of those is zero are replaced.
+    # Kernels divide by the l1 weights of atoms without a curvature.  If one is zero, gaps are replaced later.
     penalty, atoms = problem.penalty, problem.atoms
     norms = atoms.norms if problem.feature_weights is None else _norms(problem)
     l1_weights = penalty.l1
@@ -52,7 +52,7 @@ def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     """Return the figures of codes, a column each, from all atoms."""
     atoms = penalised_atoms(problem)
     pointers, columns = _indices(codes.indptr), _indices(codes.indices)
-    # Sparse signals, and masks, take their full size for a few signals at a time.
+    # Sparse signals and masks are made dense for a few signals at a time.
     is_large = sparse.issparse(problem.signals) or problem.has_own_weights
     size = BLOCK_ENTRIES // problem.n_features if is_large else problem.n_signals
     blocks = [
@@ -71,11 +71,10 @@ def _measured(problem: LassoProblem, atoms: PenalisedAtoms, codes: RowEntries) -
 
 
 def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
-    """As `certificates_of`, with one product of matrices in single precision for all residuals."""
-    # The figures need the correlations of the atoms of a code, and of those others that violate their
-    # conditions or come closest to it.  The product, with bounds on its errors, says which atoms cannot be
-    # among these.  All others are read, and the same kernel measures the code in the dictionary of these few.
-    # Where the product does not leave few, all atoms are read.
+    """Return `certificates_of` by one product of matrices in single precision for all residuals."""
+    # The figures need the correlations of the atoms of a code, and of other atoms that violate their
+    # conditions or come closest to it.  The product, with bounds on its errors, excludes most atoms.  The
+    # kernel then measures the code in the dictionary of the remaining few.  If too many remain, it reads all.
     blocks = in_blocks(problem, SCREENED_TOGETHER)
     figures = [_screened(part, codes[block], LISTED)[0] for block, part in blocks]
     return optimality_of(problem, codes, np.concatenate(figures, axis=1))
@@ -84,16 +83,16 @@ def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimali
 def certify_and_list(
     problem: LassoProblem, codes: sparse.csr_array, n_listed: int
 ) -> tuple[Optimality, Largest]:
-    """As `certify_screened`, of codes that share one product, with the atoms that pull residuals most."""
+    """Return `certify_screened` of codes that share one product, and the atoms of largest correlations."""
     figures, largest = _screened(problem, codes, n_listed)
     return optimality_of(problem, codes, figures), largest
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> tuple[np.ndarray, Largest]:
-    """Return the figures of some codes, and which atoms pull their residuals most."""
+    """Return the figures of some codes, and the atoms that correlate most with their residuals."""
     figures = np.empty((3, problem.n_signals))
-    _norms(problem)  # parts share what is made for it
+    _norms(problem)  # computes the seen atoms once, for all parts
     signals, weights = problem.dense_signals(), _weights(problem)
     # The residuals times the weights of features, and bounds on the norms of their errors.
     pulls = signals - codes @ problem.atoms.array
@@ -131,8 +130,8 @@ def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> 
 
 
 def _adds_nothing(problem: LassoProblem, pull: np.ndarray, atoms: np.ndarray, ratio: float) -> bool:
-    """Return True if atoms of ratios up to `ratio`, beside `atoms`, add nothing to the dual of one signal."""
-    # That is so if the best multiple of the residual leaves their correlations below their penalties.
+    """Return True if atoms outside `atoms`, with ratios up to `ratio`, add nothing to a signal's dual."""
+    # They do not, if the best multiple of the residual leaves their correlations below their penalties.
     residual, weights = pull, _weights(problem)
     if len(weights):
         residual = np.divide(pull, weights[0], out=np.zeros_like(pull), where=weights[0] > 0.0)
@@ -145,18 +144,17 @@ def _adds_nothing(problem: LassoProblem, pull: np.ndarray, atoms: np.ndarray, ra
 def _figures_of_few(
     problem: LassoProblem, atoms: np.ndarray, columns: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
-    """Return the figures of the code of one signal in the dictionary of some atoms, which are in order."""
+    """Return the figures of the code of one signal in the dictionary of some atoms, in increasing order."""
 
     def padded(rows: np.ndarray, fill: float = 0.0) -> np.ndarray:
-        # Behind the atoms, zeros: so all are read alike.
+        # Rows of zeros follow the atoms, so that kernels read all atoms in the same way.
         n_rows = -(-len(atoms) // ROWS_TOGETHER) * ROWS_TOGETHER
-        some = np.full((n_rows, *rows.shape[1:]), fill, dtype=rows.dtype)
-        some[: len(atoms)] = rows[atoms]
-        return checks.read_only(some)
+        array = np.full((n_rows, *rows.shape[1:]), fill, dtype=rows.dtype)
+        array[: len(atoms)] = rows[atoms]
+        return checks.read_only(array)
 
-    some = problem.atoms
     padded_atoms = PenalisedAtoms(
-        padded(some.array),
+        padded(problem.atoms.array),
         NO_NORMS if problem.has_own_weights else padded(_norms(problem)),
         padded(problem.l1_weights, 1.0),
         padded(problem.curvatures),
@@ -168,17 +166,17 @@ def _figures_of_few(
 
 
 def _weights(problem: LassoProblem) -> np.ndarray:
-    """Return the weights of features as numbers, a row for each signal or one for all; no row without any."""
+    """Return the weights of features as floats, a row for each signal or one for all; no row without any."""
     if problem.feature_weights is None:
         return NO_ROWS
     return checks.read_only(np.atleast_2d(problem.feature_weights).astype(np.float64, copy=False))
 
 
 def _norms(problem: LassoProblem) -> np.ndarray:
-    """Return the norms of atoms as all signals see them; none if each sees them differently."""
+    """Return the norms of atoms as all signals see them; `NO_NORMS` if each sees them differently."""
     return NO_NORMS if problem.has_own_weights else checks.read_only(seen_norms(problem)[0])
 
 
 def _indices(array: np.ndarray) -> np.ndarray:
-    """Return indices of one type, whatever SciPy chose, so that one kernel takes them."""
+    """Return indices as int32 or int64, so that few kernels are compiled."""
     return checks.read_only(array.astype(np.int64) if array.dtype != np.int32 else array)

@@ -1,9 +1,9 @@
-"""Gaps at dual points that are corrected: what certifies codes where penalties are zero or tiny.
+"""Gaps at corrected dual points, which certify codes if penalties are zero or tiny.
 
-Where a penalty is zero, or as small as the rounding of a correlation, the multiple of the residual that
+If a penalty is zero, or as small as the rounding of a correlation, the multiple of the residual that
 `solvers.certificate.optimality` takes is close to zero and proves nothing.  Here a small vector c is added to
-the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Penalties of zero*); bounds on
-the norm of c and on its correlations are enough.
+the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Penalties of zero*).  The gap
+needs only bounds on the norm of c and on its correlations.
 """
 
 from collections.abc import Callable
@@ -21,34 +21,34 @@ from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks
 from solvers.problem.parts import in_groups, seen_features, seen_norms
 from solvers.workers.blas import one_blas_thread
 
-# Codes measured together: a few buffers of 8 MB, however many signals there are.
+# Values of codes, or of signals, measured at a time: a few buffers of 8 MB.
 BLOCK_ENTRIES = 2**20
-# Gaps above this share of the energy are corrected where a penalty is below SMALL ||d_i|| ||s||.
+# Gaps above the share CERTAIN of the energy are corrected if a penalty is below SMALL ||d_i|| ||s||.
 CERTAIN = 1e-13
 SMALL = 1e-6
-# Up to so many atoms one bound on eigenvalues is computed for all signals.
+# Most atoms for which one bound on the eigenvalues of all atoms is computed, for all signals.
 MOST_SHARED = 512
-# Where a correlation exceeds its penalty by less than this share of it, the dual point may be scaled back.
+# If correlations exceed their penalties by at most this share, the dual point may be scaled back.
 MOST_SCALED = 1e-3
-# A penalty below LINE ||d_i|| ||s|| is none where atoms cancel each other.
+# A penalty below LINE ||d_i|| ||s|| counts as zero if atoms cancel each other.
 LINE = 1e-12
-# Times that a correction may violate further constraints before it is given up.
+# Most rounds of a correction, each of which adds the constraints that the previous round violated.
 MOST_ROUNDS = 8
 
-# For a correction c: a bound on ||c||, and on |d_i.c| of each atom beside the part that takes a correlation
-# back to its penalty.
+# For a correction c: a bound on ||c||, and for each atom a bound on |d_i.c|, except the part of it that takes
+# a correlation back to its penalty.
 Correction = tuple[float, np.ndarray]
 NONE: Correction = (np.inf, np.zeros(1))
-# The same, and how far correlations may reach then, between the two.
+# (bound on ||c||, reach of the corrected correlations, bounds on |d_i.c|).
 Change = tuple[float, np.ndarray, np.ndarray]
 
 
 def corrected_gaps(
     problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray, products: Correlated | None = None
 ) -> np.ndarray:
-    """Return the gaps of codes, or smaller ones that corrections of the dual points prove."""
-    # Those that are passed are at multiples of the residuals; where a penalty is zero, they are no proof, and
-    # are replaced.  All gaps come through here, and none leaves that is not a number.
+    """Return the gaps of codes, or smaller gaps that corrected dual points prove."""
+    # `gaps` belong to multiples of the residuals.  If a penalty is zero, they prove nothing and are replaced.
+    # All gaps pass through here; none that is returned is NaN.
     penalty, energies = problem.penalty, problem.energies
     has_zeros = penalty.has_zeros and not penalty.limits.all()
     # The lines below take a tenth of the time of a small problem.
@@ -65,29 +65,29 @@ def corrected_gaps(
     signals = np.flatnonzero(is_open)
     if not len(signals):
         return gaps
-    some, own = codes, products
+    codes_of_part, products_of_part = codes, products
     small = problem if len(signals) == problem.n_signals else problem.subset(signals)
     with one_blas_thread(), float_errors(over="ignore", invalid="ignore"):
         for group, same in in_groups(small):
             for block, part in in_blocks(same, BLOCK_ENTRIES // max(problem.n_atoms, problem.n_features)):
                 which = signals[group[block]]
                 if part is not problem:
-                    some, own = codes[which], products and products.of(which)
-                gaps[which] = np.fmin(gaps[which], _gaps(part, some, own))
+                    codes_of_part, products_of_part = codes[which], products and products.of(which)
+                gaps[which] = np.fmin(gaps[which], _gaps(part, codes_of_part, products_of_part))
     return gaps
 
 
 def probable_shift(matrix: np.ndarray) -> float:
-    """Return at most the smallest eigenvalue but for rounding; LinAlgError if it is not positive."""
+    """Return a lower bound on the smallest eigenvalue, except for rounding; LinAlgError if not positive."""
     inverse = np.linalg.inv(np.linalg.cholesky(matrix))
-    # The sum of the inverse eigenvalues is above that of the smallest.  A power of two has few bits to depend
-    # on threads of BLAS.
+    # The sum of all inverse eigenvalues exceeds the inverse of the smallest.  The result is a power of two:
+    # its bits hardly depend on the threads of BLAS.
     return float(2.0 ** np.floor(np.log2(0.5 / np.einsum("ij,ij->", inverse, inverse))))
 
 
 def least_eigenvalue(atoms: np.ndarray) -> float:
     """Return a lower bound on the smallest eigenvalue of the Gram matrix of atoms at norm one, or zero."""
-    # A Cholesky factorisation that succeeds proves it, rounding included.
+    # A Cholesky factorisation that succeeds proves the bound, rounding included.
     # Rump (2006), BIT Numerical Mathematics 46, section 2.
     n, n_features = atoms.shape
     if n == 0:
@@ -103,13 +103,13 @@ def least_eigenvalue(atoms: np.ndarray) -> float:
         np.linalg.cholesky(gram)
     except np.linalg.LinAlgError:
         return 0.0
-    # Rounding of the entries, and of the factorisation of a matrix whose trace is n at most.
+    # Rounding of the entries, and of the factorisation of a matrix with a trace of at most n.
     rounding = n * (gamma(n_features + 8) + gamma(n + 2))
     return max(shift - rounding, 0.0)
 
 
 def signal_of_dependent_atoms(problem: LassoProblem) -> int | None:
-    """Return a signal for which `is_free` atoms are not, far enough to prove it, linearly independent."""
+    """Return a signal for which the linear independence of the `is_free` atoms cannot be proved, or None."""
     if not problem.penalty.is_free.any():
         return None
     for group, same in in_groups(problem):
@@ -128,20 +128,20 @@ def _least_eigenvalue_of_all_atoms(model: LassoModel) -> float:
 
 
 def _least_weight(model: LassoModel) -> np.ndarray:
-    """Return the smallest l_i / ||d_i|| of atoms that have no quadratic penalty, of each penalty."""
+    """Return, for each penalty, the smallest l_i / ||d_i|| of atoms without a quadratic penalty."""
     with float_errors(all="ignore"):
         return (model.penalty.limits / model.atoms.norms).min(axis=-1)
 
 
 def _no_lines(model: LassoModel) -> dict[bytes, Lines]:
-    """Return where lines are kept, by the atoms of the cone."""
+    """Return an empty cache of lines; its keys are the atoms of the cone."""
     return {}
 
 
 def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Correlated | None) -> np.ndarray:
     """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
     residuals, correlations = products or correlated_residuals(problem, codes)
-    # Nothing is rounded of atoms that are not seen.
+    # Correlations of atoms that are not seen are exactly zero.
     norms = seen_norms(problem)[0].copy()
     if (is_faint := (norms > 0.0) & (norms <= SMALLEST_NORM)).any():
         largest = np.abs(seen_features(problem, problem.atoms.take(is_faint))).max(axis=1, initial=SMALLEST)
@@ -185,8 +185,8 @@ def gaps_at(
     distances: np.ndarray,
 ) -> np.ndarray:
     """Return the gaps of codes at dual points z near multiples of the residuals r, rounded up."""
-    # Correlations of r with the atoms, bounds on how far those of z / multiple differ from them, and how far
-    # these may reach, shape (n_signals, n_atoms); distances are not below ||r - z||.
+    # correlations, errors, reach : d_i.r, bounds on how far d_i.z / multiple is from it, and the reach of
+    #     d_i.z / multiple, shape (n_signals, n_atoms).  distances : at least ||r - z||.
     n_signals, n_atoms = codes.shape
     n_entries = np.diff(codes.indptr)
     row = np.arange(n_signals).repeat(n_entries)
@@ -198,20 +198,20 @@ def gaps_at(
     gaps = 0.5 * distances**2 + np.bincount(row, slacks, n_signals) + conjugates
     gaps += (problem.n_features + n_atoms) * QUANTUM
     gaps *= 1.0 + gamma(operations_of_sum(problem.n_features) + n_atoms)
-    # Nothing is rounded where signal and code are zero.
+    # If the signal and its code are zero, the gap is exactly zero.
     gaps[(problem.energies == 0.0) & (n_entries == 0)] = 0.0
     return gaps
 
 
 @dataclass(eq=False)
 class _Point:
-    """A residual that is corrected so that it is a dual point, or some, a row each."""
+    """A residual, or a row for each of several, that is corrected to be a dual point."""
 
     problem: LassoProblem
-    # Atoms as the signal sees them, by their numbers, and their norms.
+    # A function that returns atoms, as the signal sees them, by their numbers; and their norms.
     take: Callable[[np.ndarray], np.ndarray]
     norms: np.ndarray
-    # Correlations: as of the penalty, and of both signs; bounds on rounding are part of them.
+    # Bounds on correlations, rounding included: with the sign that the penalty limits, and absolute values.
     reach: np.ndarray
     pulls: np.ndarray
     residual_norm: Any
@@ -220,25 +220,25 @@ class _Point:
 
     def __post_init__(self) -> None:
         self.up = 1.0 + gamma(self.problem.n_atoms + operations_of_sum(self.problem.n_features))
-        # Atoms that correlations limit, and by how much those have to change.
+        # Atoms whose correlations are limited, and by how much these have to change.
         self.l1 = self.problem.l1_weights
         self.is_limited = (self.problem.curvatures == 0.0) & (self.norms > 0.0)
         self.excess = np.where(self.is_limited, np.maximum(self.reach - self.l1, 0.0), 0.0)
         self.excess[..., self.basis] = (self.pulls + self.l1)[..., self.basis]
 
     def of_all_atoms(self, eigenvalue: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the corrections of some residuals in the span of all atoms, which are independent."""
+        """Return the corrections of the residuals in the span of all atoms, which are independent."""
         norm = self._norm(self.excess, eigenvalue)
         return norm, np.where(self.is_limited, 0.0, self.up * norm[:, np.newaxis] * self.norms)
 
     def correction(self, residual: np.ndarray, error: float, signal_norm: float) -> Correction:
-        """Return the correction, or none."""
+        """Return the correction, or `NONE`."""
         if not np.isfinite(self.pulls).all():
             return NONE
         first = self._corrected(self._in_span)
         if first[0] <= CONE_ROUNDING * self.residual_norm:
             return first
-        # Of faint atoms no combination is computed.
+        # Atoms of tiny norm take no part in lines.
         model, norms, reach = self.problem, self.norms.copy(), self.reach.copy()
         is_free = self.is_limited & (norms > SMALLEST_NORM) & (self.l1 <= LINE * norms * signal_norm)
         kept, key = model.cached(_no_lines), is_free.tobytes()
@@ -247,7 +247,7 @@ class _Point:
         basis, others, rests, rooms = kept[key]
         if not len(basis):
             return first if first is not NONE else self._corrected(self._along)
-        # In place of the other atoms of lines comes what is left of them.
+        # Their remainders replace the other atoms of lines.
         atoms = model.seen_atoms.toarray().copy()
         atoms[others] = seen_features(model, rests)
         lengths = np.maximum(np.linalg.norm(atoms[others], axis=1), SMALLEST_NORM)
@@ -265,15 +265,15 @@ class _Point:
         return norm, self.up * changes
 
     def _norm(self, excess: np.ndarray, eigenvalue: float) -> Any:
-        """Return a bound on the norm of what changes correlations of independent atoms."""
+        """Return a bound on the norm of a vector that changes the correlations of independent atoms."""
         relative = np.divide(excess, self.norms, out=np.zeros_like(excess), where=excess > 0.0)
         np.maximum(relative, SMALLEST_NORM, out=relative, where=excess > 0.0)  # squares do not underflow
         return self.up * np.sqrt(np.einsum("...i,...i->...", relative, relative) / eigenvalue)
 
     def _corrected(self, change_of: Callable[[np.ndarray], Change | None]) -> Correction:
-        """Return a correction that violates no constraint, or none."""
+        """Return a correction that violates no constraint, or `NONE`."""
         up, l1 = self.up, self.l1
-        # Excesses that are rounding alone may be scaled back, with all the rest, and so may be dependent.
+        # Try to correct every excess.  Then leave tiny ones to scaling, so that their atoms may be dependent.
         for most in (0.0, MOST_SCALED):
             members = (self.excess > most * l1) | self.basis
             for _ in range(MOST_ROUNDS):
@@ -290,7 +290,7 @@ class _Point:
         return NONE
 
     def _in_span(self, members: np.ndarray) -> Change | None:
-        """Return a correction in the span of atoms, or None where they depend on each other."""
+        """Return a correction in the span of atoms, or None if they depend on each other."""
         is_few = np.count_nonzero(members) <= self.problem.n_features
         eigenvalue = least_eigenvalue(self.take(members)) if is_few else 0.0
         if eigenvalue == 0.0:
@@ -300,8 +300,8 @@ class _Point:
         return norm, self.reach + changes, changes
 
     def _along(self, members: np.ndarray) -> Change | None:
-        """Return a correction along a direction from which constraints of atoms turn away, or None."""
-        # For dependent atoms, such as equal ones, of positive codes.  The direction is orthogonal to lines.
+        """Return a correction along a direction that lowers all violated correlations, or None."""
+        # It serves dependent (such as equal) atoms of positive codes.  The direction is orthogonal to lines.
         norms, basis, up, model = self.norms, self.basis, self.up, self.problem
         atoms, violated = self.take(np.arange(model.n_atoms)), members & ~basis
         eigenvalue = least_eigenvalue(atoms[basis])
@@ -316,10 +316,10 @@ class _Point:
         direction = weights @ units
         length = float(np.linalg.norm(direction))
         products = atoms @ direction
-        # Of faint atoms nothing is computed.
+        # For atoms of tiny norm, the bound is the product of the norms.
         errors = np.where(norms > SMALLEST_NORM, gamma(model.n_features + 8), 1.0) * length * norms
         errors += up * norms * self._norm(np.where(basis, np.abs(products) + errors, 0.0), eigenvalue)
-        # Codes that may have either sign are bound from both sides.
+        # Correlations of atoms whose codes may have either sign are limited from both sides.
         low = np.where(model.positive, products, -np.abs(products)) - errors
         if not (low[violated] > 0.0).all():
             return None

@@ -1,7 +1,8 @@
-"""Lines in the cone of atoms without a penalty: a dual point is orthogonal to them, without rounding.
+"""Lines in the cone of atoms without a penalty: dual points are exactly orthogonal to them.
 
-Where a combination with positive coefficients is zero, none of its atoms may have a positive correlation with
-a dual point, so that all of these are zero (`docs/theory.md`, section 8, *Atoms that cancel each other*).
+If a combination of atoms with positive coefficients is zero, no atom of it may have a positive correlation
+with a dual point.  So all their correlations are zero (`docs/theory.md`, section 8, *Atoms that cancel each
+other*).
 """
 
 from contextlib import suppress
@@ -14,30 +15,30 @@ from solvers._kernels.precision import QUANTUM, WITHIN
 from solvers.problem.lasso import LassoModel
 from solvers.problem.parts import seen_features
 
-# Parts of an atom at norm one that are rounding, and distances of a cone's hull from zero.
+# Smaller remainders of an atom at norm one, and smaller distances of a hull from zero, count as rounding.
 CONE_ROUNDING = 1e-10
-# Denominators of coefficients: those of small integers are found without rounding.
+# Largest denominator of coefficients: ratios of small integers are recovered without rounding.
 LARGEST_DENOMINATOR = 10**6
-# Products of rational numbers, one to three microseconds each; lines that need more are not looked for.
+# Most products of rational numbers, which take one to three microseconds each; else there are no lines.
 MOST_PRODUCTS = 2**18
-# Times that coefficients are computed: each time brings what is left down to its rounding.
+# Most passes that compute coefficients; each reduces the remainder to its rounding.
 MOST_PASSES = 8
 
 
 class Lines(NamedTuple):
     """Atoms whose correlations with a dual point are zero, or as small as their penalties."""
 
-    # Linearly independent ones, which span the lines.
+    # Linearly independent atoms, which span the lines.
     basis: np.ndarray
-    # The others, and what is left of them without a combination of the first, a row each: zero, or rounding.
+    # The other atoms, and their remainders after a combination of the basis, a row each: zero, or rounding.
     others: np.ndarray
     rests: np.ndarray
-    # Correlations of that combination, not above zero: those of the first may be as large as their penalties.
+    # Correlations of these combinations, at most zero: a basis atom may correlate up to its penalty.
     rooms: np.ndarray
 
 
 def nearest_of_hull(units: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return a multiple of the weights of the point of a hull that is nearest to zero; about its distance."""
+    """Return the weights, up to a factor, of the hull's point nearest to zero, and about its distance."""
     from scipy.optimize import nnls
 
     target = np.append(np.zeros(units.shape[1]), 1.0)
@@ -48,9 +49,9 @@ def nearest_of_hull(units: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
-    """Return the lines in the cone of some atoms, with both signs of those that may have either."""
-    # Modified Gram-Schmidt, the largest atom of the lines first among those with the smallest penalty, which
-    # binds most.  Then a point of the hull of the others that is zero, if there is one, has further atoms.
+    """Return the lines in the cone of some atoms; atoms whose codes may have either sign count with both."""
+    # Modified Gram-Schmidt takes, among the atoms on lines with the smallest penalty, the largest first.  If
+    # zero is a point of the hull of the other atoms, the atoms of this point are on lines, too.
     exponents = np.frexp(model.seen_atoms.norms[atoms])[1]
     left = units = np.ldexp(model.seen_atoms.take(atoms), -exponents[:, np.newaxis])
     is_on, penalties = ~model.positive[atoms], model.l1_weights[atoms]
@@ -77,7 +78,7 @@ def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
     if np.count_nonzero(coefficients) * model.n_features > MOST_PRODUCTS:
         return Lines(atoms[:0], atoms[:0], units[:0], penalties[:0])
     rests, rooms = np.empty((len(others), model.n_features)), np.zeros(len(others))
-    # Atoms that no other one of a line turns against.
+    # The penalties of basis atoms that have no positive coefficient; zero for the other basis atoms.
     turned = np.where(model.positive[atoms[others], np.newaxis], coefficients, np.abs(coefficients))
     limits = np.where((turned <= 0.0).all(axis=0), penalties[basis], 0.0)
     rows = model.atoms.take(atoms)
@@ -89,13 +90,13 @@ def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
                 part = parts[k] * Fraction(2) ** int(exponents[j] - exponents[basis[k]])
                 rest -= part * np.array([Fraction(x) for x in rows[basis[k]]])
                 room += part * Fraction(limits[k])
-            # What is left is again a combination of the basis where its numbers are of very different sizes.
+            # If numbers have very different sizes, the remainder is again a combination of the basis.
             left = np.ldexp(seen_features(model, rest.astype(np.float64)), -exponents[j])
             row = np.linalg.lstsq(units[basis].T, left, rcond=None)[0]
             if not np.linalg.norm(left - row @ units[basis]) < CONE_ROUNDING * np.linalg.norm(left):
                 break
             parts = [Fraction(x) for x in row]
-        # What is not zero stays so.
+        # A nonzero rational number must not round to zero.
         rests[i] = [x and (float(x) or QUANTUM) for x in rest]
         rooms[i] = min(float(room) * WITHIN + QUANTUM, 0.0)
     return Lines(atoms[basis], atoms[others], rests, rooms)

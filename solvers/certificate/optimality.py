@@ -1,12 +1,12 @@
 """Certificates: how far codes are from the optimum.
 
-NumPy and SciPy only, beside a file of numbers, `solvers._kernels.precision`.  This module calls no solver and
-uses nothing that a solver has computed but the codes themselves.  The contracts on imports in pyproject.toml
-say so, of compiled certificates too, and `make lint` checks them.
+This module uses NumPy, SciPy and constants (`solvers._kernels.precision`).  It calls no solver, and uses no
+result of a solver except the codes.  Contracts on imports in pyproject.toml state this, also for compiled
+certificates, and `make lint` checks them.
 
 Each function starts from the residual r = s - a D of the codes and its correlations with the atoms.  With
-weights w of features, those of a mask among them, correlations are d_i.(w r) and squared norms
-sum_j w_j r_j^2 and sum_j w_j d_ij^2; z = kappa sqrt(w) r is the dual point.
+weights w of features (a mask is weights of 1 and 0), correlations are d_i.(w r), squared norms are
+sum_j w_j r_j^2 and sum_j w_j d_ij^2, and the dual point is z = kappa sqrt(w) r.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from solvers.problem.parts import in_groups, seen_norms
 
 @dataclass(frozen=True, eq=False)
 class Optimality:
-    """The three figures of merit of each code, as the functions of these names return them."""
+    """The three figures of merit of each code; the functions of the same names define them."""
 
     objective: np.ndarray
     duality_gap: np.ndarray
@@ -61,9 +61,9 @@ def duality_gap(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
     lose every digit of a small gap.  Bounds on all rounding errors are part of the result, so that it is not
     below the exact gap of the code at this z (`docs/theory.md`, section 8).
 
-    For the LASSO, kappa scales the residual so that no ``kappa |d_i.r|`` exceeds lambda_i (``kappa d_i.r``
-    where codes must not be negative), h_i* is zero there, and the terms are ``lambda_i |a_i| - kappa a_i
-    d_i.r``.  For the elastic net they are, with the soft threshold e_i = T(kappa d_i.r, lambda_i)::
+    For the LASSO, kappa scales the residual so that no ``kappa |d_i.r|`` exceeds lambda_i (``kappa d_i.r`` if
+    codes must not be negative); h_i* is zero there, and the terms are ``lambda_i |a_i| - kappa a_i d_i.r``.
+    For the elastic net the terms are, with the soft threshold e_i = T(kappa d_i.r, lambda_i)::
 
         lambda_i |a_i| - a_i (kappa d_i.r - e_i) + (m_i a_i - e_i)^2 / (2 m_i)
 
@@ -79,7 +79,7 @@ def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
     """Return the largest violation of the optimality conditions of each code, shape (n_signals,).
 
     The conditions say that each a_i is a fixed point of a gradient step followed by soft thresholding, which
-    is one-sided where codes must not be negative::
+    is one-sided if codes must not be negative::
 
         (||d_i||^2 + m_i) a_i = T(||d_i||^2 a_i + d_i.r, lambda_i)
 
@@ -96,7 +96,7 @@ def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
 
 def measure(problem: LassoProblem, codes: ArrayLike | sparse.csr_array) -> Optimality:
     """Return objective, duality gap and KKT violation of each code from one pass over the data."""
-    # The figures of a code have the same bits whatever is measured with it, unless the problem is `stacked`.
+    # The bits of a code's figures do not depend on the other codes, unless the problem is `stacked`.
     checks.instance_of("problem", problem, LassoProblem)
     codes = checked_codes(problem, codes)
     figures = np.empty((3, problem.n_signals))
@@ -166,7 +166,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     kkt_violation = violations.max(axis=1, initial=0.0)
     costs = np.bincount(row, penalty_of_entry.value(codes.data), n_signals)
 
-    # From here on, all is the largest that rounding allows, and so is every term of the gap.
+    # From here on, all values, and every term of the gap, are rounded up.
     errors = np.multiply(residuals.correlation_errors[:, np.newaxis], seen_norms(problem), out=violations)
     squared_residual = residuals.squared_norms
     along_signal = np.einsum("ij,ij->i", signals, residuals.weighted)
@@ -174,7 +174,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     kappa = penalty.dual_multiple(reach, along_signal, squared_residual)
     residual_norm = np.sqrt(squared_residual + (problem.n_features + n_atoms) * QUANTUM) + residuals.errors
     gaps = gaps_at(problem, codes, correlations, errors, reach, kappa, (1.0 - kappa) * residual_norm)
-    # Nothing is said of what overflows: a sum of it may be no number.
+    # If figures overflow, the gap is infinite: sums of them might be NaN.
     gaps[~np.isfinite(kkt_violation)] = np.inf
     figures = [0.5 * squared_residual + costs, corrected_gaps(problem, codes, gaps, products), kkt_violation]
     return np.fmin(figures, np.inf)

@@ -1,4 +1,4 @@
-"""Certificates of quadratic programs, computed from the program's own arrays; no solver is called.
+"""Certificates of quadratic programs, computed from the program's own arrays; they call no solver.
 
 For multipliers m >= 0 and nu, the Lagrangian L is nowhere above the objective of a feasible point, and with a
 curvature l, ``L(z) - ||grad L(z)||^2 / (2 l)`` is nowhere above L.  All bounds contain their own rounding.
@@ -13,16 +13,16 @@ from snn._interrupts import float_errors
 from solvers._kernels.precision import QUANTUM, SLACK, UNIT_ROUNDOFF, gamma
 from solvers.certificate.corrected import least_eigenvalue, probable_shift
 
-# A curvature of no less than minus this share of the trace is proved if the matrix is singular.
+# For a singular matrix, the curvature is proved to be at least minus this share of the trace.
 PROVED_SINGULAR = 1e-15
 # Without curvature or bounds, the lower bound holds within this multiple of the norm of x.
 FAR_MULTIPLE = 10.0
-# Products are computed in more bits where there are some; so much smaller is their rounding.
+# Products are computed in the widest float type; WIDE_ROUNDOFF is its roundoff, divided by float64's.
 WIDE = np.longdouble
 WIDE_ROUNDOFF = max(float(np.finfo(WIDE).eps), 2.0**-63) / (2.0 * UNIT_ROUNDOFF)
-# A result is rounded to float64, and so are a few sums of it with bounds.
+# Relative rounding of a result to float64, and of a few sums of it with bounds.
 FINAL_ROUNDING = 4.0 * UNIT_ROUNDOFF
-# Times that variables which reach their bounds are taken out of a correction.
+# Most rounds of a correction; each fixes the variables that would reach their bounds.
 MOST_FREED = 8
 
 
@@ -38,7 +38,7 @@ class Program(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Bounds on the optimum, and what they are for: `solvers.ProgramResult`."""
+    """Bounds on the optimum; `solvers.ProgramResult` explains them."""
 
     lower_bound: float
     upper_bound: float
@@ -47,7 +47,7 @@ class Bounds(NamedTuple):
 
 
 def scaled(program: Program) -> tuple[Program, np.ndarray]:
-    """Return the same program in variables x / scales, powers of two: its diagonal is near one."""
+    """Return the program in variables x / scales, with a diagonal near one; scales are powers of two."""
     diagonal = np.diag(program.hessian)
     scales = 2.0 ** -np.rint(0.5 * np.log2(np.where(diagonal > 0.0, diagonal, 1.0)))
     hessian = program.hessian * np.outer(scales, scales)
@@ -60,18 +60,18 @@ def curvature_of(program: Program) -> tuple[float, np.ndarray]:
     squared = np.einsum("ij,ij->i", program.equations, program.equations)
     weights = 2.0 * np.abs(program.hessian).sum(axis=1).max() / np.where(squared > 0.0, squared, np.inf)
     bound = _proved(program, weights)
-    # A matrix that is singular with the equations, too, has less rounding without them.
+    # If the matrix is singular even with the equations, the bound without them has less rounding.
     without = _proved(program, 0.0 * weights) if bound <= 0.0 and len(weights) else -np.inf
     return (without, 0.0 * weights) if without > bound else (bound, weights)
 
 
 def _proved(program: Program, weights: np.ndarray) -> float:
-    """Return the bound for some weights; minus infinity if none is proved."""
+    """Return the bound for these weights; minus infinity if none is proved."""
     hessian, equations, n = program.hessian, program.equations, len(program.hessian)
     whole = hessian + (equations.T * weights) @ equations
     sizes = np.abs(hessian) + (np.abs(equations).T * weights) @ np.abs(equations)
     trace = float(np.abs(np.diag(whole)).sum())
-    # Rump (2006), as in `least_eigenvalue`; and rounding of what equations add.
+    # Rump (2006), as in `least_eigenvalue`; then the rounding of the equations' part.
     rounding = SLACK * gamma(n + 2) * trace
     rounding += gamma(len(weights) + 2) * float(np.linalg.norm(sizes)) * bool(weights.any())
     if not whole.any():
@@ -95,7 +95,7 @@ def bounds_of(
     equal: np.ndarray,
     center: np.ndarray,
 ) -> Bounds:
-    """Return what is proved by a point, and by multipliers whose Lagrangian is nearly least at a center."""
+    """Return the bounds from a point x, and from multipliers of a Lagrangian nearly minimal at `center`."""
     least, weights = curvature
     with float_errors(all="ignore"):
         violation, distance, price = _feasibility(program, x, rows, equal)
@@ -107,7 +107,7 @@ def bounds_of(
         slopes, lower, radius = np.abs(gradient) + errors, -np.inf, np.inf
         if least > 0.0:
             lower = value - error - SLACK * float(slopes @ slopes) / (2.0 * least)
-        # Without curvature: how far the objective can fall within the bounds, or within a radius.
+        # Without curvature, bound how far the objective can fall within the bounds, or within a radius.
         far = FAR_MULTIPLE * (float(np.linalg.norm(center)) or 1.0)
         reach = _reach(program, center)
         is_within = bool(np.isfinite(reach).all())
@@ -121,7 +121,7 @@ def bounds_of(
 
 
 def infeasible_within(program: Program, rows: np.ndarray, equal: np.ndarray) -> float:
-    """Return a radius within which no point is feasible, by multipliers that add its rows up; or zero."""
+    """Return a radius within which no point is feasible, proved by multipliers of the rows; or zero."""
     zero = 0.0 * program.linear
     flat = program._replace(hessian=0.0 * program.hessian, linear=zero)
     with float_errors(all="ignore"):
@@ -160,13 +160,13 @@ def norms_of(rows: np.ndarray) -> np.ndarray:
 
 
 def are_bounds(rows: np.ndarray) -> np.ndarray:
-    """Return which rows are bounds, whose products with a point are exact."""
+    """Return which rows are bounds with a power of two: their products with a point are exact."""
     is_one = np.count_nonzero(rows, axis=1) == 1
     return is_one & (np.frexp(np.abs(rows).sum(axis=1))[0] == 0.5)
 
 
 def _reach(program: Program, x: np.ndarray) -> np.ndarray:
-    """Return how far the bounds let each variable go."""
+    """Return how far each variable can move from x within its bounds."""
     is_bound = are_bounds(program.rows)
     rows, room = program.rows[is_bound].T, program.limits[is_bound] - program.rows[is_bound] @ x
     room = room / np.abs(rows)
@@ -175,14 +175,14 @@ def _reach(program: Program, x: np.ndarray) -> np.ndarray:
 
 
 def distance_to_equations(program: Program, x: np.ndarray) -> float:
-    """Return a proved distance within which a point satisfies the equations, and bounds as x does, or inf."""
+    """Return a proved distance to a point that satisfies the equations, and bounds as x does; or inf."""
     matrix, distance = program.equations, 0.0
     if not len(matrix):
         return 0.0
     _, rest = residual(matrix, program.values, x)
     is_bound = are_bounds(program.rows)
     rows, room = np.abs(program.rows[is_bound]), program.limits[is_bound] - program.rows[is_bound] @ x
-    # Variables within the distance of their bounds stay where they are: the others move.
+    # Variables that are closer to a bound than the distance do not move.
     for _ in range(MOST_FREED):
         is_free = ~rows[room <= distance].any(axis=0)
         columns = matrix[:, is_free]
@@ -198,10 +198,11 @@ def distance_to_equations(program: Program, x: np.ndarray) -> float:
 def _feasibility(
     program: Program, x: np.ndarray, rows: np.ndarray, equal: np.ndarray
 ) -> tuple[float, float, float]:
-    """Return by how much a point violates the program, the distance of a point that does not, and a price.
+    """Return the violation of the program by x, the distance to a feasible point, and a price.
 
-    The violation is zero if there is such a point; otherwise it is a distance from rows and equations, and
-    the price is twice what multipliers say that the objective rises where the rows hold.
+    If a feasible point near x is proved, violation and price are zero.  Otherwise the violation is the
+    largest distance from a row or an equation, and the price is twice the rise of the objective that the
+    multipliers predict for a feasible point.
     """
     distance = distance_to_equations(program, x)
     is_bound = are_bounds(program.rows)

@@ -22,18 +22,18 @@ from solvers._kernels.precision import (
 from solvers.problem.atoms import Atoms, in_full
 from solvers.problem.lasso import LassoProblem
 
-# Share of entries that are not zero from which on a product of full matrices is faster than a sparse one.
+# Least share of nonzero entries for which a product of dense matrices is faster than a sparse one.
 LEAST_DENSITY = 0.04
 
 
 class Residuals(NamedTuple):
-    """Residuals, and how far they may be from exact ones."""
+    """Residuals, with bounds on their errors."""
 
     # r, shape (n_signals, n_features); zero where a feature does not count.
     values: np.ndarray
     # w r, of the same shape; `values` themselves without weights or with a mask.
     weighted: np.ndarray
-    # Bounds on the norms of differences from exact residuals, shape (n_signals,): of sqrt(w) r with weights.
+    # Bounds on the norm of the error of r, or of sqrt(w) r with weights, shape (n_signals,).
     errors: np.ndarray
     # Bounds on the errors of d_i.(w r) for atoms of norm one, as signals see them, shape (n_signals,).
     correlation_errors: np.ndarray
@@ -49,8 +49,8 @@ def residuals_of(
     *,
     together: bool = False,
 ) -> Residuals:
-    """Return the residuals of codes, with weights w of features, right to about their own rounding."""
-    # `together`: products of matrices, which are faster but round a code differently beside others.
+    """Return the residuals of codes, with weights w of features, accurate to about their own rounding."""
+    # `together` : use products of matrices, which are faster; the rounding of a code then depends on others.
     n_features, n_terms = signals.shape[1], atoms.overlaps(codes)
     exact, rest, largest_rest = _split_product(atoms, codes, n_terms, together=together)
     values = np.subtract(signals, exact, out=exact)
@@ -58,7 +58,7 @@ def residuals_of(
     largest_weight: float | np.ndarray = 1.0
     weighted, n_more, seen = values, 0, values
     if weights is not None:
-        # Not multiplied by: what does not count may have overflowed.
+        # Set to zero, not multiplied by zero: these entries may have overflowed.
         values[~np.broadcast_to(weights != 0, values.shape)] = 0.0
         if weights.dtype != np.bool_:
             weighted, seen = weights * values, np.sqrt(weights) * values
@@ -82,11 +82,11 @@ def residuals_of(
 def _split_product(
     atoms: Atoms, codes: sparse.csr_array, n_terms: np.ndarray, *, together: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a D as an exact part and a rest, and the largest |low d| + |high low(d)| of a term of each."""
-    # A residual may be much smaller than the signal and the terms of its code, and would inherit the rounding
-    # of these.  So codes and atoms are split into high and low parts.  The high parts are multiples of powers
-    # of two, small enough that all sums of their products are exact.  The low parts are smaller by about
-    # 2^-20, and so is what their products add to the error.
+    """Return a D as an exact part and a rest; and for each code the largest |low d| + |high low(d)|."""
+    # A residual may be much smaller than the signal and the terms of its code, and would inherit their
+    # rounding.  So codes and atoms are split into high and low parts.  The high parts are multiples of powers
+    # of two, small enough that all sums of their products are exact.  The low parts, and the errors of their
+    # products, are smaller by about 2^-20.
     # Ozaki, Ogita, Oishi and Rump (2012), Numerical Algorithms 59, section 3.
     n_signals = codes.shape[0]
     row = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])
@@ -97,7 +97,7 @@ def _split_product(
     _, exponent = np.frexp(codes.data)
     term_exponent = np.full(n_signals, np.iinfo(np.int32).min // 2)
     np.maximum.at(term_exponent, row, exponent + atom_exponent)
-    # So many terms of size 2^term_exponent, or a little more, are a sum of 53 bits of this unit.
+    # The sum of n_terms terms of about 2^term_exponent has at most 53 bits in this unit.
     _, carry = np.frexp(n_terms)
     unit = (term_exponent + carry + 1 - EXACT_BITS).take(row) - atom_exponent + KEPT_BITS
     high = np.ldexp(np.rint(np.ldexp(codes.data, -unit)), unit)
@@ -127,12 +127,12 @@ class Correlated(NamedTuple):
     correlations: np.ndarray
 
     def of(self, which: Any) -> Correlated:
-        """Return those of some codes."""
+        """Return the residuals and correlations of some codes."""
         return Correlated(Residuals(*(rows[which] for rows in self.residuals)), self.correlations[which])
 
 
 def correlated_residuals(problem: LassoProblem, codes: sparse.csr_array) -> Correlated:
-    """Return the residuals of codes and their correlations; those of a path by products of matrices."""
+    """Return the residuals of codes and their correlations; for a path, by products of matrices."""
     atoms, together = problem.atoms, problem.penalty.is_stack and problem.atoms.rows is not None
     signals, weights = problem.dense_signals(), problem.feature_weights
     residuals = residuals_of(atoms, signals, codes, weights, together=together)

@@ -1,1 +1,1 @@
-"""Gram matrices: dense, on demand, convolutional, and active sets on them."""
+"""Gram matrices (dense, on demand, convolutional) and active-set methods that use them."""

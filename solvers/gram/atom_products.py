@@ -25,9 +25,9 @@ from solvers.problem.lasso import LassoModel, LassoProblem, unit_atoms_of
 from solvers.problem.matrix import VALUES_PER_BLOCK
 from solvers.results.codes import Codes, compressed_rows
 
-# Signals that are solved first where the choice of products depends on their supports.
+# Signals whose codes are computed first, if the choice of products depends on the size of supports.
 PILOTS = 4
-# Rows of the Gram matrix that a network has from the beginning, for each signal that shares them.
+# Rows of the Gram matrix that a network has from the beginning, for each signal of a batch.
 ROWS_PER_SIGNAL = 24
 
 
@@ -48,13 +48,13 @@ def products_of(problem: LassoProblem, *, on_demand: bool = False, most_signals:
 
 def _mean_support(problem: LassoProblem) -> float:
     """Return the mean number of atoms in the codes of a few signals."""
-    some = np.unique(np.linspace(0, problem.n_signals - 1, PILOTS).astype(int))
-    nothing = RowEntries(np.zeros(problem.n_signals + 1, np.int32), np.empty(0, np.int32), np.empty(0))
-    return codes_of_few(problem, some, nothing, None).values.nnz / len(some)
+    pilots = np.unique(np.linspace(0, problem.n_signals - 1, PILOTS).astype(int))
+    no_start = RowEntries(np.zeros(problem.n_signals + 1, np.int32), np.empty(0, np.int32), np.empty(0))
+    return codes_of_few(problem, pilots, no_start, None).values.nnz / len(pilots)
 
 
 def count_corrections(start: RowEntries, signals: np.ndarray, codes: sparse.csr_array) -> np.ndarray:
-    """Return how many atoms entered the support of the start, or left it; changed signs count twice."""
+    """Return how many atoms entered or left the support of the start; a changed sign counts twice."""
     if not len(start.values):
         return np.diff(codes.indptr).astype(np.int64)
     if len(start.pointers) == 2:  # sparse arrays would take as long as to solve the one signal
@@ -70,14 +70,14 @@ class AtomProducts(Value):
     """Products of atoms for the active-set method and for a network; curvatures are part of the diagonal."""
 
     def __init__(self, model: LassoModel) -> None:
-        # Not the model, which may keep this.
+        # No reference to the model: the model may keep this object.
         self._squared_norms = model.seen_atoms.squared_norms
-        # The thresholds of neurons.  An atom of norm zero has the largest ||d_i||^2 instead: its neuron has
-        # a negative drive and no weights, and never fires.
+        # The thresholds of neurons.  An atom of norm zero has the largest ||d_i||^2 of all atoms instead: its
+        # neuron has a negative drive and no weights, and never fires.
         self.diagonal = checks.read_only(model.seen_atoms.positive_squared_norms + model.curvatures)
-        # Neurons of a network are in groups of so many positive ones, followed by their negative ones.
+        # Neurons of a network are in groups: `group_length` positive neurons, then their negative ones.
         self.group_length = model.n_atoms
-        # For entries that were computed on demand for a network of one signal.
+        # Multiply-adds of entries that were computed on demand for the network of one signal.
         self.n_multiply_adds = 0
 
     @cached_property
@@ -85,16 +85,16 @@ class AtomProducts(Value):
         raise NotImplementedError
 
     def weights(self, *, positive: bool) -> Weights:
-        """Return W = -(G - diag G), or that of the dictionary [D, -D] unless `positive`."""
+        """Return W = -(G - diag G) if `positive`, otherwise W of the dictionary [D, -D]."""
         return self._inhibition if positive else self._inhibition.sign_pairs(self._squared_norms)
 
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None = None
     ) -> Codes:
         """Return the optimal codes of some signals of a problem, from the atoms that a start names."""
-        found = self._codes(problem, signals, start, max_rounds)
-        found.info["n_corrections"] = count_corrections(start, signals, found.values)
-        return found
+        codes = self._codes(problem, signals, start, max_rounds)
+        codes.info["n_corrections"] = count_corrections(start, signals, codes.values)
+        return codes
 
     def _codes(
         self, problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None
@@ -125,7 +125,7 @@ class FullGram(AtomProducts):
 
 
 class GramOnDemand(AtomProducts):
-    """As much of the Gram matrix of an array of atoms as few signals need."""
+    """The rows of the Gram matrix of an array of atoms that a few signals need."""
 
     def __init__(self, model: LassoModel) -> None:
         super().__init__(model)
@@ -143,19 +143,20 @@ class GramOnDemand(AtomProducts):
 
 
 class SharedProducts(GramOnDemand):
-    """Where many signals share products with many atoms, in the place of a Gram matrix that is too large."""
+    """Products of the residuals of many signals with all atoms, if the Gram matrix would be too large."""
 
-    # A network has rows that are computed when a neuron fires, for all signals, and so are not counted.
+    # A network computes a row when its neuron first fires.  All signals use the row, so its multiply-adds are
+    # not counted for any of them.
 
     def __init__(self, problem: LassoProblem) -> None:
         self._unit_atoms = problem.cached(unit_atoms_of, any_penalty=True)
-        # Where signals have weights of their own there is no network.
+        # Signals that have their own weights of features have no network.
         super().__init__(problem.model)
         self._memory_limit = problem.memory_limit
 
     def of_batch(self, problem: LassoProblem) -> SharedProducts:
-        """Return one with rows for a network of the signals of a problem, which are forgotten with them."""
-        # Rows of the atoms that are driven most are computed together, which takes a quarter of the time.
+        """Return a copy for the network of one batch; its rows are freed with the batch."""
+        # To compute the rows of the most driven atoms together takes a quarter of the time.
         other = replaced(self, without=("_inhibition",))
         signals, weights = problem.dense_signals(), problem.feature_weights
         largest = largest_ratios(
@@ -172,14 +173,14 @@ class SharedProducts(GramOnDemand):
         return other
 
     def _rows(self, atoms: np.ndarray) -> np.ndarray:
-        """Return rows of the Gram matrix, as long as all of them are within the limit."""
+        """Return rows of the Gram matrix; raise MemoryError if all rows exceed the memory limit."""
         n_bytes = 8 * self.group_length * (self._inhibition.n_stored + len(atoms))
         if n_bytes > self._memory_limit:
             raise MemoryError(
                 f"rows of the Gram matrix, of {self.group_length:,} atoms, for the neurons that fire in one "
                 f"batch take {memory(n_bytes)} and more, and memory_limit allows "
-                f"{memory(self._memory_limit)}: use solve_active_set, which needs none, or raise the limit "
-                f"for problems made after that, with solvers.memory_limit({4.0 * n_bytes:.3g})"
+                f"{memory(self._memory_limit)}: use solve_active_set, which needs no rows, or raise the "
+                f"limit for problems made afterwards, with solvers.memory_limit({4.0 * n_bytes:.3g})"
             )
         return self._atoms.gram_rows(atoms)
 
@@ -189,8 +190,8 @@ class SharedProducts(GramOnDemand):
         return codes_of_many(problem, self._unit_atoms, signals, start, max_rounds)
 
     def batches(self, problem: LassoProblem, n_workers: int) -> list[slice]:
-        """Return which signals share products: as many as pay, and memory holds."""
-        # A signal has residuals, products and lists while it is solved.
+        """Return batches of signals that share products, limited by speed and by memory."""
+        # The buffers of one signal: residuals, products and lists.
         bytes_per_signal = (
             8 * (8 * problem.n_features + 8 * ATOMS_LISTED) + 4 * VALUES_PER_BLOCK // problem.n_features
         )
@@ -199,10 +200,10 @@ class SharedProducts(GramOnDemand):
 
 
 class OwnWeights(AtomProducts):
-    """No Gram matrix: each signal has weights of features of its own."""
+    """Products without a Gram matrix, for signals that have their own weights of features."""
 
-    # The products that are used are computed from the atoms, signal by signal, and count as part of the
-    # method.  So a code has the same bits whatever masks the others have.
+    # Products are computed from the atoms when they are needed, signal by signal, and count as part of the
+    # method.  So the masks of other signals do not change the bits of a code.
 
     def _products(self, problem: LassoProblem) -> WeightedAtoms:
         assert problem.feature_weights is not None
@@ -211,11 +212,11 @@ class OwnWeights(AtomProducts):
 
 
 class ConvolutionalGram(AtomProducts):
-    """The Gram matrix of a convolutional dictionary, of which only parts are ever computed."""
+    """The Gram matrix of a convolutional dictionary; only parts of it are ever computed."""
 
-    # Inner products of kernels, of which they are made, are shared by all signals.  A position of the grid
-    # has a channel for each kernel; for codes of either sign, the channels of the positive neurons of all
-    # kernels, then those of their negative neurons.
+    # The parts consist of inner products of kernels, which all signals share.  A position of the grid has a
+    # channel for each kernel.  For codes of either sign, it has the channels of the positive neurons of all
+    # kernels, then the channels of their negative neurons.
 
     def __init__(self, model: LassoModel) -> None:
         super().__init__(model)
@@ -243,5 +244,5 @@ class ConvolutionalGram(AtomProducts):
 
 
 def _stencils(model: LassoModel) -> dict[bool, StencilWeights]:
-    """Return where the weights of networks are kept, by whether codes must not be negative."""
+    """Return an empty cache for the weights of networks; its key is whether codes must not be negative."""
     return {}

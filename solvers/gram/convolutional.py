@@ -1,33 +1,33 @@
 """An active-set method for the LASSO with a convolutional dictionary.
 
-For supports of many thousands, whose Gram matrix G is sparse.  Rounds lead to the optimum:
+It serves supports of many thousands of atoms, whose Gram matrix G is sparse.  Rounds lead to the optimum:
 
-1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.sweeps`): over
-    all coefficients, then some over those that are not zero.  Atoms enter and leave the support S by the
-    hundred, wherever they are.
+1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.sweeps`): one over
+    all coefficients, then several over the nonzero ones.  Hundreds of atoms, all over the grid, enter and
+    leave the support S.
 2.  A damped step to the solution of the optimality equations on S::
 
         (G_SS + diag gamma_S + mu diag g_S) (y - a_S) = b_S - sign lambda_S - (G_SS + diag gamma_S) a_S
 
     with gamma the curvatures of the penalty and g_i = ||d_i||^2 + gamma_i.  Atoms that would change sign
     leave S, all together.  If the sweeps that follow do not end below the objective of the step's origin, or
-    if the penalty of y alone is above the objective of the zero code, the step is undone, the code moves
-    towards y until the first atom vanishes, and the damping mu grows.  It falls with the number of atoms that
-    change sign.
-3.  Where none does, the equations are solved without damping, to rounding.  If again no atom changes sign,
-    and none outside S has a correlation with the residual above its penalty, the code is optimal.
+    if the penalty term of y exceeds the objective of the zero code, the step is undone, the code moves
+    towards y until the first atom vanishes, and the damping mu grows.  After a step that stands, mu changes
+    with the share of the support that changed sign.
+3.  If no atom changes sign, the equations are solved without damping, to rounding.  If again no atom changes
+    sign, and no atom outside S has a correlation with the residual above its penalty, the code is optimal.
 
-The objective falls in every round, as sweeps descend: rounding apart, the method ends from any start.  Steps
-are what sweeps cannot do: where kernels have no mean, the slow changes of an image are sums of many large
-coefficients, and sweeps alone need thousands.  Equations are solved by a Cholesky factorisation
-(`solvers.gram.nested_dissection`).
+The objective falls in every round, because sweeps descend: except for rounding, the method ends from any
+start.  Steps do what sweeps cannot: if kernels have mean zero, the slow changes of an image are sums of many
+large coefficients, and a method of only sweeps needs thousands of them.  Equations are solved by a Cholesky
+factorisation (`solvers.gram.nested_dissection`).
 
 For a long signal and kernels of one dimension, windows come first. The positions of the grid are cut into
-windows of equal length, at least twice as long as kernels overlap. All windows have one Gram matrix, so
-with the rest that the other coefficients leave of the signal they are a batch for the active-set method of
-an array of atoms. Every other window is solved at once: kernels of two of these do not overlap, and the
-objective falls. Sweeps need hundreds for what smooth kernels share among neighbours; a window takes a
-fraction of a millisecond.
+windows of equal length, at least twice as long as kernels overlap. All windows have the same Gram matrix, so
+they are a batch for the active-set method of an array of atoms; its signals are the residual of all other
+coefficients. Every other window is solved at once: the kernels of two such windows do not overlap, and the
+objective falls. With smooth kernels, which overlap their neighbours, hundreds of sweeps would be needed; a
+window takes a fraction of a millisecond.
 """
 
 from __future__ import annotations
@@ -50,36 +50,37 @@ from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, Codes, as_sparse, drive_work, joined, rows_of
 
-# All numbers here: `python -m tests.benchmarks convolution`, and docs/convolution.md for what they gain.
+# All constants: `python -m tests.benchmarks convolution`; docs/convolution.md says what they gain.
 # Most rounds for one signal.  Photographs take a dozen, nearly dependent kernels forty.
 MOST_ROUNDS_OF_SIGNAL = 200
-# The first of this number of sweeps is over all coefficients, the others over those that are not zero, and
-# only where correlations have moved by this share of the penalty.
+# A cycle of sweeps: the first one is over all coefficients, the others over nonzero coefficients at positions
+# whose correlations have moved by the share LEAST_DRIFT of the penalty.
 CYCLE = 10
 LEAST_DRIFT = 3e-3
-# Such cycles before the first step, and before each later one, at most.
+# Most cycles before the first step, and before each later step.
 FIRST_CYCLES, CYCLES = 25, 15
-# Passes over windows, where there are any, and the cycles after them: a step is cheap along one dimension.
+# Passes over windows, if there are any, and the cycles after them: in one dimension a step is cheap.
 WINDOW_PASSES = 4
 FIRST_CYCLES_OF_WINDOWS, CYCLES_OF_WINDOWS = 2, 3
-# Damping of steps, as a share of the diagonal. It is multiplied by this many times the share of the support
-# that changes sign, within limits.
+# Damping of steps, as a share of the diagonal.
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-8, 1.0
+# Factors on the damping: DAMPING_GAIN times the share of the support that changed sign, between LEAST_CHANGE
+# and MOST_CHANGE; NO_CHANGE if no sign changed; CHANGE_UNDONE after a step that is undone.
 DAMPING_GAIN = 15.0
 NO_CHANGE, LEAST_CHANGE, MOST_CHANGE, CHANGE_UNDONE = 0.1, 0.25, 3.0, 5.0
-# The share of the diagonal that is added to it where the equations are solved to rounding, so that atoms may
-# depend on each other; of an error along an eigenvalue, each refinement leaves share / (share + eigenvalue).
+# The damping of equations that are solved to rounding, so that atoms may depend on each other.  A refinement
+# multiplies an error along an eigenvector by share / (share + eigenvalue).
 PRECISE_DAMPING = 1e-10
-# Refinements of a solution, which each gain some digits; two or three are usual.
+# Most refinements of a solution.  Each gains some digits; two or three are usual.
 MOST_REFINEMENTS = 10
-# The equations of atoms that depend on each other may have no solution.  Their defect is then more than so
-# many times what counts as rounding.
+# The equations of dependent atoms may have no solution.  They count as such if the defect that is left
+# exceeds rounding by this factor.
 DEPENDENT_DEFECT = 1e3
-# Positions of a window, a multiple of those that a kernel overlaps with on one side.
+# Length of a window, in units of the positions that a kernel overlaps on one side.
 OVERLAPS = 2
 # Most atoms of a window: their Gram matrix takes 134 MB.
 MOST_ATOMS = 4096
-# Shorter signals do not pay for the Gram matrix.
+# Least length of a signal, in windows: for shorter signals the Gram matrix of a window costs too much.
 FEWEST_WINDOWS = 8
 NO_CORRELATIONS = np.empty((0, 0))
 
@@ -92,22 +93,22 @@ def optimal_codes(
     max_rounds: int | None,
 ) -> Codes:
     """Return the optimal codes of some signals."""
-    found = []
+    codes = []
     for signal in signals:
         search = ActiveSetSearch(problem.subset([signal]), diagonal, *entries_at(start, signal))
         status = status_of(np.array([search.run(max_rounds or MOST_ROUNDS_OF_SIGNAL)]))
         values = as_sparse(search.code.reshape(1, -1))
         work = {METHOD: search.n_multiply_adds}
-        found.append(Codes(values, np.array([search.n_rounds]), None, work, status=status))
-    return joined(found)
+        codes.append(Codes(values, np.array([search.n_rounds]), None, work, status=status))
+    return joined(codes)
 
 
 def gram_part(dictionary: ConvolutionalAtoms, atoms: np.ndarray, curvatures: np.ndarray) -> GramPart:
-    """Return the part of the Gram matrix of some atoms, plus their curvatures on its diagonal."""
+    """Return the Gram matrix of some atoms, with their curvatures added to its diagonal."""
     stencil, (n_rows, n_columns) = dictionary.stencil, dictionary.grid_shape
     reach_rows, reach_columns = stencil.shape[1] // 2, stencil.shape[2] // 2
     first = np.searchsorted(atoms, dictionary.n_kernels * np.arange(dictionary.n_positions + 1))
-    # The members in reach of each position: in each row of the grid, and in all.
+    # Count the members in reach of each position: first in one row of the grid, then in all rows.
     rows, columns = np.arange(n_rows), np.arange(n_columns)
     starts = n_columns * rows[:, np.newaxis]
     in_row = first[starts + np.minimum(columns + reach_columns + 1, n_columns)]
@@ -123,7 +124,7 @@ def gram_part(dictionary: ConvolutionalAtoms, atoms: np.ndarray, curvatures: np.
 
 
 class _Step(NamedTuple):
-    """A step: its origin, its target on the support, what changes sign there, and whether it is exact."""
+    """A step: its origin, its target on the support, the atoms that change sign, and whether it is exact."""
 
     code: np.ndarray
     image: np.ndarray
@@ -135,7 +136,7 @@ class _Step(NamedTuple):
 
 
 class ActiveSetSearch:
-    """The method for one signal, from the currents of some atoms."""
+    """The method for one signal; it starts from the currents of some atoms."""
 
     def __init__(
         self, problem: LassoProblem, diagonal: np.ndarray, atoms: np.ndarray, currents: np.ndarray
@@ -156,7 +157,7 @@ class ActiveSetSearch:
         self._tolerance = VIOLATION_ROUNDING * reach.max() * norms
         self._noise = VIOLATION_ROUNDING * problem.energies[0]
         self._grid = _kernel_grid(dictionary)
-        self.n_multiply_adds = self._grid.n_multiply_adds  # one entry: so far
+        self.n_multiply_adds = self._grid.n_multiply_adds  # one entry, which the kernels increase
         self.code = np.zeros(by_position)
         # An atom of norm zero is never in the code.
         self.code.ravel()[atoms] = np.where(norms[atoms] > 0.0, currents / diagonal.ravel()[atoms], 0.0)
@@ -179,7 +180,7 @@ class ActiveSetSearch:
             self.n_rounds += 1
             self._sweep(n_cycles)
             n_cycles = later_cycles
-            # Steps from which sweeps lead back to the origin would be repeated without end.
+            # If sweeps led back to the origin of the step, the method would repeat it without end.
             if step is not None and not self._rise(step) < -self._noise:
                 self._take_back(step)
                 step, precise = None, False
@@ -188,13 +189,13 @@ class ActiveSetSearch:
                 self._adapt_damping(step)
             step = self._step(precise)
             if not step.solves and step.crossed.any():
-                # Atoms depend on each other: downhill, until there is one less.
+                # Atoms depend on each other: move downhill until one of them vanishes.
                 self._move_to_crossing(step)
                 step, n_cycles = None, 0
                 continue
             target = np.where(step.crossed, 0.0, step.target)
-            # The penalty of each code on the way is at most the objective of the zero code.  Where atoms
-            # depend on each other, a target may be so far away that the residual would lose all its digits.
+            # No penalty on the way may exceed the objective of the zero code: for dependent atoms, a target
+            # may be so far away that the residual would lose all its digits.
             if not np.abs(target) @ self._l1_weights.ravel()[step.support] <= self.problem.energies[0]:
                 self._take_back(step)
                 step, precise = None, False
@@ -220,22 +221,22 @@ class ActiveSetSearch:
 
     def _descend(self, windows: Windows) -> None:
         """Descend over windows, each pass shifted by half a window."""
-        # Where kernels depend on each other, rounding may lead a window astray: such a pass is taken back.
+        # For dependent kernels, rounding may make the objective of a window rise: such a pass is undone.
         for k in range(WINDOW_PASSES):
             code, image, objective = self.code.copy(), self.image, self._objective()
             offset = k % 2 * (windows.n_positions // 2)
             starts = np.arange(offset, len(self.code) - windows.n_positions + 1, windows.n_positions)
-            for some in (starts[::2], starts[1::2]):
+            for alternate_starts in (starts[::2], starts[1::2]):
                 correlations = self._correlations_with_residual().reshape(self.code.shape)
                 self.n_multiply_adds += drive_work(self.problem)
-                self.n_multiply_adds += windows.solve(some, self.code, correlations)
+                self.n_multiply_adds += windows.solve(alternate_starts, self.code, correlations)
                 self.image = self._image_left()
             if not self._objective() <= objective:
                 self.code, self.image = code, image
                 return
 
     def _sweep(self, n_cycles: int) -> None:
-        """Descend along the coordinates; end when no atom enters or leaves the support any more."""
+        """Do cycles of sweeps until no atom enters or leaves the support."""
         drift = np.zeros(len(self.code))
         for _ in range(n_cycles):
             n_changes = 0
@@ -249,7 +250,7 @@ class ActiveSetSearch:
                 break
 
     def _image_left(self) -> np.ndarray:
-        """Return what the code leaves of the signal."""
+        """Return the residual, as an image."""
         self.n_multiply_adds += np.count_nonzero(self.code) * self._dictionary.features_of_atom
         image = self.problem.atoms.reconstruct(self.code.reshape(1, -1))
         return (self.problem.signals - image).reshape(self._dictionary.plane_shape)
@@ -270,7 +271,7 @@ class ActiveSetSearch:
         )
 
     def _rise(self, step: _Step) -> float:
-        """Return by how much the objective is above that of a step's origin."""
+        """Return the objective minus the objective at the origin of a step."""
         return self._objective() - step.objective
 
     def _step(self, precise: bool) -> _Step:
@@ -295,7 +296,7 @@ class ActiveSetSearch:
         return _Step(self.code.copy(), self.image.copy(), self._objective(), support, target, crossed, solves)
 
     def _adapt_damping(self, step: _Step) -> None:
-        """Change the damping after a step that was right, by the share of its support that changed sign."""
+        """Change the damping after a successful step, by the share of its support that changed sign."""
         share = step.crossed.mean() if len(step.crossed) else 0.0
         change = np.clip(DAMPING_GAIN * share, LEAST_CHANGE if share else NO_CHANGE, MOST_CHANGE)
         self.damping = float(np.clip(change * self.damping, LEAST_DAMPING, MOST_DAMPING))
@@ -317,7 +318,7 @@ class ActiveSetSearch:
             self._move(step.support, reached)
 
     def _correlations_with_residual(self) -> np.ndarray:
-        """Return the inner products of all atoms with what the code leaves of the signal."""
+        """Return the inner products of all atoms with the residual."""
         return self.problem.atoms.correlate(self.image.reshape(1, -1))[0]
 
     def _is_violated(self) -> bool:
@@ -350,7 +351,7 @@ def _kernel_grid(dictionary: ConvolutionalAtoms) -> KernelGrid:
 
 
 def _factor(part: GramPart, diagonal: np.ndarray, damping: float) -> Factor:
-    """Return the factor, damped more where rounding makes the matrix indefinite."""
+    """Return the factor; damp more as long as rounding makes the matrix indefinite."""
     while True:
         try:
             return Factor(part, diagonal, damping)
@@ -361,10 +362,10 @@ def _factor(part: GramPart, diagonal: np.ndarray, damping: float) -> Factor:
 def _refined(
     part: GramPart, factor: Factor, start: np.ndarray, defect: np.ndarray, tolerance: np.ndarray
 ) -> tuple[np.ndarray, float, int]:
-    """Return the solution of ``G (y - start) = defect``, the largest defect left, and multiply-adds."""
-    # Defects are in units of `tolerance`.  Where there are many solutions, it is one near the start.  Where
-    # there is none, since atoms depend on each other, it lies downhill from the start, and far away in the
-    # direction in which the penalty of the same image falls.
+    """Return the solution of ``G (y - start) = defect``, the largest remaining defect, and multiply-adds."""
+    # Defects are in units of `tolerance`.  If there are many solutions, the result is one near the start.  If
+    # there is none, because atoms depend on each other, the result lies downhill from the start, and far away
+    # in the direction in which the penalty falls and the image stays the same.
     solution = start
     largest = np.max(np.abs(defect) / tolerance, initial=0.0)
     moved, product = np.zeros((2, len(start)))
@@ -385,7 +386,7 @@ def _refined(
 
 
 class Windows:
-    """The windows of the positions of one dictionary."""
+    """The windows of positions of a problem's grid, with their common Gram matrix."""
 
     def __init__(self, window: ConvolutionalAtoms, problem: LassoProblem) -> None:
         n_atoms = len(window.squared_norms)
@@ -393,7 +394,7 @@ class Windows:
         self.n_positions = window.n_positions
         self._atoms = GramMatrix(checks.read_only(rows @ rows.T))
         self._squared_norms = window.squared_norms
-        # Correlations change with the rest of the code.
+        # `solve` sets the correlations, which depend on the coefficients outside a window.
         self._terms = Terms(
             NO_CORRELATIONS,
             checks.read_only(problem.l1_weights[:n_atoms].copy()),
@@ -413,13 +414,13 @@ class Windows:
         start = rows_of(old)
         start = start._replace(values=start.values * self._squared_norms[start.columns])
         terms = self._terms._replace(correlations=checks.read_only(drives))
-        found = codes_by_kernel(self._atoms, terms, np.arange(len(starts)), start)
-        code[positions] = found.values.toarray().reshape(len(starts), self.n_positions, -1)
-        return int(found.work[METHOD].sum()) + old.nnz * n_atoms
+        codes = codes_by_kernel(self._atoms, terms, np.arange(len(starts)), start)
+        code[positions] = codes.values.toarray().reshape(len(starts), self.n_positions, -1)
+        return int(codes.work[METHOD].sum()) + old.nnz * n_atoms
 
 
 def windows_of(problem: LassoProblem, diagonal: np.ndarray) -> Windows | None:
-    """Return the windows of a problem; None where they would not pay, or penalties differ among positions."""
+    """Return the windows of a problem; None if they would not pay, or if penalties differ among positions."""
     dictionary = problem.atoms
     assert isinstance(dictionary, ConvolutionalAtoms)
     height, length = dictionary.kernels.shape[1:3]

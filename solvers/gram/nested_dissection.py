@@ -1,10 +1,10 @@
 """A Cholesky factorisation of a part of the Gram matrix of a convolutional dictionary.
 
-Kernels overlap with those near by only, so that a strip of positions, as wide as kernels reach, parts the
-grid into two sides with no entry of the matrix between them.  Each side is divided in the same way, down to
-small rectangles.  Sides are eliminated before the strip between them, by dense products of matrices.  Of n
-positions this takes n^(3/2) operations and n log n numbers; a matrix of a hundred thousand atoms is factored
-in about a second.
+Kernels overlap only with kernels near by.  A strip of positions, as wide as kernels reach, therefore divides
+the grid into two sides with no entry of the matrix between them.  Each side is divided in the same way, down
+to small rectangles.  Sides are eliminated before the strip between them, by dense products of matrices.  For
+n positions this takes n^(3/2) operations and n log n numbers; a matrix of a hundred thousand atoms is
+factored in about a second.
 
 References: George (1973), SIAM Journal on Numerical Analysis 10: nested dissection.  Duff and Reid
 (1983), ACM Transactions on Mathematical Software 9: fronts.
@@ -17,7 +17,7 @@ import numpy as np
 from solvers._kernels.sweeps import GramPart, add_entries, add_remainder
 from solvers.workers.blas import load_scipy_linalg
 
-# A rectangle with fewer members than this is not divided: `python -m tests.benchmarks convolution`.
+# Rectangles with fewer members are not divided: `python -m tests.benchmarks convolution`.
 LEAST_MEMBERS = 64
 
 
@@ -27,7 +27,7 @@ class _Front(NamedTuple):
     own: np.ndarray  # members eliminated here
     border: np.ndarray  # members around the rectangle that kernels reach, which are eliminated later
     triangle: np.ndarray  # the factor of own x own, lower
-    below: np.ndarray  # that of border x own
+    below: np.ndarray  # the factor of border x own
 
 
 class Factor:
@@ -39,7 +39,7 @@ class Factor:
         load_scipy_linalg()
         self._part, self._diagonal, self._damping = part, diagonal, damping
         n_positions, n_members = part.n_rows * part.n_columns, len(diagonal)
-        # Rectangles of more positions are divided.
+        # Rectangles with more positions are divided.
         self._most_positions = max(least_members * n_positions / max(n_members, 1), 1)
         self._positions = np.arange(n_positions).reshape(part.n_rows, part.n_columns)
         self._is_eliminated = np.zeros(n_positions, dtype=np.bool_)
@@ -49,7 +49,7 @@ class Factor:
         self._eliminate(0, part.n_rows, 0, part.n_columns)
 
     def _eliminate(self, top: int, bottom: int, left: int, right: int) -> tuple[np.ndarray, np.ndarray]:
-        """Eliminate a rectangle of positions; return what it leaves for its border, and the members there."""
+        """Eliminate a rectangle of positions; return the remainder for its border, and the border."""
         from scipy.linalg.blas import dsyrk, dtrsm
         from scipy.linalg.lapack import dpotrf
 
@@ -86,7 +86,7 @@ class Factor:
         place[own] = place[border] = -1
         if len(own):
             n_own, n_border = len(own), len(border)
-            # The triangle, the rows below it, and what they leave.
+            # The triangle; then the rows below it and their remainder.
             self.n_multiply_adds += n_own * (n_own + 1) * (n_own + 2) // 6
             self.n_multiply_adds += n_border * n_own * (n_own + n_border + 2) // 2
             triangle, failed = dpotrf(triangle, lower=1, clean=0, overwrite_a=1)

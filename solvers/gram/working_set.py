@@ -1,23 +1,23 @@
-"""The active-set method for an array of atoms: one working set, whatever its products come from.
+"""The active-set method for an array of atoms, with a Gram matrix or without one.
 
-`codes_by_kernel` has one kernel do all of it.  Without a Gram matrix a `Search` for each signal alternates:
+`codes_by_kernel` does all of it in one kernel.  Without a Gram matrix a `Search` for each signal alternates:
 
-1.  `solvers._kernels.active_set` solves the problem of the members of the working set W, with the Gram matrix
-    of these few.  It goes on from where it was when W was smaller, with the same factor.
+1.  `solvers._kernels.active_set` solves the problem of the members of the working set W, with their Gram
+    matrix.  When W has grown, it continues with the same factor.
 2.  The residual r = s - a D of that code is computed from the atoms.  Correlations with it say which atoms
     outside W violate their conditions, |d_i.r| > lambda_i.
-3.  The worst violators join W.  Where there is none, the code is optimal.
+3.  The worst violators join W.  If there is none, the code is optimal.
 
-Few signals are solved one by one, and read all atoms in each round.
+A few signals are solved one by one; each round reads all atoms.
 
-Many signals share one product of matrices a round: of the residuals of all signals that are not done
-with the dictionary, in single precision (`solvers.problem.largest`).  It lists, for each signal, the atoms
-that its residual pulls most, and bounds what it pulls all others.  Correlations of listed atoms are computed
-in double precision, and violators join, until none of them violates its condition.  Then the signal takes
-part in the next product, until no atom violates its condition.  After two products, a product also gives
-certificates (`solvers.certificate.compiled.certify_and_list`).  Before that, the equations of the support
-are solved once more with its atoms in order, so that the bits of a code depend on its support alone, and
-not on the other signals.
+Many signals share one product of matrices per round, in single precision (`solvers.problem.largest`): the
+residuals of all signals that are not done, times the dictionary.  For each signal it lists the atoms that
+have the largest correlations with the residual, and bounds the correlations of all others.  Correlations of
+listed atoms are then computed in double precision, and violators join, until no listed atom violates its
+condition.  Then the signal takes part in the next product, until no atom violates its condition.  After the
+first two products, each product also gives certificates (`solvers.certificate.compiled.certify_and_list`).
+Before that, the equations of the support are solved once more with its atoms in order, so that the bits of a
+code depend only on its support, not on the other signals.
 """
 
 from collections.abc import Sequence
@@ -52,16 +52,16 @@ from solvers.problem.matrix import UnitAtoms
 from solvers.problem.parts import with_shared_mask
 from solvers.results.codes import AT_LIMIT, AT_PRECISION, GRAM, METHOD, Codes, as_sparse
 
-# Signals times atoms in one call of a kernel: some milliseconds, so that Ctrl-C is quick.
+# Signals times atoms in one call of a kernel: a call takes some milliseconds, so that Ctrl-C is quick.
 VALUES_PER_CALL = 100_000
-# Most rounds for one signal, a multiple of the number of atoms.  It is never reached unless rounding errors
-# make a support come back.
+# Most rounds for one signal, per atom of the dictionary.  The limit is reached only if rounding errors make a
+# support come back.
 ROUNDS_PER_ATOM = 10
-# Violators that join W together, at least.
+# Without a Gram matrix, violators that join W together: as many as S has atoms, and at least this number.
 LEAST_JOINING_WITHOUT_GRAM = 60
-# Atoms listed for each signal beside its support.  Measured by `python -m tests.benchmarks 65,536`.
+# Atoms listed for each signal, in addition to its support: `python -m tests.benchmarks 65,536`.
 ATOMS_LISTED = 128
-# Products before the first that serves certificates, too: codes move far until then.
+# Shared products without certificates at the beginning, while codes still move far.
 PLAIN = 2
 
 
@@ -91,19 +91,19 @@ def codes_by_kernel(
 
 
 def status_of(ended: np.ndarray) -> np.ndarray:
-    """Return the status of searches that ended where only rounding was left, or at their limit of rounds."""
+    """Return the status of searches: ended, so that only rounding is left, or stopped at the most rounds."""
     return np.where(ended, AT_PRECISION, AT_LIMIT)
 
 
 def entries_at(start: RowEntries, signal: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the atoms that a signal starts from, and their currents."""
     entries = slice(start.pointers[signal], start.pointers[signal + 1])
-    # One type with the atoms that join, so that kernels are compiled once.
+    # Joining atoms have the same type (int64), so that kernels are compiled once.
     return start.columns[entries].astype(np.int64), start.values[entries]
 
 
 class Members:
-    """The working set W of one signal after the other: its atoms, and their part of the problem."""
+    """The working set W, which serves one signal after the other: atoms, and their part of the problem."""
 
     def __init__(self, problem: LassoProblem, capacity: int) -> None:
         self.problem = problem
@@ -116,17 +116,17 @@ class Members:
         self.rows = np.empty((capacity, problem.n_features))
 
     def among(self, atoms: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Return which atoms are among some others."""
+        """Return, for each of `atoms`, whether it is among `others`."""
         self._is_listed[others] = True
-        found = self._is_listed[atoms]
+        is_among = self._is_listed[atoms]
         self._is_listed[others] = False
-        return found
+        return is_among
 
     def join(self, before: int, size: int, atoms: np.ndarray, rows: np.ndarray, features: np.ndarray) -> int:
         """Append atoms to the members, of which `size` are in S; return the number of members."""
         after = before + len(atoms)
         if after > len(self.rows):
-            # Memory that is not used is not touched.
+            # `np.empty` reserves memory, but does not touch it.
             old, old_rows = self.work, self.rows
             self.work, self.scratch = new_working_set(2 * after), new_scratch(2 * after)
             copy_members_kernel(self.work, old, before, size)
@@ -158,14 +158,15 @@ class Search:
         self._roots = roots if roots is None or roots.ndim == 1 else roots[signal]
         self.features = self.weighted(members.signals[signal])
         self._tolerance = VIOLATION_ROUNDING * float(norms_of(self.features[np.newaxis])[0])
-        # The support and its values, and what they leave of the signal.
+        # The support, its values, the residual and the objective.
         self.atoms, self.code = np.empty(0, dtype=np.int64), np.empty(0)
         self.residual, self.objective = self.features, np.inf
         self.n_members = self._size = 0
         self._is_at_start = False
         self.n_multiply_adds = self.n_gram_multiply_adds = 0
-        self.n_listed = ATOMS_LISTED  # atoms that the next product has to list beside the support
-        # Whether no atom violates its condition by more than rounding; zeros have a code of zeros.
+        self.n_listed = ATOMS_LISTED  # atoms that the next product has to list in addition to the support
+        # `is_done` : the search is over.  `ended` : no atom violates its condition by more than rounding.
+        # A zero signal is solved by the zero code.
         self.is_done = self.ended = self._tolerance == 0.0
 
     def weighted(self, features: np.ndarray) -> np.ndarray:
@@ -177,9 +178,9 @@ class Search:
         return self.weighted(self.members.problem.atoms.take(atoms))
 
     def start(self, start: RowEntries, signal: int) -> bool:
-        """Solve the problem of the atoms that a start names; return whether that is done."""
+        """Solve the problem of the atoms that a start names; return whether it is solved."""
         atoms, currents = entries_at(start, signal)
-        # More atoms than features depend on each other.  An atom of norm zero is never a member.
+        # Keep at most n_features atoms: more would be dependent.  An atom of norm zero is never a member.
         relative = np.abs(currents) * self.members.inverse_norms[atoms]
         largest = np.argsort(-relative, kind="stable")[: len(self.features)]
         largest = largest[relative[largest] > 0.0]
@@ -203,7 +204,7 @@ class Search:
         self.n_gram_multiply_adds += len(atoms) * self.n_members * len(self.features)
 
     def solve(self) -> bool:
-        """Solve the problem of the members; return whether that is done."""
+        """Solve the problem of the members; return whether it is solved."""
         members = self.members
         self._size, self.rounds_left, solved = solve_within_kernel(
             members.work, self.n_members, self._size, self._tolerance, self.rounds_left, self._is_at_start,
@@ -235,21 +236,20 @@ class Search:
         work.n_multiply_adds[0] = 0
 
     def violators(self, atoms: np.ndarray | slice, correlations: np.ndarray) -> np.ndarray:
-        """Return the places of the atoms that violate most, given their correlations with the residual."""
+        """Return the places of the atoms that violate most, from their correlations with the residual."""
         problem = self.members.problem
         excess = np.where(problem.positive[atoms], correlations, np.abs(correlations))
         excess -= problem.l1_weights[atoms]
         with float_errors(over="ignore"):  # in units of tiny norms
             excess *= self.members.inverse_norms[atoms]
         places = np.flatnonzero(excess > self._tolerance)
-        # As many as S has atoms, or `LEAST_JOINING_WITHOUT_GRAM`.
         n_joining = max(LEAST_JOINING_WITHOUT_GRAM, len(self.atoms))
         if len(places) > n_joining:
             places = np.sort(places[np.argpartition(excess[places], -n_joining)[-n_joining:]])
         return places
 
     def advance(self, largest: Largest, k: int) -> bool:
-        """Go on with the atoms that the residual pulls most; return True if there was nothing left to do."""
+        """Continue with the atoms that correlate most with the residual; return True if no atom violates."""
         members = self.members
         self.n_multiply_adds += members.problem.atoms.array.size
         error = largest.errors[k]
@@ -259,7 +259,7 @@ class Search:
         listed, n_suspects = listed[outside], np.count_nonzero(bounds[outside] >= 1.0)
         joining = self._violating(listed[:n_suspects], self.rows_of(listed[:n_suspects]))
         if not len(joining):
-            # If others may violate their conditions, more come close to them than the product can tell apart.
+            # If unlisted atoms may violate their conditions, the next product has to list more atoms.
             self.is_done = self.ended = bool(largest.others[k] + error < 1.0)
             self.n_listed *= 4
             return self.is_done
@@ -291,7 +291,7 @@ class Search:
 
 
 def codes_of(searches: Sequence[Search]) -> sparse.csr_array:
-    """Return the codes of some searches, whose atoms are in order."""
+    """Return the codes of searches whose atoms are in order."""
     pointers = np.cumsum([0, *(len(search.atoms) for search in searches)])
     atoms = np.concatenate([search.atoms for search in searches])
     values = np.concatenate([search.code for search in searches])
@@ -299,7 +299,7 @@ def codes_of(searches: Sequence[Search]) -> sparse.csr_array:
 
 
 def results_of(searches: Sequence[Search], optimality: Optimality | None = None) -> Codes:
-    """Return the codes of some searches with their counts."""
+    """Return the codes of searches with their counts."""
     n_rounds, n_multiply_adds, n_gram_multiply_adds, ended = np.array(
         [
             (one.max_rounds - one.rounds_left, one.n_multiply_adds, one.n_gram_multiply_adds, one.ended)

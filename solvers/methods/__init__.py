@@ -1,4 +1,4 @@
-"""The solvers as values, methods with their options; users call a function beside each."""
+"""Methods: the solvers as values, with their options.  Users call the function next to each method."""
 
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.analog import Analog

@@ -12,17 +12,17 @@ from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, BestCodes, Found
 
-# The gap is looked at after one time constant, and again whenever the time has grown by a quarter.
+# The gap is computed after one time constant, and again each time the elapsed time has grown by a quarter.
 FIRST_CHECK = 1.0
 CHECK_SHARE_OF_TIME = 0.25
-# Relative tolerance of the integrator, as a part of `tol`, and the range it is kept in: a coarse one
-# costs stability, and no integrator in double precision keeps a finer one.
+# Relative tolerance of the integrator, as a share of `tol`, and its limits: a coarser tolerance costs
+# stability, and integration in double precision cannot be finer.
 INTEGRATOR_PART = 0.1
 INTEGRATOR_RANGE = (1e-13, 1e-4)
 
 
 class Flow(NamedTuple):
-    """A course of the analog flow, and what it took."""
+    """A trajectory of the analog flow, and its cost."""
 
     potentials: np.ndarray  # shape (n_times, n_neurons)
     activities: np.ndarray
@@ -75,9 +75,9 @@ class Analog(Method):
 
         du/dt = b - u - (G - 1) a      a_i = T(u_i) / (1 + m_i)
 
-    along which the objective never increases, dE/dt = - sum over active of (du_i/dt)^2 / (1 + m_i); where the
-    flow comes to rest, the code is optimal.  Potentials start where their activities are the start, and those
-    of the other atoms as near to their equilibrium, b - (G - 1) a, as that allows; by default from rest.
+    Along the flow the objective never increases, dE/dt = - sum over active of (du_i/dt)^2 / (1 + m_i); when
+    the flow comes to rest, the code is optimal.  By default potentials start at zero.  With a start, its code
+    is the activity at first, and silent atoms are as near to their equilibrium, b - (G - 1) a, as possible.
 
     Parameters
     ----------
@@ -102,14 +102,14 @@ class Analog(Method):
         checks.positive_number("max_duration", self.max_duration)
 
     def prepare(self, problem: LassoProblem) -> tuple[np.ndarray, np.ndarray]:
-        """Return the norms of atoms, and -(G - 1) of atoms of norm one, the weights of all flows."""
+        """Return the norms of atoms, and the weights of all flows, -(G - 1) for atoms of norm one."""
         norms = np.sqrt(problem.seen_atoms.positive_squared_norms)
         weights = -(problem.gram / norms / norms[:, np.newaxis])
         np.fill_diagonal(weights, 0.0)
         return norms, weights
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
-        """Return one signal after the other."""
+        """Return a batch for each signal."""
         return [slice(signal, signal + 1) for signal in range(problem.n_signals)]
 
     def search(self, best: BestCodes, prepared: tuple[np.ndarray, np.ndarray]) -> Iterator[Found]:
@@ -119,7 +119,7 @@ class Analog(Method):
         best.fall_back()
         if not len(best.active):
             return
-        # In units in which atoms and signal have norm one.
+        # Units in which the atoms and the signal have norm one.
         length = np.sqrt(2.0 * problem.energies[0])
         drive = problem.correlations[0] / (norms * length)
         threshold = problem.l1_weights / (norms * length)

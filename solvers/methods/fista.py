@@ -1,4 +1,4 @@
-"""FISTA, the accelerated proximal gradient method, many signals at a time."""
+"""FISTA, the accelerated proximal gradient method, for many signals at a time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from solvers.problem.signals import SMALLEST_WEIGHT
 from solvers.results.codes import METHOD, BestCodes, Found
 from solvers.results.result import SparseCodingResult, Start
 
-# Iterations from one look at the duality gap to the next, and as a part of those done so far: a look costs
-# less than an iteration, and at most about a tenth of the iterations is wasted.
+# Iterations between two looks at the duality gap: CHECK_EVERY, or a CHECK_PART-th of the iterations so far.
+# A look costs less than an iteration, and at most about a tenth of the iterations is wasted.
 CHECK_EVERY = 5
 CHECK_PART = 10
-# Multiply-adds for each atom, besides the product with the Gram matrix: of an iteration those of the momentum
-# and of the two inner products of the restart, of a look at the gap the terms of four sums.
+# Multiply-adds for each atom, in addition to the product with the Gram matrix.  An iteration: the momentum
+# and the two inner products of the restart.  A look at the gap: the terms of four sums.
 PRODUCTS_OF_ITERATION, PRODUCTS_OF_CHECK = 3, 4
 
 
@@ -47,9 +47,9 @@ class Fista(Method):
 
     Notes
     -----
-    Each signal has its own momentum and leaves when it is done, so that its iterates depend on the
-    other signals, and on the number of workers, by rounding at most.  Products go through the Gram matrix or
-    through the dictionary, whichever is cheaper.
+    Each signal has its own momentum and leaves when it is done.  So its iterates depend on the other signals,
+    and on the number of workers, at most by rounding.  Products use the Gram matrix or the dictionary,
+    whichever is cheaper.
 
     References
     ----------
@@ -67,19 +67,19 @@ class Fista(Method):
         checks.positive_integer("max_iter", self.max_iter)
 
     def prepare(self, problem: LassoProblem) -> GradientStep | None:
-        """Return the step of all signals; None where each has its own L, since its weights are no mask."""
+        """Return the step of all signals; None if each has its own L, because its weights are not a mask."""
         weights = problem.feature_weights
         has_own_step = weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
         return None if has_own_step else gradient_step(problem)
 
     def batches(self, problem: LassoProblem, prepared: GradientStep | None, n_workers: int) -> list[slice]:
-        """Return blocks of signals, whose size does not depend on the workers."""
+        """Return blocks of signals; their size does not depend on the number of workers."""
         if prepared is None:
             return [slice(signal, signal + 1) for signal in range(problem.n_signals)]
         return batches_of_iterates(problem)
 
     def search(self, best: BestCodes, prepared: GradientStep | None) -> Iterator[Found]:
-        """Yield codes whose gaps are small enough by the iterates, which are differences of large numbers."""
+        """Yield codes whose gaps are small enough according to the iterates, which only estimate them."""
         problem = best.problem
         step = gradient_step(problem) if prepared is None else prepared
         codes = np.zeros((problem.n_signals, problem.n_atoms))
@@ -124,14 +124,14 @@ class GradientStep(NamedTuple):
     atoms: Atoms
     # 1 - G / L, or None if products go through the dictionary.
     matrix: np.ndarray | None = None
-    # Whether products with atoms have the weights of features in between.
+    # True if a product with the atoms, times the weights of features, is multiplied with the atoms again.
     has_weights: bool = False
 
 
 def gradient_step(problem: LassoProblem) -> GradientStep:
     """Return the step of all iterations of a problem."""
-    # Weights that signals share are part of an array of atoms; all others are part of the products, and L is
-    # then at least the eigenvalue with any of them.
+    # Weights that all signals share are multiplied into an array of atoms.  All other weights are part of the
+    # products, and L is then an upper bound on the eigenvalue with any of them.
     weights, atoms = problem.feature_weights, _atoms_of_step(problem)
     has_weights = weights is not None and atoms is problem.atoms
     norms = np.sqrt(atoms.positive_squared_norms)
@@ -147,27 +147,27 @@ def gradient_step(problem: LassoProblem) -> GradientStep:
 
 
 def _atoms_of_step(model: LassoModel) -> Atoms:
-    """Return the atoms of a step, with weights that signals share if they are an array."""
+    """Return the atoms of a step; shared weights of features are multiplied into an array."""
     return model.atoms if model.has_own_weights or not model.atoms.is_matrix else model.seen_atoms
 
 
 def _largest_eigenvalue(model: LassoModel) -> float:
-    # Below 1, where a mask leaves next to nothing of any atom, steps would be as long as one likes.
+    # L is at least 1: if a mask leaves next to nothing of every atom, steps would be unbounded.
     return max(_atoms_of_step(model).largest_eigenvalue(), 1.0)
 
 
 class Iterates:
-    """Iterates of some signals, a row each; atoms of norm one, correlations and the penalty in units of L."""
+    """Iterates, a row for each signal; atoms have norm one, correlations and penalties are divided by L."""
 
-    # A gradient step is affine in the code, so that the step from the extrapolated code is the extrapolation
-    # of the steps from the last two codes: one product of matrices an iteration, which gives the gap as well.
+    # A gradient step is affine in the code.  So the step from the extrapolated code is the extrapolation of
+    # the steps from the last two codes: an iteration needs one product of matrices, which also gives the gap.
 
     def __init__(self, problem: LassoProblem, step: GradientStep, codes: np.ndarray) -> None:
         self.step = step
         self.penalty = problem.penalty.rescaled(step.norms, step.largest_eigenvalue)
         self.energies = problem.energies / step.largest_eigenvalue
         self.scaled_correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
-        # Without weights in the products, rows of nothing.
+        # Rows of length zero, if products have no weights.
         self.weights = np.empty((problem.n_signals, 0))
         if step.has_weights and problem.feature_weights is not None:
             self.weights = np.broadcast_to(problem.feature_weights, problem.signals.shape)
@@ -208,7 +208,7 @@ class Iterates:
         """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it."""
         self.n_looks += 1
         correlations = self.stepped - self.codes
-        if self.penalty.has_zeros:  # an estimate, of atoms that do not depend on each other
+        if self.penalty.has_zeros:  # an estimate, for orthogonal atoms
             squared_norm = np.array(1.0 / self.step.largest_eigenvalue)
             violations = self.penalty.violation(self.codes, correlations, squared_norm)
             gap = 0.5 * np.einsum("ij,ij->i", violations, violations) / squared_norm
@@ -229,7 +229,7 @@ class Iterates:
         if len(self.codes) == 1:
             self.n_active += np.count_nonzero(self.codes)
         else:
-            # A third of the time of `count_nonzero` along an axis.
+            # This takes a third of the time of `count_nonzero` along an axis.
             self.n_active += (self.codes != 0.0).view(np.uint8).sum(axis=1, dtype=np.uint32)
         if step.matrix is not None:
             sparse_product(self.codes, step.matrix, out)
@@ -244,7 +244,7 @@ class Iterates:
 
     @property
     def n_products(self) -> np.ndarray:
-        """Multiply-adds of each signal so far."""
+        """Multiply-adds for each signal so far."""
         n_sums = PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_CHECK * self.n_looks
         n_atoms = self.codes.shape[1]
         if self.step.matrix is not None:
@@ -254,5 +254,5 @@ class Iterates:
     def drop(self, rows: np.ndarray) -> None:
         """Forget some rows."""
         for name, value in vars(self).items():
-            if isinstance(value, np.ndarray):  # a row, or a number, a signal
+            if isinstance(value, np.ndarray):  # with a row or a number for each signal
                 setattr(self, name, np.delete(value, rows, axis=0))

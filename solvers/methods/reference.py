@@ -1,4 +1,4 @@
-"""scikit-learn's coordinate descent with the interface of the others, which are compared with it."""
+"""scikit-learn's coordinate descent with the interface of our methods, for comparisons."""
 
 import warnings
 from collections.abc import Iterator
@@ -15,15 +15,15 @@ from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, BestCodes, Found
 from solvers.results.result import AT_MOST, convergence_warning
 
-# scikit-learn is imported where it is called: it takes longer to import than all else.
-# Terms of the sums in scikit-learn's duality gap, for each atom.
+# scikit-learn is imported inside functions: it takes longer to import than everything else.
+# Multiply-adds of scikit-learn's duality gap, for each atom.
 TERMS_OF_GAP = 3
-# Filters of warnings belong to the process: threads would restore each other's.
+# Warning filters belong to the process: without a lock, threads would restore each other's filters.
 _FILTERS = fork_safe_lock()
 
 
 class ScaledAtoms(NamedTuple):
-    """Atoms d_i * penalty / lambda_i, of norm one at most, all with one penalty."""
+    """Atoms d_i * penalty / lambda_i, of norm at most one, so that all have the same penalty."""
 
     # scikit-learn's X, shape (n_features, n_atoms), in Fortran order.
     design: np.ndarray
@@ -45,9 +45,9 @@ class CoordinateDescent(Method):
 
     Notes
     -----
-    `Lasso` divides the objective by n_features, so its alpha is ``penalty / n_features``, and it stops
-    at a gap, not divided, of its own tol times ``||signal||^2``: that is ``tol / 2``.  Where the
-    certified gap is still too large, it goes on from there with a tol ten times smaller.
+    `Lasso` divides the objective by n_features, so its alpha is ``penalty / n_features``.  It stops at a gap
+    (not divided) of its own tol times ``||signal||^2``; our `tol` is twice that tol.  If the certified gap is
+    still too large, it continues with a tol ten times smaller.
 
     Penalties that differ are made equal by rescaling the atoms, ``lambda_i |a_i| = |lambda_i a_i|``, and
     signals are scaled to norm one.  An elastic net is the LASSO whose Gram matrix has the quadratic penalty
@@ -82,16 +82,16 @@ class CoordinateDescent(Method):
         return ScaledAtoms((dictionary.array * factors[:, np.newaxis]).T, factors, penalty, gram)
 
     def search(self, best: BestCodes, prepared: ScaledAtoms) -> Iterator[Found]:
-        """Yield codes of each signal for which neither the start nor zero will do, one after the other."""
+        """Yield codes of each signal for which neither the start nor zero suffices, one after the other."""
         from sklearn.linear_model import Lasso
 
         best.work[METHOD][best.active] += 0
         # A zero signal is then done; scikit-learn would divide by its norm.
         best.fall_back()
-        # The loop certifies in the problem itself; scikit-learn knows no weights of features.
+        # scikit-learn knows no weights of features; certificates are of the problem itself.
         whole, scaled = best.problem.ordinary(), prepared
-        # At most: in a sweep every coefficient changes, each with a row of the Gram matrix, and the gap is
-        # looked at.  A fit begins with correlations and one product, and a row for each atom that it drops.
+        # Upper bounds on multiply-adds.  A sweep: a row of the Gram matrix for every coefficient, and a gap.
+        # A fit begins with correlations, one product, and a row for each atom that it drops.
         n_features, n_atoms = whole.n_features, whole.n_atoms
         work_of_sweep = n_atoms * (n_atoms + 1) + TERMS_OF_GAP * n_atoms
         work_of_fit = n_atoms * (n_features + 2 * n_atoms) + TERMS_OF_GAP * n_atoms
@@ -109,10 +109,10 @@ class CoordinateDescent(Method):
             if best.start is not None:
                 model.coef_ = best.start.values[signals].toarray()[0] / (scaled.factors * length)
             tol, n_left = 0.5 * best.tol, self.max_iter
-            # Below 1e-17 scikit-learn's gap is only rounding error.
+            # Below 1e-17, scikit-learn's gap is only rounding.
             while len(best.missed(signals)) and n_left > 0 and tol >= 1e-17:
                 model.set_params(tol=tol, max_iter=n_left)
-                # The certificate decides, and has a warning of its own.
+                # scikit-learn's warning is not needed: certificates decide, and have their own warning.
                 filters: Any = warnings.filters
                 before = partial(filters.__setitem__, slice(None), list(filters))
                 with _FILTERS, undone(before, warnings.simplefilter, "ignore", convergence_warning()):

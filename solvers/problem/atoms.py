@@ -1,4 +1,4 @@
-"""The atoms of a dictionary, by the products that problems and solvers need of them."""
+"""The interface of a dictionary's atoms: the products that problems and solvers need."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from snn.base.value import Value, cached_property
 from solvers._kernels.precision import SMALLEST_SQUARED_NORM
 from solvers.workers.blas import load_scipy_linalg
 
-# Up to this number of atoms or features the largest eigenvalue is computed directly.
+# Most atoms or features for which the largest eigenvalue is computed directly.
 MOST_FOR_DIRECT_EIGENVALUES = 64
-# Accuracy of the largest eigenvalue by Lanczos's method.
+# Relative accuracy of the largest eigenvalue by Lanczos's method.
 ACCURACY = 1e-3
 
 
 class Atoms(Value, Described, ABC):
-    """A matrix D of atoms d_i, one a row; a product of a row does not depend on the rows beside it."""
+    """A matrix D of atoms d_i, one per row; a product with a row does not depend on the other rows."""
 
-    # Whether these are `MatrixAtoms`, of which rows and columns can be taken, with a Gram matrix.
+    # True for `MatrixAtoms`, which have rows, columns and a Gram matrix.
     is_matrix = False
-    # An array, or compressed rows, of `MatrixAtoms`: as given, but zero where no signal knows a feature.
+    # Only of `MatrixAtoms`, an array or compressed rows: D with zeros in features that no signal knows; and D
+    # as the caller passed it.
     matrix: Any
     given: Any
     # The array of atoms that kernels read, or None if they have no kernel for this dictionary.
     rows: np.ndarray | None = None
     # ||d_i||^2 of each atom, shape (n_atoms,).
     squared_norms: np.ndarray
-    # Features that a signal knows, or None if all are; of a matrix, which is zero in all others.
+    # Features that at least one signal knows, or None for all; only of a matrix, which is zero in the others.
     known: np.ndarray | None = None
     # Number of features that an atom covers.
     features_of_atom: int
@@ -49,13 +50,13 @@ class Atoms(Value, Described, ABC):
 
     @cached_property
     def positive_squared_norms(self) -> np.ndarray:
-        """||d_i||^2; for an atom of norm zero, to divide by, the largest of them, or 1.  Shape (n_atoms,)."""
+        """||d_i||^2, to divide by: for an atom of norm zero the largest of all, or 1.  Shape (n_atoms,)."""
         squared_norms = self.squared_norms
         return checks.read_only(np.where(squared_norms > 0.0, squared_norms, squared_norms.max() or 1.0))
 
     @abstractmethod
     def complaint(self, signals: np.ndarray) -> str | None:
-        """Return what is wrong with coding signals in this dictionary, in one sentence, or None."""
+        """Return one sentence on why the dictionary does not suit the signals, or None."""
 
     @abstractmethod
     def correlate(self, signals: np.ndarray) -> np.ndarray:
@@ -63,11 +64,11 @@ class Atoms(Value, Described, ABC):
 
     @abstractmethod
     def covered_norms(self, signals: np.ndarray) -> np.ndarray:
-        """Return the largest norm of the features of each signal that one atom covers, shape (n_signals,)."""
+        """Return, for each signal, the largest norm of the features that one atom covers, (n_signals,)."""
 
     @abstractmethod
     def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
-        """Return how many atoms of each code cover one feature, or more, shape (n_signals,)."""
+        """Return an upper bound on how many atoms of each code cover the same feature, shape (n_signals,)."""
 
     @abstractmethod
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
@@ -84,7 +85,7 @@ class Atoms(Value, Described, ABC):
     def normal_product(
         self, codes: np.ndarray, *, out: np.ndarray, weights: np.ndarray | None = None
     ) -> None:
-        """Write (w * (codes @ D)) @ D.T to `out`, which may depend on the rows beside it."""
+        """Write (w * (codes @ D)) @ D.T to `out`; the rounding of a row may depend on the other rows."""
         fits = self.reconstruct(codes)
         if weights is not None:
             fits *= weights
@@ -103,7 +104,7 @@ class Atoms(Value, Described, ABC):
 
     @property
     def array(self) -> np.ndarray:
-        """The array of atoms, for solvers that cannot do without; others may not fit into memory in full."""
+        """The dense array of atoms, for solvers that need it; TypeError for other kinds of atoms."""
         if self.rows is None:
             kind = "sparse ones" if self.is_matrix else "a ConvolutionalDictionary"
             raise TypeError(
@@ -117,7 +118,7 @@ class Atoms(Value, Described, ABC):
         return self.array[atoms] @ self.array.T
 
     def largest_eigenvalue(self) -> float:
-        """Return L, the largest eigenvalue of the Gram matrix of the atoms at norm one, or a little more."""
+        """Return L, the largest eigenvalue of the Gram matrix of atoms at norm one, or slightly more."""
         n_atoms, n_features = self.shape
         if min(n_atoms, n_features) <= MOST_FOR_DIRECT_EIGENVALUES:
             atoms = self.toarray() / np.sqrt(self.positive_squared_norms)[:, np.newaxis]
@@ -130,7 +131,7 @@ class Atoms(Value, Described, ABC):
         def product(features: np.ndarray) -> np.ndarray:
             return self.reconstruct(self.correlate(features.reshape(1, -1)) / self.positive_squared_norms)[0]
 
-        # From a vector that is the same every time; the value is off by less than `ACCURACY` of it.
+        # The start vector is fixed; the relative error of the value is below ACCURACY.
         operator = LinearOperator((n_features, n_features), matvec=product, dtype=np.float64)
         start = np.random.default_rng(0).standard_normal(n_features)
         value = eigsh(operator, k=1, tol=ACCURACY, v0=start, return_eigenvectors=False)[0]
@@ -149,7 +150,7 @@ def inverse_norms(squared_norms: np.ndarray) -> np.ndarray:
 
 
 def compressed_rows(name: str, value: Any, *, meaning: str, hint: str = "") -> sparse.csr_array:
-    """Return a read-only copy with each entry that is not zero once, in order, as float64."""
+    """Return a read-only float64 copy, with sorted nonzero entries, each once."""
     kind = type(value).__name__
     if value.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers; got dtype {value.dtype}")
@@ -178,7 +179,7 @@ def compressed_rows(name: str, value: Any, *, meaning: str, hint: str = "") -> s
 
 
 def squared_norms_of(rows: np.ndarray | sparse.csr_array) -> np.ndarray:
-    """Return the squared norm of each row; none warns, which `einsum` never does."""
+    """Return the squared norm of each row; `einsum` gives no warning of overflow."""
     if isinstance(rows, np.ndarray):
         return np.einsum("ij,ij->i", rows, rows)
     number = np.arange(rows.shape[0]).repeat(np.diff(rows.indptr))
@@ -188,11 +189,10 @@ def squared_norms_of(rows: np.ndarray | sparse.csr_array) -> np.ndarray:
 def checked_squared_norms(
     name: str, row: str, rows: Any, *, hint: str = "", may_be_small: bool = False
 ) -> np.ndarray:
-    """Return the squared norm of each row; refuse what is not finite (`hint`), or a norm out of range."""
-    # Rows that `may_be_small` have at least `SMALLEST_SQUARED_NORM`, unless they are zero.
-    # The rows are read once, unless something is wrong with them.
+    """Return the squared norm of each row; refuse values that are not finite, and norms out of range."""
+    # With `may_be_small`, smaller nonzero norms become SMALLEST_SQUARED_NORM.  Valid rows are read only once.
     squared_norms = squared_norms_of(rows)
-    # False also where one is not a number.
+    # The comparison is False if a norm is NaN.
     if squared_norms.min() >= SMALLEST_SQUARED_NORM and squared_norms.max() < np.inf:
         return squared_norms
     if isinstance(rows, np.ndarray) and not np.isfinite(squared_norms).all():

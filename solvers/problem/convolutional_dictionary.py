@@ -1,6 +1,6 @@
-"""Convolutional dictionaries: a few kernels, each at every place of an image.
+"""Convolutional dictionaries: a few kernels, each at every position of an image.
 
-NumPy and SciPy only, like the certificates that use it.
+The module uses only NumPy and SciPy, like the certificates that use it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from snn.base.value import Value, assign, cached_property
 from solvers._kernels.precision import SMALLEST
 from solvers.problem.atoms import Atoms, checked_squared_norms, inverse_norms
 
-# A product of a code with the kernels goes through its non-zeros if they are fewer than one in so many.
+# A code with fewer nonzero coefficients than one in DENSE_PART is multiplied with kernels as a sparse one.
 DENSE_PART = 16
-# Where kernels have no mean, by this share of their norms, and local means are more than this share of the
-# energy of a signal, it is said.
+# A warning is given if the means of all kernels are below LEAST_MEAN of their norms, and local means of a
+# signal have more than LARGEST_SLOW_SHARE of its energy.
 LEAST_MEAN = 1e-2
 LARGEST_SLOW_SHARE = 0.5
-# Kernels are equal where the cosine between them differs from 1 by less than this: rounding.
+# Kernels count as equal if the cosine between them differs from 1 by less than this (rounding).
 EQUAL_KERNELS = 1e-14
 
 
@@ -48,8 +48,8 @@ class ConvolutionalDictionary(Value, Described):
     kernels : array_like, shape (n_kernels, height, width[, n_channels]) or (n_kernels, length[, n_channels])
         Kernels of any norm.  The codes of one that is zero are zero.
     image_shape : (int, int) or int
-        (rows, columns) of the image, or the length of a signal, which the kernels then have the shape of:
-        kernels and `image_shape` are kept as for an image of one row.
+        (rows, columns) of the image, or the length of a signal, for kernels of shape (n_kernels, length[,
+        n_channels]); both are kept as for an image of one row.
     stride : int
         Distance between neighbouring positions, in pixels.
 
@@ -135,16 +135,16 @@ class ConvolutionalDictionary(Value, Described):
 
 
 class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
-    """The atoms of a convolutional dictionary, by their products."""
+    """The atoms of a convolutional dictionary, with their products."""
 
-    # Colour needs no code of its own: with the channels side by side, an image of C channels is a grey one
-    # of C times the width, and kernels move by C times the stride in a row.
+    # Colour images need no special case: with the channels side by side, an image of C channels is a grey
+    # image of C times the width, and kernels move by C times the stride in a row.
 
-    # The kernels, shape (n_kernels, height, width * n_channels), and a row each.
+    # The kernels, of shape (n_kernels, height, width * n_channels), and as rows.
     kernel_planes: np.ndarray
     kernel_rows: np.ndarray
     squared_norms_of_kernels: np.ndarray
-    # (rows, columns times channels) of an image, and from a position to the next.
+    # (rows, columns times channels) of an image, and of the step from a position to the next.
     plane_shape: tuple[int, int]
     plane_strides: tuple[int, int]
 
@@ -175,7 +175,7 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         """Return the products of signals with some kernels, a row each, at all positions."""
         products = np.empty((len(signals), self.n_positions * len(kernel_rows)))
         for image, row in zip(signals.reshape(-1, *self.plane_shape), products, strict=True):
-            # Pixels before positions: long runs to copy, and BLAS takes either order.
+            # The axis of pixels comes first: runs to copy are then long, and BLAS takes either order.
             patches = self._placed(image).reshape(kernel_rows.shape[1], -1)
             np.matmul(patches.T, kernel_rows.T, out=row.reshape(self.n_positions, -1))
         return products
@@ -223,9 +223,9 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
 
     @cached_property
     def stencil(self) -> np.ndarray:
-        """The inner products of kernels with those around, shape (n_kernels, 2 r + 1, 2 c + 1, n_kernels)."""
-        # [k, r + i, c + j, l] is that of kernel k at a position with kernel l at the position i rows and j
-        # columns further; beyond r rows or c columns kernels do not overlap.
+        """Inner products of overlapping kernels, shape (n_kernels, 2 r + 1, 2 c + 1, n_kernels)."""
+        # [k, r + i, c + j, l] is the product of kernel k at a position with kernel l at the position i rows
+        # and j columns further; beyond r rows or c columns kernels do not overlap.
         n_kernels, height, width = self.kernel_planes.shape
         row_stride, column_stride = self.plane_strides
         reach_rows, reach_columns = (height - 1) // row_stride, (width - 1) // column_stride
@@ -240,8 +240,8 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         return checks.read_only(stencil)
 
     def complaint(self, signals: np.ndarray) -> str | None:
-        # Atoms that are equal but for a factor make codes that are not unique.  Where no kernel has a mean,
-        # slow changes of an image are coded by many large coefficients of both signs, or not at all.
+        # If atoms are equal except for a factor, codes are not unique.  If no kernel has a mean, slow changes
+        # of an image are coded by many large coefficients of both signs, or not at all.
         if self._equal_kernels is not None:
             first, second = self._equal_kernels
             return (
@@ -269,8 +269,8 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
 
     @cached_property
     def _equal_kernels(self) -> tuple[int, int] | None:
-        """Two kernels, perhaps at neighbouring positions, that are equal but for a factor."""
-        # A kernel of norm zero is equal to none.
+        """Two kernels, perhaps at neighbouring positions, that are equal except for a factor."""
+        # A kernel of norm zero is equal to no other.
         inverse = inverse_norms(self.squared_norms_of_kernels)
         cosines = np.abs(self.stencil) * inverse[:, np.newaxis, np.newaxis, np.newaxis] * inverse
         kernels, (_, rows, columns, _) = np.arange(self.n_kernels), cosines.shape
@@ -281,8 +281,8 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
     def _placed(
         self, image: np.ndarray, rows: slice = slice(0, None), columns: slice = slice(0, None)
     ) -> np.ndarray:
-        """Return the pixels of an image under some rows and columns of the kernels, a view."""
-        # With their channels side by side, shape (kernel rows, kernel columns, grid rows, grid columns).
+        """Return a view of the pixels under some rows and columns of the kernels, at all positions."""
+        # Shape (kernel rows, kernel columns, grid rows, grid columns), with channels side by side.
         n_rows, n_columns = (
             len(range(*part.indices(side)))
             for part, side in zip((rows, columns), self.kernel_planes.shape[1:], strict=True)
@@ -300,7 +300,7 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         height, width = self.kernel_planes.shape[1:]
         row_stride, column_stride = self.plane_strides
         patches = patches.reshape(height, width, *self.grid_shape)
-        # Parts of a side of at most the stride, which do not overlap with those of other positions.
+        # Add parts of at most the stride, which do not overlap with the same part at other positions.
         for i in range(0, height, row_stride):
             for j in range(0, width, column_stride):
                 rows, columns = slice(i, i + row_stride), slice(j, j + column_stride)
@@ -308,12 +308,12 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
 
 
 def _overlap(side: int, shift: int) -> tuple[slice, slice]:
-    """Return where two intervals of one length overlap, in the first and in the one `shift` further."""
+    """Return the overlap of an interval and its copy shifted by `shift`, as a slice of each."""
     return slice(max(shift, 0), min(side, side + shift)), slice(max(-shift, 0), min(side, side - shift))
 
 
 def require_grid(image_shape: tuple[int, int], kernel_shape: tuple[int, int], stride: int) -> None:
-    """Raise ValueError unless kernels at steps of `stride` begin and end with the image."""
+    """Raise ValueError unless kernels at steps of `stride` cover the image to its end."""
     require_room(image_shape, kernel_shape)
     smaller, larger = (valid_shape(image_shape, kernel_shape, stride, pad=pad) for pad in (False, True))
     if tuple(image_shape) != smaller:

@@ -1,8 +1,8 @@
-"""Which atoms matter to some vectors: products in single precision, with bounds on their errors.
+"""Atoms with the largest correlations: products in single precision, with bounds on their errors.
 
-A product of matrices in single precision takes half the time, and half the memory, of one in double
-precision.  That is enough to say of all but a few atoms that their correlations are below their penalties;
-those few are computed again by whoever asks.
+A product of matrices in single precision takes half the time and half the memory of one in double precision.
+It is accurate enough to show that the correlations of most atoms are below their penalties.  Callers compute
+the correlations of the few other atoms again.
 """
 
 from typing import NamedTuple
@@ -13,25 +13,26 @@ from solvers._kernels.largest import list_largest
 from solvers._kernels.precision import SLACK, SMALLEST, SPARE_OPERATIONS, gamma
 from solvers.problem.matrix import UnitAtoms
 
-# Products of vectors with a block of atoms, 4 MB, which stay in cache until they have been read.
+# Products of vectors with a block of atoms: 4 MB, which stay in cache until they have been read.
 PRODUCTS_PER_BLOCK = 2**20
-# u of single precision, and more than the error of a product that underflows there.
+# u of single precision.
 SINGLE_ROUNDOFF = 2.0**-24
-# An atom whose ||d_i|| / lambda_i is so many times the median, such as an intercept with a tiny penalty, is
-# multiplied in double precision, unless there are many.
+# If ||d_i|| / lambda_i exceeds STRONG times the median, as for an intercept with a tiny penalty, products
+# with the atom are in double precision, unless there are more than MOST_STRONG such atoms.
 STRONG, MOST_STRONG = 64.0, 64
+# In single precision, the error of a product that underflows is smaller than this.
 SINGLE_QUANTUM = 2.0**-125
 
 
 class Largest(NamedTuple):
-    """The atoms that vectors r pull most: by |d_i.r| / lambda_i, or d_i.r / lambda_i of `positive` ones."""
+    """Atoms with the largest ratios for vectors r: |d_i.r| / lambda_i, or d_i.r / lambda_i if `positive`."""
 
     # Number of atoms that are listed for each vector, shape (n_vectors,).
     counts: np.ndarray
-    # These atoms, in no order, shape (n_vectors, capacity); behind them nothing.  Their ratios.
+    # These atoms, in no order, and their ratios, shape (n_vectors, capacity); later entries have no meaning.
     atoms: np.ndarray
     ratios: np.ndarray
-    # The ratios of all other atoms are at most these, -inf where there are none, shape (n_vectors,).
+    # Upper bounds on the ratios of all other atoms, -inf if there are none, shape (n_vectors,).
     others: np.ndarray
     # Bounds on the errors of `ratios` and of `others`, shape (n_vectors,).
     errors: np.ndarray
@@ -40,11 +41,11 @@ class Largest(NamedTuple):
 def largest_ratios(
     unit_atoms: UnitAtoms, factors: np.ndarray, vectors: np.ndarray, n_listed: int, *, positive: np.ndarray
 ) -> Largest:
-    """Return the atoms that vectors, shape (n_vectors, n_features), pull most."""
+    """Return the atoms with the largest ratios for vectors of shape (n_vectors, n_features)."""
     strong = np.flatnonzero(factors > STRONG * np.median(factors))
     if not 0 < len(strong) <= MOST_STRONG:
         return _largest_ratios(unit_atoms, factors, vectors, n_listed, positive=positive)
-    # The errors of single precision are those of the largest factor: few of them must not decide for all.
+    # Errors in single precision are proportional to the largest factor: a few strong atoms must not set it.
     others = factors.copy()
     others[strong] = 0.0
     largest = _largest_ratios(unit_atoms, others, vectors, n_listed, positive=positive)
@@ -60,7 +61,7 @@ def _with_strong(
     *,
     positive: np.ndarray,
 ) -> Largest:
-    """Return the same with some atoms, whose factors were zero; all of them are listed."""
+    """Return the lists with all strong atoms added, whose factors were zero."""
     n_features = unit_atoms.shape[1]
     correlations = vectors @ unit_atoms.in_full(strong).T
     ratios = np.where(positive[strong], correlations, np.abs(correlations)) * factors[strong]
@@ -85,7 +86,7 @@ def _largest_ratios(
     norms = norms_of(vectors)
     scale = np.divide(1.0, norms, out=np.zeros(n_vectors), where=norms > SMALLEST)
     units = (vectors * scale[:, np.newaxis]).astype(np.float32)
-    unit = float(factors.max()) or 1.0  # zero where all that are left have norm zero
+    unit = float(factors.max()) or 1.0  # the maximum is zero if all remaining atoms have norm zero
     relative, signed = (factors / unit).astype(np.float32), ~positive
     counts = np.zeros(n_vectors, dtype=np.int64)
     others = np.full(n_vectors, -np.inf, dtype=np.float32)
@@ -119,7 +120,7 @@ def _largest_ratios(
 
 
 def norms_of(vectors: np.ndarray) -> np.ndarray:
-    """Return the norm of each vector, of which the square may underflow."""
+    """Return the norm of each vector, even if its square underflows."""
     largest = np.abs(vectors).max(axis=1)
     scaled = vectors / np.where(largest > 0.0, largest, 1.0)[:, np.newaxis]
     return largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))

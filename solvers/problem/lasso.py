@@ -1,4 +1,4 @@
-"""The LASSO: a model, of a dictionary and a penalty, and problems, which are a model with signals."""
+"""The LASSO: models (a dictionary and a penalty), and problems (a model with signals)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from solvers.problem.penalty import ElasticNet, Penalty, checked_penalty, larges
 from solvers.problem.signals import checked_signals, checked_weights, known_features
 from solvers.problem.statistics import FromStatistics
 
-# Products of numbers that a description may take: some milliseconds.
+# Most multiply-adds that a description of a problem may take: some milliseconds.
 CHEAP = 2**22
 
 Result = TypeVar("Result")
@@ -29,19 +29,19 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class LassoModel(Value, Described):
-    """A dictionary and a penalty, checked once, with what solvers compute of them.
+    """A dictionary and a penalty, checked once, with what solvers compute from them.
 
     A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue of it.
-    Where signals come one at a time, that takes longer than to solve for them.  Problems of a model share it.
+    If signals come one at a time, this takes longer than coding them.  Problems of one model share the work.
 
     Parameters
     ----------
     dictionary, penalty, positive
         As of `LassoProblem`.
     gram : array_like, shape (n_atoms, n_atoms), optional
-        ``dictionary @ dictionary.T``, if it is at hand.  Otherwise it is computed here for an array of atoms,
-        8 n_atoms^2 bytes; where that is more than the `memory_limit`, the atoms are converted to single
-        precision instead, 4 n_atoms n_features bytes, unless half the limit is less than that.
+        ``dictionary @ dictionary.T``, if it is at hand.  Otherwise it is computed here, in 8 n_atoms^2 bytes.
+        If these exceed the `memory_limit`, an array of atoms is converted to single precision instead, unless
+        its 4 n_atoms n_features bytes exceed half the limit.
     mask, feature_weights : array_like, shape (n_features,), optional
         As of `LassoProblem`, for all signals to come; the Gram matrix computed here is then D diag(w) D^T.
 
@@ -58,17 +58,17 @@ class LassoModel(Value, Described):
 
     # The array of atoms, compressed rows, or the convolutional dictionary.
     dictionary: Any
-    # The dictionary by its products.
+    # The dictionary with its products.
     atoms: Atoms
-    # The penalty, with two numbers an atom, and its sign.
+    # The penalty: for each atom its l1 weight, its curvature, and whether codes must not be negative.
     penalty: Penalty
-    # w, as bools where it is a mask; shape (n_features,), or (n_signals, n_features) of a problem.
+    # w, as bools if it is a mask; shape (n_features,), or (n_signals, n_features) of a problem.
     feature_weights: np.ndarray | None
-    # Whether other problems are solved with it later.
+    # Whether more problems with this dictionary follow.
     more_follow: bool
-    # The bytes that solvers may take for what they compute of the dictionary.
+    # The bytes that solvers may take for what they compute from the dictionary.
     memory_limit: int
-    # Results of `cached`: for this penalty, and for any penalty; for the weights that signals share.
+    # Results of `cached`: for this penalty, and for any penalty (with the shared weights of features).
     _cache: dict[Callable[..., Any], Any]
     _cache_of_atoms: dict[Callable[..., Any], Any]
 
@@ -85,7 +85,7 @@ class LassoModel(Value, Described):
         self._set(dictionary, penalty, positive, gram, mask, feature_weights)
         shared = checked_weights(mask, feature_weights, n_features=self.n_features, atoms=self.atoms)
         assign(self, feature_weights=shared, more_follow=True)
-        # Computed now, not with the first signal.
+        # Compute these now, not with the first signal.
         if self.atoms.is_matrix:
             if self.gram_fits:
                 _ = self.gram
@@ -107,7 +107,7 @@ class LassoModel(Value, Described):
             _cache={},
             _cache_of_atoms={},
         )
-        # With weights another one is used.
+        # With weights of features, another Gram matrix is used.
         if gram is not None and atoms.known is None:
             gram = checked_gram(atoms, gram)
             if mask is None and weights is None:
@@ -160,12 +160,12 @@ class LassoModel(Value, Described):
 
     @property
     def has_own_weights(self) -> bool:
-        """True if each signal has weights of features of its own."""
+        """True if each signal has its own weights of features."""
         return self.feature_weights is not None and self.feature_weights.ndim == 2
 
     @property
     def seen_atoms(self) -> Atoms:
-        """D diag(sqrt(w)), the atoms as all signals see them, made once; some may be zero.
+        """D diag(sqrt(w)), the atoms as all signals see them, computed once; some may be zero.
 
         Features of weight zero are left out.  Without weights these are the atoms themselves.
         """
@@ -182,13 +182,13 @@ class LassoModel(Value, Described):
     def gram(self) -> np.ndarray:
         """G = D @ D.T, or D diag(w) D^T with weights of all signals, shape (n_atoms, n_atoms).
 
-        It is computed once, and is without the penalty's curvatures.  A convolutional dictionary has none.
+        It is computed once, without the penalty's curvatures.  A convolutional dictionary has none.
         """
         if self.seen_atoms.is_matrix and not self.gram_fits:
             raise MemoryError(
                 f"the Gram matrix of {self.n_atoms:,} atoms takes {memory(8 * self.n_atoms**2)}, and "
                 f"memory_limit allows {memory(self.memory_limit)}: use solve_active_set or solve_fista, "
-                "which do without it, pass gram, or raise the limit for problems made after that, with "
+                "which do not need it, pass gram, or raise the limit for problems made afterwards, with "
                 f"solvers.memory_limit({8.08 * self.n_atoms**2:.3g})"
             )
         return self.cached(_gram, any_penalty=True)
@@ -205,7 +205,7 @@ class LassoModel(Value, Described):
 
     @property
     def model(self) -> LassoModel:
-        """The model without signals, which shares what was made of it."""
+        """The model without signals; both share what either computes."""
         shared = None if self.has_own_weights else self.feature_weights
         without = ("signals", "energies", "correlations")
         return replaced(self, LassoModel, feature_weights=shared, without=without)
@@ -213,7 +213,7 @@ class LassoModel(Value, Described):
     def with_signals(
         self, signals: ArrayLike, *, mask: ArrayLike | None = None, feature_weights: ArrayLike | None = None
     ) -> LassoProblem:
-        """Return the problem of some signals; all else is shared, and not checked again.
+        """Return the problem of some signals; everything else is shared, and not checked again.
 
         Parameters
         ----------
@@ -227,7 +227,7 @@ class LassoModel(Value, Described):
         return problem
 
     def with_penalty(self, penalty: float | ArrayLike | ElasticNet) -> Self:
-        """Return the model, or the problem, with another penalty; all else is shared, not checked again.
+        """Return the model, or the problem, with another penalty; everything else is shared.
 
         Parameters
         ----------
@@ -237,20 +237,20 @@ class LassoModel(Value, Described):
         return self._changed(penalty=checked_penalty(penalty, self.atoms, self.positive), _cache={})
 
     def _with_penalty(self, penalty: Penalty) -> Self:
-        """Return this with another, checked penalty; both share what either computes of the atoms."""
+        """Return this with another, checked penalty; both share what either computes from the atoms."""
         return self._changed(penalty=penalty, _cache={}, _cache_of_atoms=self._cache_of_atoms)
 
     def with_more_to_follow(self) -> Self:
-        """Return this as the first of several problems: what they share is worth computing."""
+        """Return this as the first of several problems, for which shared results are worth computing."""
         return self._changed(more_follow=True, _cache_of_atoms=self._cache_of_atoms)
 
     def _changed(self, **changes: Any) -> Self:
-        """Return a changed copy, which starts with what this one has computed."""
+        """Return a changed copy, which keeps all results computed so far."""
         caches = {"_cache": dict(self._cache), "_cache_of_atoms": dict(self._cache_of_atoms)}
         return replaced(self, **{**caches, **changes})
 
     def cached(self, compute: Callable[[LassoModel], Result], *, any_penalty: bool = False) -> Result:
-        """Return `compute(self)`, which is computed once and kept: for this penalty, or for any."""
+        """Return `compute(self)`; compute it once, and keep it for this penalty, or for any penalty."""
         cache = self._cache_of_atoms if any_penalty else self._cache
         if compute not in cache:
             cache[compute] = compute(self)
@@ -273,37 +273,36 @@ class LassoProblem(FromStatistics, LassoModel):
     Parameters
     ----------
     dictionary : array_like or sparse matrix, shape (n_atoms, n_features), or ConvolutionalDictionary
-        Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.  Sparse arrays
-        and matrices of SciPy, in any format, stay sparse; where solvers need products of all atoms with each
-        other, those are an array.  "coordinate_descent" refuses them.
+        Atoms of any norm; at least one must not be zero.  The code of an atom of norm zero is zero.  Sparse
+        arrays and matrices of SciPy, in any format, stay sparse; products of all atoms with each other, if a
+        solver needs them, are a dense array.  "coordinate_descent" refuses sparse dictionaries.
     signals : array_like or compressed rows, shape (n_signals, n_features)
         One signal a row; for a single signal pass ``signal[np.newaxis]``.  CSR arrays and matrices of SciPy
-        are made dense for few signals at a time only.
+        are made dense only for a few signals at a time.
     penalty : float, array_like of shape (n_atoms,), or ElasticNet
         lambda, not negative; one number for all atoms, or one each; or an `ElasticNet`.  Zero for
         all atoms is (non-negative) least squares, zero for some is an intercept, or atoms known to be there.
     positive : bool or array_like of bool, shape (n_atoms,), default False
         Whether codes must not be negative; for all atoms, or for each.
     gram : array_like, shape (n_atoms, n_atoms), optional
-        ``dictionary @ dictionary.T``, if it is at hand; otherwise computed when a solver needs it.  Of
-        one of 512 atoms or more only some rows are checked; no certificate uses it.  A convolutional
-        dictionary has none.
+        ``dictionary @ dictionary.T``, if it is at hand; otherwise computed when a solver needs it.  With 512
+        atoms or more, only some rows are checked.  Certificates and convolutional dictionaries do not use it.
     mask : array_like of bool, shape (n_features,) or (n_signals, n_features), optional
-        True where a feature is known.  Where it is False, signals do not count, and may be NaN; so may
-        atoms where it is False for all signals.
+        True if a feature is known.  Unknown features of signals do not count, and may be NaN.  Features of
+        atoms that are unknown for all signals may be NaN, too.
     feature_weights : array_like, shape (n_features,) or (n_signals, n_features), optional
-        w, each 0 or from 1e-60 to 1e60; a mask is weights of 1 and 0.  The signal's energy, which `tol` is a
-        share of, is then ``1/2 sum_j w_j s_j^2``: few large weights make up most of it.
+        w, each 0 or from 1e-60 to 1e60; a mask is weights of 1 and 0.  `tol` is then a share of the energy
+        ``1/2 sum_j w_j s_j^2``, to which a few large weights may contribute most.
 
     Notes
     -----
-    Arrays are float64, in C order and read-only once they are in; those that fit already are not
-    copied.  Squared norms of atoms and signals are zero or at least 1e-292.
+    Arrays of a problem are float64, in C order and read-only; arrays that are so already are not copied.
+    Squared norms of atoms and signals are zero or at least 1e-292.
     """
 
-    # Zero where a feature does not count; compressed rows if such were passed.
+    # Zero in features that do not count; compressed rows if the caller passed them.
     signals: np.ndarray | sparse.csr_array
-    # 1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective of zero, and the scale of `tol`.
+    # 1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective at zero, and the unit of `tol`.
     energies: np.ndarray
 
     def __init__(
@@ -330,7 +329,7 @@ class LassoProblem(FromStatistics, LassoModel):
             assign(self, _cache={}, _cache_of_atoms=cached_for_any_weights(self))
 
     def _see(self, known: np.ndarray | None) -> None:
-        """Make the atoms of a matrix zero in features that no signal knows."""
+        """Set the atoms of a matrix to zero in features that no signal knows."""
         before = self.atoms.known
         is_equal = known is before if known is None or before is None else np.array_equal(known, before)
         if self.atoms.is_matrix and not is_equal:
@@ -353,15 +352,15 @@ class LassoProblem(FromStatistics, LassoModel):
         return self.signals.shape[0]
 
     def ordinary(self) -> LassoProblem:
-        """Return the problem without weights that has the same codes: of D diag(sqrt(w)) and sqrt(w) s.
+        """Return the unweighted problem of D diag(sqrt(w)) and sqrt(w) s, which has the same codes.
 
-        Features of weight zero are left out.  Without weights it is the problem itself; signals are dense.
+        Features of weight zero are left out.  Without weights it is the problem itself.  Signals are dense.
         """
         weights, signals = self.feature_weights, self.dense_signals()
         if weights is None:
             return self if signals is self.signals else self.with_signals(signals)
         atoms, known = self.seen_atoms, weights != 0
-        # Where none is known, a single feature in which all are zero.
+        # If no feature is known, use a single feature in which all signals are zero.
         seen = signals[:, known] * np.sqrt(weights[known]) if known.any() else np.zeros((self.n_signals, 1))
         entries = {"dictionary": atoms.matrix, "atoms": atoms, "feature_weights": None}
         return self.model._changed(**entries, _cache={}, _cache_of_atoms={}).with_signals(seen)
@@ -378,15 +377,15 @@ class LassoProblem(FromStatistics, LassoModel):
         return self.atoms.correlate(signals)
 
     def dense_signals(self) -> np.ndarray:
-        """Return the signals as an array; of sparse ones a copy, which takes few of them at a time."""
+        """Return the signals as a dense array; for sparse signals, call it on small subsets."""
         if not isinstance(self.signals, np.ndarray):
             return checks.read_only(self.signals.toarray())
         return self.signals
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
-        """Return codes @ dictionary, shape (n_signals, n_features), features that are missing among them.
+        """Return codes @ dictionary, shape (n_signals, n_features), missing features included.
 
-        The result for a code does not depend on those beside it.
+        The result for a code does not depend on the other codes.
         """
         shape = np.shape(codes)
         if len(shape) != 2 or shape[1] != self.n_atoms:
@@ -416,9 +415,9 @@ class LassoProblem(FromStatistics, LassoModel):
             raise ValueError(f"which must select among {self.n_signals} signals: {error}") from None
         if energies.ndim != 1 or not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
-        # Results that one of them computes later are not for the other, so that both can be timed.
+        # The copy does not share results that are computed later, so that both can be timed.
         part = self._changed()
-        # Of the copy: another thread may compute the correlations of all signals at any moment.
+        # Read attributes of the copy: another thread may compute the original's correlations at any moment.
         names = ("signals", "correlations", "feature_weights")[: 3 if self.has_own_weights else 2]
         rows = {name: _rows(vars(part)[name], which) for name in names if name in vars(part)}
         if self.penalty.is_stack:
@@ -427,7 +426,7 @@ class LassoProblem(FromStatistics, LassoModel):
 
 
 def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoProblem]]:
-    """Yield the problems of so many signals, one after the other, and which signals these are."""
+    """Yield (slice, problem) for each block of `size` signals."""
     size = max(size, 1)
     for first in range(0, problem.n_signals, size):
         block = slice(first, first + size)
@@ -435,12 +434,12 @@ def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoPr
 
 
 def zero_code_multiples(problem: LassoProblem) -> np.ndarray:
-    """Return the smallest multiple of the penalty, perhaps inf, at which each code is zero, (n_signals,)."""
-    # Unknown correlations are computed for as many signals at a time as memory allows, and not kept.
+    """Return the smallest multiple of the penalty at which each code is zero, perhaps inf, (n_signals,)."""
+    # Correlations that are not known yet are computed in blocks that fit into memory, and not kept.
     is_known, penalty = "correlations" in vars(problem), problem.penalty
     parts = in_blocks(problem, problem.memory_limit // (16 * problem.n_atoms))
     correlations = (part.correlations if is_known else part._correlations() for _, part in parts)
-    return np.concatenate([largest_ratio(penalty.reach(some), penalty.l1) for some in correlations])
+    return np.concatenate([largest_ratio(penalty.reach(block), penalty.l1) for block in correlations])
 
 
 def _seen_atoms(model: LassoModel) -> Atoms:
@@ -459,7 +458,7 @@ def _gram(model: LassoModel) -> np.ndarray:
 
 
 def cached_for_any_weights(model: LassoModel) -> dict[Callable[..., Any], Any]:
-    """Return those cached results of the atoms that do not depend on weights of features."""
+    """Return the cached results of the atoms that do not depend on weights of features."""
     return {key: result for key, result in dict(model._cache_of_atoms).items() if key is unit_atoms_of}
 
 

@@ -1,4 +1,4 @@
-"""A dictionary that is a matrix of atoms: an array, or compressed rows where most entries are zero."""
+"""A dictionary that is a matrix of atoms: a dense array, or compressed rows if it is sparse."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from solvers.problem.atoms import (
 )
 from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 
-# Numbers of a dictionary: 4 MB.
+# Values of a part of a dictionary through which all signals go: 4 MB, which stay in cache.
 VALUES_AT_ONCE = 524_288
-# Numbers of atoms in single precision: 8 MB.
+# Values of a block of `UnitAtoms`, in single precision: 8 MB.
 VALUES_PER_BLOCK = 2**21
-# Norms are equal within this share of the largest.
+# Norms that differ by at most this share of the largest count as equal.
 EQUAL_NORMS = 1e-6
-# What to do where a dictionary is not finite.
+# Hint of the error for a dictionary that is not finite.
 UNKNOWN = ": where features are unknown, pass a mask that is False there for every signal"
-# From this number of atoms on, only some rows of a given Gram matrix are checked, or up to twice as many.
+# From ALL_CHECKED atoms on, CHECKED_ROWS rows of a given Gram matrix, or up to twice as many, are checked.
 ALL_CHECKED = 512
 CHECKED_ROWS = 64
 
@@ -50,7 +50,7 @@ class MatrixAtoms(Atoms):
                 matrix.data[~known.take(matrix.indices, mode="clip")] = 0
             matrix = compressed_rows("dictionary", matrix, meaning=meaning, hint=UNKNOWN)
             given = matrix if known is None else given
-            # Entries of the atom that has most.
+            # The most nonzero entries of an atom.
             features_of_atom = max(int(np.diff(matrix.indptr).max()), 1)
         else:
             given = matrix = checks.read_only(
@@ -93,7 +93,7 @@ class MatrixAtoms(Atoms):
 
     @cached_property
     def _transposed(self) -> str | None:
-        # Columns of a matrix that says which features belong together have one norm, too, and rows of zeros.
+        # A matrix of zeros and ones that groups features has columns of one norm, too, but rows of zeros.
         rows, of_rows = self.rows, self.squared_norms
         if rows is None or rows.shape[0] != rows.shape[1] or of_rows.min() == 0.0:
             return None
@@ -111,26 +111,25 @@ class MatrixAtoms(Atoms):
         return in_full(self.matrix[atoms])
 
     def covered_norms(self, signals: np.ndarray) -> np.ndarray:
-        # An atom may cover all features.
         return np.sqrt(np.einsum("ij,ij->i", signals, signals))
 
     def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
         return codes.indptr[1:] - codes.indptr[:-1]
 
     def correlate(self, signals: np.ndarray | sparse.csr_array) -> np.ndarray:
-        # One matrix-vector product a signal: a product of matrices rounds a row differently with the number
-        # of rows beside it, and a code must not depend on others.  Many features are added up in parts.
+        # One matrix-vector product for each signal: in a product of matrices, the rounding of a row depends
+        # on the number of rows, and a code must not depend on others.  Many features are added up in parts.
         if self.rows is None:
             correlations = np.zeros((signals.shape[0], self.shape[0]))
             for k in range(signals.shape[0]):
                 features = signals[k] if isinstance(signals, np.ndarray) else signals[[k]].toarray()[0]
-                for part, some in self._parts:
-                    correlations[k] += some @ features[part]
+                for part, columns in self._parts:
+                    correlations[k] += columns @ features[part]
             return correlations
         if sparse.issparse(signals):
             return signals @ self.rows.T
         n_atoms, n_features = self.shape
-        # All signals go through a large dictionary part by part, each of which stays in cache meanwhile.
+        # All signals go through one part of a large dictionary, which stays in cache, before the next.
         step = max(VALUES_AT_ONCE // n_features, 1)
         if n_atoms <= step and n_features <= LONGEST_SUM:
             return np.matmul(signals[:, np.newaxis], self.rows.T)[:, 0]
@@ -145,14 +144,14 @@ class MatrixAtoms(Atoms):
 
     @cached_property
     def _parts(self) -> list[tuple[slice, sparse.csr_array]]:
-        """Sparse columns in parts of which no row has more entries than are added up together."""
+        """Slices of features and their sparse columns, with at most LONGEST_SUM entries in a row."""
         if self.features_of_atom <= LONGEST_SUM:
             return [(slice(None), self.matrix)]
         slices = [slice(begin, begin + LONGEST_SUM) for begin in range(0, self.shape[1], LONGEST_SUM)]
         return [(part, self.matrix[:, part]) for part in slices]
 
     def weighted_squared_norms(self, weights: np.ndarray) -> np.ndarray:
-        # The square of an entry may underflow where its product with a large weight does not.
+        # Multiply by the roots first: the square of an entry may underflow although w_j d_ij^2 does not.
         roots = np.sqrt(np.atleast_2d(weights).astype(np.float64))
         with float_errors(under="ignore"):
             return np.array([squared_norms_of(self._times(row)) for row in roots])
@@ -183,8 +182,8 @@ class MatrixAtoms(Atoms):
         if not known.any():
             shape = self.shape[0], 1
             return MatrixAtoms(sparse.csr_array(shape) if self.rows is None else np.zeros(shape))
-        # Next to nothing may be left of an atom.  Its correlations are then as small, and its code is zero
-        # unless its penalty is, too; certificates know the atom itself.
+        # An atom with a tiny remaining norm becomes zero.  Its correlations are as small, so that its code is
+        # zero unless its penalty is zero, too; certificates use the atom itself.
         with float_errors(under="ignore"):
             matrix = self.matrix[:, known] * np.sqrt(weights[known].astype(np.float64))[np.newaxis]
             matrix = matrix if self.rows is not None else matrix.tocsr()
@@ -209,7 +208,7 @@ class UnitAtoms:
             self._kept = checks.read_only(kept)
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number of the first atom of each block, and its atoms; overwritten by the next."""
+        """Yield the number of the first atom of each block, and its atoms; the next block overwrites them."""
         n_atoms, n_features = self.shape
         step = self._n_atoms_of_block
         room = np.empty((0 if self.is_kept else min(step, n_atoms), n_features), np.float32)
@@ -233,7 +232,7 @@ class UnitAtoms:
 
 
 def atoms_of(dictionary: Any, known: np.ndarray | None = None) -> Atoms:
-    """Return the atoms of what a caller passed: an array, a sparse matrix or a `ConvolutionalDictionary`."""
+    """Return the atoms of an array, a sparse matrix or a `ConvolutionalDictionary`."""
     if isinstance(dictionary, Atoms):
         return dictionary
     if isinstance(dictionary, ConvolutionalDictionary):
@@ -243,24 +242,24 @@ def atoms_of(dictionary: Any, known: np.ndarray | None = None) -> Atoms:
 
 def checked_gram(atoms: Atoms, value: Any) -> np.ndarray:
     """Return the Gram matrix that a caller passed, if it is the matrix of these atoms."""
-    # No certificate depends on it.  All rows of fewer than 512 are checked, else 64 to 127 of them.
-    # Each times a fixed vector of numbers between 1/2 and 1 must be what the atoms give for that row.
-    # That takes as long as to read the atoms once, and these rows; the whole of a large matrix takes
-    # longer to read than a problem to solve.  A change of an atom changes an entry in every row.
+    # No certificate depends on it.  All rows are checked if there are fewer than 512, otherwise 64 to 127.
+    # A row times a fixed vector of numbers between 1/2 and 1 must be what the atoms give for that row.  The
+    # check reads the atoms once, and these rows; reading all of a large matrix takes longer than solving a
+    # problem.  A change of one atom changes an entry in every row.
     if not atoms.is_matrix:
         raise TypeError("gram must be None with a ConvolutionalDictionary, which is used without one")
     matrix, n_atoms = atoms.matrix, atoms.shape[0]
     gram = checks.real_array(
         "gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)", finite=False
     )
-    # Errors count in units of the norms; for an atom of norm zero, which gives zeros, in the largest.
+    # Errors are divided by the norms; for an atom of norm zero, whose entries are zero, by the largest norm.
     units = np.sqrt(atoms.positive_squared_norms)
     rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)
     mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
     with float_errors(over="ignore", invalid="ignore"):
         differences = gram[rows] @ mixture - matrix[rows] @ (mixture @ matrix)
         diagonal = np.diagonal(gram)[rows] - atoms.squared_norms[rows]
-        # A maximum of NumPy's is not a number where one of its arguments is not.
+        # `np.maximum` returns NaN if an argument is NaN.
         worst = np.maximum(
             np.abs(diagonal / atoms.positive_squared_norms[rows]).max(),
             np.abs(differences / units[rows]).max() / np.sqrt(n_atoms),
@@ -275,7 +274,7 @@ def checked_gram(atoms: Atoms, value: Any) -> np.ndarray:
 
 
 def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Return codes @ matrix; of a single sparse code, read only the rows of the matrix that it uses."""
+    """Return codes @ matrix; for a single sparse code, read only the rows of the matrix that it uses."""
     if len(codes) == 1:
         active = np.flatnonzero(codes[0])
         if 4 * len(active) < codes.shape[1]:

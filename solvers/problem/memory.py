@@ -1,4 +1,4 @@
-"""How much memory solvers may take for what they compute of a dictionary."""
+"""The limit on memory for what solvers compute from a dictionary."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from snn.base.describe import Closed
 
 
 class memory_limit(Closed):
-    """Say how much memory solvers may take for what they compute of a dictionary; 1 GiB by default.
+    """Limit the memory that solvers take for what they compute from a dictionary; 1 GiB by default.
 
-    The limit holds for problems that are made from now on, in all threads, and stays with them; used in a
-    ``with`` statement, for those that are made within.  It is compared with the size of a Gram matrix before
-    one is computed, 8 n_atoms^2 bytes.  Where that is larger, methods that can do without take the dictionary
-    in its place, in single precision with certified bounds on the errors, and batches of signals as large as
-    the limit allows; the others raise MemoryError and name those that can.  Dictionaries, signals, results
-    and a Gram matrix that is given are not counted.
+    The limit holds, in all threads, for problems that are made from now on, and stays with them.  In a
+    ``with`` statement it holds for problems that are made within.  It is compared with the size of a Gram
+    matrix, 8 n_atoms^2 bytes.  If the matrix is larger, methods that do not need it use the dictionary in
+    single precision, with certified bounds on the errors, and batches of signals as large as the limit
+    allows; other methods raise MemoryError and name methods that do not need it.  Dictionaries, signals,
+    results and a Gram matrix that the caller passes are not counted.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class memory_limit(Closed):
         self._set()
 
     def __enter__(self) -> memory_limit:
-        if memory_limit._in_force is not self:  # used once more
+        if memory_limit._in_force is not self:  # entered again
             self._set()
         return self
 
@@ -49,4 +49,4 @@ class memory_limit(Closed):
         self._before, memory_limit._in_force = memory_limit._in_force, self
 
 
-memory_limit(2**30)  # until another is made
+memory_limit(2**30)  # the default

@@ -7,7 +7,7 @@ from snn.base import checks
 from solvers.problem.atoms import in_full
 from solvers.problem.lasso import LassoProblem, zero_code_multiples
 
-# A penalty within this share of the smallest at which all codes are zero is that one.
+# A penalty within this share of penalty_max counts as equal to it.
 EQUAL_PENALTIES = 1e-6
 
 
@@ -20,7 +20,7 @@ class ZeroCodesWarning(IllPosedWarning):
 
 
 def warn_if_ill_posed(problem: LassoProblem) -> None:
-    """Warn in one sentence where a problem is ill-posed, whatever its penalty: `Atoms.complaint`."""
+    """Warn in one sentence if the dictionary does not suit the signals: `Atoms.complaint`."""
     complaint = problem.atoms.complaint(problem.signals)
     if complaint is not None:
         checks.warn_caller(complaint, IllPosedWarning)

@@ -1,4 +1,4 @@
-"""Problems of signals with equal masks, and of signals at many penalties; atoms as signals see them."""
+"""Problems of signals with equal masks, or at many penalties; norms of atoms as masked signals see them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,19 +9,19 @@ from solvers._kernels.precision import SMALLEST_NORM
 from solvers.problem.lasso import LassoModel, LassoProblem, cached_for_any_weights
 from solvers.problem.penalty import Penalty
 
-# Share of ||d_i||^2 that a signal has to know for products that it shares with signals of other masks.
+# Least share of ||d_i||^2 in a signal's known features, for products shared with signals of other masks.
 LEAST_KNOWN = 1e-6
 
 
 def stacked(problem: LassoProblem, penalties: Sequence[Penalty]) -> LassoProblem:
-    """Return the problem whose signals are these ones at each of some penalties, for certificates."""
+    """Return a problem that repeats the signals once for each penalty, for certificates."""
     repeated = problem.subset(np.tile(np.arange(problem.n_signals), len(penalties)))
     stack = Penalty.stack(penalties, problem.n_signals)
     return repeated._changed(penalty=stack, _cache={}, _cache_of_atoms=problem._cache_of_atoms)
 
 
 def groups_of(problem: LassoProblem) -> list[np.ndarray]:
-    """Return the signals of each mask, or row of weights, in the order in which masks first appear."""
+    """Return the signals of each mask, or row of weights, in the order of first appearance."""
     assert problem.feature_weights is not None
     groups: dict[bytes, list[int]] = {}
     for signal, weights in enumerate(problem.feature_weights):
@@ -30,7 +30,7 @@ def groups_of(problem: LassoProblem) -> list[np.ndarray]:
 
 
 def in_groups(problem: LassoProblem) -> Iterator[tuple[np.ndarray, LassoProblem]]:
-    """Yield the signals of each mask, or row of weights, with their problem, in which it is shared."""
+    """Yield the signals of each mask, or row of weights, and their problem with one shared mask."""
     if not problem.has_own_weights:
         yield np.arange(problem.n_signals), problem
         return
@@ -49,14 +49,14 @@ def with_shared_mask(problem: LassoProblem) -> LassoProblem:
 
 
 def seen_features(model: LassoModel, rows: np.ndarray) -> np.ndarray:
-    """Return rows of features as all signals see them: what is known, times the roots of weights."""
+    """Return rows of features as all signals see them: the known features, times the roots of weights."""
     weights = model.feature_weights
     return rows if weights is None else (rows * np.sqrt(weights.astype(np.float64)))[..., weights != 0]
 
 
 def seen_norms(problem: LassoProblem) -> np.ndarray:
-    """Return the norms of the atoms as signals see them, a row for all, or one for each of them."""
-    # They are zero for atoms that are not seen, and no others: the square of a small number may be zero.
+    """Return the norms of the atoms as signals see them: one row for all signals, or a row for each."""
+    # Only norms of unseen atoms are zero; a norm whose square underflows becomes SMALLEST_NORM.
     atoms, weights = problem.atoms, problem.feature_weights
     if weights is None:
         return atoms.norms[np.newaxis]
@@ -71,7 +71,7 @@ def seen_norms(problem: LassoProblem) -> np.ndarray:
 
 
 def knows_atoms_alike(problem: LassoProblem) -> bool:
-    """Return False if masks leave signals too little of the norm of an atom to share its scale."""
+    """Return False if a mask leaves so little of an atom's norm that products cannot be shared."""
     atoms, weights = problem.atoms, problem.feature_weights
     if weights is None or weights.ndim == 1 or not atoms.is_matrix:
         return True

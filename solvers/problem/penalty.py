@@ -1,10 +1,10 @@
-"""The penalty: the cost of a code besides the residual it leaves.
+"""The penalty: the part of the objective that does not depend on the residual.
 
 It is a sum over atoms of h_i(a_i), with the soft threshold T and a conjugate::
 
     h_i(a) = l |a| + m / 2 a^2        h_i*(x) = max over a of a x - h_i(a) = T(x, l)^2 / (2 m)
 
-Where m is zero, as in the LASSO, the conjugate is 0 where |x| <= l, else infinite.  Where the code of an atom
+If m is zero, as in the LASSO, the conjugate is 0 for |x| <= l, otherwise infinite.  If the code of an atom
 must not be negative, h_i is infinite below zero, |x| is replaced by x, and T is one-sided.
 """
 
@@ -24,12 +24,12 @@ from snn.base.value import Value, assign, cached_property, checked
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 from solvers.problem.atoms import Atoms
 
-# Share of ||d_i||^2: a smaller quadratic penalty is lost in the rounding of correlations.
+# Least quadratic penalty, as a share of ||d_i||^2: a smaller one is lost in the rounding of correlations.
 LEAST_CURVATURE = 1e-15
 
 
 def weights_of_codes(name: str, value: Any, n_atoms: int | None = None) -> np.ndarray:
-    """Return weights of a penalty, not negative; see `checks.positive_array`."""
+    """Return weights of a penalty; refuse negative ones (`checks.positive_array`)."""
     try:
         return checks.positive_array(name, value, n_atoms, zero=True)
     except ValueError as error:
@@ -42,8 +42,8 @@ def weights_of_codes(name: str, value: Any, n_atoms: int | None = None) -> np.nd
 class ElasticNet(Value):
     """The penalty of the elastic net, ``sum_i l1_i |a_i| + l2_i / 2 a_i^2``.
 
-    Codes then solve the LASSO with the dictionary [D, sqrt(diag l2)] and signals with as many zeros
-    behind them: atoms that resemble each other share what one of them would take.
+    Codes then solve the LASSO with the dictionary [D, sqrt(diag l2)] and with n_atoms zeros appended to each
+    signal.  Similar atoms share a coefficient that the LASSO would give to one of them.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class ElasticNet(Value):
 
 
 class Penalty(ElasticNet):
-    """The penalty of a problem, with an entry of each array for each atom."""
+    """The penalty of a problem: arrays with an entry for each atom."""
 
     # True for atoms whose codes must not be negative, shape (n_atoms,).
     positive: np.ndarray
@@ -114,7 +114,7 @@ class Penalty(ElasticNet):
 
     @cached_property
     def limits(self) -> np.ndarray:
-        """The l1 weights where they bound dual points: infinite where there is a quadratic penalty."""
+        """The limits on correlations of dual points: l1 weights, or infinity with a quadratic penalty."""
         return self.l1 if self.is_flat else np.where(self.l2 == 0.0, self.l1, np.inf)
 
     def at(self, atoms: np.ndarray) -> Penalty:
@@ -124,7 +124,7 @@ class Penalty(ElasticNet):
     @staticmethod
     def stack(penalties: Sequence[Penalty], n_signals: int) -> Penalty:
         """Return a penalty with a row for each of `n_signals` codes at each penalty, for certificates."""
-        arrays = zip(*((one.l1, one.l2, one.positive) for one in penalties), strict=True)
+        arrays = zip(*((each.l1, each.l2, each.positive) for each in penalties), strict=True)
         return Penalty(*(np.repeat(rows, n_signals, axis=0) for rows in arrays))
 
     @property
@@ -178,10 +178,10 @@ class Penalty(ElasticNet):
     ) -> np.ndarray:
         """Return kappa, the best multiple of each residual for a dual point, shape (n_signals,)."""
         # It maximises the dual objective ``kappa s.r - 1/2 kappa^2 ||r||^2 - sum_i h_i*(kappa d_i.r)`` over
-        # kappa >= 0.  The result for a signal does not depend on those beside it.  The dual objective is
-        # finite at kappa without rounding, too.
-        # Shapes: reach of the residuals (n_signals, n_atoms), the largest possible one for a certificate;
-        # s.r and ||r||^2 (n_signals,).
+        # kappa >= 0.  The result for a signal does not depend on other signals.  In spite of rounding, the
+        # exact dual objective is finite at kappa.
+        # reach : shape (n_signals, n_atoms), for a certificate an upper bound.
+        # along_signal, squared_residual : s.r and ||r||^2, shape (n_signals,).
         multiple = unconstrained_multiple(along_signal, squared_residual)
         multiple = np.minimum(multiple, WITHIN / np.maximum(largest_ratio(reach, self.limits), SMALLEST))
         if self.is_flat:
@@ -189,7 +189,7 @@ class Penalty(ElasticNet):
         # The slope in kappa is piecewise linear and falls ever faster,
         # ``s.r - kappa ||r||^2 - sum over kappa > k_i of (kappa - k_i) (d_i.r)^2 / l2_i`` with
         # ``k_i = l1_i / |d_i.r|``.  Newton's method starts at the zero without the sum and descends to the
-        # zero, in at most as many steps as there are atoms beyond their k_i.
+        # zero; it takes at most one step for each atom beyond its k_i.
         beyond = (multiple[:, np.newaxis] * reach > self.l1) & (self.l2 > 0.0)
         row = np.nonzero(beyond)[0]
         l1, l2 = (np.broadcast_to(weights, reach.shape)[beyond] for weights in (self.l1, self.l2))
@@ -199,7 +199,7 @@ class Penalty(ElasticNet):
         n_beyond = -1
         while True:
             beyond = multiple[row] > start
-            # Atoms only ever leave, so that an equal number is the same set.
+            # Atoms leave and never return: an equal number is the same set.
             if np.count_nonzero(beyond) in (0, n_beyond):
                 return multiple
             n_beyond = int(np.count_nonzero(beyond))
@@ -217,8 +217,8 @@ class Penalty(ElasticNet):
         errors: np.ndarray | float = 0.0,
     ) -> np.ndarray:
         """Return ``h_i(a) + h_i*(x) - a x`` at x = multiple * correlation, without a negative term."""
-        # With `errors`, bounds on those of the correlations, it is the largest value for correlations as far
-        # away, rounded up.  An error is at least 8 times the rounding of its correlation.
+        # `errors` bound the errors of the correlations; the result is then the largest value for correlations
+        # within them, rounded up.  An error must be at least 8 times the rounding of its correlation.
         # With e = T(x, l1): |a| (l1 -+ (x - e)) + (l2 a - e)^2 / (2 l2), or |a| (l1 -+ x) where l2 is zero.
         # It is convex in x, and thus largest at one of the ends of the range of x.
         if self.is_flat:
@@ -253,8 +253,8 @@ class Penalty(ElasticNet):
 
     def violation(self, codes: np.ndarray, correlations: np.ndarray, squared_norms: np.ndarray) -> np.ndarray:
         """Return ``|(||d_i||^2 + m_i) a_i - T(||d_i||^2 a_i + d_i.r, l_i)|``, in units of correlations."""
-        # That is how far each coefficient is from a fixed point of its proximal step, times ||d_i||^2 + m_i.
-        # For an atom of norm zero without curvature every step leads to zero, and it is l_i unless a_i is.
+        # It is the distance of a coefficient from a fixed point of its proximal step, times ||d_i||^2 + m_i.
+        # For an atom of norm zero without curvature, the violation of a nonzero coefficient is l_i.
         stepped = squared_norms * codes + correlations
         diagonal = squared_norms + self.l2
         flat = np.where(codes == 0.0, 0.0, self.l1)
@@ -267,10 +267,10 @@ def penalty_of(
     """Return the penalty of a problem with atoms of these squared norms."""
     is_net, n_atoms = isinstance(value, ElasticNet), len(squared_norms)
     name, l1 = ("l1", value.l1) if is_net else (name, value)
-    # As `penalty_max` has it of one signal.
+    # `penalty_max` of one signal has this shape.
     if not is_net and isinstance(l1, np.ndarray) and l1.shape == (1,):
         l1 = l1[0]
-    # Read-only as all that kernels only read: they are compiled once.
+    # Kernels are compiled once, for read-only arrays.
     l1 = checks.read_only(weights_of_codes(name, l1, n_atoms))
     l2 = checks.read_only(weights_of_codes("l2", value.l2, n_atoms) if is_net else np.zeros(n_atoms))
     lost = l2 > 0.0
@@ -321,5 +321,5 @@ def largest_ratio(reach: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def unconstrained_multiple(along_signal: np.ndarray, squared_residual: np.ndarray) -> np.ndarray:
     """Return the kappa >= 0 that maximises ``kappa s.r - 1/2 kappa^2 ||r||^2``."""
-    # Where the residual is zero, so is every multiple of it.
+    # If the residual is zero, every multiple of it is zero.
     return np.maximum(along_signal / np.maximum(squared_residual, SMALLEST), 0.0)

@@ -1,4 +1,4 @@
-"""The signals of a problem as they are accepted, and how much each of their features counts."""
+"""Checks of signals, masks and weights of features."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from snn._interrupts import float_errors
 from snn.base import checks
 from solvers.problem.atoms import Atoms, checked_squared_norms, compressed_rows
 
-# Limits of a weight that is not zero: neither it nor its root nor its product with a residual is lost.
+# Limits of a nonzero weight, so that its root and its product with a residual neither underflow nor overflow.
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
 
 
 def known_features(mask: Any, weights: Any) -> np.ndarray | None:
-    """Return which features some signal knows, of a mask or weights that may be wrong; None if all are."""
+    """Return which features at least one signal knows, from an unchecked mask or weights; None if all."""
     if mask is None and weights is None:
         return None
     try:
@@ -28,7 +28,7 @@ def known_features(mask: Any, weights: Any) -> np.ndarray | None:
 def checked_weights(
     mask: Any, weights: Any, *, n_features: int, n_signals: int | None = None, atoms: Atoms | None = None
 ) -> np.ndarray | None:
-    """Return w of features, in E = 1/2 sum_j w_j (s_j - (aD)_j)^2 + ..., as bools of a mask, or None."""
+    """Return w in E = 1/2 sum_j w_j (s_j - (aD)_j)^2 + ..., as bools if it is a mask; None without any."""
     if mask is None and weights is None:
         return None
     if mask is not None and weights is not None:
@@ -133,7 +133,7 @@ def _require_finite_norms(sums: str, row: str, squared_norms: np.ndarray) -> Non
 
 
 def _transposed(atoms: Atoms, shape: tuple[int, ...]) -> str:
-    """Return what to do if the atoms are columns, as the variables of a regression."""
+    """Return a hint for errors if the atoms are columns, like the variables of a regression."""
     n_atoms, n_features = atoms.shape
     if shape == (n_features, 1) != (1, 1):
         return "; signals are rows: pass signals.T"

@@ -13,16 +13,16 @@ from snn.base.value import assign
 from solvers.problem.penalty import ElasticNet
 from solvers.workers.blas import load_scipy_linalg
 
-# Share of an energy by which the correlations may imply more than the energy, as sums are rounded.
+# The energy that correlations imply may exceed the energy by this share: sums are rounded.
 ENERGY_ROUNDING = 1e-6
-# Roots of pivots of a Gram matrix at unit diagonal: above it, the Cholesky factor loses few digits.
+# If the diagonal of a Cholesky factor (of a Gram matrix with unit diagonal) is larger, it loses few digits.
 LEAST_ROOT = 1e-3
 
 
 class FromStatistics:
-    """Problems that can be made of statistics in place of a dictionary and signals."""
+    """Problems that can be made from statistics instead of a dictionary and signals."""
 
-    # ||L L^T - G|| / ||G||, ||L s - b|| / ||b|| and the rank of G; None of other problems.
+    # ||L L^T - G|| / ||G||, ||L s - b|| / ||b|| and the rank of G; None for other problems.
     _factor: ClassVar[tuple[float, float, int] | None] = None
 
     @classmethod
@@ -89,7 +89,7 @@ class FromStatistics:
 def _factored(
     gram: Any, correlations: Any, energy: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float, float, int]]:
-    """Return atoms and signals with these statistics, the atoms' Gram matrix, and what `_factor` says."""
+    """Return atoms and signals with these statistics, the Gram matrix of the atoms, and `_factor`."""
     is_single = getattr(gram, "dtype", None) == np.float32
     precision = float(np.finfo(np.float32 if is_single else np.float64).eps)
     given = checks.real_array("gram", gram, shape=(None, None), meaning="(n_atoms, n_atoms)")
@@ -114,7 +114,7 @@ def _factored(
     implied = np.einsum("ij,ij->i", signals, signals)
     energies = implied if energy is None else checks.positive_array("energy", energy, len(rows), zero=True)
     norms_of_signals = np.sqrt(np.maximum(energies, implied))
-    # Correlations of a signal with atoms at norm one are at most its norm: a share of that.
+    # With atoms at norm one, correlations are at most the norm of a signal, which is the unit of this error.
     beyond = np.abs(rows / units - signals @ factor.T).max(axis=1)
     wrong = beyond > 4.0 * np.sqrt(cut) * norms_of_signals
     if wrong.any():
@@ -146,7 +146,7 @@ def _factored(
 def _split(
     gram: np.ndarray, correlations: np.ndarray, precision: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return L with L L^T = gram, signals s with s L^T = correlations, and how much each column shrinks."""
+    """Return L with L L^T = gram, signals s with s L^T = correlations, and least scales of the columns."""
     load_scipy_linalg()
     from scipy import linalg
 

@@ -1,4 +1,4 @@
-"""Quadratic programs in coordinates in which the objective is a distance; multipliers are codes."""
+"""Quadratic programs in coordinates in which the objective is a distance and multipliers are codes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from solvers.methods.spiking import solve_spiking
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import Status, as_sparse, rows_of
 
-# A row of norm one whose part along the equations is shorter is implied by them; a smaller pivot, relative
-# to the largest entry, is zero.
+# A row of norm one is implied by the equations if its part along them is shorter.  A pivot counts as zero if
+# it is smaller, relative to the largest entry.
 IMPLIED = 1e-12
-# Opposite rows with less room between them, relative to their limits, are an equation.
+# Opposite rows with less room between them, relative to their limits, count as an equation.
 TIGHT = 1e-13
-# Larger violations of equations, relative to the point, are contradictions.
+# Larger violations of equations, relative to the point, count as contradictions.
 CONTRADICTED = 1e-9
 # Larger violations of rows, and larger shares of multipliers with a wrong sign, are corrected.
 WRONG_SHARE = 1e-11
@@ -32,28 +32,28 @@ WRONG_SHARE = 1e-11
 MOST_ACTIVE_CHANGES = 20
 # A program is infeasible if it is proved that no feasible point is within this radius, in scaled variables.
 FARTHEST = 1e9
-# Roundings by which the solution may violate a row before it is asked whether there is a feasible point.
+# If the solution violates a row by more than this number of roundings, the search asks for a feasible point.
 LOST_ROUNDINGS = 64.0
 # If the last entry of a least distance's residual is smaller, there may be no feasible point.
 NEARLY_NONE = 1e-4
-# Relative to the largest entry of the Hessian: with an eigenvalue below minus this it is not convex.
+# A Hessian with an eigenvalue below minus this share of its largest entry is not convex.
 INDEFINITE = 1e-10
-# Curvature that a proximal round adds, in scaled variables.
+# Curvature that proximal rounds add to a semidefinite program, in scaled variables.
 PROXIMAL = 1e-3
-# After this many rounds the curvature is multiplied by the factor, until it is smaller than the least.
+# Most rounds with one curvature.  Then it is multiplied by PROXIMAL_FACTOR, until it is below LEAST_PROXIMAL.
 MOST_PROXIMAL = 20
 PROXIMAL_FACTOR = 1e-2
 LEAST_PROXIMAL = 1e-8
-# Roundings by which active rows are kept from their limits.
+# Distance of active rows from their limits, in roundings.
 ROUNDING_MARGIN = 4.0
-# A point is strictly inside if each row of norm one has more room.
+# A point is strictly inside if each row of norm one has more room than this.
 ROOM = 1e-9
-# The finest `tol` of spikes.
+# The smallest `tol` for the spiking solver.
 FINEST = 1e-14
 
 
 class PrimalDual(NamedTuple):
-    """A point with multipliers, in scaled variables; without a point, the multipliers are a contradiction."""
+    """A point with multipliers, in scaled variables; without a point, they prove infeasibility."""
 
     point: np.ndarray | None
     rows: np.ndarray
@@ -61,9 +61,9 @@ class PrimalDual(NamedTuple):
     n_steps: int = 0
     # The minimiser of the Lagrangian.
     center: np.ndarray | None = None
-    # A point strictly inside of the rows.
+    # A point strictly inside all rows.
     inside: np.ndarray | None = None
-    # What the status is if `tol` is not reached.
+    # The status if `tol` is not reached.
     otherwise: Status = Status.AT_PRECISION
 
 
@@ -87,7 +87,7 @@ class LeastDistance:
         self.rows, self.norms = _unit(program.rows)
         self.equations, self.lengths = _unit(program.equations)
         self.pairs = _opposites(self.rows, program.limits / self.norms)
-        # Orthonormal bases across and along the equations, among them opposite rows without room.
+        # Orthonormal bases across and along the equations; opposite rows without room are equations, too.
         self.equal = np.vstack([self.equations, self.rows[self.pairs[0]]])
         across, factor, order = linalg.qr(self.equal.T, pivoting=True)
         rank = int((np.abs(np.diag(factor)) > IMPLIED).sum())
@@ -105,7 +105,7 @@ class LeastDistance:
         self.atoms, self.atom_norms = _unit(linalg.solve_triangular(root, left[self.kept].T, lower=True).T)
 
     def fits(self, program: Program) -> bool:
-        """Return whether this is the form of a program with the same matrices."""
+        """Return whether a program with the same matrices has the same pairs of opposite rows."""
         return np.array_equal(_opposites(self.rows, program.limits / self.norms), self.pairs)
 
     def solved(self, program: Program, method: str, tol: float, start: PrimalDual | None) -> Solved:
@@ -302,7 +302,7 @@ class Search(LeastDistance):
         return moved if after <= before else point
 
     def within_bounds(self, x: np.ndarray) -> np.ndarray:
-        """Return a point with the variables put back that rounding took beyond their bounds."""
+        """Return a point with variables moved back to bounds that rounding made them cross."""
         x, bounds = x.copy(), np.flatnonzero(are_bounds(self.program.rows))
         over = np.maximum(self.program.rows[bounds] @ x - self.program.limits[bounds], 0.0)
         for row in bounds[over > 0.0]:
@@ -312,7 +312,7 @@ class Search(LeastDistance):
     # -- spikes ------------------------------------------------------------------------------------
 
     def by_spikes(self, linear: np.ndarray, start: PrimalDual | None) -> PrimalDual:
-        """Return the solution for a linear term, the residual of a code by spikes."""
+        """Return the solution for a linear term; it is the residual of a code that spikes find."""
         inside = self.inner_point()[0] if start is None or start.inside is None else start.inside
         inside = inside + self.on_equations(self.values - self.equal @ inside)
         room = (self.limits - self.rows @ inside)[self.kept]
@@ -331,7 +331,7 @@ class Search(LeastDistance):
         step, rows, n_spikes, otherwise = signal, np.zeros(len(self.rows)), 0, Status.AT_PRECISION
         if len(self.kept) and energy > 0.0:
             problem = LassoProblem(self.atoms, signal[np.newaxis], room / self.atom_norms, positive=True)
-            # The optimum lies between the values at the point inside and without inequalities.
+            # The optimum lies between the values at `inside` and at the solution without inequalities.
             scale = max(1.0, min(abs(value), abs(value - energy)) if value * (value - energy) > 0.0 else 0.0)
             tol = min(max(0.5 * self.tol * scale / energy, FINEST), 0.1)
             codes = None if start is None else (start.rows[self.kept] * self.atom_norms)[np.newaxis].clip(0.0)
@@ -348,7 +348,7 @@ class Search(LeastDistance):
         )
 
     def inner_point(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the point farthest inside of all rows, at most one, and the multipliers of the rows."""
+        """Return the point farthest inside all rows (distance at most one), and multipliers of the rows."""
         base, n = self.on_equations(self.values), self.along.shape[1]
         room, left = (self.limits - self.rows @ base)[self.kept], self.rows[self.kept] @ self.along
         rows, farthest = np.column_stack([left, np.ones(len(left))]), np.append(np.zeros(n), -1.0)
@@ -382,7 +382,7 @@ class Search(LeastDistance):
         return best
 
     def is_ray(self, step: np.ndarray, linear: np.ndarray) -> bool:
-        """Return whether the objective falls along a step for ever, within the rows."""
+        """Return whether the objective falls without end along a step, within the rows."""
         along = step / max(float(np.linalg.norm(step)), 1e-300)
         bend = np.abs(self.hessian @ along - self.ridge * along).max()
         over = max((self.rows @ along).max(initial=0.0), np.abs(self.equal @ along).max(initial=0.0))
@@ -394,14 +394,14 @@ def _gap(solved: Solved) -> float:
 
 
 def _unit(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of norm one, and their norms; rows of zero stay so, with a norm of one."""
+    """Return rows at norm one, and their norms; rows of zeros stay zero, with a norm of one."""
     norms = norms_of(matrix)
     norms[norms == 0.0] = 1.0
     return matrix / norms[:, np.newaxis], norms
 
 
 def _root(curvature: np.ndarray, size: float) -> np.ndarray | None:
-    """Return the Cholesky factor of a curvature along equations; None if it is singular for a size."""
+    """Return the Cholesky factor of the curvature along equations; None if singular relative to `size`."""
     with suppress(np.linalg.LinAlgError):
         root = np.linalg.cholesky(curvature)
         if np.square(np.diag(root)).min(initial=np.inf) > IMPLIED * size:

@@ -1,4 +1,4 @@
-"""Quadratic programs: an active set by way of non-negative least squares, or a LASSO by spikes."""
+"""Quadratic programs, solved by an active set (non-negative least squares), or as a LASSO by spikes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SYMMETRIC = 1e-10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProgramResult(Drawn):
-    """A solution of a quadratic program, and what is proved of it from the program's own arrays.
+    """A solution of a quadratic program, with bounds proved from the program's own arrays.
 
     Attributes
     ----------
@@ -36,12 +36,12 @@ class ProgramResult(Drawn):
     x : ndarray, shape (n,)
         The solution; NaN if there is none.
     inequality_multipliers, equation_multipliers, lower_multipliers, upper_multipliers : ndarray
-        How much the objective falls for a unit by which a limit is relaxed; of equations, of either sign.  At
-        the solution ``H x + c + A'm + E'nu - lower + upper = 0``.  If the program is infeasible, they add its
-        rows up to a contradiction: a left-hand side of zero, and a right-hand side below zero.
+        How much the objective falls if a limit is relaxed by one unit; for equations, of either sign.  At the
+        solution ``H x + c + A'm + E'nu - lower + upper = 0``.  If the program is infeasible, the sum of its
+        rows times the multipliers is a contradiction: zero on the left, and less than zero on the right.
     lower_bound, upper_bound : float
-        The optimum lies between them, rounding included.  The upper one is proved if `violation` is zero, and
-        otherwise raised by twice what multipliers say of the violations.
+        The optimum lies between them, rounding included.  The upper bound is proved if `violation` is zero.
+        Otherwise it is raised by twice the price of the violations according to the multipliers.
     violation : float
         Zero if it is proved that a feasible point lies within rounding of x; otherwise the largest distance
         of x from the half-space of a row, or from an equation.
@@ -129,7 +129,7 @@ class QuadraticProgram(Described):
     inequalities: tuple[np.ndarray, np.ndarray]
     equations: tuple[np.ndarray, np.ndarray]
     bounds: tuple[np.ndarray, np.ndarray]
-    # The matrices of `LeastDistance`, which programs share that differ in c and b.
+    # A cache of the matrices of `LeastDistance`; programs that differ only in c, b and f share it.
     _kept: dict[str, LeastDistance]
 
     def __init__(
@@ -166,7 +166,7 @@ class QuadraticProgram(Described):
 
     @cached_property
     def _arrays(self) -> Program:
-        """The arrays with finite bounds as rows, and no rows without limits."""
+        """The arrays of the program: finite bounds are rows, and rows with infinite limits are left out."""
         eye, (lower, upper), (rows, limits) = np.eye(len(self.linear)), self.bounds, self.inequalities
         rows = np.vstack([rows, -eye, eye])
         limits = np.concatenate([limits, -lower, upper])
@@ -302,7 +302,7 @@ def _pair(name: str, pair: Any) -> tuple[Any, Any]:
 
 
 def _sides(name: str, sides: Any, n: int, infinite: float | None) -> np.ndarray:
-    """Return a copy of limits, of which an infinite one, or None, means that there is none."""
+    """Return a copy of limits; an infinite limit, or None, means that there is none."""
     if name == "bounds":
         sides = np.full(n, sides) if np.ndim(sides) == 0 else sides
         if any(side is None for side in sides):

@@ -1,4 +1,4 @@
-"""Codes of some signals, with their certificates: what methods search for, and what results are made of."""
+"""Codes with their certificates: methods search for them, and results are made of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Status(IntEnum):
     RAN_AWAY
         Its network was stopped: neurons excited each other without end.
     AT_PRECISION
-        The method ended where only rounding is left.
+        The method ended because only rounding is left.
     INFEASIBLE, UNBOUNDED
         A quadratic program has no solution, which its multipliers, or a direction, prove.
     """
@@ -51,23 +51,23 @@ class Status(IntEnum):
     UNBOUNDED = 5
 
 
-# As arrays have them: to make a number of an enumeration, NumPy runs Python and swallows a Ctrl-C in it.
+# NumPy scalars for arrays: to convert an enumeration, NumPy runs Python code and swallows a Ctrl-C in it.
 TOL_REACHED, AT_LIMIT, RAN_AWAY, AT_PRECISION, *_ = (np.int8(status.value) for status in Status)
 
 
 @dataclass(eq=False)
 class Codes:
-    """Codes of some signals: one row, or entry, for each."""
+    """Codes of some signals: a row, or an entry, for each signal."""
 
-    values: sparse.csr_array  # entries that are not zero, in order
+    values: sparse.csr_array  # nonzero entries, sorted
     steps: np.ndarray  # the number of `Method.steps`
-    certificate: Optimality | None = None  # None where it has not been measured
-    # Multiply-adds by part of an `OperationLedger`.
+    certificate: Optimality | None = None  # None if it has not been computed
+    # Multiply-adds, by the names of parts of an `OperationLedger`.
     work: dict[str, np.ndarray] = field(default_factory=dict)
-    # Further figures, arrays and compressed rows; other objects are the same for all signals.
+    # Further figures: arrays and compressed rows; other objects are the same for all signals.
     info: dict[str, Any] = field(default_factory=dict)
-    # Why each search ended: a `Status`, but never REACHED, which the result reads from the gap.  None if all
-    # are AT_LIMIT.
+    # Why each search ended: a `Status`, but never REACHED, which the result reads from the gap.  None stands
+    # for AT_LIMIT of all signals.
     status: np.ndarray | None = None
 
     def reach(self, problem: LassoProblem, tol: float) -> bool:
@@ -81,7 +81,7 @@ class Codes:
         return chosen
 
 
-# Signals, and a code for each: an array, or `Codes` where more is known of them.
+# Signals, and a code for each of them: a matrix, or `Codes` with further figures.
 Found: TypeAlias = tuple[np.ndarray, Codes | np.ndarray | sparse.csr_array]
 
 
@@ -91,7 +91,7 @@ def joined(batches: Sequence[Codes]) -> Codes:
 
 
 def _combined(combine: Callable[[list[Any]], Any], parts: Sequence[Any]) -> Any:
-    """Return a record of `combine` applied to each array of several records of one form."""
+    """Return a record with `combine` applied to the arrays of each field of several records."""
     first = parts[0]
     if isinstance(first, dict):
         return {name: _combined(combine, [part[name] for part in parts]) for name in first}
@@ -112,27 +112,27 @@ class BestCodes:
         self.problem, self.tol, self.start = problem, tol, start
         # Signals whose gaps are above tol * 1/2 ||signal||^2.
         self.active = np.arange(n_signals)
-        # As of `Codes`, so far; a new part of the work is zero.
+        # The fields of `Codes`, so far; a new part of the work starts at zero.
         self.steps = np.zeros(n_signals, dtype=np.int64)
         self.info: dict[str, Any] = {}
         self.work: dict[str, np.ndarray] = defaultdict(partial(np.zeros, n_signals, dtype=np.int64))
         self.status = np.full(n_signals, AT_LIMIT)
         self._certificate = Optimality(**{name: np.full(n_signals, np.inf) for name in FIGURES})
-        # Codes that were kept, one after the other, and the row of the best of each signal.
+        # Blocks of codes that were kept, and the row of each signal's best code among their rows.
         self._kept: list[sparse.csr_array] = []
         self._rows = np.zeros(n_signals, dtype=np.int64)
         self._all_rows = self.active
         self._has_fallen_back = False
 
     def parts(self, batches: Sequence[np.ndarray | slice]) -> list[BestCodes]:
-        """Return what each of some batches, which have all signals, begins with."""
+        """Return the initial best codes of each batch; the batches contain all signals."""
         if len(batches) == 1:
             return [self]
         subset, start = self.problem.subset, self.start
         return [BestCodes(subset(batch), self.tol, start and start.at(batch)) for batch in batches]
 
     def keep(self, search: Iterable[Found]) -> Codes:
-        """Certify the codes that a search yields, and return the best of each signal, the start or zero."""
+        """Certify the codes that a search yields; return each signal's best, the start and zero included."""
         for signals, found in search:
             self.put(signals, found)
         self.fall_back()
@@ -148,7 +148,7 @@ class BestCodes:
                 self.put(self.active, sparse.csr_array((len(self.active), self.problem.n_atoms)))
 
     def put(self, signals: np.ndarray, found: Codes | np.ndarray | sparse.csr_array) -> None:
-        """Certify codes of some signals, unless they are, count their work, and keep the better ones."""
+        """Certify codes of some signals if they are not, count their work, and keep the better codes."""
         is_all = len(signals) == self.problem.n_signals
         certificate = None
         if isinstance(found, Codes):
@@ -162,7 +162,7 @@ class BestCodes:
             certificate = certificates_of(self.problem if is_all else self.problem.subset(signals), values)
         self.work[CERTIFICATE][signals] += certificate_work(self.problem, np.diff(values.indptr))
         before = self.gaps[signals]
-        # Any code is better than none, and than one without a gap.
+        # Any code is better than none, and better than a code with an infinite gap.
         kept = (certificate.duality_gap < before) | ~(before < np.inf)
         chosen = signals[kept]
         if is_all and kept.all():
@@ -181,7 +181,7 @@ class BestCodes:
         self.active = self.missed(self.active)
 
     def missed(self, signals: np.ndarray) -> np.ndarray:
-        """Return the signals among some whose gaps are above `tol`."""
+        """Return those of `signals` whose gaps are above `tol`."""
         return signals[~(self.gaps[signals] <= self.tol * self.problem.energies[signals])]
 
     @property
@@ -203,11 +203,11 @@ def drive_work(problem: LassoProblem) -> int:
 
 
 def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
-    """Return the multiply-adds of a certificate for each size of a support, an int or an array."""
-    # The residual is computed from parts that are exact and a rest, three products for each; then come its
-    # correlations with all atoms, and two inner products.
+    """Return the multiply-adds of a certificate for a support size, or for an array of sizes."""
+    # The residual takes three products for each entry of the code (an exact part and two of the rest).  Then
+    # come its correlations with all atoms, and two inner products.
     if type(support_size) is not int:
-        # Pointers of sparse codes have 32 bits, and products of their differences would, too.
+        # Pointers of sparse codes have 32 bits, so that products of their differences would overflow.
         support_size = support_size.astype(np.int64)
     n_products = (3 * support_size + problem.n_atoms) * problem.atoms.features_of_atom
     return n_products + 2 * problem.n_features
@@ -216,19 +216,19 @@ def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
 def code_of_kernel(
     problem: LassoProblem, atoms: np.ndarray, values: np.ndarray, figures: np.ndarray, steps: np.ndarray
 ) -> Codes:
-    """Return the code of the only signal with the certificate that a kernel has computed, shape (3, 1)."""
-    code = one_row(problem.n_atoms, atoms.copy(), values.copy())  # of larger arrays, which end with this
+    """Return the code of a single signal with the figures that a kernel has computed, shape (3, 1)."""
+    code = one_row(problem.n_atoms, atoms.copy(), values.copy())  # copies, so that larger arrays are freed
     return Codes(code, steps, optimality_of(problem, code, figures))
 
 
 def one_row(n_columns: int, columns: np.ndarray, values: np.ndarray) -> sparse.csr_array:
-    """Return a matrix of one row, whose entries are in order."""
+    """Return a matrix of one row with sorted entries."""
     pointers = np.array([0, len(columns)], dtype=np.int32)
     return compressed_rows((1, n_columns), RowEntries(pointers, columns, values))
 
 
 def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
-    """Return the entries of each row that are not zero, in order."""
+    """Return the nonzero entries of each row, in order."""
     if isinstance(rows, sparse.csr_array):
         return rows
     pointers, array = np.empty(len(rows) + 1, dtype=np.int32), checks.read_only(np.ascontiguousarray(rows))
@@ -239,12 +239,12 @@ def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
 
 
 def rows_of(matrix: sparse.csr_array) -> RowEntries:
-    """Return a matrix as kernels take it, with indices of one type, whatever SciPy chose."""
+    """Return a matrix as kernels take it, with indices of type int32."""
     return RowEntries(matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data.copy())
 
 
 def compressed_rows(shape: tuple[int, int], rows: RowEntries) -> sparse.csr_array:
-    """Return a `csr_array` of entries that are right by construction; it takes ownership of the arrays."""
+    """Return a `csr_array` without checks of its entries; it takes ownership of the arrays."""
     # The constructor and its checks take nine microseconds, a tenth of a small problem.
     matrix = replaced(_empty_rows(shape))
     matrix.indptr, matrix.indices, matrix.data = rows

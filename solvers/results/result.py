@@ -35,14 +35,14 @@ SIGNS = {EXACT: "", AT_MOST: "<= "}
 class OperationLedger(Drawn, dict[str, OperationCounts]):
     """The operations of a solver by their purpose: counts by the names of parts.
 
-    Counts are arrays of one entry a signal.  The Gram matrix, which many signals share, is not counted, but
-    where it is computed for one signal alone.
+    Counts are arrays with an entry for each signal.  The Gram matrix is counted only if it is computed for a
+    single signal, not if signals share it.
 
     Parameters
     ----------
     parts : mapping of str to OperationCounts
         Some of these names: "drive" (correlations of the signals with the atoms), "gram" (entries of the
-        Gram matrix computed for one signal alone), "network" (the spiking network), "read-out" (codes read
+        Gram matrix computed for a single signal), "network" (the spiking network), "read-out" (codes read
         from spikes, their gaps, and the drives of later stages), "method" (any other solver), "polish" (the
         active-set method after spikes), "start" (the start of a stream), "certificate".
     bound : {"exact", "at most"}, default "exact"
@@ -63,7 +63,7 @@ class OperationLedger(Drawn, dict[str, OperationCounts]):
         }
 
     def without(self, *names: str) -> OperationCounts:
-        """Return the counts of all parts but some: ``without("certificate")`` compares methods."""
+        """Return the sum of all parts except some: ``without("certificate")`` compares methods."""
         for name in names:
             checks.one_of("name", name, PARTS)
         return sum((counts for name, counts in self.items() if name not in names), OperationCounts())
@@ -71,7 +71,7 @@ class OperationLedger(Drawn, dict[str, OperationCounts]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseCodingResult(Drawn):
-    """Codes with their certificates, the figures of `solvers.certificate.optimality`, whatever the solver.
+    """Codes with their certificates, the figures of `solvers.certificate.optimality`, for every solver.
 
     Attributes
     ----------
@@ -146,13 +146,13 @@ class SparseCodingResult(Drawn):
 
     @property
     def relative_gap(self) -> np.ndarray:
-        """`duality_gap` in the unit of `tol`, shape (n_signals,): of 1/2 ||signal||^2; 0 where both are 0."""
+        """`duality_gap` / (1/2 ||signal||^2), the unit of `tol`, shape (n_signals,); 0 if both are 0."""
         with float_errors(divide="ignore", invalid="ignore"):
             return np.where(self.duality_gap == 0.0, 0.0, self.duality_gap / self.problem.energies)
 
     @property
     def reached(self) -> np.ndarray:
-        """Whether the gap of each signal is within `tol`, shape (n_signals,); not if it is not a number."""
+        """Whether the gap of each signal is within `tol`, shape (n_signals,); False if the gap is NaN."""
         return self.duality_gap <= self.tol * self.problem.energies
 
     @property
@@ -204,8 +204,8 @@ class SparseCodingResult(Drawn):
             dL/dD_S       = q (w r)^T - a_S (w (q D_S))^T
             dL/dw_j       = (q D_S)_j r_j
 
-        and zero outside of S.  They are exact where the support and the signs of a code agree with the
-        optimum, whatever its gap.
+        and zero outside S.  They are exact if the support and the signs of a code agree with the optimum,
+        even if its gap is large.
 
         Parameters
         ----------
@@ -233,7 +233,7 @@ class SparseCodingResult(Drawn):
         return self.derivatives.vjp(upstream, undefined=undefined)
 
     def jvp(self, *, undefined: str = "refuse", **changes: ArrayLike | None) -> np.ndarray:
-        """Return how codes change, for small changes of what they are codes of, shape (n_signals, n_atoms).
+        """Return how codes change with small changes of the problem, shape (n_signals, n_atoms).
 
         With the matrices of `vjp`, a change marked by d::
 
@@ -320,7 +320,7 @@ def start_codes(problem: LassoProblem, start: Start) -> Codes | None:
             info["average_currents"] = start.info["average_currents"]
         start = start.sparse_codes
     codes = checked_codes(problem, start, name="start")
-    # Entries of atoms of norm zero change nothing but the penalty.
+    # Entries of atoms of norm zero only add to the penalty: they are removed.
     is_nothing = (problem.atoms.squared_norms[codes.indices] == 0.0) | (codes.data == 0.0)
     if is_nothing.any():
         codes = codes.copy()

@@ -1,4 +1,4 @@
-"""One thread of BLAS at a time, so that products of matrices are rounded alike everywhere."""
+"""Limits of BLAS to one thread, so that the rounding of products of matrices is the same everywhere."""
 
 import os
 import sys
@@ -23,16 +23,16 @@ class Library:
     path: str
     n_threads: Callable[[], int] = field(compare=False)
     set_n_threads: Callable[[int], object] = field(compare=False)
-    # Whether its number of threads is that of the thread that asks, and not that of the process.
+    # Whether the calling thread has its own number of threads, instead of one number for the process.
     counts_by_thread: bool
 
 
 class _Limit:
-    """One thread of BLAS, for as long as something refers to it; then libraries get their numbers again."""
+    """A limit of BLAS to one thread, as long as something refers to it; then libraries are restored."""
 
     def __init__(self) -> None:
         self.undo: dict[Library, Undo] = {}
-        # Of the limit of a thread: that of the process, which all threads inside have in common.
+        # In the limit of a thread: the limit of the process, which all limited threads share.
         self.of_process: _Limit | None = None
 
 
@@ -41,17 +41,16 @@ class _OfThread(local):
 
 
 _LOCK = fork_safe_lock()
-# References to the limits of each thread, and of the process, which end with those inside.
+# Weak references to the limits of each thread and of the process, which end with the last `with` block.
 _own = _OfThread()
 _process: Callable[[], _Limit | None] = _own.limit
 
 
 def one_blas_thread() -> Any:
-    """Limit BLAS to one thread in a `with` block: in this process, or in this thread where a library does."""
-    # BLAS divides a product among its threads, and rounds it differently with their number; results must not
-    # depend on the workers, which may be other processes and other machines, nor on the thread that asks.
-    # Threads may be inside at the same time, and leave in any order: the last one brings back the number of a
-    # process from before the first one.
+    """Limit BLAS to one thread in a `with` block: in the process, or in this thread if a library can."""
+    # BLAS divides a product among its threads, and its rounding depends on their number.  Results must not
+    # depend on the workers, which may be other processes and machines, nor on the calling thread.  Several
+    # threads may be in such blocks, and leave in any order: the last one restores the process's number.
     return held(_limited)
 
 
@@ -75,24 +74,24 @@ def _limited() -> _Limit:
 
 
 def _unlimited() -> list[tuple[Library, int]]:
-    # Apart: where a condition ends a loop, Python 3.13 lets Ctrl-C past the `with` and `finally` around it.
+    # A separate function: if a condition ends a loop, Python 3.13 lets Ctrl-C past enclosing `finally`s.
     numbers = [(library, library.n_threads()) for library in _libraries("scipy.linalg" in sys.modules)]
     return [(library, n_threads) for library, n_threads in numbers if n_threads != 1]
 
 
 @cache
 def load_scipy_linalg() -> None:
-    """Import `scipy.linalg`, which takes long; its own BLAS gets one thread where others have one."""
-    # To be called before an import of `scipy.linalg` or `scipy.sparse.linalg` within a function.
+    """Import `scipy.linalg`, which takes long; limit its own BLAS if a limit is in force."""
+    # Call this before any import of `scipy.linalg` or `scipy.sparse.linalg` within a function.
     import scipy.linalg  # noqa: F401
 
     with _LOCK:
-        _libraries.cache_clear()  # a thread may have looked while it was being loaded
+        _libraries.cache_clear()  # a thread may have filled the cache during the import
     _limited()
 
 
 def _forget_other_threads() -> None:
-    """In a forked child: let the limit of the process end with its only thread."""
+    """Let the limit of the process end with the only thread of a forked child."""
     global _process
     own, process = _own.limit(), _process()
     if process is not None:
@@ -108,19 +107,18 @@ if hasattr(os, "register_at_fork"):
 
 @cache
 def _libraries(with_scipy: bool) -> tuple[Library, ...]:
-    """Return the BLAS libraries of this process, NumPy's and SciPy's: to look takes a millisecond."""
-    found = ThreadpoolController().select(user_api="blas").lib_controllers
-    return tuple(_library_of(controller) for controller in found)
+    """Return the BLAS libraries of this process, NumPy's and SciPy's; the search takes a millisecond."""
+    controllers = ThreadpoolController().select(user_api="blas").lib_controllers
+    return tuple(_library_of(controller) for controller in controllers)
 
 
 def _library_of(controller: LibController) -> Library:
     by_thread = controller.internal_api == "mkl" or getattr(controller, "threading_layer", "") == "openmp"
     n_threads, set_n_threads = controller.get_num_threads, controller.set_num_threads
     if controller.internal_api == "openblas":
-        # From release 3.8 on, threadpoolctl lets one thread change the number of a process, and silently does
-        # nothing for all others; and it takes ten times as long as the function of the library.  No other
-        # thread runs Python meanwhile (`PyDLL`): none forks while the lock within BLAS is taken, or finds the
-        # limit gone and the number not yet back.
+        # Since release 3.8, threadpoolctl lets only one thread change the number of a process, and silently
+        # ignores all others; it also takes ten times as long as the library's function.  `PyDLL` keeps the
+        # GIL: no other thread forks while the lock within BLAS is taken, or finds the limit half undone.
         functions = PyDLL(controller.filepath)
         for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
             if hasattr(functions, f"{prefix}openblas_set_num_threads{suffix}"):

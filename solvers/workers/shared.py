@@ -1,4 +1,4 @@
-"""Values that tasks on a Dask cluster have in common, which each of its processes gets once."""
+"""Values that tasks on a Dask cluster share; each process of the cluster gets them once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from snn.base.value import cached_property
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# Kernels are compiled for arrays that begin at a multiple of this many bytes.
+# Alignment of arrays in bytes, for which kernels are compiled.
 ALIGNMENT = 16
 
 
 class Shared:
-    """An object for many tasks: its pickle and, apart, its arrays, which are read-only where they arrive."""
+    """An object for many tasks: its pickle and, separately, its arrays, which arrive read-only."""
 
     def __init__(self, pickled: bytes, arrays: Sequence[np.ndarray]) -> None:
         self._pickled = pickled
@@ -28,7 +28,7 @@ class Shared:
 
     @classmethod
     def of(cls, content: Any) -> Shared:
-        """Return an object for many tasks, with classes that the caller's program defines."""
+        """Return a shared object; the caller's program may define its classes."""
         buffers: list[pickle.PickleBuffer] = []
         pickled = cloudpickle.dumps(content, protocol=5, buffer_callback=buffers.append)
         return cls(pickled, [_as_bytes(buffer) for buffer in buffers])
@@ -38,11 +38,11 @@ class Shared:
 
     @cached_property
     def content(self) -> Any:
-        """The object, which schedulers need not be able to unpickle."""
+        """The object, unpickled when it is needed: schedulers may lack its classes."""
         return self.whole(self._pickled, range(len(self._arrays)))
 
     def without(self, task: Any) -> tuple[bytes, list[int]]:
-        """Return the pickle of a task without the arrays that are here, and the numbers of these."""
+        """Return the pickle of a task without the arrays that this object has, and their numbers."""
         numbers: list[int] = []
 
         def stays(buffer: pickle.PickleBuffer) -> bool:
@@ -54,14 +54,14 @@ class Shared:
         return cloudpickle.dumps(task, protocol=5, buffer_callback=stays), numbers
 
     def whole(self, pickled: bytes, numbers: Sequence[int]) -> Any:
-        """Return what was pickled apart from the arrays with these numbers."""
+        """Return the object of a pickle without arrays, and the arrays with these numbers."""
         return pickle.loads(pickled, buffers=[self._arrays[k].data.toreadonly() for k in numbers])
 
     def on(self, client: Client) -> Future:
-        """Return the future of this on a cluster, whose workers fetch it from each other."""
+        """Return a future of this object on a cluster, whose workers fetch it from each other."""
         import dask
 
-        # The result of a task, which Dask does again if all workers die that have it.
+        # It is the result of a task: Dask repeats the task if all workers die that have the result.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
             return client.submit(_itself, self, pure=False)
 

@@ -1,4 +1,4 @@
-"""Batches of signals, spread over threads, or over the processes and clusters of joblib."""
+"""Distribution of batches of signals to threads, or to the processes and clusters of joblib."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Batch = TypeVar("Batch")
 Outcome = TypeVar("Outcome")
 
-# Bytes from which on joblib writes an array to a file, which all its processes map.
+# Least size in bytes of arrays that joblib writes to a file, which all its processes map.
 SMALLEST_MAPPED = 4096
 
 
@@ -28,13 +28,12 @@ def spread(
     common: Any = None,
     prefer: str = "threads",
 ) -> Iterator[tuple[int, Outcome]]:
-    """Return numbers and outcomes of batches, as workers are done with them."""
-    # Workers are of the kind that a `joblib.parallel_config` says, or of the kind preferred.  Other processes
-    # get the arrays of `solve` and of `common`, to which batches may refer, once.  In other workers than the
-    # caller's BLAS has one thread.
+    """Return numbers and outcomes of batches, as workers finish them."""
+    # `joblib.parallel_config` sets the kind of workers; the default is `prefer`.  Each process gets the
+    # arrays of `solve` and `common`, to which batches may refer, once.  In workers, BLAS has one thread.
     if len(batches) == 1 or n_workers == 1:
         return ((k, solve(batch)) for k, batch in enumerate(batches))
-    # To ask for the backend takes as long as some problems, and to import it longer.
+    # Asking for the backend takes as long as some problems; importing joblib takes longer.
     from joblib.parallel import ThreadingBackend, get_active_backend
 
     backend, _ = get_active_backend(prefer=prefer)
