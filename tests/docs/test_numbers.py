@@ -65,6 +65,9 @@ def quoted_by_the_readme():
     half = re.search(
         r"a half-sample takes ([.\d]+ ms) in one call for all, and ([.\d]+ ms)", text_of("docs/regression.md")
     )
+    squares = re.search(
+        r"take ([.\d]+ us) a signal, and ([.\d]+ us) with SciPy", text_of("docs/performance.md")
+    )
     genes = next(row for row in wide if row[0].startswith("like gene") and row[1] == "0.1")
     ecg = next(row for row in LEARNING if row[0].startswith("windows of an ECG"))
     one = ("active set", "spikes alone", "scikit-learn coordinate descent", "SPAMS", "celer")
@@ -75,6 +78,7 @@ def quoted_by_the_readme():
         ],
         "64 samples of 6,800 genes": [number(genes[4]), number(genes[5])],
         "a half-sample": [number(text) for text in half.groups()],
+        "non-negative least squares": [number(text) for text in squares.groups()],
         "a patch with its own missing pixels": [
             cell(masks, name, 1)
             for name in ("`solve_active_set`, one call", "scikit-learn's `Lasso`, one problem each")
@@ -82,7 +86,7 @@ def quoted_by_the_readme():
         "a code in 16,384 atoms": [number(wide_code[0][k]) for k in (1, 4, 3)],
         "learning 128 atoms": [number(ecg[k]) for k in (1, 3, 2)],
         "a quadratic program": [number(programs[0][k]) for k in (1, 4, 5)],
-        "256 neurons": [cell(SIMULATED, "256", 2), cell(SIMULATED, "256")],
+        "simulating 256 neurons": [cell(SIMULATED, "256", 2), cell(SIMULATED, "256")],
     }
 
 
