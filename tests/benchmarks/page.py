@@ -15,21 +15,16 @@ from tests.benchmarks.timing import in_words, table
 
 SIZES = {"64 x 256": "64 x 256", "256 x 1,024": "256 x 1024", "1,024 x 4,096": "1024 x 4096"}
 GAPS = ("0.001", "1e-06")
-IN_README = {
-    "spikes alone, `solve_spiking`": "spikes alone",
-    "active set, `solve_active_set`": "active set",
-    "FISTA, step size given": "FISTA, lean",
-    "SPAMS": "SPAMS",
-    "scikit-learn": "scikit-learn coordinate descent",
-    "celer": "celer",
-    "skglm": "skglm",
-}
 ONE = (
     "spikes alone",
     "spikes alone, prepared",
     "active set",
     "active set, from spikes",
-    *list(IN_README.values())[2:],
+    "FISTA, lean",
+    "SPAMS",
+    "scikit-learn coordinate descent",
+    "celer",
+    "skglm",
 )
 READ = ("spikes alone", "spikes alone, one window", "spikes alone, rate", "FISTA, lean")
 MANY = (
@@ -63,10 +58,10 @@ def in_digits(count: int) -> str:
     return f"{count / size:.3g}{unit}"
 
 
-def one_signal(rows: Rows, names: dict[str, str]) -> str:
+def one_signal(rows: Rows) -> str:
     cells = [
-        [label, *(in_words(rows[f"one signal, {size}, 1e-06", name]["seconds"]) for size in SIZES.values())]
-        for label, name in names.items()
+        [name, *(in_words(rows[f"one signal, {size}, 1e-06", name]["seconds"]) for size in SIZES.values())]
+        for name in ONE
     ]
     return table(["", *SIZES], cells)
 
@@ -211,8 +206,7 @@ def learned(rows: Rows) -> str:
 
 
 TABLES: dict[str, tuple[str, Callable[[Rows], str]]] = {
-    "README": ("README.md", lambda rows: one_signal(rows, IN_README)),
-    "one signal": ("docs/performance.md", lambda rows: one_signal(rows, {name: name for name in ONE})),
+    "one signal": ("docs/performance.md", one_signal),
     "hard designs": ("docs/performance.md", hard_designs),
     "wide regression": ("docs/performance.md", regressions),
     "operations": ("docs/operations.md", operations),
