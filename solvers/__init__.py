@@ -18,6 +18,7 @@ from solvers.exchange import problem_to_nir
 from solvers.methods.active_set import solve_active_set
 from solvers.methods.fista import solve_fista
 from solvers.methods.method import METHODS, Method, solve
+from solvers.methods.on_core import core_network, solve_on_core
 from solvers.methods.spiking import solve_digital, solve_spiking
 from solvers.precompile import warm_up
 from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
@@ -68,6 +69,7 @@ __all__ = [
     "ZeroCodesWarning",
     "certify",
     "compare",
+    "core_network",
     "duality_gap",
     "held_out_score",
     "kkt_violation",
@@ -82,6 +84,7 @@ __all__ = [
     "solve_active_set",
     "solve_digital",
     "solve_fista",
+    "solve_on_core",
     "solve_qp",
     "solve_spiking",
     "warm_up",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inner, record, uncounted
+from snn._kernels.compiling import inlined, inner, record, uncounted
 from snn._kernels.delivery import Form
 from snn._kernels.neuron import add_to_moments
 from snn._kernels.sparse_rows import CompressedRows
@@ -114,6 +114,14 @@ def restart_steps(copies, k):
             copies.pending[k, slot, i] = 0
 
 
+@inlined
+def last_step(time, time_step):
+    """Return the last step that ends by a time."""
+    # (n * time_step) / time_step may be a little below n.
+    steps = math.floor(time / time_step)
+    return int(steps) + ((steps + 1.0) * time_step <= time)
+
+
 @uncounted
 def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spikes, spikes):
     """Advance copies active[first:] until they stay; return (where to go on, spikes, entries recorded)."""
@@ -125,10 +133,7 @@ def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spik
         k = active[position]
         is_going = True
         while is_going:
-            # The last step that ends by then: (n * time_step) / time_step may be a little below n.
-            stop_time = stops.stop_of(k)
-            steps = math.floor(stop_time / copies.time_step)
-            stop = int(steps) + ((steps + 1.0) * copies.time_step <= stop_time)
+            stop = last_step(stops.stop_of(k), copies.time_step)
             step, before = copies.steps[k], copies.steps_before[k]
             if step < stop:
                 neurons.enter(k)

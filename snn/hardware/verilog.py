@@ -7,8 +7,9 @@ import numpy as np
 from amaranth.back import verilog
 
 from snn.base import checks
+from snn.digital.command import Action
 from snn.digital.digital_network import DigitalNetwork
-from snn.hardware.core import STEP_BITS, Action, Core
+from snn.hardware.core import STEP_BITS, Core
 from snn.hardware.layout import CoreLayout
 from snn.run.simulate import simulate
 from snn.run.time import Clock

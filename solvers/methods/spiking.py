@@ -170,7 +170,7 @@ class Stages(SpikingMethod):
         if best.start is not None:
             best.fall_back()
             first = best.values.toarray()
-        refined = RefinedCodes(
+        refined = self._refined(
             best.problem,
             prepared.of_batch(best.problem),
             tol=best.tol,
@@ -179,6 +179,10 @@ class Stages(SpikingMethod):
             start=first,
         )
         yield from refined.search(best)
+
+    def _refined(self, *args: Any, **options: Any) -> RefinedCodes:
+        """Return the networks of a batch of signals."""
+        return RefinedCodes(*args, **options)
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
         """Return the code of a single signal, by a network that is used again; None if that does not do."""

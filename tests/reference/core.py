@@ -2,7 +2,8 @@
 
 from amaranth.sim import Simulator
 
-from snn.hardware.core import Action, Core
+from snn.digital.command import Action
+from snn.hardware.core import Core
 from tests.reference.digital import in_register, quotient
 
 

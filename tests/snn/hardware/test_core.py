@@ -13,9 +13,9 @@ pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespik
 
 from snn import NetworkState, SpikingNetwork
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
+from snn.digital.command import Action
 from snn.digital.digital_network import integer_drive
 from snn.hardware import to_verilog
-from snn.hardware.core import Action
 from snn.hardware.layout import CoreLayout
 from tests.reference.core import EmulatedCore, SimulatedCore
 from tests.reference.digital import in_integers, random_digital

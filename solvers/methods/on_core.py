@@ -1,0 +1,173 @@
+"""The LASSO solved by the spikes of a core: the stages of `solve_digital`, run by commands."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from snn._kernels.stepped import last_step
+from snn.base import checks
+from snn.digital import Action, DigitalNetwork
+from snn.run.integers import IntegersOnClock
+from snn.run.time import Clock, is_digital
+from solvers._kernels.refinement import DONE
+from solvers.methods.method import solve
+from solvers.methods.spiking import QUARTER_STEPS, Stages
+from solvers.problem.lasso import LassoProblem
+from solvers.problem_network import RefinedCodes, SpikingCodingResult
+from solvers.results.codes import BestCodes, Found
+from solvers.results.result import Start
+
+Core = Callable[[Sequence[tuple[Action, int, int]]], ArrayLike]
+
+
+class CoreCodes(RefinedCodes):
+    """As `RefinedCodes`, with a core that runs the networks one after the other."""
+
+    run: IntegersOnClock
+
+    def __init__(self, core: Core, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._core = core
+
+    def advance(self, *, one_look: bool = False) -> None:
+        """Advance the networks that are not done to their ends, each through all of its stages."""
+        assert not one_look  # the core would have to keep several networks
+        for signal in self.active:
+            while self.looks["status"][signal] != DONE:
+                self._run_core(int(signal))
+                # The network is at its stop already: the kernel looks at it, and takes no step.
+                self.run.advance_through(partial(self._looking, one_look=True), np.array([signal]))
+        self._end(self.active[:0])
+
+    def _run_core(self, signal: int) -> None:
+        """Let the core run the network of a signal to its next look, and count its spikes."""
+        run = self.run
+        first, last = int(run.n_steps[signal]), last_step(self.looks["stop"][signal], run.time_step)
+        if last <= first:
+            return
+        commands = [] if first else self._loading(signal)
+        spikes = np.asarray(self._core([*commands, (Action.RUN, 0, last - first)]), dtype=np.int64)
+        spikes = spikes.reshape(-1, 3)
+        steps, neurons, messages = spikes.T
+        n_neurons = run.integers.n_neurons
+        is_possible = (
+            (first < steps) & (steps <= last) & (neurons >= 0) & (neurons < n_neurons) & (messages > 0)
+        )
+        if not is_possible.all():
+            raise ValueError(
+                f"core must return rows (step, neuron, message), with steps {first + 1} to {last}, neurons "
+                f"below {n_neurons} and messages above 0; got {spikes[~is_possible][0].tolist()}"
+            )
+        run.take_spikes(signal, last, steps, neurons, messages)
+
+    def _loading(self, signal: int) -> list[tuple[Action, int, int]]:
+        """Return the commands that load the drives and the state with which a stage begins."""
+        neurons, bits = self.run.neurons, self.run.integers.format.potential_bits
+        drive = neurons.drive[signal]
+        if drive.min() < -(2 ** (bits - 1)) or drive.max() >= 2 ** (bits - 1):
+            raise ValueError(
+                f"drives must fit into the {bits} bits of the potential of a core; got {drive.min()} to "
+                f"{drive.max()}"
+            )
+        loads = (
+            (Action.DRIVE, neurons.drive),
+            (Action.POTENTIAL, neurons.potential),
+            (Action.CURRENT, neurons.current),
+        )
+        return [(Action.REST, 0, 0)] + [
+            (action, neuron, value)
+            for action, values in loads
+            for neuron, value in enumerate(values[signal].tolist())
+            if value or action == Action.DRIVE
+        ]
+
+
+@dataclass(frozen=True)
+class OnCore(Stages):
+    """`Stages` with a core in place of the simulator."""
+
+    core: Core | None = None
+
+    def search(self, best: BestCodes, prepared: Any) -> Iterator[Found]:
+        """Yield the best codes read out; the simulator's counts of narrow registers do not exist."""
+        yield from super().search(best, prepared)
+        del best.info["saturations"]
+
+    def _refined(self, *args: Any, **options: Any) -> RefinedCodes:
+        assert self.core is not None
+        return CoreCodes(self.core, *args, **options)
+
+
+def core_network(problem: LassoProblem, time: Clock = QUARTER_STEPS) -> DigitalNetwork:
+    """Return the network of a core for all signals of a problem: the one that `solve_digital` runs.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem, of which only atoms, penalty and signs matter.
+    time : Clock, optional
+        The clock, with a `DigitalFormat`; by default that of `solve_digital`.
+
+    Returns
+    -------
+    DigitalNetwork
+        The network, without drives.
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    fitted = OnCore(time=_digital(time)).prepare(problem).time
+    assert isinstance(fitted, Clock)
+    assert isinstance(fitted.neuron, DigitalNetwork)
+    return fitted.neuron
+
+
+def solve_on_core(
+    problem: LassoProblem,
+    core: Core,
+    *,
+    start: Start = None,
+    tol: float | None = None,
+    progress: bool = False,
+    max_duration: float = 10_000.0,
+    time: Clock = QUARTER_STEPS,
+) -> SpikingCodingResult:
+    """Solve a LASSO with a digital core, in gates or in a simulator: `solve_digital` with its spikes.
+
+    The core runs `core_network(problem, time)`.  For each stage it is sent REST, the drives, the potentials
+    and the currents that are not zero, and RUN.  Codes are read from the spikes that it returns, and
+    certified.  A core that does what docs/hardware.md says has the spikes and codes of `solve_digital`.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem.
+    core : callable
+        Does a list of commands (action, neuron, value), and returns the spikes of its RUNs as rows (step,
+        neuron, message); `snn.hardware.SimulatedCore` is one.  `snn.digital.Action` names the actions.
+    start, tol, progress
+        See `solve`.
+    max_duration, time
+        See `solve_digital`.
+
+    Returns
+    -------
+    SpikingCodingResult
+        Certified codes.  A core does not count the registers that were too narrow: ``info`` has no
+        "saturations", and a network that runs away ends after `max_duration`.
+    """
+    if not callable(core):
+        raise TypeError(f"core must be a callable that takes commands; got {type(core).__name__}")
+    method = OnCore(max_duration, _digital(time), core)
+    return solve(problem, method, start=start, tol=tol, n_jobs=1, progress=progress)
+
+
+def _digital(time: Clock) -> Clock:
+    """Return the clock of a core."""
+    if not is_digital(time):
+        raise TypeError(f"time must be a Clock with a DigitalFormat; got {time}")
+    if time.imperfections is not None:
+        raise ValueError("time must have no imperfections for a core, which has none; got some")
+    return time
