@@ -29,6 +29,7 @@ from solvers.problem_network import SpikingCodingResult, lasso_network
 from solvers.results.codes import Status
 from solvers.results.result import OperationLedger, SparseCodingResult, certify
 from solvers.studies.compare import Comparison, compare
+from solvers.studies.design_space import DesignSpace, design_space
 from solvers.studies.held_out import held_out_score
 from solvers.studies.path import PathResult, path
 from solvers.studies.reweighted import ReweightedResult, reweighted
@@ -48,6 +49,7 @@ __all__ = [
     "CodeGradients",
     "Comparison",
     "ConvolutionalDictionary",
+    "DesignSpace",
     "ElasticNet",
     "IllPosedWarning",
     "LassoModel",
@@ -68,6 +70,7 @@ __all__ = [
     "ZeroCodesWarning",
     "certify",
     "compare",
+    "design_space",
     "duality_gap",
     "held_out_score",
     "kkt_violation",
