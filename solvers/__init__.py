@@ -30,6 +30,7 @@ from solvers.problem_network import SpikingCodingResult, lasso_network
 from solvers.results.codes import Status
 from solvers.results.result import OperationLedger, SparseCodingResult, certify
 from solvers.studies.compare import Comparison, compare
+from solvers.studies.design_space import DesignSpace, design_space
 from solvers.studies.held_out import held_out_score
 from solvers.studies.path import PathResult, path
 from solvers.studies.reweighted import ReweightedResult, reweighted
@@ -49,6 +50,7 @@ __all__ = [
     "CodeGradients",
     "Comparison",
     "ConvolutionalDictionary",
+    "DesignSpace",
     "ElasticNet",
     "IllPosedWarning",
     "LassoModel",
@@ -70,6 +72,7 @@ __all__ = [
     "certify",
     "compare",
     "core_network",
+    "design_space",
     "duality_gap",
     "held_out_score",
     "kkt_violation",

@@ -14,6 +14,7 @@ from snn.pictures import axes_of, base_line, named_lines, stems
 from solvers.programs.program import ProgramResult
 from solvers.results.result import OperationLedger, SparseCodingResult
 from solvers.studies.compare import Comparison
+from solvers.studies.design_space import DesignSpace
 from solvers.studies.path import PathResult
 from solvers.studies.reweighted import ReweightedResult
 
@@ -118,6 +119,21 @@ def comparison(records: Comparison, *, ax: Axes | None = None) -> Axes:
     n_signals = max(int(record["n_signals"]) for record in records)
     ax.set(xlabel=f"largest {GAP_LABEL}", ylabel="seconds", title=counted(n_signals, "signal"))
     ax.margins(0.25)
+    ax.legend(fontsize="small")
+    return ax
+
+
+@plot.register
+def designs(space: DesignSpace, *, ax: Axes | None = None) -> Axes:
+    """Draw gap against cycles of each design; rings are the front, colours the bits of the memories."""
+    ax, table, front = axes_of(ax), space.table, space.table[space.front]
+    gaps = np.maximum(table["gap"], LEAST_GAP)
+    points = ax.scatter(table["cycles"], gaps, 14, np.log2(table["memory_bits"]), cmap="viridis")
+    best = front["cycles"], np.maximum(front["gap"], LEAST_GAP)
+    ax.scatter(*best, 60, facecolors="none", edgecolors="C3", label="front")
+    ax.set(xscale="log", yscale="log", xlabel="cycles of a signal", ylabel=f"largest {GAP_LABEL}")
+    ax.set_title(f"{counted(len(table), 'design')}, {len(front):,} on the front")
+    ax.figure.colorbar(points, ax=ax, label="memory (log2 of bits)")
     ax.legend(fontsize="small")
     return ax
 

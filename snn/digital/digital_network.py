@@ -181,6 +181,50 @@ class DigitalNetwork(Value, Described):
         rows = values, self.synapses.targets, self.synapses.starts
         return sparse.csr_array(rows, (self.n_neurons,) * 2).toarray() / self.message_value[:, np.newaxis]
 
+    def with_faults(
+        self,
+        *,
+        dead_synapses: ArrayLike = 0.0,
+        flipped_bits: ArrayLike = 0.0,
+        silent_neurons: ArrayLike = 0.0,
+        rng: int | np.random.Generator = 0,
+    ) -> DigitalNetwork:
+        """Return this network with faults of a chip.
+
+        Parameters
+        ----------
+        dead_synapses : float or array_like of bool, shape (n_synapses,), default 0
+            Which of ``synapses.weights`` are zero: a map, or the probability of each.
+        flipped_bits : float or array_like of bool, shape (n_synapses,), default 0
+            Which mantissas have one bit flipped, chosen at random; a map, or the probability.
+        silent_neurons : float or array_like of bool, shape (n_neurons,), default 0
+            Which neurons never fire; a map, or the probability.  Potentials must saturate.
+        rng : int or numpy.random.Generator, default 0
+            Seed of what is random.
+        """
+        rng, form = np.random.default_rng(rng), self.format
+        weights = self.synapses.weights.copy()
+        is_flipped = _fault_map("flipped_bits", flipped_bits, len(weights), rng)
+        # Two's complement, or the magnitude of mantissas of one sign.
+        bits, sign = form.weights.bits, -1 if form.weights.sign == "non-positive" else 1
+        flipped = sign * ((sign * weights) ^ (1 << rng.integers(0, bits, len(weights))))
+        if form.weights.sign == "signed":
+            half = 2 ** (bits - 1)
+            flipped = ((flipped & (2 * half - 1)) ^ half) - half
+        weights[is_flipped] = flipped[is_flipped]
+        weights[_fault_map("dead_synapses", dead_synapses, len(weights), rng)] = 0
+        is_silent = _fault_map("silent_neurons", silent_neurons, self.n_neurons, rng)
+        if is_silent.any() and form.potential_overflow == "wrap":
+            raise ValueError("silent_neurons need potentials that saturate; got potential_overflow='wrap'")
+        # No potential reaches this threshold.
+        thresholds = np.where(is_silent, 2 ** (form.potential_bits - 1), self.firing_threshold)
+        _require_sums_in_range(form, self.synapses.targets, weights, self.rules.exponent)
+        return replace(
+            self,
+            synapses=self.synapses._replace(weights=checks.read_only(weights)),
+            firing_threshold=checks.read_only(thresholds),
+        )
+
     @cached_property
     def out_degree(self) -> np.ndarray:
         """Number of targets of each neuron, shape (n_neurons,): its weights that are not rounded to zero."""
@@ -293,6 +337,18 @@ def _rules(form: DigitalFormat, kept: int, exponent: int, message_shift: int) ->
         drive_rounding=ROUNDINGS[form.bias.rounding],
         lowest_drive=math.inf if form.lowest_drive is None else form.lowest_drive,
     )
+
+
+def _fault_map(name: str, faults: ArrayLike, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return which of n parts are faulty, of a map or a probability."""
+    array = np.asarray(faults)
+    if array.dtype == bool and array.shape == (n,):
+        return array
+    if array.ndim or array.dtype.kind not in "fiu" or not 0.0 <= array <= 1.0:
+        raise ValueError(
+            f"{name} must be a probability from 0 to 1, or an array of bool of shape ({n},); got {array!r}"
+        )
+    return rng.random(n) < array
 
 
 def _checked_delays(delays: ArrayLike, n_neurons: int) -> np.ndarray:

@@ -12,6 +12,7 @@ from snn.digital.digital_network import DigitalNetwork, integer_drive
 
 MOST_LANES = 256
 LARGEST_MEMORY = 2**22  # words of the largest memory of a lane
+MULTIPLIER_BITS = 18  # of the multipliers of an FPGA, signed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,8 +89,56 @@ class CoreLayout(Value, Described):
         most = self.network.format.largest_message
         return range(int(sums.min()) * most, int(sums.max()) * most + 1)
 
+    @property
+    def memory_bits(self) -> int:
+        """Bits of all memories: registers, pending input, weights, rows, and the queue of groups."""
+        form, n_words, n_neurons = self.network.format, len(self.words), self.network.n_neurons
+        group_bits, slot_bits = (max(self.n_groups, 2) - 1).bit_length(), (self.n_slots - 1).bit_length()
+        thresholds = self.network.firing_threshold
+        pending = max(-self.pending_range.start - 1, self.pending_range.stop - 1).bit_length()
+        pending += self.pending_range.start < 0
+        of_group = 2 * form.potential_bits + form.current_bits
+        of_group += int(thresholds.max()).bit_length() * bool(np.ptp(thresholds))
+        of_lane = max(self.n_groups, 2) * of_group + (self.n_slots << group_bits) * pending
+        of_word = self.lanes * form.weights.bits + self.compressed * group_bits
+        of_row = 2 * n_words.bit_length() + slot_bits
+        queue = max(self.n_groups, 2) * (group_bits + self.lanes * form.message_bits)
+        return self.lanes * of_lane + max(n_words, 2) * of_word + max(n_neurons, 2) * of_row + queue
+
+    @property
+    def multipliers(self) -> int:
+        """Multipliers of 18 bits: of the decay, and of weights times messages of several bits."""
+        form = self.network.format
+        decay = multipliers_of(form.current_bits, form.decay_bits + 1)
+        delivery = multipliers_of(form.weights.bits, form.message_bits + 1) if form.message_bits > 1 else 0
+        return self.lanes * (decay + delivery)
+
+    def cycles(self, n_steps: int, neurons: np.ndarray, steps: np.ndarray | None = None) -> int:
+        """Return the cycles of a RUN with spikes of these neurons in these steps.
+
+        Without their steps, as if each neuron fired alone in its group: usually a little too many.
+        """
+        form = self.network.format
+        # A message has no bits above those of the largest potential / threshold.
+        largest = 2 ** (form.potential_bits - 1) // int(self.network.firing_threshold.min())
+        sweep = self.n_groups + 5 + (1 if form.graded else min(form.message_bits, largest.bit_length()))
+        groups, n_alone, n_firing = neurons // self.lanes, 0, len(neurons)
+        if steps is not None:
+            firing = np.unique(np.stack([steps, groups]), axis=1)
+            _, firsts, n_each = np.unique(firing[0], return_index=True, return_counts=True)
+            n_firing = firing.shape[1]
+            n_alone = int(((n_each == 1) & (firing[1, firsts] == self.n_groups - 1)).sum())
+        return int(
+            2 + n_steps * sweep + np.diff(self.rows)[neurons].sum() + 3 * len(neurons) + n_firing + n_alone
+        )
+
     def of_lane(self, values: np.ndarray, lane: int, filler: int = 0) -> list[int]:
         """Return the numbers of the neurons of a lane, with a filler where the last group is not full."""
         padded = np.full(self.n_groups * self.lanes, filler, dtype=np.int64)
         padded[: len(values)] = values
         return padded[lane :: self.lanes].tolist()
+
+
+def multipliers_of(first_bits: int, second_bits: int) -> int:
+    """Return how many multipliers the product of two signed numbers takes."""
+    return -(-first_bits // MULTIPLIER_BITS) * -(-second_bits // MULTIPLIER_BITS)

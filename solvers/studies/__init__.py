@@ -1,1 +1,1 @@
-"""Several solvers, penalties or signals in turn: compare, path, reweighted, stream."""
+"""Several solvers, penalties or signals in turn: compare, design_space, path, reweighted, stream."""

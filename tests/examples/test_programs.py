@@ -179,6 +179,8 @@ PROGRAMS = {
              lambda of: of.floats(r"64 x 256: Dale, never stops +([\d,]+)"), ["--rounds 1", "--samples 1"]),
     "event_camera": ("--windows 3", "event_camera.png", events,
                      ["--windows 0", "--shift -1", "--threshold 0"]),
+    "faults": ("--signals 2 --duration 60", "faults.png",
+               lambda of: of.floats(r"^dead synapses +0.001 +([\d.e-]+)"), ["--signals 0", "--duration 1"]),
     "gradient_check": ("--samples 2000 --checked 12", "gradient_check.png", cosines_of_gradients,
                        ["--samples 0", "--checked 501"]),
     "imperfect_neurons": ("--signals 2 --duration 30 --samples 300 --seeds 1 --only leak noise",

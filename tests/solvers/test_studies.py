@@ -1,5 +1,7 @@
 """Paths of penalties, and several methods side by side."""
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LassoLarsIC, enet_path
 
+from snn import Clock
+from snn.digital import DigitalFormat, FixedPoint
 from solvers import (
     METHODS,
     Comparison,
@@ -18,9 +22,11 @@ from solvers import (
     ElasticNet,
     LassoProblem,
     compare,
+    design_space,
     path,
     solve,
     solve_active_set,
+    solve_digital,
     solve_fista,
 )
 from solvers.certificate.optimality import measure
@@ -394,3 +400,38 @@ def test_a_table_and_a_plot_show_every_record():
     assert Comparison([RECORD, exact]).plot(ax=ax) is ax
     points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in ax.get_lines()]
     assert points == [(2e-3, 0.25), (1e-16, 0.25)]
+
+
+def test_a_design_space_has_the_gaps_of_single_runs_and_a_front_that_nothing_beats():
+    pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
+    problem = random_problem(8, 12, positive=True)
+    formats = [DigitalFormat(weights=FixedPoint(bits=bits), current_bits=18) for bits in (3, 8)]
+    space = design_space(problem, formats, [1 / 8, 1 / 4], [1, 4], tol=1e-2)
+    table = space.table
+    assert len(table) == 8
+    for row in table:
+        clock = Clock(row["time_step"], formats[row["format"]])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = solve_digital(problem, time=clock, tol=1e-2, max_duration=500.0)
+        assert row["gap"] == result.relative_gap.max()
+        assert row["converged"] == result.converged
+        assert row["multipliers"] == row["lanes"]
+    names = ("gap", "cycles", "memory_bits", "multipliers", "energy")
+    costs = np.column_stack([table[name].astype(float) for name in names])
+    beaten = [any((a <= b).all() and (a < b).any() for a in costs) for b in costs]
+    assert set(space.front) == set(np.flatnonzero(~np.array(beaten)))
+    assert (np.diff(table["gap"][space.front]) >= 0).all()
+    # Bits cost energy; lanes take fewer cycles.
+    assert (table["cycles"][1::2] < table["cycles"][::2]).all()
+    space.plot()
+    plt.close("all")
+
+
+def test_a_design_space_refuses_what_it_cannot_count():
+    pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
+    problem = random_problem(3, 4)
+    with pytest.raises(ValueError, match="lanes must be a sequence"):
+        design_space(problem, [DigitalFormat()], [1 / 4], [])
+    with pytest.raises(ValueError, match="formats must not be graded"):
+        design_space(problem, [DigitalFormat(graded=True, message_bits=8)], [1 / 4], [1])

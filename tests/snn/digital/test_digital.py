@@ -316,3 +316,30 @@ def test_numbers_that_saturate_are_said():
     raised = Clock(0.25, replace(form, lowest_drive=1e-6))
     with pytest.warns(UserWarning, match="1 drives are beyond"):
         simulate(real.with_soma_bias([1.0, -1.0]), 1.0, raised)
+
+
+@pytest.mark.parametrize("sign", ["signed", "non-negative", "non-positive"])
+def test_faults_are_what_maps_say(sign):
+    """A flipped bit changes one bit; a dead synapse is zero; a silent neuron never fires; the rest stays."""
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(0.1, 0.3, (8, 8)) * {"signed": -1, "non-negative": 1, "non-positive": -1}[sign]
+    np.fill_diagonal(weights, 0.0)
+    form = DigitalFormat(weights=FixedPoint(bits=6, sign=sign))
+    whole = DigitalNetwork.of(SpikingNetwork(weights, rng.uniform(1, 2, 8)), form, time_step=0.25)
+    before, n = whole.synapses.weights, len(whole.synapses.weights)
+    hit = rng.random(n) < 0.5
+    after = whole.with_faults(flipped_bits=hit, rng=1).synapses.weights
+    changed = (abs(before) ^ abs(after)) if sign != "signed" else (before ^ after) & 63
+    assert [int(bits).bit_count() for bits in changed] == hit.tolist()
+    assert after.min() >= form.weights.smallest
+    assert after.max() <= form.weights.largest
+    dead = whole.with_faults(dead_synapses=hit)
+    np.testing.assert_array_equal(dead.synapses.weights, np.where(hit, 0, before))
+    assert dead.out_degree.sum() == n - hit.sum()
+    silent = np.arange(8) == 3
+    faulty = whole.with_faults(silent_neurons=silent)
+    counts = simulate(faulty.network, 20.0, Clock(0.25, faulty)).spike_counts
+    assert counts[3] == 0
+    assert counts.sum() > 0
+    with pytest.raises(ValueError, match="dead_synapses must be a probability"):
+        whole.with_faults(dead_synapses=1.5)

@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
 
+from amaranth.hdl import Fragment, Shape
+from amaranth.hdl._mem import MemoryInstance
+
 from snn import NetworkState, SpikingNetwork
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
 from snn.digital.command import Action
 from snn.digital.digital_network import integer_drive
 from snn.hardware import to_verilog
+from snn.hardware.core import Core
 from snn.hardware.layout import CoreLayout
 from tests.reference.core import EmulatedCore, SimulatedCore
 from tests.reference.digital import in_integers, random_digital
@@ -85,6 +89,46 @@ def test_every_bit_of_every_step_is_the_emulators(seed):
     assert core.narrow == np.bitwise_or.reduce(seen[:, :, 4].astype(int), axis=None)
     core.do(REST, REST)
     assert core.narrow == 0
+
+
+@of_any_format
+@pytest.mark.property
+@examples(8)
+@given(seed=st.integers(0, 2**32))
+def test_cycles_are_those_of_the_gates(seed):
+    """To the cycle with the steps of spikes; without them, at most one more for each spike."""
+    rng, n_steps = np.random.default_rng(seed), 12
+    network = random_digital(rng, int(rng.integers(2, 16)))
+    try:
+        layout = CoreLayout(
+            network, lanes=int(rng.choice([1, 2, 4])), compressed=[True, False][rng.integers(2)]
+        )
+    except ValueError:  # its drive is wider than its potential
+        reject()
+    _, spikes, cycles = SimulatedCore(layout).run(n_steps)
+    steps, neurons, _ = np.array(spikes, dtype=np.int64).reshape(-1, 3).T
+    assert layout.cycles(n_steps, neurons, steps) == cycles
+    alone = layout.cycles(n_steps, neurons) - layout.cycles(n_steps, neurons, steps)
+    assert -n_steps <= alone <= len(neurons)
+
+
+@pytest.mark.parametrize(("lanes", "message_bits", "delay"), [(1, 1, 0), (2, 1, 3), (4, 4, 0)])
+def test_the_bits_of_the_memories_are_those_of_the_gates(lanes, message_bits, delay):
+    layout = CoreLayout(ring(message_bits=message_bits, delay=delay), lanes=lanes)
+    assert layout.memory_bits == bits_of_memories(Fragment.get(Core(layout), None))
+
+
+def bits_of_memories(fragment):
+    """The bits of all memories of a circuit."""
+    if isinstance(fragment, MemoryInstance):
+        return Shape.cast(fragment._data.shape).width * fragment._data.depth
+    return sum(bits_of_memories(part) for part, *_ in fragment.subfragments)
+
+
+@pytest.mark.parametrize(("bits", "message_bits", "a_lane"), [(18, 1, 1), (24, 1, 2), (18, 4, 2), (24, 4, 3)])
+def test_multipliers(bits, message_bits, a_lane):
+    network = ring(current_bits=bits, message_bits=message_bits)
+    assert CoreLayout(network, lanes=4).multipliers == 4 * a_lane
 
 
 @of_any_format

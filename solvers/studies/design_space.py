@@ -1,0 +1,144 @@
+"""Digital formats, time steps and lanes of a core, by what they cost and how good their codes are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from tqdm import tqdm
+
+from snn import Clock
+from snn.base import checks
+from snn.base.describe import Drawn
+from snn.base.value import Value
+from snn.digital import DigitalFormat
+from solvers.methods.spiking import solve_digital
+from solvers.problem.lasso import LassoProblem
+from solvers.problem_network import LassoNetwork, SpikingCodingResult
+
+if TYPE_CHECKING:
+    from snn.hardware.layout import CoreLayout
+
+COSTS = ("gap", "cycles", "memory_bits", "multipliers", "energy")
+ROW = np.dtype(
+    [
+        *(("format", "i8"), ("time_step", "f8"), ("lanes", "i8"), ("converged", "?"), ("gap", "f8")),
+        *(("cycles", "f8"), ("memory_bits", "i8"), ("multipliers", "i8"), ("energy", "f8")),
+    ]
+)
+# Picojoules in 45 nm, Horowitz (2014), IEEE ISSCC: a bit of a memory of 8 kilobytes, a bit of a sum of 32
+# bits, and a product of 32 bits for each pair of bits.
+MEMORY_BIT, SUM_BIT, PRODUCT_BIT = 10.0 / 64, 0.1 / 32, 3.1 / 32**2
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class DesignSpace(Value, Drawn):
+    """The designs of `design_space`.
+
+    Attributes
+    ----------
+    formats : tuple of DigitalFormat
+        The formats, to which ``table["format"]`` counts.
+    table : ndarray of records, shape (n_designs,)
+        A record of each design: ``format``, ``time_step``, ``lanes``; ``converged``, whether every signal
+        reached `tol`; ``gap``, the largest of ``duality_gap / (1/2 ||signal||^2)``; ``cycles`` and ``energy``
+        (picojoules) of the core's runs, means over the signals; ``memory_bits`` and ``multipliers``.
+    front : ndarray of int
+        Designs that no other design beats, by gap: another one is worse in at least one of gap, cycles,
+        memory bits, multipliers and energy, or equal in all.
+    """
+
+    formats: tuple[DigitalFormat, ...]
+    table: np.ndarray
+    front: np.ndarray
+
+    _shown: ClassVar = ("table", "front")
+
+
+def design_space(
+    problem: LassoProblem,
+    formats: Sequence[DigitalFormat],
+    steps: Sequence[float],
+    lanes: Sequence[int],
+    *,
+    tol: float = 1e-2,
+    max_duration: float = 500.0,
+    progress: bool = False,
+) -> DesignSpace:
+    """Solve a problem with every digital format and time step; count what cores of these lanes cost.
+
+    `solve_digital` runs once for each format and step: lanes change cycles, and no code.
+
+    Parameters
+    ----------
+    problem : LassoProblem
+        The problem, with one network for all signals; it needs ``sparsespike[hardware]``.
+    formats : sequence of DigitalFormat
+        The formats; messages of one bit, or of several, that are not graded.
+    steps : sequence of float
+        Time steps, in synaptic time constants.
+    lanes : sequence of int
+        Lanes of the core (docs/hardware.md), powers of two.
+    tol : float, default 1e-2
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
+    max_duration : float, default 500
+        Simulated time of a signal, in synaptic time constants.
+    progress : bool, default False
+        Show a progress bar.
+
+    Notes
+    -----
+    Cycles are those of the steps and the spikes of all stages, as if each neuron fired alone in its group:
+    a little too many, the more the more lanes there are.  Commands before a run are not counted.  Energy is
+    an estimate from the bits that are read, written, added and multiplied, with the costs of Horowitz (2014)
+    in 45 nm, without clocks and leakage.
+    """
+    checks.instance_of("problem", problem, LassoProblem)
+    for name, values in (("formats", formats), ("steps", steps), ("lanes", lanes)):
+        if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
+            raise ValueError(f"{name} must be a sequence with at least one entry; got {values!r}")
+    for form in formats:
+        if checks.instance_of("an entry of formats", form, DigitalFormat).graded:
+            raise ValueError("formats must not be graded: counts of graded messages are not spikes of a core")
+    # Amaranth is an extra.
+    from snn.hardware.layout import CoreLayout
+
+    order, designs = LassoNetwork(problem).in_result_order, []
+    runs = [(k, step) for k in range(len(formats)) for step in steps]
+    for k, step in tqdm(runs, disable=not progress):
+        # What misses `tol` is in the table.
+        with checks.without_warnings():
+            clock = Clock(step, formats[k])
+            result = solve_digital(problem, time=clock, tol=tol, max_duration=max_duration)
+        spikes = np.empty(result.spike_counts.shape[1], dtype=np.int64)
+        spikes[order] = result.spike_counts.sum(axis=0)
+        gap = float(result.relative_gap.max())
+        for n_lanes in lanes:
+            layout = CoreLayout(result.info["network"], lanes=n_lanes)
+            design = layout.memory_bits, layout.multipliers, *_runs(layout, result, spikes)
+            designs.append((k, step, n_lanes, result.converged, gap, design[2], *design[:2], design[3]))
+    table = np.array(designs, dtype=ROW)
+    costs = np.column_stack([table[name] for name in COSTS]).astype(np.float64)
+    beaten = [((costs <= one).all(axis=1) & (costs < one).any(axis=1)).any() for one in costs]
+    front = np.flatnonzero(~np.array(beaten) & np.isfinite(costs[:, 0]))
+    front = front[np.argsort(table["gap"][front], kind="stable")]
+    read_only = checks.read_only
+    return DesignSpace(formats=tuple(formats), table=read_only(table), front=read_only(front))
+
+
+def _runs(layout: "CoreLayout", result: SpikingCodingResult, spikes: np.ndarray) -> tuple[float, float]:
+    """Return the cycles and the picojoules of the runs of a signal, means over the signals."""
+    form, n_signals = layout.network.format, result.problem.n_signals
+    n_steps = int(result.info["n_clock_steps"].sum())
+    cycles = layout.cycles(n_steps, np.repeat(np.arange(len(spikes)), spikes))
+    pending = len(layout.pending_range).bit_length()
+    # A step reads and writes the potential, the current and the pending input, and reads the drive.
+    moved = 3 * form.potential_bits + 2 * form.current_bits + 2 * pending
+    added = 2 * form.potential_bits + form.current_bits
+    update = MEMORY_BIT * moved + SUM_BIT * added + PRODUCT_BIT * form.current_bits * (form.decay_bits + 1)
+    delivery = MEMORY_BIT * (form.weights.bits + 2 * pending) + SUM_BIT * pending
+    if form.message_bits > 1:
+        delivery += PRODUCT_BIT * form.weights.bits * form.message_bits
+    n_deliveries = int(np.diff(layout.rows) @ spikes) * layout.lanes
+    energy = n_steps * layout.n_groups * layout.lanes * update + n_deliveries * delivery
+    return cycles / n_signals, energy / n_signals
