@@ -59,6 +59,10 @@ class Costs:
     burst: BurstLimit = field(default_factory=BurstLimit)
     # Signals of a path up to which the codes at all its penalties are certified in one product.
     most_along: int = 16
+    # Atoms for each feature, and for each code along a path, from which on the Gram matrix of the atoms that
+    # may be active takes less time than that of all (`path` with 100 to 1,000 features, 40 to 100 penalties).
+    atoms_per_feature: int = 15
+    atoms_per_code_along: int = 30
     # Values of the atoms, 64 MB, from which on few of the atoms are read for each certificate.
     least_screened: int = 2**23
     # Atoms of a support up to which a kernel solves for derivatives; LAPACK solves larger ones, one by one.
@@ -159,6 +163,13 @@ def solves_along(problem: LassoProblem, n_penalties: int) -> bool:
         and uses_full_gram(problem, most_on_demand(problem.n_atoms), n_codes)
         and 32 * n_codes * max(problem.atoms.shape) <= problem.memory_limit
     )
+
+
+def grows_along(problem: LassoProblem, n_codes: int) -> bool:
+    """Return True if a path computes the Gram matrix of atoms that may be active, instead of all."""
+    is_large = problem.n_atoms >= max(COSTS.fewest_on_demand, COSTS.atoms_per_feature * problem.n_features)
+    is_ordinary = problem.atoms.rows is not None and problem.feature_weights is None and not problem.has_gram
+    return is_large and is_ordinary and COSTS.atoms_per_code_along * n_codes <= problem.n_atoms
 
 
 def iterates_with_gram(problem: LassoProblem, shape: tuple[int, int]) -> bool:
