@@ -60,6 +60,10 @@ class Costs:
     burst: BurstLimit = field(default_factory=BurstLimit)
     # Most signals of a path for which one product certifies the codes at all penalties.
     most_along: int = 16
+    # Least atoms per feature, and per code along a path, for which the Gram matrix of the atoms that may be
+    # active takes less time than the whole matrix (`path` with 100 to 1,000 features, 40 to 100 penalties).
+    atoms_per_feature: int = 15
+    atoms_per_code_along: int = 30
     # Least values of the dictionary (64 MB) for which a certificate reads only some of the atoms.
     least_screened: int = 2**23
     # Largest support for which a kernel solves for derivatives; LAPACK solves larger ones, one by one.
@@ -161,6 +165,13 @@ def solves_along(problem: LassoProblem, n_penalties: int) -> bool:
         and uses_full_gram(problem, most_on_demand(problem.n_atoms), n_codes)
         and 32 * n_codes * max(problem.atoms.shape) <= problem.memory_limit
     )
+
+
+def grows_along(problem: LassoProblem, n_codes: int) -> bool:
+    """Return True if a path computes the Gram matrix of atoms that may be active, instead of all."""
+    is_large = problem.n_atoms >= max(COSTS.fewest_on_demand, COSTS.atoms_per_feature * problem.n_features)
+    is_ordinary = problem.atoms.rows is not None and problem.feature_weights is None and not problem.has_gram
+    return is_large and is_ordinary and COSTS.atoms_per_code_along * n_codes <= problem.n_atoms
 
 
 def iterates_with_gram(problem: LassoProblem, shape: tuple[int, int]) -> bool:

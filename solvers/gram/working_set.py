@@ -26,6 +26,7 @@ import numpy as np
 from scipy import sparse
 
 from snn._interrupts import float_errors
+from snn.base import checks
 from solvers import plan
 from solvers._kernels.active_set import (
     ENDED,
@@ -42,10 +43,11 @@ from solvers._kernels.active_set import (
 )
 from solvers._kernels.certificate import RowEntries
 from solvers._kernels.factor import Terms, new_working_set
+from solvers._kernels.path import solve_path
 from solvers._kernels.products import GramMatrix, WeightedAtoms
 from solvers.certificate.compiled import certify_and_list
 from solvers.certificate.optimality import Optimality
-from solvers.problem.atoms import inverse_norms
+from solvers.problem.atoms import Atoms, inverse_norms
 from solvers.problem.largest import Largest, largest_ratios, norms_of
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.matrix import UnitAtoms
@@ -93,6 +95,40 @@ def codes_by_kernel(
 def status_of(ended: np.ndarray) -> np.ndarray:
     """Return the status of searches: ended, so that only rounding is left, or stopped at the most rounds."""
     return np.where(ended, AT_PRECISION, AT_LIMIT)
+
+
+def write_path(
+    atoms: Atoms, terms: Terms, l1: np.ndarray, l2: np.ndarray, max_rounds: int, codes: np.ndarray,
+    report: np.ndarray,
+) -> None:  # fmt: skip
+    """Solve a path as `solve_path`, with the Gram matrix of those atoms that may be active."""
+    # The first members are the atoms with the largest correlations.  Atoms that violate their conditions join
+    # them, those of the largest penalties first, and the path is solved again from the first violation on.
+    n_first, begin = min(atoms.shape), 0
+    with float_errors(over="ignore"):  # in units of tiny norms
+        ratios = np.abs(terms.correlations[0]) * terms.inverse_norms
+    tolerance = VIOLATION_ROUNDING * ratios.max()
+    members, joining = np.empty(0, dtype=np.int64), np.argpartition(ratios, -n_first)[-n_first:]
+    while len(joining):
+        members = np.union1d(members, joining)
+        rows = atoms.take(members)
+        of_members = Terms(*(checks.read_only(term.take(members, axis=-1)) for term in terms))
+        penalties = [checks.read_only(term[begin:].take(members, axis=1)) for term in (l1, l2)]
+        values, last = np.zeros_like(penalties[0]), np.zeros_like(report[begin:])
+        solve_path(checks.read_only(rows @ rows.T), of_members, *penalties, max_rounds, values, last)
+        last[:, N_MULTIPLY_ADDS] += rows.size + atoms.array.size + rows.size * len(members) // (2 * len(last))
+        codes[begin:, members], report[begin:, ENDED] = values, 0
+        report[begin:] += last
+        excess = terms.correlations - atoms.correlate(values @ rows)
+        np.abs(excess, out=excess, where=~terms.positive)
+        excess -= l1[begin:]
+        excess[:, members] = 0.0
+        with float_errors(over="ignore"):
+            is_violated = excess * terms.inverse_norms > tolerance
+        counts = np.logical_or.accumulate(is_violated).sum(axis=1)
+        n_right = int(np.searchsorted(counts, 1))
+        n_read = max(n_right + 1, int(np.searchsorted(counts, n_first, side="right")))
+        joining, begin = np.flatnonzero(is_violated[:n_read].any(axis=0)), begin + n_right
 
 
 def entries_at(start: RowEntries, signal: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,10 +13,10 @@ from solvers._kernels.factor import Terms
 from solvers._kernels.path import solve_path
 from solvers.certificate.compiled import penalised_atoms
 from solvers.gram.atom_products import AtomProducts, SharedProducts, count_corrections, products_of
-from solvers.gram.working_set import rounds_allowed
+from solvers.gram.working_set import rounds_allowed, write_path
 from solvers.methods.fista import Iterates, gradient_step
 from solvers.methods.method import Method, documented, solve
-from solvers.plan import most_on_demand
+from solvers.plan import grows_along, most_on_demand
 from solvers.problem.atoms import inverse_norms
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import Penalty
@@ -99,13 +99,18 @@ class ActiveSet(Method):
     def along(self, problem: LassoProblem, penalties: Sequence[Penalty]) -> Codes | None:
         """Return codes at each penalty from one call of a kernel for each signal."""
         n_atoms, shape = problem.n_atoms, (problem.n_signals, len(penalties))
-        l1, l2 = (np.stack([getattr(penalty, name) for penalty in penalties]) for name in ("l1", "l2"))
+        # Read-only, as all else of a problem: `solve_path` is compiled once.
+        l1 = checks.read_only(np.stack([penalty.l1 for penalty in penalties]))
+        l2 = checks.read_only(np.stack([penalty.l2 for penalty in penalties]))
         codes, report = np.zeros((*shape, n_atoms)), np.zeros((*shape, N_REPORTED), dtype=np.int64)
-        norms = inverse_norms(problem.seen_atoms.squared_norms)
+        norms = checks.read_only(inverse_norms(problem.seen_atoms.squared_norms))
         max_rounds = rounds_allowed(self.max_rounds, n_atoms)
         for k in range(problem.n_signals):
             terms = Terms(problem.correlations[k : k + 1], l1[0], l2[0], norms, problem.positive)
-            solve_path(problem.gram, terms, l1, l2, max_rounds, codes[k], report[k])
+            if self.max_rounds is None and grows_along(problem, len(penalties) * problem.n_signals):
+                write_path(problem.atoms, terms, l1, l2, max_rounds, codes[k], report[k])
+            else:
+                solve_path(problem.gram, terms, l1, l2, max_rounds, codes[k], report[k])
         changes = np.abs(np.diff(np.sign(codes), axis=1, prepend=0.0)).sum(axis=2, dtype=np.int64)
         n_rounds, _, n_multiply_adds = report.transpose(2, 1, 0).reshape(N_REPORTED, -1)
         values = as_sparse(codes.swapaxes(0, 1).reshape(-1, n_atoms))

@@ -102,7 +102,7 @@ class LeastDistance:
         self.root = root
         left = self.rows @ self.along
         self.kept = np.flatnonzero(np.linalg.norm(left, axis=1) > IMPLIED)
-        self.atoms, self.atom_norms = _unit(linalg.solve_triangular(root, left[self.kept].T, lower=True).T)
+        self.atoms, self.atom_norms = _unit(_solved_triangle(root, left[self.kept].T, lower=True).T)
 
     def fits(self, program: Program) -> bool:
         """Return whether a program with the same matrices has the same pairs of opposite rows."""
@@ -128,20 +128,20 @@ class LeastDistance:
     def balance(self, slope: np.ndarray) -> np.ndarray:
         """Return multipliers of equations that cancel a slope across them."""
         equal = np.zeros(len(self.equal))
-        equal[self.chosen] = -linalg.solve_triangular(self.factor, self.across.T @ slope)
+        equal[self.chosen] = -_solved_triangle(self.factor, self.across.T @ slope)
         return equal
 
     def on_equations(self, values: np.ndarray) -> np.ndarray:
         """Return the smallest point that satisfies the equations."""
-        return self.across @ linalg.solve_triangular(self.factor, values[self.chosen], trans=1)
+        return self.across @ _solved_triangle(self.factor, values[self.chosen], trans=1)
 
     def from_y(self, y: np.ndarray) -> np.ndarray:
         """Return a step along the equations."""
-        return self.along @ linalg.solve_triangular(self.root.T, y)
+        return self.along @ _solved_triangle(self.root.T, y)
 
     def to_y(self, slope: np.ndarray) -> np.ndarray:
         """Return a slope along the equations."""
-        return linalg.solve_triangular(self.root, self.along.T @ slope, lower=True)
+        return _solved_triangle(self.root, self.along.T @ slope, lower=True)
 
     def multipliers(self, found: PrimalDual) -> tuple[np.ndarray, np.ndarray]:
         """Return the multipliers of the program's own rows and equations."""
@@ -283,8 +283,8 @@ class Search(LeastDistance):
             y = np.linalg.lstsq(self.atoms[active], sides, rcond=IMPLIED)[0]
             pulls = -np.linalg.lstsq(self.atoms[active].T, y, rcond=IMPLIED)[0]
         else:
-            inner = linalg.solve_triangular(factor, sides, trans=1)
-            y, pulls = across @ inner, -linalg.solve_triangular(factor, inner)
+            inner = _solved_triangle(factor, sides, trans=1)
+            y, pulls = across @ inner, -_solved_triangle(factor, inner)
         point, rows = base + self.from_y(y + free), np.zeros(len(self.rows))
         rows[numbers] = pulls / self.atom_norms[active]
         return point, rows, self.balance(self.hessian @ point + linear + rows @ self.rows)
@@ -430,3 +430,15 @@ def _opposites(rows: np.ndarray, limits: np.ndarray) -> np.ndarray:
     is_tight = np.abs(limits[down] + limits[up]) <= TIGHT * (np.abs(limits[down]) + np.abs(limits[up]))
     is_tight &= np.linalg.norm(rows[down] + rows[up], axis=1) <= 0.5 * IMPLIED
     return np.stack([down, up])[:, is_tight]
+
+
+def _solved_triangle(
+    factor: np.ndarray, sides: np.ndarray, *, lower: bool = False, trans: int = 0
+) -> np.ndarray:
+    """Return the solution of a triangular system by LAPACK: for ten variables SciPy takes much longer."""
+    if not sides.size:
+        return sides
+    solution, info = linalg.lapack.dtrtrs(factor, np.asarray_chkfinite(sides), lower=lower, trans=trans)
+    if info:
+        raise np.linalg.LinAlgError(f"a triangular factor is singular at its pivot {info}")
+    return solution

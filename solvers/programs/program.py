@@ -112,8 +112,9 @@ class QuadraticProgram(Described):
     inequalities, equations : pair of array_like, shapes (n_rows, n) and (n_rows,), optional
         (A, b) and (E, f); entries of b may be infinite.
     bounds : pair of float or array_like, optional
-        The tuple (lower, upper); None or infinite where there is none.  SciPy's list of a pair for each
-        variable is ``tuple(np.transpose(pairs))``.
+        The tuple (lower, upper), each a number, a list or an array; None or infinite where there is none.
+        SciPy's list of a pair for each variable is ``tuple(np.transpose(pairs))``; two tuples, which could be
+        either, are refused.
 
     Examples
     --------
@@ -285,7 +286,8 @@ def solve_qp(
         if matrix is not None and matrix.ndim == 1:
             pair = (matrix[np.newaxis], np.ravel(sides))  # type: ignore[arg-type]
         pairs.append(None if rows is None and sides is None else pair)
-    program = QuadraticProgram(P, q, inequalities=pairs[0], equations=pairs[1], bounds=(lb, ub))
+    bounds: Any = tuple(list(side) if isinstance(side, tuple) else side for side in (lb, ub))
+    program = QuadraticProgram(P, q, inequalities=pairs[0], equations=pairs[1], bounds=bounds)
     result = program.solve(**options)
     is_feasible = result.violation <= WRONG_SHARE * (1.0 + np.abs(result.x).max())
     at_precision = result.status == Status.AT_PRECISION and is_feasible
@@ -298,6 +300,11 @@ def _pair(name: str, pair: Any) -> tuple[Any, Any]:
         what = "(lower, upper), as a tuple" if is_bounds else "a matrix and its right-hand sides"
         hint = ": for SciPy's list of a pair for each variable pass tuple(np.transpose(pairs))"
         raise TypeError(f"{name} must be a pair, {what}; got {type(pair).__name__}{hint * is_bounds}")
+    if is_bounds and all(isinstance(side, tuple) for side in pair):
+        raise TypeError(
+            "bounds must be (lower, upper), each a number, a list or an array; got two tuples, which may be "
+            "pairs of each variable: pass (list(lower), list(upper)), or tuple(np.transpose(pairs))"
+        )
     return pair[0], pair[1]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from solvers import LassoProblem, solve_active_set
-from tests.benchmarks import concave, peers, replacement, unseen_combinations, who_is_right
+from tests.benchmarks import concave, conditions, peers, replacement, unseen_combinations, who_is_right
 from tests.benchmarks.__main__ import against, main, measure
 from tests.benchmarks.cases import CASES, GATES, ROOT, coding
 from tests.benchmarks.page import TABLES
@@ -105,6 +105,16 @@ def test_the_outside_benchmark_scores_what_was_learned():
 def test_replacement_is_measured(capsys):
     assert replacement.main(["--samples", "600", "--old", "64", "--new", "640", "--seeds", "0"]) == 0
     assert "changed slowly" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("condition", [3.0, 30.0])
+def test_programs_of_a_condition_have_the_solution_that_they_are_made_for(condition):
+    program, measured = conditions.program_of(condition, 0)
+    assert condition / 2 < measured < 2 * condition
+    result = program.solve()
+    np.testing.assert_array_equal(result.active, np.arange(conditions.N_ACTIVE))
+    assert (result.inequality_multipliers[result.active] > 0.49).all()
+    assert conditions.measured(condition, 0, 1e-3)[2] <= 1e-3
 
 
 @pytest.mark.parametrize("penalty", ["log", "exponential", "mcp"])

@@ -401,6 +401,16 @@ def test_pairs_of_each_variable_are_not_taken_for_lower_and_upper():
         assert np.allclose(result.x, [3.0 if upper is None else upper for _, upper in pairs])
 
 
+def test_two_tuples_may_be_either_and_are_refused():
+    for pair in (((0.0, 1.0), (0.0, 2.0)), ((None, 1.0), (0.0, None)), ((0.0,), (1.0,)), ((0.0,) * 3,) * 2):
+        with pytest.raises(TypeError, match="got two tuples, which may be pairs of each variable"):
+            QuadraticProgram(np.eye(2), [-3.0, -3.0], bounds=pair)
+    # Where the sides have names of their own, nothing is ambiguous.
+    assert solve_qp(np.eye(2), [-3.0, -3.0], lb=(0.0, 0.0), ub=(1.0, 2.0)).tolist() == [1.0, 2.0]
+    result = QuadraticProgram(np.eye(2), [-3.0, -3.0], bounds=([0.0, 0.0], [1.0, 2.0])).solve()
+    assert result.x.tolist() == [1.0, 2.0]
+
+
 # -- as users do -----------------------------------------------------------------------------------
 
 

@@ -32,6 +32,7 @@ from solvers import (
 from solvers.certificate.optimality import measure
 from solvers.methods.active_set import ActiveSet
 from solvers.problem.matrix import MatrixAtoms
+from tests.reference.costs import costs
 from tests.reference.methods import TOLS, methods
 from tests.reference.problems import random_problem
 from tests.tiers import examples
@@ -199,6 +200,41 @@ def test_every_code_of_a_path_is_that_of_a_problem_alone(name, positive, is_curv
     if method.name not in PRODUCTS:
         alone = path(problem.subset([1]), multiples, method=method, tol=tol)
         np.testing.assert_array_equal(alone.codes[:, 0], result.codes[:, 1])
+
+
+@pytest.mark.property
+@pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
+@examples(20)
+@given(
+    shape=st.sampled_from([(20, 40), (12, 200), (40, 30)]),
+    positive=st.booleans(),
+    curvature=st.sampled_from([0.0, 0.3]),
+    n_free=st.sampled_from([0, 3]),
+    n_equal=st.sampled_from([0, 5]),
+    unit=st.sampled_from([1.0, 1e-100]),
+    seed=st.integers(0, 99),
+)
+def test_a_path_of_atoms_that_may_be_active_is_that_of_all(
+    shape, positive, curvature, n_free, n_equal, unit, seed
+):
+    problem = random_problem(*shape, n_signals=2, positive=positive, unit_norm=False, seed=seed)
+    atoms, signals = problem.dictionary.copy(), problem.signals * (np.arange(2) + unit)[:, np.newaxis]
+    atoms[:n_equal] = atoms[n_equal : 2 * n_equal]
+    l1 = np.full(shape[1], 0.5)
+    l1[shape[1] - n_free :] = 0.0
+    is_positive = np.arange(shape[1]) % 2 == 0 if positive else False
+    penalty = ElasticNet(l1, curvature)
+    grown, whole = (LassoProblem(atoms, signals, penalty, positive=is_positive) for _ in range(2))
+    _ = whole.gram
+    multiples = np.geomspace(10.0, 0.1, 12)
+    with costs(fewest_on_demand=1, atoms_per_feature=0, atoms_per_code_along=0, atoms_per_code=10**9):
+        result = path(grown, multiples, tol=1e-9)
+    assert not grown.has_gram
+    assert result.converged
+    scale = 1e-9 * whole.energies.max()
+    np.testing.assert_allclose(result.objective, path(whole, multiples, tol=1e-9).objective, atol=scale)
+    for one in result.results:
+        assert (one.relative_gap < 1e-11).all()
 
 
 @pytest.mark.parametrize("method", list(methods(start=True)))
