@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from snn._kernels import run_state
 from snn.base import checks
+from snn.base.value import unchecked
 from snn.digital.digital_network import warn_of_narrow_currents
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import RunawayError, SimulationResult
@@ -211,12 +212,14 @@ def spike_train(
     times: np.ndarray, neurons: np.ndarray, start: float, final: NetworkState, departures: str = ""
 ) -> SpikeTrain:
     """Return the spikes of a run that went from time `start` to its state `final`."""
-    return SpikeTrain(
-        times=times,
-        neurons=neurons,
+    # Rounding may leave the last spike of a run a little after its end.
+    stop = max(final.time, float(times[-1])) if len(times) else final.time
+    return unchecked(
+        SpikeTrain,
+        times=checks.read_only(times),
+        neurons=checks.read_only(neurons),
         n_neurons=final.n_neurons,
         start=start,
-        # Rounding may leave the last spike of a run a little after its end.
-        stop=max(final.time, times[-1]) if len(times) else final.time,
+        stop=stop,
         departures=departures,
     )
