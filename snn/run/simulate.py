@@ -138,7 +138,8 @@ def result_of(
         origin=start.time, looks=looks,
     )  # fmt: skip
     elapsed, times = float(run.time[0]), spikes.times
-    looks[1][looks[0] > elapsed] = np.nan  # those that a run does not reach
+    if potential_times is not None:
+        looks[1][looks[0] > elapsed] = np.nan  # those that the run did not reach
     final = run.state(time=stop if elapsed == end else start.time + elapsed)
     if elapsed == end != duration:
         elapsed, times = duration, np.minimum(times, duration)
