@@ -7,12 +7,12 @@ import numpy as np
 
 from snn._kernels.compiling import record
 
-SET_DRIVE, ADD_TO_DRIVE, ADD_TO_CURRENT, LOOK = 0, 1, 2, 3  # kinds of changes; a look changes nothing
+SET_DRIVE, ADD_TO_DRIVE, ADD_TO_CURRENT, SHOW_POTENTIALS = 0, 1, 2, 3  # kinds of changes; the last is none
 
 # Of a copy: its end, and its next change.
 STOP = np.dtype([("end", np.float64), ("position", np.int64)], align=True)
 # A change from outside: when and of which kind it is; its amounts are those from `first` to before `last`.
-# Of a look `first` is the row of `Stops.seen`.
+# With SHOW_POTENTIALS `first` is the row of `Stops.seen`.
 CHANGE = np.dtype(
     [("instant", np.float64), ("kind", np.int64), ("first", np.int64), ("last", np.int64)], align=True
 )
@@ -72,7 +72,9 @@ class Stops(NamedTuple):
         if now > copy.end:
             return False, 0
         n_changes = 0
-        while self.changes[copy.position].instant == now and self.changes[copy.position].kind != LOOK:
+        while (
+            self.changes[copy.position].instant == now and self.changes[copy.position].kind != SHOW_POTENTIALS
+        ):
             change = self.changes[copy.position]
             copy.position += 1
             n_changes += 1

@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn._kernels import run_state
-from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, LOOK, SET_DRIVE, STOP, Stops
+from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, SET_DRIVE, SHOW_POTENTIALS, STOP, Stops
 from snn.base import checks
 from snn.network import NetworkState, RunnableNetwork, state_of
 from snn.record.stimulus import ONTO_CURRENT, Stimulus
@@ -160,7 +160,7 @@ class Run(ABC):
             changes, targets, amounts = self._changes_of(stimulus, origin, np.min(until))
         if len(times):
             added = np.repeat(NEVER, len(times))
-            added["instant"], added["kind"], added["first"] = times, LOOK, np.arange(len(times))
+            added["instant"], added["kind"], added["first"] = times, SHOW_POTENTIALS, np.arange(len(times))
             # Looks come after changes of their instant.
             changes = np.concatenate([changes[:-1], added, NEVER]).view(type(NEVER))
             changes = changes[np.argsort(changes["instant"], kind="stable")]
