@@ -107,6 +107,8 @@ CHANGES = {
     "stream": (lambda: SparseCodingStream(ATOMS, 0.5), lambda one: one.code(SIGNALS)),
     "advance": (lambda: Simulator(COUPLED), advance),
     "step": (lambda: Simulator(COUPLED), lambda one: one.step()),
+    "steps": (lambda: Simulator(COUPLED), lambda one: one.step(5)),
+    "row": (lambda: Simulator(COUPLED), lambda one: one.set_weights_from(0, [0.0, 0.1, 0.0, -0.2])),
     "drive": (lambda: Simulator(COUPLED), lambda one: setattr(one, "soma_bias", [0.0, 1.0, 0.5, 0.0])),
     "learner": (learner, lambda one: one.learn(SIGNALS[:3])),
     "finer steps": (coarse, lambda one: on_finer_steps(one, lambda new: new.learn(OFFSET))),

@@ -143,6 +143,10 @@ class DigitalNeurons(_DigitalNeurons, ClockNeurons):
         self.round_drive(k)
         self.leave(k)
 
+    def show(self, k, seen):
+        for i in range(seen.shape[0]):
+            seen[i] = self.real_potential[k, i]
+
     def restart(self, states, k):
         restart_steps(states, k)
         self.faults.clear(k)

@@ -7,11 +7,12 @@ import numpy as np
 
 from snn._kernels.compiling import record
 
-SET_DRIVE, ADD_TO_DRIVE, ADD_TO_CURRENT = 0, 1, 2  # kinds of changes
+SET_DRIVE, ADD_TO_DRIVE, ADD_TO_CURRENT, SHOW_POTENTIALS = 0, 1, 2, 3  # kinds of changes; the last is none
 
 # Of a copy: its end, and its next change.
 STOP = np.dtype([("end", np.float64), ("position", np.int64)], align=True)
 # A change from outside: when and of which kind it is; its amounts are those from `first` to before `last`.
+# With SHOW_POTENTIALS `first` is the row of `Stops.seen`.
 CHANGE = np.dtype(
     [("instant", np.float64), ("kind", np.int64), ("first", np.int64), ("last", np.int64)], align=True
 )
@@ -38,6 +39,11 @@ class StoppedNeurons:
         """Take changed currents and drives of copy k, if its neurons work with other numbers."""
         return
 
+    def show(self, k, seen):
+        """Write the potentials of copy k."""
+        for i in range(seen.shape[0]):
+            seen[i] = self.potential[k, i]
+
 
 @record
 class Stops(NamedTuple):
@@ -47,6 +53,7 @@ class Stops(NamedTuple):
     changes: np.ndarray  # `CHANGE` of each, in order, and one that never comes
     targets: np.ndarray  # the neuron of each amount
     amounts: np.ndarray
+    seen: np.ndarray  # potentials of the only copy at looks, a row each
 
     def add_amounts(self, change, numbers):
         """Add the amounts of a change to the numbers of its targets."""
@@ -65,7 +72,9 @@ class Stops(NamedTuple):
         if now > copy.end:
             return False, 0
         n_changes = 0
-        while self.changes[copy.position].instant == now:
+        while (
+            self.changes[copy.position].instant == now and self.changes[copy.position].kind != SHOW_POTENTIALS
+        ):
             change = self.changes[copy.position]
             copy.position += 1
             n_changes += 1
@@ -76,5 +85,10 @@ class Stops(NamedTuple):
                 for i in range(neurons.bias.shape[1]):
                     neurons.bias[k, i] = 0.0
             self.add_amounts(change, neurons.bias[k])
-        neurons.take_changes(states, k)
+        if n_changes > 0:
+            neurons.take_changes(states, k)
+        while self.changes[copy.position].instant == now:  # looks come after changes
+            neurons.show(k, self.seen[self.changes[copy.position].first])
+            copy.position += 1
+            n_changes += 1
         return True, n_changes

@@ -4,7 +4,7 @@ All rates tend to the same limit.  They differ in how fast, and in the entries t
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -193,6 +193,20 @@ class SpikeTrain(Value, Saved, Drawn):
             checked_times(edges, self.start - room[0], self.stop + room[-1])
         first = None if edges[0] <= self.start else edges[0] + room[0]
         return interval_counts(self, (edges + room)[1:], start=first)
+
+    def time_slice(self, start: float | None = None, stop: float | None = None) -> "SpikeTrain":
+        """Return the spikes in (start, stop], those that `counts` has; by default up to the record's end."""
+        start, stop = self._interval(start, stop)
+        ends = np.array([start, stop])
+        first, last = np.searchsorted(self.times, ends + TIME_ROUNDING * np.abs(ends), side="right")
+        part = slice(0 if start == self.start else first, last)
+        times = np.minimum(self.times[part], stop)
+        return replace(self, times=times, neurons=self.neurons[part], start=start, stop=stop)
+
+    def time_shift(self, shift: float) -> "SpikeTrain":
+        """Return the record as if all of it had been later by `shift`, or earlier if that is negative."""
+        shift = checks.real_number("shift", shift)
+        return replace(self, times=self.times + shift, start=self.start + shift, stop=self.stop + shift)
 
     def intervals(self) -> list[np.ndarray]:
         """Return the times between spikes of each neuron, an array for each."""

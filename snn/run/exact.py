@@ -102,18 +102,23 @@ class ExactRun(Run):
         trace, last_spike = np.moveaxis(self._neurons.traces, 2, 0)
         return trace * np.exp(last_spike - self.time[:, np.newaxis])
 
-    def step(self) -> Spikes:
-        """Advance the only copy to its next spike; return those of that instant, none if there are none."""
-        ahead, self._is_stepping = FIRST_SEARCH, True
-        while not self._is_silent():
+    def step(self, n_spikes: int = 1) -> Spikes:
+        """Advance the only copy by at least so many spikes, all of the last instant; return them."""
+        # There are fewer if no more will come; time then goes on beyond the last one.
+        ahead, parts = FIRST_SEARCH, [NO_SPIKES]
+        self._is_stepping = n_spikes == 1
+        while n_spikes > 0:
             time = float(self.time[0]) + ahead
             if time == np.inf:  # nor will there be one within the range of numbers
                 break
-            spikes = self.advance(time, max_spikes=0, record=True)
-            if len(spikes.times):
-                return spikes
+            parts.append(self.advance(time, max_spikes=n_spikes - 1, record=True))
+            n_spikes -= len(parts[-1].times)
             ahead *= 2.0
-        return NO_SPIKES
+            if n_spikes > 0 and self._is_silent():
+                break
+        if len(parts) == 2:
+            return parts[1]
+        return Spikes(*(np.concatenate(column) for column in list(zip(*parts, strict=True))[:2]))
 
     def renew(self) -> None:
         """Forget all that copies did, before they start again, so that they run as those of a new run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from snn._kernels import run_state
-from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, SET_DRIVE, STOP, Stops
+from snn._kernels.stops import ADD_TO_CURRENT, ADD_TO_DRIVE, CHANGE, SET_DRIVE, SHOW_POTENTIALS, STOP, Stops
 from snn.base import checks
 from snn.network import NetworkState, RunnableNetwork, state_of
 from snn.record.stimulus import ONTO_CURRENT, Stimulus
@@ -29,6 +29,7 @@ NO_BAR = nullcontext()
 NO_TARGETS, NO_AMOUNTS = checks.read_only(np.empty(0, dtype=np.int64)), checks.read_only(np.empty(0))
 NEVER = run_state.new_records(1, CHANGE)
 NEVER["instant"] = np.inf
+NO_LOOKS = np.empty(0), np.empty((0, 0))
 
 
 class Spikes(NamedTuple):
@@ -120,46 +121,56 @@ class Run(ABC):
         stop_when: Callable[[], bool] | None = None,
         stimulus: Stimulus | None = None,
         origin: float = 0.0,
-        watch: Sequence[tuple[float, np.ndarray]] = (),
+        looks: tuple[np.ndarray, np.ndarray] = NO_LOOKS,
     ) -> Spikes:
         """Advance copies to times, on a clock to the last step that ends by then; `until` may be an array."""
         # `origin` is the time of the stimulus at which copies were started.  A run may reorder `active`.
-        # Each array of `watch` takes the potentials of the first copy at a time.
+        # `looks` are times and an array that takes the potentials of the only copy, a row a time.
         active = np.arange(len(self.spike_counts)) if active is None else np.array(active, dtype=np.int64)
         most = sys.maxsize if max_spikes is None else max_spikes
         buffer = self._begin(record)
         recorded: list[Spikes] = []
         n_spikes, is_stopped = 0, False
         with tqdm(total=until, unit="tau", bar_format=BAR_FORMAT) if progress else NO_BAR as bar:
-            stops = self._stops(until, stimulus, origin)
-            for stop, potentials in (*watch, (until, None)):
-                position = 0
-                if watch:
-                    stops.copies["end"] = stop
-                while position < len(active) and n_spikes <= most and not is_stopped:
-                    position, n_new, n_entries = self._call(active, position, stops, most - n_spikes, buffer)
-                    n_spikes += n_new
-                    if record and (n_entries or not recorded):
-                        recorded.append(self._recorded(buffer, n_entries))
-                    if bar is not None:
-                        bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
-                        bar.update(float(self.time[active].min()) - bar.n)
-                    is_stopped = stop_when is not None and stop_when()
-                if potentials is not None and position == len(active):
-                    potentials[:] = self.membrane_potential[0]
+            stops, position = self._stops(until, stimulus, origin, looks), 0
+            while position < len(active) and n_spikes <= most and not is_stopped:
+                position, n_new, n_entries = self._call(active, position, stops, most - n_spikes, buffer)
+                n_spikes += n_new
+                if record and (n_entries or not recorded):
+                    recorded.append(self._recorded(buffer, n_entries))
+                if bar is not None:
+                    bar.set_postfix_str(f"{n_spikes:,} spikes", refresh=False)
+                    bar.update(float(self.time[active].min()) - bar.n)
+                is_stopped = stop_when is not None and stop_when()
         self.n_emitted = n_spikes
         if len(recorded) < 2:
             return recorded[0] if recorded else NO_SPIKES
         columns = [column for column in zip(*recorded, strict=True) if column[0] is not None]
         return Spikes(*map(np.concatenate, columns))
 
-    def _stops(self, until: float | np.ndarray, stimulus: Stimulus | None, origin: float) -> Stops:
-        """Return where copies stop, and what a stimulus changes on the way, as kernels read it."""
-        n_copies, n_neurons = self.soma_bias.shape
+    def _stops(
+        self, until: float | np.ndarray, stimulus: Stimulus | None, origin: float, looks: Any = NO_LOOKS
+    ) -> Stops:
+        """Return where copies stop, and what is done on the way, as kernels read it."""
+        n_copies, (times, seen) = len(self.soma_bias), looks
         copies = run_state.new_records(n_copies, STOP)
         copies["end"] = until
-        if stimulus is None:
-            return Stops(copies, NEVER, NO_TARGETS, NO_AMOUNTS)
+        changes, targets, amounts = NEVER, NO_TARGETS, NO_AMOUNTS
+        if stimulus is not None:
+            changes, targets, amounts = self._changes_of(stimulus, origin, np.min(until))
+        if len(times):
+            added = np.repeat(NEVER, len(times))
+            added["instant"], added["kind"], added["first"] = times, SHOW_POTENTIALS, np.arange(len(times))
+            # Looks come after changes of their instant.
+            changes = np.concatenate([changes[:-1], added, NEVER]).view(type(NEVER))
+            changes = changes[np.argsort(changes["instant"], kind="stable")]
+        return Stops(copies, changes, targets, amounts, seen)
+
+    def _changes_of(
+        self, stimulus: Stimulus, origin: float, end: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the changes of a stimulus, and the target and size of each amount."""
+        n_neurons = self.soma_bias.shape[1]
         # Each change has a row of amounts: those of drives come first.
         drives = NO_AMOUNTS if stimulus.drive is None else stimulus.drive.reshape(-1)
         weights = self._inputs_of(stimulus)
@@ -175,14 +186,14 @@ class Run(ABC):
             rows = np.concatenate([rows, n_drives + stimulus.spikes.neurons])
             times = stimulus.spikes.times if n_drives == 0 else np.concatenate([times, stimulus.spikes.times])
         # Rounding may leave a change at the end a little after it.
-        instants = np.minimum(self.instants_of(times, origin), np.min(until))
+        instants = np.minimum(self.instants_of(times, origin), end)
         # In one instant the drive changes first; of the drives of one step of a clock, the last one holds.
         order = np.argsort(instants, kind="stable")
         changes, rows = np.repeat(NEVER, len(order) + 1), rows[order]
         changes["instant"][:-1] = instants[order]
         changes["kind"][:-1] = np.where(rows < n_drives, SET_DRIVE, kind)
         changes["first"][:-1], changes["last"][:-1] = starts[rows], starts[rows + 1]
-        return Stops(copies, changes, checks.read_only(targets), checks.read_only(amounts))
+        return changes, checks.read_only(targets), checks.read_only(amounts)
 
     def instants_of(self, times: np.ndarray, origin: float) -> np.ndarray:
         """Return when changes act, in time since `origin`: at once, or at the end of a step."""

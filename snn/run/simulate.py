@@ -8,13 +8,14 @@ from numpy.typing import ArrayLike
 
 from snn._kernels import run_state
 from snn.base import checks
+from snn.base.value import unchecked
 from snn.digital.digital_network import warn_of_narrow_currents
 from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.result import RunawayError, SimulationResult
 from snn.record.spikes import TIME_ROUNDING, SpikeTrain, checked_times
 from snn.record.stimulus import Stimulus, excitation, require_fitting
 from snn.run.integers import IntegersOnClock
-from snn.run.run import Run
+from snn.run.run import NO_LOOKS, Run
 from snn.run.start import start_run
 from snn.run.time import Exact, Time, end_of, require_time
 
@@ -131,12 +132,14 @@ def result_of(
     that_ran: Any = run.network  # with mismatch, if there is any
     if that_ran is not network:
         network = that_ran.with_soma_bias(network.soma_bias)
-    watch = [] if potential_times is None else _watched(run, potential_times, start.time, stop, end)
+    looks = NO_LOOKS if potential_times is None else _looks(run, potential_times, start.time, stop, end)
     spikes = run.advance(
         end, record=record_spikes, max_spikes=max_spikes, progress=progress, stimulus=stimulus,
-        origin=start.time, watch=watch,
+        origin=start.time, looks=looks,
     )  # fmt: skip
     elapsed, times = float(run.time[0]), spikes.times
+    if potential_times is not None:
+        looks[1][looks[0] > elapsed] = np.nan  # those that the run did not reach
     final = run.state(time=stop if elapsed == end else start.time + elapsed)
     if elapsed == end != duration:
         elapsed, times = duration, np.minimum(times, duration)
@@ -156,7 +159,7 @@ def result_of(
         start=start,
         state=final,
         spikes=train,
-        potentials=np.array([seen for _, seen in watch]) if watch else None,
+        potentials=None if potential_times is None else looks[1],
         n_steps=None if run.n_steps is None else int(run.n_steps[0]),
         stimulus=stimulus,
         registers=run.registers(spikes.messages) if isinstance(run, IntegersOnClock) else None,
@@ -188,14 +191,14 @@ def _spike_limit(max_spikes: int | None, by_drive: float, record_spikes: bool) -
     return checks.positive_integer("max_spikes", max_spikes)
 
 
-def _watched(
+def _looks(
     run: Run, potential_times: ArrayLike, start: float, stop: float, end: float
-) -> list[tuple[float, np.ndarray]]:
-    """Return when potentials are kept, and where; those that a run does not reach stay NaN."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return when potentials are kept, and where."""
     with checks.called(times="potential_times"):
         times = checked_times(potential_times, start, stop)
     instants = np.minimum(run.instants_of(times, start), end)
-    return [(float(instant), np.full(run.network.n_neurons, np.nan)) for instant in instants]
+    return instants, np.empty((len(times), run.network.n_neurons))
 
 
 def _between_steps(run: Run, stimulus: Stimulus | None, start: float) -> str:
@@ -211,12 +214,14 @@ def spike_train(
     times: np.ndarray, neurons: np.ndarray, start: float, final: NetworkState, departures: str = ""
 ) -> SpikeTrain:
     """Return the spikes of a run that went from time `start` to its state `final`."""
-    return SpikeTrain(
-        times=times,
-        neurons=neurons,
+    # Rounding may leave the last spike of a run a little after its end.
+    stop = max(final.time, float(times[-1])) if len(times) else final.time
+    return unchecked(
+        SpikeTrain,
+        times=checks.read_only(times),
+        neurons=checks.read_only(neurons),
         n_neurons=final.n_neurons,
         start=start,
-        # Rounding may leave the last spike of a run a little after its end.
-        stop=max(final.time, times[-1]) if len(times) else final.time,
+        stop=stop,
         departures=departures,
     )

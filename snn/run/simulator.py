@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from snn._interrupts import one_thread
 from snn.base import checks
@@ -20,8 +21,8 @@ from snn.record.stimulus import Stimulus
 from snn.run.exact import ExactRun
 from snn.run.simulate import EXACT_TIME, result_of, spike_train
 from snn.run.start import fitted
-from snn.run.time import Exact, Time, require_time
-from snn.weights import Weights, as_weights
+from snn.run.time import Exact, Time, is_digital, require_time
+from snn.weights import DenseRows, Weights, as_weights
 
 
 class Simulator(Described):
@@ -53,7 +54,10 @@ class Simulator(Described):
     (2.5, array([1, 1]))
     """
 
-    # Between calls it is a network, its state and its counts of spikes, none of which is written to.
+    # Between calls it is a network, its state and its counts of spikes.  None of them is written to, except
+    # the weights of a network that nobody else has: `_own` is their array.
+
+    _own: np.ndarray | None = None
 
     def __init__(
         self, network: SpikingNetwork, state: NetworkState | None = None, *, time: Time = EXACT_TIME
@@ -83,7 +87,7 @@ class Simulator(Described):
             _running=running or self._running,
         )  # fmt: skip
 
-    def _set(self, network: SpikingNetwork, state: NetworkState) -> None:
+    def _set(self, network: SpikingNetwork, state: NetworkState, ahead: Any = None) -> None:
         """Go on with what was set."""
         before, running = self._network, self._running
         if network.weights is not before.weights or network.firing_threshold is not before.firing_threshold:
@@ -99,11 +103,13 @@ class Simulator(Described):
         floor = getattr(running, "potential_floor", None)
         if floor is not None:
             raised = np.maximum(state.membrane_potential, floor * network.firing_threshold)
-            state = replace(state, membrane_potential=raised)
-        self._go_on(network, state, self._spike_counts, running=running)
+            state, ahead = replace(state, membrane_potential=raised), None
+        if network.weights is not before.weights:
+            assign(self, _own=None)
+        self._go_on(network, state, self._spike_counts, ahead, running)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_ahead": None, "_next": None}
+        return vars(self) | {"_network": self.network, "_own": None, "_ahead": None, "_next": None}
 
     def _facts(self) -> dict[str, str]:
         return {
@@ -115,7 +121,16 @@ class Simulator(Described):
     @property
     def network(self) -> SpikingNetwork:
         """The network as it is now."""
+        if self._own is not None:
+            self._give_away()
         return self._network
+
+    @one_thread
+    def _give_away(self) -> None:
+        """Let others have the network: its weights are not written to any more."""
+        before = self._network  # what it knows of its weights may be of earlier ones
+        network = SpikingNetwork(np.asarray(self._own), before.soma_bias, before.firing_threshold)
+        assign(self, _network=network, _own=None)
 
     @property
     def time(self) -> float:
@@ -176,7 +191,7 @@ class Simulator(Described):
     @firing_threshold.setter
     @one_thread
     def firing_threshold(self, value: ArrayLike) -> None:
-        network = SpikingNetwork(self._network.weights, self._network.soma_bias, deepcopy(value))
+        network = SpikingNetwork(self.network.weights, self._network.soma_bias, deepcopy(value))
         state = self._state
         if self._is_exact:  # on a clock it fires at the end of the next step
             potential = np.minimum(state.membrane_potential, network.firing_threshold)
@@ -186,7 +201,7 @@ class Simulator(Described):
     @property
     def weights(self) -> Weights:
         """The weights, read-only: assign others, whole, to go on with a copy; currents stay."""
-        return self._network.weights
+        return self.network.weights
 
     @weights.setter
     @one_thread
@@ -200,6 +215,44 @@ class Simulator(Described):
             )
         network = SpikingNetwork(weights, self._network.soma_bias, self._network.firing_threshold)
         self._set(network, self._state)
+
+    @one_thread
+    def set_weights_from(self, source: int, weights: ArrayLike) -> None:
+        """Set the weights of one source, a row of `weights`; currents stay.
+
+        If the weights are dense, this takes less time than a spike, except when the network was looked at
+        since the last change: then they are copied first.  Others become sparse weights, made anew.
+
+        Parameters
+        ----------
+        source : int
+            The neuron whose spikes the weights are for.
+        weights : array_like, shape (n_neurons,)
+            Its weight to each neuron, 0 to itself.
+        """
+        network = self._network
+        source = checks.integer("source", source, 0, network.n_neurons - 1)
+        row = checks.real_array("weights", weights, shape=(network.n_neurons,), meaning="one to each neuron")
+        if row[source] != 0.0:
+            raise ValueError(f"weights must be 0 from neuron {source} to itself; got {row[source]}")
+        checks.require_ratio("weights", row, network.firing_threshold)
+        if self._own is not None:
+            # A run that is at its next spike already knows the old weights.
+            ahead = self._ahead if self._next is None else None
+            assign(self, _ahead=None, _next=None)
+            self._own[source] = row
+            self._set(network, self._state, ahead)
+            return
+        changed: Any
+        if isinstance(network.weights, DenseRows):
+            changed = np.array(network.weights)
+            changed[source] = row
+        else:
+            rows = network.weights.tocsr()
+            changed = sparse.vstack([rows[:source], sparse.csr_array(row[np.newaxis]), rows[source + 1 :]])
+        self._set(SpikingNetwork(changed, network.soma_bias, network.firing_threshold), self._state)
+        if isinstance(changed, np.ndarray) and not is_digital(self._running):
+            assign(self, _own=changed)
 
     @property
     def _is_exact(self) -> bool:
@@ -245,7 +298,7 @@ class Simulator(Described):
         drive = self._network.soma_bias.copy()  # becomes the last one
         try:
             result = result_of(
-                self._network, drive, duration, until, self._running, self._state, self._state,
+                self.network, drive, duration, until, self._running, self._state, self._state,
                 stimulus=stimulus, record_spikes=True, max_spikes=max_spikes, progress=progress,
             )  # fmt: skip
         except RunawayError as error:
@@ -266,13 +319,30 @@ class Simulator(Described):
         return float(spikes.times[0]) if len(spikes) else np.inf
 
     @one_thread
-    def step(self) -> SpikeTrain | None:
-        """Advance to the next spike; return it, with all of the same instant, or None if there will be
-        none."""
+    def step(self, n_spikes: int = 1) -> SpikeTrain | None:
+        """Advance to the next spike, or by several; return them, or None if there will be none.
+
+        Parameters
+        ----------
+        n_spikes : int, default 1
+            At least as many are returned, as all of the last instant are, or fewer if there will be no more.
+            A thousand at once take an eighth of the time of one by one.
+        """
+        n_spikes = checks.positive_integer("n_spikes", n_spikes)
         spikes, state = self._look_ahead()
         if not len(spikes):
             return None
-        self._go_on(self._network, state, self._spike_counts + spikes.counts(), self._ahead)
+        ahead = self._ahead
+        if len(spikes) < n_spikes and ahead is not None:
+            run, origin = ahead
+            assign(self, _ahead=None, _next=None)  # forgotten if it is interrupted
+            times, neurons, _ = run.step(n_spikes - len(spikes))
+            if len(spikes) + len(times) < n_spikes:  # the run has gone beyond the last one
+                return self.step(len(spikes) + len(times))
+            times = np.concatenate([spikes.times, origin + times])
+            state = run.state(time=origin + float(run.time[0]))
+            spikes = spike_train(times, np.concatenate([spikes.neurons, neurons]), self.time, state)
+        self._go_on(self._network, state, self._spike_counts + spikes.counts(), ahead)
         return spikes
 
     def _look_ahead(self) -> tuple[SpikeTrain, NetworkState]:

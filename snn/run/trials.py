@@ -72,6 +72,33 @@ class Trials(Value, Drawn):
         """
         return np.array([spikes.binned(edges) for spikes in self.spikes])
 
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` with a row for each spike: ``trial``, ``time``, ``neuron``."""
+        trials = np.repeat(np.arange(len(self)), [len(spikes) for spikes in self.spikes])
+        frames = checks.installed("pandas", extra="test")
+        frame = frames.concat([spikes.to_pandas() for spikes in self.spikes], ignore_index=True)
+        frame.insert(0, "trial", trials)
+        return frame
+
+    def to_neo(self, time_constant: float, units: str = "ms") -> Any:
+        """Return a `neo.Block` with a segment for each trial, and in it a `neo.SpikeTrain` for each neuron.
+
+        Parameters
+        ----------
+        time_constant : float
+            The synaptic time constant, in `units`.
+        units : str, default "ms"
+            The unit of the times.
+        """
+        trains = [spikes.to_neo(time_constant, units) for spikes in self.spikes]
+        neo = checks.installed("neo", extra="peers")
+        block = neo.Block()
+        for trial, of_trial in enumerate(trains):
+            segment = neo.Segment(name=f"trial {trial}", index=trial)
+            segment.spiketrains.extend(of_trial)
+            block.segments.append(segment)
+        return block
+
     def psth(self, edges: ArrayLike) -> np.ndarray:
         """Return the peristimulus time histogram: the mean rate over trials, shape (n_bins, n_neurons).
 

@@ -493,6 +493,21 @@ def test_watched_potentials_are_those_of_runs_that_end_there(kind, form, data):
         simulate(network, 8.0, time, potential_times=[9.0])
 
 
+def test_a_look_at_potentials_changes_none():
+    """A floor of exact time acts when something changes from outside, which a look is not."""
+    network = SpikingNetwork([[0.0, 0.0], [-2.0, 0.0]], [0.1, 1.0])
+    times = np.linspace(0.0, 9.0, 19)
+    free = simulate(network, 9.0, potential_times=times)
+    floored = simulate(network, 9.0, Exact(potential_floor=-0.5), potential_times=times)
+    np.testing.assert_array_equal(floored.potentials, free.potentials)
+    assert free.potentials.min() < -1.0
+    # A change in the instant of a look comes first.
+    stimulus = Stimulus(drive_times=[8.0], drive=[network.soma_bias])
+    run = simulate(network, 9.0, Exact(potential_floor=-0.5), stimulus=stimulus, potential_times=[7.99, 8.0])
+    assert run.potentials[0, 0] < -1.0
+    assert run.potentials[1, 0] == -0.5
+
+
 @pytest.mark.parametrize("time", [Exact(), Clock(0.25)])
 def test_potentials_after_a_run_that_was_ended_are_unknown(time):
     excited = SpikingNetwork([[0.0, 2.0], [2.0, 0.0]], [1.0, 0.4])

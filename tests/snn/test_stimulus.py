@@ -1,6 +1,7 @@
 """Drives that change and input spikes, and simulators that are changed on the way: runs joined by hand."""
 
 import pickle
+from copy import copy
 from dataclasses import replace
 from functools import partial
 
@@ -22,6 +23,7 @@ from snn import (
     Stimulus,
     simulate,
 )
+from snn.digital import DigitalFormat
 from snn.record.stimulus import drive_charge
 from snn.run.imperfect import whole_steps
 from tests.reference.networks import MODERATE, networks
@@ -351,3 +353,117 @@ def test_a_duration_or_a_delay_that_was_rounded_is_on_its_step(step, n_steps, la
         assert whole_steps(later, step) == n_steps + 1
         with pytest.raises(ValueError, match="duration must be a whole number"):
             simulate(network, later, Clock(step))
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("floor", [None, -0.1])
+@every_form
+@examples(6)
+@given(data=st.data())
+def test_rows_that_change_after_each_spike_are_networks_made_anew(form, floor, data):
+    """A row at a time, in place or not; looked at, copied, or at its next spike already, on the way."""
+    this = data.draw(networks(form, MODERATE))
+    network = this.network()
+    n, rng = network.n_neurons, np.random.default_rng(data.draw(st.integers(0, 99)))
+    time = Exact(potential_floor=floor)
+    simulator = Simulator(network, this.state, time=time)
+    matrix, state = network.weights.toarray().copy(), simulator.state()
+    for _ in range(12):
+        source, factors = int(rng.integers(n)), rng.uniform(0.5, 1.0, n)
+        row = matrix[source] * factors
+        look = data.draw(st.sampled_from(["no", "no", "peek", "network", "copy"]))
+        kept = None
+        if look == "peek":
+            simulator.peek()
+        elif look == "network":
+            kept = simulator.network, matrix.copy()
+        elif look == "copy":
+            kept = copy(simulator).network, matrix.copy()
+        simulator.set_weights_from(source, row)
+        matrix[source] = row
+        if kept is not None:
+            np.testing.assert_array_equal(kept[0].weights, kept[1])
+        changed = SpikingNetwork(matrix.copy(), network.soma_bias, network.firing_threshold)
+        anew = Simulator(changed, state, time=time)
+        anew.soma_bias = anew.soma_bias  # the floor acts
+        expected, spikes = anew.step(), simulator.step()
+        if expected is None:
+            assert spikes is None
+            break
+        np.testing.assert_array_equal(spikes.neurons, expected.neurons)
+        np.testing.assert_allclose(spikes.times, expected.times, rtol=TOLERANCE)
+        state = simulator.state()
+        for name in ("membrane_potential", "synaptic_current"):
+            np.testing.assert_allclose(getattr(state, name), getattr(anew, name), atol=TOLERANCE)
+    np.testing.assert_array_equal(simulator.weights, matrix)
+    np.testing.assert_array_equal(simulator.network.out_degree, np.count_nonzero(matrix, axis=1))
+
+
+@pytest.mark.parametrize("time", [Exact(), Clock(1 / 8), Clock(1 / 8, DigitalFormat())])
+@pytest.mark.parametrize("n", [40, 1500])
+def test_a_run_goes_on_with_a_changed_row_as_one_of_the_changed_network(time, n):
+    """With an active set, when there are many neurons, and on clocks."""
+    rng = np.random.default_rng(n)
+    matrix = -rng.uniform(0.0, 2.0 / n, (n, n))
+    np.fill_diagonal(matrix, 0.0)
+    network = SpikingNetwork(matrix, rng.uniform(-0.5, 1.0, n))
+    simulator = Simulator(network, time=time)
+    simulator.advance(4.0)
+    for source in range(4):
+        matrix = matrix.copy()
+        matrix[source] *= 0.5
+        simulator.set_weights_from(source, matrix[source])
+    state = simulator.state()
+    changed = SpikingNetwork(matrix, network.soma_bias)
+    expected = Simulator(changed, state, time=time).advance(8.0)
+    found = simulator.advance(8.0)
+    np.testing.assert_array_equal(found.spikes.neurons, expected.spikes.neurons)
+    np.testing.assert_array_equal(found.spikes.times, expected.spikes.times)
+    np.testing.assert_array_equal(network.weights.toarray()[0], 2.0 * matrix[0])
+    np.testing.assert_array_equal(found.network.weights, expected.network.weights)
+
+
+def test_a_row_that_is_refused_changes_nothing():
+    network = SpikingNetwork([[0.0, -0.5], [-0.25, 0.0]], [1.0, 0.7])
+    simulator = Simulator(network)
+    for row in ([0.5, 0.0], [0.0, np.nan], [0.0]):
+        with pytest.raises(ValueError, match="weights must"):
+            simulator.set_weights_from(0, row)
+        simulator.set_weights_from(1, [-0.25, 0.0])  # in place the next time
+    np.testing.assert_array_equal(simulator.weights, network.weights)
+
+
+@pytest.mark.property
+@every_form
+@examples(8)
+@given(data=st.data(), n_spikes=st.integers(1, 40), looks=st.booleans())
+def test_several_spikes_in_one_step_are_those_one_by_one(form, data, n_spikes, looks):
+    this = data.draw(networks(form, MODERATE))
+    together, alone, steps = Simulator(this.network(), this.state), Simulator(this.network(), this.state), []
+    if looks:
+        together.peek()
+    found = together.step(n_spikes)
+    while sum(map(len, steps)) < n_spikes and (spikes := alone.step()) is not None:
+        steps.append(spikes)
+    if not steps:
+        assert found is None
+        return
+    np.testing.assert_array_equal(found.neurons, np.concatenate([one.neurons for one in steps]))
+    np.testing.assert_allclose(found.times, np.concatenate([one.times for one in steps]), rtol=TOLERANCE)
+    np.testing.assert_array_equal(together.spike_counts, alone.spike_counts)
+    np.testing.assert_allclose(together.time, alone.time, rtol=TOLERANCE)
+    np.testing.assert_allclose(together.membrane_potential, alone.membrane_potential, atol=1e-7)
+    # Both go on.
+    later, one = together.step(), alone.step()
+    assert (later is None) == (one is None)
+    if one is not None:
+        np.testing.assert_array_equal(later.neurons, one.neurons)
+
+
+def test_a_step_of_more_spikes_than_there_are_ends_at_the_last():
+    network = SpikingNetwork([[0.0, -4.0], [-0.5, 0.0]], [0.0, 0.0])
+    state = NetworkState(membrane_potential=np.zeros(2), synaptic_current=np.array([2.5, 0.0]))
+    simulator = Simulator(network, state)
+    spikes = simulator.step(1000)
+    assert simulator.time == spikes.times[-1] == spikes.stop < 2.0
+    assert simulator.step(5) is None

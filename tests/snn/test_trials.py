@@ -1,6 +1,7 @@
 """Spike trains as a lab uses them, and trials: counts in bins, intervals, Poisson sources, PSTHs."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -151,6 +152,52 @@ def test_spikes_go_to_pandas_and_to_neo():
     for neuron, spikes in enumerate(train.to_neo(time_constant=10.0)):
         np.testing.assert_array_equal(spikes.rescale("ms").magnitude, 10.0 * train.of(neuron))
         assert float(spikes.t_stop.rescale("s")) == pytest.approx(0.2)
+
+
+def test_trials_go_to_pandas_and_to_neo():
+    trials = simulate_trials(NETWORK, 20.0, drives=[NETWORK.soma_bias, 2.0 * NETWORK.soma_bias])
+    frame = pytest.importorskip("pandas") and trials.to_pandas()
+    assert list(frame.columns) == ["trial", "time", "neuron"]
+    for trial, of_trial in frame.groupby("trial"):
+        np.testing.assert_array_equal(of_trial["time"], trials.spikes[trial].times)
+        np.testing.assert_array_equal(of_trial["neuron"], trials.spikes[trial].neurons)
+    pytest.importorskip("neo")
+    block = trials.to_neo(time_constant=10.0)
+    for segment, spikes in zip(block.segments, trials.spikes, strict=True):
+        assert [len(train) for train in segment.spiketrains] == spikes.counts().tolist()
+        assert float(segment.spiketrains[0].t_stop.rescale("s")) == pytest.approx(0.2)
+
+
+@examples(40)
+@given(
+    edges=st.lists(st.integers(0, 80), min_size=2, max_size=5, unique=True).map(sorted),
+    step=st.sampled_from([0.1, 0.125]),
+    shift=st.sampled_from([0.0, 2.5, -1e3, 0.1]),
+)
+def test_slices_are_bins_and_join_to_what_they_were_cut_from(edges, step, shift):
+    train = simulate(NETWORK, 80 * step, Clock(step), record_spikes=True).spikes
+    # Sums of steps, which are rounded.
+    times = np.concatenate([[0.0], np.cumsum(np.full(80, step))]).clip(max=train.stop)[edges]
+    counts = train.binned(times)
+    parts = [train.time_slice(start, stop) for start, stop in pairwise(times)]
+    np.testing.assert_array_equal([part.counts() for part in parts], counts)
+    require_equal(SpikeTrain.merged(parts), train.time_slice(times[0], times[-1]))
+    require_equal(train.time_slice(), train)
+    assert parts[0].start == times[0]
+    moved = train.time_shift(shift)
+    np.testing.assert_allclose(moved.times - shift, train.times, atol=1e-12)
+    np.testing.assert_array_equal(moved.neurons, train.neurons)
+    assert (moved.start, moved.stop) == (train.start + shift, train.stop + shift)
+
+
+def test_slices_beyond_the_record_and_shifts_that_are_no_numbers_are_refused():
+    train = SpikeTrain(times=[1.0, 2.0], neurons=[0, 1], n_neurons=2, start=1.0, stop=4.0)
+    for start, stop in ((3.0, 2.0), (0.0, 2.0), (2.0, 9.0)):
+        with pytest.raises(ValueError, match="start and stop must be an interval"):
+            train.time_slice(start, stop)
+    for shift, error in ((np.nan, ValueError), ("late", TypeError)):
+        with pytest.raises(error, match="shift"):
+            train.time_shift(shift)
 
 
 @examples(10)
