@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -178,7 +178,6 @@ class RefinedCodes:
         max_duration: float,
         refine: bool = True,
         start: np.ndarray | None = None,  # (n_signals, n_atoms)
-        start_run: Callable[..., Run] = start_run,
     ) -> None:
         n_signals, n_atoms = problem.n_signals, problem.n_atoms
         self.network, self._inhibition = network, network.products.weights(positive=True)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inlined, inner, record, uncounted
+from snn._kernels.compiling import inner, record, uncounted
 from snn._kernels.delivery import Form
 from snn._kernels.neuron import add_to_moments
 from snn._kernels.sparse_rows import CompressedRows
@@ -114,34 +114,6 @@ def restart_steps(copies, k):
             copies.pending[k, slot, i] = 0
 
 
-@inlined
-def _last_step(copies, stops, k):
-    """Return the last step of copy k that ends by its next stop."""
-    # (n * time_step) / time_step may be a little below n.
-    stop_time = stops.stop_of(k)
-    steps = math.floor(stop_time / copies.time_step)
-    return int(steps) + ((steps + 1.0) * copies.time_step <= stop_time)
-
-
-@uncounted
-def stop_step(copies, stops, k):
-    """Return the step at which copy k stops next."""
-    return _last_step(copies, stops, k)
-
-
-@uncounted
-def take_spikes(neurons, copies, k, stop, steps, fired, messages):
-    """Set copy k of digital neurons to a step, with the spikes until then, which were made elsewhere."""
-    copies.steps[k] = stop
-    for entry in range(steps.shape[0]):
-        neuron, message = fired[entry], messages[entry]
-        copies.spike_counts[k, neuron] += 1
-        neurons.messages[k, neuron] += message
-        if copies.moments.shape[0] > 0:
-            weight = message * neurons.values[neuron]
-            add_to_moments(copies.moments, k, neuron, steps[entry] * copies.time_step, weight)
-
-
 @uncounted
 def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spikes, spikes):
     """Advance copies active[first:] until they stay; return (where to go on, spikes, entries recorded)."""
@@ -153,7 +125,10 @@ def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spik
         k = active[position]
         is_going = True
         while is_going:
-            stop = _last_step(copies, stops, k)
+            # The last step that ends by then: (n * time_step) / time_step may be a little below n.
+            stop_time = stops.stop_of(k)
+            steps = math.floor(stop_time / copies.time_step)
+            stop = int(steps) + ((steps + 1.0) * copies.time_step <= stop_time)
             step, before = copies.steps[k], copies.steps_before[k]
             if step < stop:
                 neurons.enter(k)

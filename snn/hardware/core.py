@@ -10,6 +10,7 @@ sequence of operations is the same.  So a current in memory has decayed, and lac
 """
 
 from collections.abc import Iterator
+from enum import IntEnum
 from functools import reduce
 from itertools import repeat
 from operator import or_
@@ -21,7 +22,6 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from snn.hardware.layout import CoreLayout
-from snn.run.on_core import Action
 
 STEP_BITS = 32  # of a number of steps
 IGNORED_BITS = 16  # of the number of commands that were ignored
@@ -30,6 +30,17 @@ NARROW = data.StructLayout({"below": 1, "above": 1, "current": 1, "message": 1})
 # Which memories are written.
 LOADS = data.StructLayout({"drive": 1, "potential": 1, "current": 1, "pending": 1})
 RESTING = LOADS.const({"potential": 1, "current": 1, "pending": 1})
+
+
+class Action(IntEnum):
+    """Commands of a core."""
+
+    REST = 0  # set potentials, currents, what has not arrived, and the number of the step to zero
+    DRIVE = 1  # set what is added to the potential of a neuron in each step
+    POTENTIAL = 2  # set the potential of a neuron
+    CURRENT = 3  # set the synaptic current of a neuron; between REST and RUN
+    RUN = 4  # do as many steps as the value says
+    STOP = 5  # end a RUN after the step that is being done
 
 
 LOADED = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}

@@ -11,9 +11,8 @@ from amaranth.lib.wiring import In, Out
 
 from snn.base import checks
 from snn.digital.digital_network import DigitalNetwork
-from snn.hardware.core import STEP_BITS, Core
+from snn.hardware.core import STEP_BITS, Action, Core
 from snn.hardware.layout import CoreLayout
-from snn.run.on_core import Action
 from snn.run.simulate import simulate
 from snn.run.time import Clock
 

@@ -246,14 +246,14 @@ def _reasons(method: Method, status: np.ndarray) -> str:
     return ": " + "; ".join(f"{count} {reason}" for count, reason in zip(counts, reasons, strict=True))
 
 
-def documented(method: type[Method], more: str = "") -> Callable[[F], F]:
-    """Return a decorator that adds the documentation of a method, of `solve` and `more` to a summary."""
+def documented(method: type[Method]) -> Callable[[F], F]:
+    """Return a decorator that adds the documentation of a method and of `solve` to a summary."""
     if method.__doc__ is None:  # python -OO
         return lambda function: function
     text, options, *sections = SECTION.split(cleandoc(method.__doc__))
     _, shared, *outcome = SECTION.split(cleandoc(solve.__doc__ or ""))[:-1]
     shared = re.sub(r"\nmethod : .*\n .*", "", shared).replace("`Method.usual_tol`", f"{method.usual_tol:g}")
-    parameters = "\n".join([shared, *options.split("\n")[2:]]) + more
+    parameters = "\n".join([shared, *options.split("\n")[2:]])
 
     def whole(function: F) -> F:
         parts = (function.__doc__ or "", text.partition("\n\n")[2], parameters, *outcome, *sections)

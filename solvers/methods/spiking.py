@@ -1,7 +1,7 @@
 """The LASSO solved by spikes, in exact time, on a clock, or in integers."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, ClassVar
@@ -13,8 +13,6 @@ from snn.base import checks
 from snn.base.value import assign
 from snn.digital import DigitalFormat
 from snn.record.spikes import smooth_rate_of_moments
-from snn.run.on_core import CoreCall, on_core
-from snn.run.run import Run
 from snn.run.simulate import EXACT_TIME
 from snn.run.start import start_run
 from snn.run.time import Clock, Exact, Time, is_digital, require_time
@@ -165,7 +163,6 @@ class Stages(SpikingMethod):
     finest_tol = 1e-6
     _integers: ClassVar[bool | None] = None
     _refine: ClassVar[bool] = True
-    _start_run: ClassVar[Callable[..., Run]] = staticmethod(start_run)
 
     def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
         """Yield the best codes read out."""
@@ -180,7 +177,6 @@ class Stages(SpikingMethod):
             max_duration=self.max_duration,
             refine=self._refine,
             start=first,
-            start_run=self._start_run,
         )
         yield from refined.search(best)
 
@@ -207,33 +203,7 @@ def solve_spiking(
     return solve(problem, Stages(max_duration, time), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
-CORE = """
-core : callable, optional
-    A core that runs the integers, such as one in gates (docs/hardware.md).  It takes commands, rows
-    (action, neuron, value), the last of which is a RUN, and returns the spikes of this RUN, rows (step,
-    neuron, message).  Signals are coded one after the other, whatever `n_jobs`.  The gap is certified
-    whatever comes back.  `saturations` in the `info` stay zero: a core does not count them."""
-
-
-@dataclass(frozen=True)
-class OnCore(Stages):
-    """Run the integers of all stages on a core, whose spikes are read."""
-
-    core: CoreCall | None = None
-
-    _integers = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not callable(self.core):
-            raise TypeError(f"core must be a function of commands that returns spikes; got {self.core!r}")
-        imperfections = self.time.imperfections if isinstance(self.time, Clock) else None
-        if imperfections is not None:
-            raise ValueError(f"time must have no imperfections with a core; got {imperfections}")
-        assign(self, _start_run=on_core(self.core))
-
-
-@documented(Stages, more=CORE)
+@documented(Stages)
 def solve_digital(
     problem: LassoProblem,
     *,
@@ -243,15 +213,11 @@ def solve_digital(
     progress: bool = False,
     max_duration: float = 10_000.0,
     time: Time = QUARTER_STEPS,
-    core: CoreCall | None = None,
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom."""
     if not is_digital(time):
         raise TypeError(f"time must be a Clock with a DigitalFormat; got {time}")
-    method = Stages(max_duration, time)
-    if core is not None:
-        method, n_jobs = OnCore(max_duration, time, core), 1
-    return solve(problem, method, start=start, tol=tol, n_jobs=n_jobs, progress=progress)
+    return solve(problem, Stages(max_duration, time), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
 class OneWindow(Stages):
