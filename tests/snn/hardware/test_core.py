@@ -292,7 +292,7 @@ def files(tmp_path_factory):
 
 def test_verilog_has_the_weights_and_its_bench_the_spikes(files):
     network, layout, folder = files
-    _, lane = (folder / "snn_core.v").read_text().split("module \\snn_core.lane_1 ")
+    _, lane = (folder / "snn_core.v").read_text().split("module \\snn_core.core.lane_1 ")
     mantissas = re.findall(r"\bweights\[\d+\] = 6'h(\w+);", lane)
     assert [int(number, 16) for number in mantissas] == (layout.words[:, 1] % 64).tolist()
     bench = (folder / "snn_core_bench.v").read_text()
@@ -315,6 +315,32 @@ def test_the_bench_passes_and_finds_a_wrong_spike(files):
     wrong = f"32'd{int(last) + 1}, 1'd1".join(bench.rsplit(f"32'd{last}, 1'd1", 1))
     (folder / "snn_core_bench.v").write_text(wrong)
     assert "FAILED at spike" in run_bench(folder)
+
+
+def test_ports_have_the_names_of_axi_streams(files):
+    """`tlast` is at the end of a run: the bench takes it for that."""
+    _, _, folder = files
+    text = (folder / "snn_core.v").read_text()
+    top = text[text.rindex("module snn_core") :]
+    ports = re.search(r"module snn_core *\((.*?)\);", top, re.DOTALL)[1].split(", ")
+    streams = {f"{side}_axis_{name}" for side in "sm" for name in ("tdata", "tvalid", "tready")}
+    assert set(ports) == streams | {"m_axis_tlast", "clk", "rst", "narrow", "ignored"}
+    widths = re.findall(r"(?:in|out)put \[(\d+):0\] [sm]_axis_tdata", top)
+    assert [int(width) % 8 for width in widths] == [7, 7]
+    assert ".m_axis_tlast(is_last)" in (folder / "snn_core_bench.v").read_text()
+
+
+@pytest.mark.skipif(shutil.which("verilator") is None, reason="needs Verilator")
+@pytest.mark.parametrize(
+    ("lanes", "options"),
+    [(1, {}), (2, {"delay": 1}), (4, {"message_bits": 4}), (2, {"graded": True, "message_bits": 9})],
+)
+def test_verilator_has_no_warning_beyond_the_rules_that_are_waived(tmp_path, lanes, options):
+    to_verilog(ring(9, **options), tmp_path, lanes=lanes)
+    command = ["verilator", "--lint-only", "-Wall", "snn_core.vlt", "snn_core.v"]
+    lint = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (lint.returncode, lint.stderr) == (0, "")
+    assert subprocess.run([*command[:3], "snn_core.v"], cwd=tmp_path, capture_output=True).returncode != 0
 
 
 def test_bad_arguments_are_refused(tmp_path):
