@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from amaranth.hdl import Fragment
 
 from snn import SpikingNetwork
 from snn.digital import Action, DigitalFormat, DigitalNetwork, FixedPoint
@@ -70,6 +71,7 @@ def try_core(name, n_sequences, folder):
     network = network_of(n_neurons, options, rng)
     layout = to_verilog(network, folder, lanes=lanes, compressed=compressed, part=part)
     core, emulator = Core(layout), EmulatedCore(layout)
+    Fragment.get(core, None)  # Amaranth warns of a core that is never made
     payload = core.command.payload
     widths = {
         "ACTION_BITS": len(payload.action),
@@ -104,7 +106,7 @@ def try_core(name, n_sequences, folder):
 
 
 def main():
-    warnings.simplefilter("ignore")  # narrow registers, and cores that only say their widths
+    warnings.simplefilter("ignore", UserWarning)
     n_sequences = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     for name in CORES:
         with tempfile.TemporaryDirectory() as folder:
