@@ -12,3 +12,4 @@ class Action(IntEnum):
     CURRENT = 3  # set the synaptic current of a neuron; between REST and RUN
     RUN = 4  # do as many steps as the value says
     STOP = 5  # end a RUN after the step that is being done
+    SPIKE = 6  # deliver a message, the value, of a neuron or an input, as if it fired in the last step

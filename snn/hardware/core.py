@@ -106,7 +106,7 @@ class Lane(wiring.Component):
                 "narrow": Out(NARROW),
             }
         )
-        lowest = int(layout.network.firing_threshold.min())
+        lowest = int(layout.firing_threshold.min())
         # A message is divided out bit by bit; a quotient has no bits above those of potential / threshold.
         self.quotient_bits = min(form.message_bits, ((2 ** (form.potential_bits - 1)) // lowest).bit_length())
         self.latency = 4 + (1 if form.graded else self.quotient_bits)
@@ -193,7 +193,7 @@ class Lane(wiring.Component):
 
     def _thresholds(self, cycle: int) -> Iterator[Any]:
         """Yield the threshold of the neuron in a cycle of its step, and in those after it."""
-        thresholds = self.layout.network.firing_threshold
+        thresholds = self.layout.firing_threshold
         largest = int(thresholds.max())
         if (thresholds == largest).all():
             yield from repeat(Const(largest))
@@ -240,7 +240,9 @@ class Core(wiring.Component):
         self.order = Signal(orders(layout))
         self.loads = [Signal(LOADS, name=f"load_{index}") for index in range(layout.lanes)]
         self.lane_bits = (layout.lanes - 1).bit_length()
-        self.neuron_bits = len(self.order.group) + self.lane_bits
+        # Numbers of inputs follow those of neurons.
+        n_sources = layout.network.n_neurons
+        self.neuron_bits = max(len(self.order.group) + self.lane_bits, (n_sources - 1).bit_length())
         value_bits = max(form.potential_bits, form.current_bits, STEP_BITS)
         command = {"action": Action, "neuron": self.neuron_bits, "value": signed(value_bits)}
         spike = {"neuron": self.neuron_bits, "message": form.message_bits, "step": STEP_BITS}
@@ -259,7 +261,9 @@ class Core(wiring.Component):
         self.taken = Signal(data.StructLayout({"group": len(self.order.group), "messages": messages}))
         self.chosen = Signal(self.lane_bits)
         self.step, self.steps_left = Signal(STEP_BITS), Signal(value_bits)
-        self.is_stopping = Signal()
+        self.is_stopping, self.is_idle = Signal(), Signal()
+        # What the weights of a row are multiplied by, and whether the row is that of a SPIKE.
+        self.factor, self.is_command = Signal.like(self.order.factor), Signal()
         # The next group of a sweep, and the slot of this step.
         self.sweep, self.slot = Signal.like(self.order.group), Signal.like(self.order.slot)
         # The next word of a row, where the row ends, and the group of that word.
@@ -319,10 +323,13 @@ class Core(wiring.Component):
         """Return the row of the neuron that is sent: where it begins and ends, and its delay in steps."""
         m, layout, order = self.m, self.layout, self.order
         shape = {"begin": len(self.end), "end": len(self.end), "delay": len(order.target_slot)}
-        bounds = zip(layout.rows[:-1], layout.rows[1:], layout.network.synapses.delays, strict=True)
+        delays = layout.of_part(layout.network.synapses.delays)
+        bounds = zip(layout.rows[:-1], layout.rows[1:], delays, strict=True)
         rows = [{"begin": int(a), "end": int(b), "delay": int(d)} for a, b, d in bounds]
         row = memory_of(m, "rows", data.StructLayout(shape), len(rows), rows).read_port()
         m.d.comb += [row.addr.eq(self.spikes.payload.neuron), order.word.eq(self.position)]
+        with m.If(self.is_idle):
+            m.d.comb += row.addr.eq(self.command.payload.neuron)
         if layout.compressed:
             groups = layout.word_groups.tolist()
             group = memory_of(m, "word_groups", len(self.target), len(groups), groups).read_port()
@@ -345,6 +352,7 @@ class Core(wiring.Component):
         with m.State("IDLE"):
             m.d.comb += [
                 self.command.ready.eq(1),
+                self.is_idle.eq(1),
                 self.order.group.eq(command.neuron[self.lane_bits :]),
                 self.order.value.eq(command.value),
             ]
@@ -359,9 +367,19 @@ class Core(wiring.Component):
                         m.next = "UPDATE"
                 with m.Case(Action.STOP):
                     pass
+                with m.Case(Action.SPIKE):
+                    most, n_sources = (
+                        self.layout.network.format.largest_message,
+                        self.layout.network.n_neurons,
+                    )
+                    is_message = (command.value > 0) & (command.value <= most)
+                    m.d.comb += is_ignored.eq(~is_message | (command.neuron >= n_sources))
+                    with m.If(~is_ignored):
+                        m.d.sync += [self.factor.eq(command.value), self.is_command.eq(1)]
+                        m.next = "ROW"
                 for action, name in LOADED.items():
                     with m.Case(action):
-                        m.d.comb += is_ignored.eq(command.neuron >= self.layout.network.n_neurons)
+                        m.d.comb += is_ignored.eq(command.neuron >= self.layout.n_neurons)
                         for index, load in enumerate(self.loads):
                             is_meant = command.neuron[: self.lane_bits] == index
                             m.d.comb += load[name].eq(is_meant & ~is_ignored)
@@ -391,13 +409,14 @@ class Core(wiring.Component):
             m.next = "SPIKE"
 
     def _send_spikes(self, queue: Any) -> None:
-        m, taken, factor = self.m, self.taken, Signal.like(self.order.factor, name="factor")
-        m.d.comb += self.order.factor.eq(factor)
+        m, taken = self.m, self.taken
+        m.d.comb += self.order.factor.eq(self.factor)
         with m.State("SPIKE"):
             with m.If(taken.messages.as_value().any()):
                 m.d.comb += self.spikes.valid.eq(1)
                 with m.If(self.spikes.ready):
-                    m.d.sync += [factor.eq(self.spikes.payload.message), taken.messages[self.chosen].eq(0)]
+                    message = self.spikes.payload.message
+                    m.d.sync += [self.factor.eq(message), taken.messages[self.chosen].eq(0)]
                     m.next = "ROW"
             with m.Elif(queue.r_rdy):
                 m.d.comb += queue.r_en.eq(1)
@@ -427,7 +446,10 @@ class Core(wiring.Component):
         with m.State("WORDS"):
             # The next row, or step, begins so late that it reads what the last word has written.
             with m.If(position == self.end):
+                m.d.sync += self.is_command.eq(0)
                 m.next = "SPIKE"
+                with m.If(self.is_command):
+                    m.next = "IDLE"
             with m.Else():
                 m.d.comb += self.order.deliver.eq(1)
                 m.d.sync += [position.eq(position + 1), target.eq(target + 1)]

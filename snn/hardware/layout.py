@@ -27,6 +27,11 @@ class CoreLayout(Value, Described):
     # Whether words whose weights are all zero are left out; a memory then says the group of each word.  By
     # default, what takes fewer bits.
     compressed: bool = checked(checks.flag, default=None)
+    # The core has neurons first to last - 1, by default all; spikes of the others, its inputs, are commands.
+    # They follow in their order, and those before `first` come last: input k is neuron first + k, modulo all.
+    part: tuple[int, int] | None = None
+    first: int = field(init=False)  # the neuron of the network that is neuron 0 of the core
+    n_neurons: int = field(init=False)  # neurons of the core
     words: np.ndarray = field(init=False)  # mantissas of the weights, row after row, shape (n_words, lanes)
     word_groups: np.ndarray = field(init=False)  # the group of each word
     rows: np.ndarray = field(init=False)  # words of neuron j: words[rows[j] : rows[j + 1]]
@@ -35,15 +40,24 @@ class CoreLayout(Value, Described):
     _shown: ClassVar = ("lanes", "n_groups", "words", "compressed")
 
     def _check(self) -> None:
-        network, lanes, n_groups = self.network, self.lanes, self.n_groups
+        network, lanes = self.network, self.lanes
+        part = (0, network.n_neurons) if self.part is None else self.part
+        if not isinstance(part, tuple) or len(part) != 2:
+            raise TypeError(f"part must be two neurons of network, (first, last); got {part!r}")
+        first, last = (checks.integer("part", number, 0, network.n_neurons) for number in part)
+        if first >= last:
+            raise ValueError(f"part must be (first, last) with first < last; got {part}")
+        assign(self, first=first, n_neurons=last - first)
+        n_groups = self.n_groups
         if lanes & (lanes - 1) or lanes > MOST_LANES:
             raise ValueError(f"lanes must be a power of two, at most {MOST_LANES}; got {lanes}")
         starts, all_targets, mantissas, _ = network.synapses
-        if not mantissas.any():
-            raise ValueError("network must have a weight that is not zero, to be a core; got none")
         sources = np.repeat(np.arange(network.n_neurons), np.diff(starts))
-        kept = mantissas != 0
-        sources, targets = sources[kept], all_targets[kept]
+        sources, targets = ((which - self.first) % network.n_neurons for which in (sources, all_targets))
+        kept = (mantissas != 0) & (targets < self.n_neurons)
+        if not kept.any():
+            raise ValueError("network must have a weight that is not zero, to be a core; got none")
+        sources, targets = sources[kept], targets[kept]
         # Words that are not all zero; a row of all words has one for each group.
         places = sources * n_groups + targets // lanes
         positions, n_all = np.unique(places), network.n_neurons * n_groups
@@ -60,7 +74,7 @@ class CoreLayout(Value, Described):
         words[np.searchsorted(positions, places), targets % lanes] = mantissas[kept]
         amounts = integer_drive(network, network.network.soma_bias)
         half = 2 ** (network.format.potential_bits - 1)
-        drive = amounts.values << amounts.exponent
+        drive = self.of_part(amounts.values << amounts.exponent)[: self.n_neurons]
         if drive.min() < -half or drive.max() >= half:
             raise ValueError(
                 f"drive of network must fit into the {network.format.potential_bits} bits of the potential; "
@@ -73,7 +87,16 @@ class CoreLayout(Value, Described):
     @property
     def n_groups(self) -> int:
         """Groups of neurons.  Where the last one is not full, neurons that never fire fill it."""
-        return -(-self.network.n_neurons // self.lanes)
+        return -(-self.n_neurons // self.lanes)
+
+    @property
+    def firing_threshold(self) -> np.ndarray:
+        """Thresholds of the neurons of the core."""
+        return self.of_part(self.network.firing_threshold)[: self.n_neurons]
+
+    def of_part(self, values: np.ndarray) -> np.ndarray:
+        """Return values of all neurons in the order of the core: its own neurons, then its inputs."""
+        return np.roll(values, -self.first)
 
     @property
     def n_slots(self) -> int:
@@ -94,7 +117,7 @@ class CoreLayout(Value, Described):
         """Bits of all memories: registers, pending input, weights, rows, and the queue of groups."""
         form, n_words, n_neurons = self.network.format, len(self.words), self.network.n_neurons
         group_bits, slot_bits = (max(self.n_groups, 2) - 1).bit_length(), (self.n_slots - 1).bit_length()
-        thresholds = self.network.firing_threshold
+        thresholds = self.firing_threshold
         pending = max(-self.pending_range.start - 1, self.pending_range.stop - 1).bit_length()
         pending += self.pending_range.start < 0
         of_group = 2 * form.potential_bits + form.current_bits
@@ -120,7 +143,7 @@ class CoreLayout(Value, Described):
         """
         form = self.network.format
         # A message has no bits above those of the largest potential / threshold.
-        largest = 2 ** (form.potential_bits - 1) // int(self.network.firing_threshold.min())
+        largest = 2 ** (form.potential_bits - 1) // int(self.firing_threshold.min())
         sweep = self.n_groups + 5 + (1 if form.graded else min(form.message_bits, largest.bit_length()))
         groups, n_alone, n_firing = neurons // self.lanes, 0, len(neurons)
         if steps is not None:

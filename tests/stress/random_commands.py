@@ -1,0 +1,117 @@
+"""Random commands for cores in Verilog, under Verilator: none hangs, all spikes are those of the emulator.
+
+Run it with ``python -m tests.stress.random_commands [sequences]``.  It needs Verilator and a C++ compiler.
+"""
+
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+from amaranth.hdl import Fragment
+
+from snn import SpikingNetwork
+from snn.digital import Action, DigitalFormat, DigitalNetwork, FixedPoint
+from snn.hardware import to_verilog
+from snn.hardware.core import Core
+from tests.reference.core import EmulatedCore
+
+# Cycles that a spike may wait for its receiver: `core_bench.cpp`.
+LONGEST_STALL = 5
+# Neurons, lanes, compressed, the part on the core, the format.
+CORES = {
+    "one neuron": (2, 1, False, (0, 1), {}),
+    "neurons that do not fill the lanes": (7, 4, False, (0, 7), {"message_bits": 4}),
+    "delays": (9, 2, False, (0, 9), {"delay": 3, "reset": "zero"}),
+    "compressed rows": (11, 2, True, (0, 11), {"weights": FixedPoint(bits=5), "current_overflow": "wrap"}),
+    "inputs, graded messages": (12, 4, True, (3, 9), {"graded": True, "message_bits": 12}),
+}
+
+
+def network_of(n_neurons, options, rng):
+    weights = rng.normal(0.0, 0.5, (n_neurons, n_neurons)) * (rng.random((n_neurons, n_neurons)) < 0.4)
+    weights[0, -1] = weights[1, 0] = -0.5
+    np.fill_diagonal(weights, 0.0)
+    network = SpikingNetwork(weights, rng.uniform(-0.5, 1.5, n_neurons), rng.uniform(0.5, 1.5, n_neurons))
+    return DigitalNetwork.of(network, DigitalFormat(**options), time_step=0.25)
+
+
+def random_sequence(layout, core, rng):
+    """Yield commands from a REST to a few runs; illegal ones among them."""
+    yield Action.REST, 0, 0
+    most, wide = layout.network.format.largest_message, 2 ** (layout.network.format.potential_bits - 1)
+    for _ in range(rng.integers(1, 4)):
+        for _ in range(rng.integers(8)):
+            action = int(rng.choice([Action.DRIVE, Action.POTENTIAL, Action.CURRENT, Action.STOP, 7]))
+            bound = int(rng.choice([wide // 8, 2**31]))
+            yield action, int(rng.integers(2**core.neuron_bits)), int(rng.integers(-bound, bound))
+        # Registers of what arrives have room for one spike of each source in a step.
+        for source in range(layout.n_neurons, 2**core.neuron_bits):
+            if rng.random() < 0.3:
+                yield Action.SPIKE, source, int(rng.integers(-1, most + 2))
+        yield Action.RUN, 0, int(rng.integers(1, 6))
+        yield Action.RUN, 0, int(rng.choice([0, -1, -(2**31)]))
+
+
+def longest(layout, core, action, value):
+    """Return the cycles in which a core has to be ready again, where every neuron fires in every step."""
+    words = int(np.diff(layout.rows).max()) + 3 + LONGEST_STALL
+    if action == Action.RUN:
+        step = 3 * layout.n_groups + core.lanes[0].latency + 2 + layout.n_neurons * words
+        return 2 + LONGEST_STALL + max(value, 0) * step
+    return max(words, layout.n_groups * layout.n_slots + 1) if action in (Action.REST, Action.SPIKE) else 0
+
+
+def try_core(name, n_sequences, folder):
+    """Give a core in Verilog random commands, and compare what it sends with the emulator."""
+    n_neurons, lanes, compressed, part, options = CORES[name]
+    rng = np.random.default_rng(n_neurons)
+    network = network_of(n_neurons, options, rng)
+    layout = to_verilog(network, folder, lanes=lanes, compressed=compressed, part=part)
+    core, emulator = Core(layout), EmulatedCore(layout)
+    Fragment.get(core, None)  # Amaranth warns of a core that is never made
+    payload = core.command.payload
+    widths = {
+        "ACTION_BITS": len(payload.action),
+        "NEURON_BITS": core.neuron_bits,
+        "VALUE_BITS": len(payload.value),
+        "MESSAGE_BITS": network.format.message_bits,
+    }
+    defined = " ".join(f"-D{key}={bits}" for key, bits in widths.items())
+    bench = Path(__file__).with_name("core_bench.cpp")
+    build = [
+        "verilator", "--cc", "--exe", "--build", "-O3", "-CFLAGS", defined, "--top-module", "snn_core",
+        "snn_core.vlt", "snn_core.v", str(bench),
+    ]  # fmt: skip
+    subprocess.run(build, cwd=folder, check=True, capture_output=True)
+    lines, expected = [], []
+    for _ in range(n_sequences):
+        for action, neuron, value in random_sequence(layout, core, rng):
+            lines.append(f"{int(action)} {neuron} {value} {longest(layout, core, action, value)}")
+            spikes = emulator.do(action, neuron, value)
+            if spikes is not None:
+                expected += [f"{step} {source} {message}" for step, source, message in spikes]
+                expected.append(f"end {emulator.ignored}")
+    program = folder / "obj_dir" / "Vsnn_core"
+    done = subprocess.run([program], input="\n".join(lines), capture_output=True, text=True, check=False)
+    seen = done.stdout.split("\n")[:-1]
+    wrong = next((k for k, (a, b) in enumerate(zip(seen, expected, strict=False)) if a != b), None)
+    if wrong is not None or len(seen) != len(expected):
+        at = min(len(seen), len(expected)) if wrong is None else wrong
+        raise SystemExit(f"{name}: line {at} is {seen[at : at + 1]}, expected {expected[at : at + 1]}")
+    n_spikes = sum(line[0] != "e" for line in expected)
+    print(f"{name}: {n_sequences:,} sequences, {len(lines):,} commands, {n_spikes:,} spikes, all equal")
+
+
+def main():
+    warnings.simplefilter("ignore", UserWarning)
+    n_sequences = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    for name in CORES:
+        with tempfile.TemporaryDirectory() as folder:
+            try_core(name, n_sequences, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
