@@ -20,6 +20,11 @@ from snn._kernels.neuron import coast, quiet_time_of
 from snn._kernels.run_state import LONGEST_WINDOW, SHORTEST_WINDOW
 
 MOST_EVENTS_PER_WINDOW = 512  # spikes in one window, apart from those of its last instant
+# Bounds of candidates that are renewed in one window, at most LEAST_RENEWED and RENEWED_PER_NEURON for each
+# neuron, or the next window is shorter: to renew a bound, and the crossing that it may ask for, costs some
+# twenty times as much as to open a window for a neuron.  In long windows of neurons that inhibit each other
+# strongly all are candidates, at every spike (`python -m tests.benchmarks simulate`).
+LEAST_RENEWED, RENEWED_PER_NEURON = 16.0, 0.05
 
 
 @inlined
@@ -42,6 +47,7 @@ def integrate_windows(form, group, interval, window, most_events, n_wanted, wind
     for k in range(windows.exact_at.shape[0]):
         windows.exact_at[k] = 0
     windows.n_touched[0] = 0
+    most_renewed = LEAST_RENEWED + RENEWED_PER_NEURON * group.bias.shape[0]
     instant = n_events = n_windows = 0
     missing = -1
     elapsed = 0.0
@@ -92,5 +98,7 @@ def integrate_windows(form, group, interval, window, most_events, n_wanted, wind
         if missing < 0 and is_crowded:
             window = max(0.5 * length, SHORTEST_WINDOW)
         elif missing < 0 and length >= window:
-            growth = min(max(n_wanted / (n_events - n_before + 0.5), 0.5), 2.0)
+            n_new = n_events - n_before
+            growth = min(n_wanted / (n_new + 0.5), most_renewed / (n_candidates * (n_new + 1)))
+            growth = min(max(growth, 0.5), 2.0)
             window = min(length * growth, LONGEST_WINDOW)
