@@ -135,7 +135,7 @@ def learn_with_scikit_learn(
 def _exact_codes(dictionary: np.ndarray, signals: np.ndarray, penalty: float, gram: np.ndarray) -> np.ndarray:
     problem = LassoProblem(dictionary, signals, penalty, positive=True, gram=gram)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IllPosedWarning)  # one batch says little
+        warnings.simplefilter("ignore", IllPosedWarning)  # may concern one batch only
         return solve(problem, METHODS["active_set_from_spikes"], tol=TOL).codes
 
 

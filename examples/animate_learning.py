@@ -117,7 +117,7 @@ class LearningPicture:
             xlim=(0, history.n_samples[-1]),
             ylim=(lowest - 0.12 * span, history.objectives.max() + 0.05 * span),
         )
-        # Logarithmic from the first batch on, with room for the start.
+        # The axis is logarithmic from the first batch on, with room for the start.
         ax.set_xscale("symlog", linthresh=BATCH_SIZE)
         ticks = [0, *(10**k for k in range(2, 7) if 10**k <= history.n_samples[-1])]
         ax.set_xticks(ticks, labels=[f"{tick:,}" for tick in ticks])

@@ -52,7 +52,7 @@ class Curve(NamedTuple):
     """Progress of a solver to the optimum: the seconds, certified gap and steps for each tolerance."""
 
     seconds: np.ndarray
-    # In units of 1/2 ||image||^2.
+    # Certified gaps, in units of 1/2 ||image||^2.
     gap: np.ndarray
     n_steps: np.ndarray
 

@@ -57,7 +57,7 @@ class Events(NamedTuple):
     pixels: np.ndarray
     # 1 if the pixel became brighter by the threshold, -1 if it became darker.
     signs: np.ndarray
-    # The first levels, shape (n_pixels,).
+    # Levels at the beginning, shape (n_pixels,).
     first: np.ndarray
 
 

@@ -1,4 +1,4 @@
-"""Lava's locally competitive algorithm, in floats and in its integers, with its parameters.
+"""Lava's locally competitive algorithm (LCA) with its parameters, in floats and in Lava's integers.
 
 `LCA1Layer` and `LCA2Layer` have the parameters of the lava-optimization processes of the same names, and
 compute what their models compute, step by step: mantissas have eight bits and a sign, messages 24 bits, tau

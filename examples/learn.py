@@ -327,7 +327,7 @@ def _draw_weights(ax: Axes, learners: dict[str, TwoPhaseLearner]) -> None:
 
 def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwork, output: Path) -> None:
     """Draw the spikes of both phases for one held-out signal, before and after learning, layer by layer."""
-    # Feedback as strong, and phases as long, as it takes to see the change beside the noise of counting.
+    # The feedback is strong enough and the phases long enough to see the change above the noise of counting.
     settings = replace(learner.settings, kappa=0.7, duration=20.0)
     signal = learner.scale * task.held_out[0]
     penalty = settings.penalty * learner.scale
