@@ -270,7 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     brightness = pan.reshape(n_looks + 1, SIDE * SIDE)
     events = record(brightness, WINDOW / LOOKS, asked.threshold)
     ends = brightness[::LOOKS]
-    # The middle of a window is where its weighted mean is.
+    # The weighted mean of a window lies at its middle.
     middles = brightness[LOOKS // 2 :: LOOKS]
     runs = {
         "events, a network that never stops": run_live(events, asked.windows, asked.threshold),
