@@ -98,8 +98,7 @@ def callable_in_kernels(function: Callable) -> Callable:
 def record(kind: type[T]) -> type[T]:
     """Let kernels call the public methods of a NamedTuple, also inherited ones, compiled as `inlined`."""
     # The type of the record selects the method when a kernel is compiled.  A call of an abstract method does
-    # not compile.  A function that calls methods must be `compiled`: with plain `numba.njit` it crashes,
-    # because the methods are not linked.
+    # not compile.  Callers of methods must be `compiled`: plain `numba.njit` does not link them, and crashes.
     if kind.__dictoffset__ != 0:
         raise TypeError(f"{kind.__name__} and its bases must have __slots__ = (), as tuples have")
     bases = [base for base in reversed(kind.__mro__) if base not in (tuple, object)]

@@ -129,8 +129,7 @@ def potential_in_window(end_potential, bias, referred_current, now, rest):
 @inlined
 def tie_tolerance(threshold, potential, bias, current, time, slope):
     """Return the tolerance of a crossing: crossings that differ by less are one instant."""
-    # The crossing is `time` after the instant of `potential` and `current`; `slope` is the slope at the
-    # crossing.
+    # The crossing is `time` after the instant of `potential` and `current`, and has the slope `slope`.
     size = threshold + abs(potential) + abs(bias) * time + abs(current)
     flattest = FLATTEST * (abs(bias) + abs(current))
     slope = slope if slope > flattest else flattest
@@ -178,8 +177,7 @@ def _near_crossing(time, gap, bias, current):
 
 @inner
 def _convex_crossing(gap, bias, current, horizon):
-    """Return the crossing for current < 0: it exists if and only if bias > 0."""
-    # Newton's method from the right is monotone.
+    """Return the crossing for current < 0 (none unless bias > 0): Newton from the right is monotone."""
     if bias <= 0.0:
         return math.inf
     time = (gap - current) / bias  # right of the root, since e^-t >= 0
@@ -238,8 +236,7 @@ def _concave_crossing(gap, bias, current, horizon):
 @inner
 def crossing_time(gap, bias, current, horizon):
     """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if past the horizon."""
-    # Newton's method stops when the next step, which is a multiple of the square of the last, is below
-    # rounding.
+    # Newton's method stops when the next step, proportional to the square of the last, is below rounding.
     if gap <= 0.0:
         return 0.0
     if current == 0.0:

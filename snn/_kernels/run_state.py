@@ -32,9 +32,8 @@ RUN_STATE = np.dtype(
         ("time_error", np.float64),
         # Length of the next window, kept so that pausing changes no bit of the result.
         ("window", np.float64),
-        # For choosing an active set: length of the last interval, or half of it if it had to be run again; by
-        # how much potentials are expected to leave their chords in the next interval; spikes per unit of time
-        # in the last interval, and the number of neurons that fired.
+        # For choosing an active set: length of the last interval, halved if it had to be run again; expected
+        # deviation of potentials from their chords; spike rate, and number of neurons that fired.
         ("interval", np.float64),
         ("margin", np.float64),
         ("rate", np.float64),
@@ -56,8 +55,7 @@ RUN_STATE = np.dtype(
 class BurstLimit(NamedTuple):
     """The burst at which a copy is given up: a spike adds 1 to it, a time constant subtracts `rate`."""
 
-    # 1e7 spikes take about a second.  If thresholds differ by many orders of magnitude, one spike can cause
-    # 1e10 others.
+    # 1e7 spikes take about a second.  If thresholds differ greatly, one spike can cause 1e10 others.
     spikes: float = 10_000_000
     rate: int = 10_000
     per_neuron: int = 10  # added to `spikes` and to `rate`, for each neuron

@@ -35,9 +35,8 @@ from snn._kernels.run_state import (
 from snn._kernels.sparse_rows import CompressedRows, Segments
 from snn._kernels.workspace import Settings
 
-# Spikes after which an interval that integrates all neurons ends, so that an active set can be tried.  For
-# sparse weights: the larger of SPARSE_IN_PLACE and n_neurons / NEURONS_PER_SPARSE, since planning costs as
-# much as several such spikes.
+# Spikes after which an interval that integrates all neurons ends, so that an active set can be tried.  Sparse
+# weights need the larger of SPARSE_IN_PLACE and n_neurons / NEURONS_PER_SPARSE, since planning costs more.
 DENSE_IN_PLACE, SPARSE_IN_PLACE, NEURONS_PER_SPARSE = 32, 128, 16
 # Target number of spikes per window: at least n_neurons / NEURONS_PER_WANTED, since the cost of opening and
 # closing a window grows with the number of neurons.

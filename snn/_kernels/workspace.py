@@ -10,7 +10,7 @@ from snn._kernels.compiling import record
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, integrate_windows
 from snn._kernels.run_state import SpikeLog
 
-LARGE = 2**19  # floats (4 MB) from which on NumPy asks for pages of 2 MB
+LARGE = 2**19  # size in floats (4 MB) of the smallest array for which NumPy asks for pages of 2 MB
 
 
 class Settings(NamedTuple):

@@ -76,8 +76,7 @@ def real_array(
 
 def refuse_units(name: str, value: Any) -> None:
     """Raise TypeError for quantities with a unit, because the unit would be lost."""
-    # The attributes are those of quantities and pint, of Brian2, and of astropy.  The type is asked, since a
-    # frame may have a column of such a name.
+    # Quantities and pint, Brian2, and astropy have these attributes.  A frame may have a column of this name.
     kind = type(value)
     if kind not in UNITLESS and any(hasattr(kind, unit) for unit in ("dimensionality", "dimensions", "unit")):
         raise TypeError(
@@ -251,7 +250,7 @@ def called(**names: str) -> Iterator[None]:
 
 
 def without_warnings(category: type[Warning] = Warning) -> Any:
-    """Suppress warnings of this project within a block, in this thread: the caller gives one for all."""
+    """Suppress warnings of this project in a block and thread, if the caller warns once for all of them."""
     before = _LEFT_OUT.get()
     return undone(partial(_LEFT_OUT.set, before), _LEFT_OUT.set, (*before, category))
 

@@ -20,8 +20,7 @@ from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.spikes import SpikeTrain, checked_times, cumulative_counts, require_record
 from snn.record.stimulus import ONTO_CURRENT, Stimulus, drive_charge, require_fitting
 
-# Largest difference between the charges of a spike and the threshold in an exact run, relative to the sum of
-# their absolute values.
+# Largest relative difference between the threshold and the charges of a spike in an exact run.
 LARGEST_MISMATCH = 1e-6
 
 
