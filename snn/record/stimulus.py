@@ -80,9 +80,9 @@ class Stimulus(Value, Described):
         ) -> None: ...
 
     def _check(self) -> None:
-        for first, second in (("drive_times", "drive"), ("spikes", "weights")):
-            if (getattr(self, first) is None) != (getattr(self, second) is None):
-                missing, passed = (first, second) if getattr(self, first) is None else (second, first)
+        for name, partner in (("drive_times", "drive"), ("spikes", "weights")):
+            if (getattr(self, name) is None) != (getattr(self, partner) is None):
+                missing, passed = (name, partner) if getattr(self, name) is None else (partner, name)
                 raise ValueError(f"{missing} must be passed together with {passed}; got None")
         times, drive = self.drive_times, self.drive
         if times is None and self.spikes is None:
