@@ -1,4 +1,4 @@
-"""Small animated pictures: frames of a figure in one palette, so that only what moves is stored."""
+"""Small animated pictures: all frames of a figure share one palette, so that only changes are stored."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from scipy.spatial import KDTree
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
 DPI = 112.5  # 720 pixels of the width of a page
-# The colours of lines, greys of photographs, those that most pixels have, and means of all others.
+# A palette has the colours of lines, greys for photographs, the most frequent colours, and mean colours.
 LINES = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY, SKY)
 N_GREYS, N_FREQUENT, N_MEANS = 17, 8, 24
 
 
 def frame_of(picture: Figure) -> Image.Image:
-    """Return a figure as it is now, as an image."""
+    """Return the present state of a figure as an image."""
     canvas = FigureCanvasAgg(picture)
     canvas.draw()
     return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
 
 
 def palette_of(frames: list[Image.Image]) -> np.ndarray:
-    """Return the colours of all frames that are like these, shape (n_colours, 3)."""
+    """Return one palette for an animation with frames like these, shape (n_colours, 3)."""
     pixels = np.concatenate([np.asarray(frame).reshape(-1, 3) for frame in frames])
     colours, counts = np.unique(pixels, axis=0, return_counts=True)
     frequent = colours[np.argsort(-counts, kind="stable")[:N_FREQUENT]]
@@ -60,7 +60,7 @@ def save_animation(
     milliseconds: int = 80,
     hold: int = 2500,
 ) -> Path:
-    """Draw frame after frame, write them, and say where they are; the last one is held for longer."""
+    """Draw all frames, write them to one file, and print its path; the last frame is held for longer."""
     picture.set_dpi(DPI)
     frames = []
     for k in range(n_frames):
@@ -71,7 +71,7 @@ def save_animation(
     output.mkdir(parents=True, exist_ok=True)
     path = output / name
     durations = [milliseconds] * (n_frames - 1) + [hold]
-    # Without loss: frames of few colours are then half as large as in a GIF, and smaller than with loss.
+    # Frames of few colours without loss are half as large as in a GIF, and smaller than with loss.
     lossless = {"lossless": True, "quality": 60, "method": 4}
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0, **lossless)
     print(f"animation: {path}, {n_frames} pictures, {path.stat().st_size / 1024:,.0f} KB")

@@ -1,7 +1,7 @@
-"""Other methods to compare learning with: from the same start, samples in the same order, with exact codes.
+"""Other methods to compare learning with, from the same start and with samples in the same order.
 
-All minimise, over non-negative dictionaries D of atoms of norm one (at most) and codes a >= 0, the mean over
-the signals x of ``1/2 ||x - a D||^2 + penalty ||a||_1``, as `learn_dictionary` does.
+As `learn_dictionary`, all minimise the mean over signals x of ``1/2 ||x - a D||^2 + penalty ||a||_1``, over
+non-negative codes a and dictionaries D whose atoms have norm one (at most).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from solvers import METHODS, IllPosedWarning, LassoProblem, solve
 
 # Tolerance of the duality gap of codes; the active-set method ends well below it.
 TOL = 1e-9
-# scikit-learn's sweeps over all atoms for one code: it warns of those that need more.
+# Most sweeps over all atoms that scikit-learn makes for one code; it warns if a code needs more.
 MAX_SWEEPS = 100_000
 
 
@@ -29,8 +29,8 @@ MAX_SWEEPS = 100_000
 class LearningCurve:
     """The dictionary at several marks while it is learned.
 
-    `dictionaries` has one for each mark, `n_samples` how many samples it was learned from, and `seconds` how
-    long that took; compilation is not counted.
+    For each mark, `dictionaries` has the dictionary, `n_samples` the number of samples that it was learned
+    from, and `seconds` the time that this took, without compilation.
     """
 
     method: str
@@ -64,10 +64,10 @@ def learn_by_gradient_descent(
         D <- D - eta A^T (A D - X)                eta = step / (1 + n / halving) after n samples
         d_i <- max(d_i, 0) / ||max(d_i, 0)||
 
-    Only atoms in use change, and none vanishes, however large the step.  The best step is a number of order
-    one over the mean energy ||x||^2 of the signals.  Samples come in the order of `learn_dictionary` with the
-    same `rng`; `marks` are numbers of samples, increasing, at which the dictionary is kept: at the end of the
-    batch that reaches them.  0 is the start.
+    Only atoms in use change, and none vanishes, however large the step.  The best step is of the order of one
+    over the mean energy ||x||^2 of the signals.  Samples come in the order of `learn_dictionary` with the
+    same `rng`.  `marks` are increasing numbers of samples; the dictionary is kept at the end of the batch
+    that reaches a mark.  The mark 0 is the start.
     """
     dictionary = unit_norm(start)
     gram = dictionary @ dictionary.T
@@ -82,8 +82,8 @@ def learn_by_gradient_descent(
         eta = step / (1.0 + n_seen / halving)
         moved = dictionary[used] - eta * (codes.T @ (codes @ dictionary[used] - signals[batch]))
         np.maximum(moved, 0.0, out=moved)
-        # Not zero: at an optimal code d_i . (x - a D) = penalty where a_i > 0, so that the gradient of d_i
-        # has a negative product with d_i, and some entry of d_i grows.
+        # No atom becomes zero: if a_i > 0 at an optimal code, d_i . (x - a D) = penalty, so the gradient of
+        # d_i has a negative product with d_i, and some entry of d_i grows.
         dictionary[used] = unit_norm(moved)
         gram[used] = dictionary[used] @ dictionary.T
         gram[:, used] = gram[used].T
@@ -106,12 +106,12 @@ def learn_with_scikit_learn(
     progress: bool = False,
     positive_atoms: bool = True,
 ) -> LearningCurve:
-    """Learn a dictionary with scikit-learn's `MiniBatchDictionaryLearning`, its codes not negative.
+    """Learn a dictionary with scikit-learn's `MiniBatchDictionaryLearning` and non-negative codes.
 
-    The online algorithm of Mairal, Bach, Ponce and Sapiro (2009), codes by coordinate descent.  Its `alpha`
-    is our penalty, and its atoms have norm one at most.  It replaces atoms that no sample has used so far by
-    noisy samples, from the first batch on: of a random start, little is left after a few batches.  Atoms
-    must not be negative either if `positive_atoms`.
+    This is the online algorithm of Mairal, Bach, Ponce and Sapiro (2009), with codes by coordinate descent.
+    Its `alpha` is our penalty, and its atoms have norm one at most.  From the first batch on, it replaces
+    atoms that no sample has used by noisy samples: little of a random start is left after a few batches.
+    With `positive_atoms`, atoms are non-negative too.
     """
     dictionary, seed = unit_norm(start), seed_of_order(rng)
     model = MiniBatchDictionaryLearning(
@@ -135,7 +135,7 @@ def learn_with_scikit_learn(
 def _exact_codes(dictionary: np.ndarray, signals: np.ndarray, penalty: float, gram: np.ndarray) -> np.ndarray:
     problem = LassoProblem(dictionary, signals, penalty, positive=True, gram=gram)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IllPosedWarning)  # one batch says little
+        warnings.simplefilter("ignore", IllPosedWarning)  # may concern one batch only
         return solve(problem, METHODS["active_set_from_spikes"], tol=TOL).codes
 
 
@@ -148,7 +148,7 @@ def _curve(
     marks: Sequence[int] | None,
     progress: bool,
 ) -> LearningCurve:
-    """Give `learn` one batch after the other; keep at the marks the dictionary that it returns."""
+    """Learn batch by batch with `learn`, and keep the dictionary that it returns at each mark."""
     wanted = [n_samples] if marks is None else list(marks)
     kept: list[tuple[int, np.ndarray, float]] = []
     n_seen, seconds, dictionary = 0, 0.0, start

@@ -1,4 +1,4 @@
-"""Shared by the examples: options, tables, pictures, and a photograph that ships with scikit-learn."""
+"""What the examples share: options, tables, pictures, and a photograph that ships with scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.datasets import load_sample_image
 
 from examples._pictures import save_picture
 
-# Shares of red, green and blue in the lightness of a pixel (ITU-R BT.601).
+# Weights of red, green and blue in the lightness of a pixel (ITU-R BT.601).
 LUMA = (0.299, 0.587, 0.114)
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish.
@@ -31,7 +31,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 def at_least(least: float, most: float = float("inf"), kind: type = int) -> Callable[[str], Any]:
-    """Return the type of an option that is a number in [least, most]."""
+    """Return an argparse type for numbers in [least, most]."""
 
     def number(text: str) -> Any:
         value = kind(text)
@@ -48,7 +48,7 @@ def figure(width: float, height: float) -> Figure:
 
 
 def save(picture: Figure, output: Path, name: str) -> Path:
-    """Write a picture and say where it is."""
+    """Write a picture and print its path."""
     output.mkdir(parents=True, exist_ok=True)
     path = output / name
     save_picture(picture, path, dpi=130)
@@ -57,7 +57,7 @@ def save(picture: Figure, output: Path, name: str) -> Path:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of text in aligned columns, the first to the left, the others to the right."""
+    """Return rows of text in aligned columns: the first is left-aligned, all others right-aligned."""
     lines = [list(heads), *[list(row) for row in rows]]
     widths = [max(len(line[k]) for line in lines) for k in range(len(heads))]
     written = [

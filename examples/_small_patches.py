@@ -11,7 +11,7 @@ from solvers import LassoProblem
 SIDE = 12
 N_ATOMS = 144
 N_SAMPLES = 40_000
-LEAST_CONTRAST = 0.2  # norm of a patch without its mean, of an image from 0 to 1
+LEAST_CONTRAST = 0.2  # least norm of a patch without its mean; pixels lie between 0 and 1
 # For each piece: its photograph, and the row and column of its corner at half the resolution.
 PIECES = {
     "smile": ("astronaut", 82, 104),
@@ -43,6 +43,6 @@ def learned_atoms(n_samples: int = N_SAMPLES, *, n_jobs: int | None = None) -> n
 
 
 def network_problem(atoms: np.ndarray, pixels: np.ndarray, share: float) -> LassoProblem:
-    """Return the problem of coding a piece, without its mean, at a share of the largest penalty."""
+    """Return the problem of coding a piece without its mean, at `share` times its largest penalty."""
     signal = pixels - pixels.mean()
     return LassoProblem(atoms, signal[np.newaxis], share * float((atoms @ signal).max()), positive=True)

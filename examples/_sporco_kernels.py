@@ -1,9 +1,9 @@
-"""Kernels learned by sporco, in a process of its own: its release needs an older NumPy than this project.
+"""Kernels learned by sporco in a separate process: its release needs an older NumPy than this project.
 
     PYTHON examples/_sporco_kernels.py INPUT.npz OUTPUT.npz {online,batch} N_STEPS
 
-INPUT has `crops`, `start` (kernels) and `penalty`.  OUTPUT has the kernels after some steps, the seconds of
-the processor until then, and the passes through the crops.  Nothing of this project is imported.
+INPUT has `crops`, `start` (kernels) and `penalty`.  OUTPUT has the kernels after five numbers of steps, and
+for each the processor time in seconds and the passes through the crops.  It imports nothing of this project.
 """
 
 import sys
@@ -16,18 +16,18 @@ def main() -> None:
     source, target, kind, n_steps = sys.argv[1:]
     from sporco.dictlrn import cbpdndl, onlinecdl
 
-    given = np.load(source)
-    penalty, start = float(given["penalty"]), np.moveaxis(given["start"], 0, -1)
+    inputs = np.load(source)
+    penalty, start = float(inputs["penalty"]), np.moveaxis(inputs["start"], 0, -1)
     # sporco's convolution is circular.  With zeros as wide as a kernel behind each crop, no kernel joins
-    # opposite edges; and 72 = 64 + 8 has small factors, which Fourier transforms like.
+    # opposite edges; and 72 = 64 + 8 has small factors, which makes Fourier transforms fast.
     side = start.shape[0]
-    crops = np.pad(given["crops"], [(0, 0), (0, side), (0, side)])
+    crops = np.pad(inputs["crops"], [(0, 0), (0, side), (0, side)])
     marks = {round(n) for n in np.geomspace(2, int(n_steps), 5)}
     kept, seconds, passes = [], [], []
     taken = 0.0
     if kind == "online":
-        # Steps of 30 / (10 + n), and codes to 1e-2, were the best of some that were tried; its defaults of
-        # 10 / (5 + n) end 1 % higher.
+        # Steps of 30 / (10 + n) and codes to 1e-2 were the best of several that were tried.  With sporco's
+        # default steps, 10 / (5 + n), the objective ends 1 % higher.
         learner = onlinecdl.OnlineConvBPDNDictLearn(
             start,
             penalty,

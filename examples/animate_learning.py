@@ -1,8 +1,8 @@
 """Atoms that form in a network that learns, animated: a minute.
 
 The two-phase network of Lin and Tang (2018) learns from whitened photographs, patches of 12 x 12 pixels, and
-starts with random weights.  Each neuron changes its own weights by what it observes.  The objective on
-held-out patches, with exact codes, falls beside the atoms.
+starts with random weights.  Each neuron changes its own weights by what it observes.  A curve next to the
+atoms shows the objective on held-out patches, with exact codes.
 
     python -m examples.animate_learning [--output DIR] [--samples NUMBER] [--atoms NUMBER]
 """
@@ -37,7 +37,7 @@ PENALTY = 0.1
 N_SAMPLES = 30_000
 N_HELD_OUT = 500
 N_FRAMES = 60
-LEAST_CONTRAST = 3.0  # norm of a patch without its mean, of an image of unit variance
+LEAST_CONTRAST = 3.0  # least norm of a patch without its mean; whitened images have unit variance
 BATCH_SIZE = 32
 
 
@@ -61,7 +61,7 @@ def signals_of_scenes(n_samples: int, n_held_out: int) -> tuple[np.ndarray, np.n
 
 
 def marks_of(n_samples: int, n_frames: int) -> np.ndarray:
-    """Return when to look: at the start, after the first batch, and at times that grow by one factor."""
+    """Return the numbers of samples to look at: 0, the first batch, and then a geometric sequence."""
     marks = np.geomspace(BATCH_SIZE, n_samples, n_frames - 1)
     return np.concatenate([[0], np.round(marks / BATCH_SIZE) * BATCH_SIZE]).astype(int)
 
@@ -91,7 +91,7 @@ def watched_learning(
 
 
 class LearningPicture:
-    """The atoms, and the objective beside them."""
+    """The panels of a `LearningHistory`: the atoms, and the objective."""
 
     def __init__(self, history: LearningHistory, other: float | None = None) -> None:
         self._history = history
@@ -117,7 +117,7 @@ class LearningPicture:
             xlim=(0, history.n_samples[-1]),
             ylim=(lowest - 0.12 * span, history.objectives.max() + 0.05 * span),
         )
-        # Logarithmic from the first batch on, with room for the start.
+        # The axis is logarithmic from the first batch on, with room for the start.
         ax.set_xscale("symlog", linthresh=BATCH_SIZE)
         ticks = [0, *(10**k for k in range(2, 7) if 10**k <= history.n_samples[-1])]
         ax.set_xticks(ticks, labels=[f"{tick:,}" for tick in ticks])

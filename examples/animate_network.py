@@ -1,9 +1,9 @@
 """A spiking network that finds a sparse code, animated: a minute, most of it for the atoms.
 
 A piece of a photograph, 12 x 12 pixels, drives a network of 144 neurons, one for each of the atoms that
-another network has learned from photographs.  Neurons fire, and inhibit those whose atoms resemble theirs.
-Spikes become a code, the code a picture, and a certificate says at every moment how far the code is from the
-optimum at most.  Every spike is one of the solver's own run.
+another network has learned from photographs.  Neurons fire, and inhibit neurons with similar atoms.  Spikes
+become a code, and the code becomes a picture.  At every moment, a certificate bounds the distance of the code
+from the optimum.  All spikes are those of the solver's own run.
 
     python -m examples.animate_network [--output DIR] [--piece NAME] [--penalty SHARE] [--tol TOL]
 """
@@ -31,13 +31,13 @@ from snn.pictures import TIME_LABEL
 GREY = "0.5"
 FIGURE_SIZE = (6.4, 4.3)
 TEXT, SMALL = 9.5, 8
-# Half the height of a spike of the first stage, in rows; those of later stages, which are worth less, are
-# shorter by this power of their scales, down to a share.
+# Half the height of a spike of the first stage, in rows.  Spikes of later stages, which have smaller scales,
+# are lower by (scale / first scale) ** TICK_POWER, but at least by LEAST_TICK.
 TICK, TICK_POWER, LEAST_TICK = 0.4, 0.15, 0.3
 
 
 class HistoryPicture:
-    """The panels of a `CodeHistory` of an image, and what is drawn into them at each time.
+    """The panels of the `CodeHistory` of an image, and their content at each time.
 
     There are at most `n_atoms` rows of spikes, and a `title` above all panels.
     """
@@ -62,7 +62,7 @@ class HistoryPicture:
         self._make_panels(top=0.855)
 
     def _order_atoms(self, n_atoms: int) -> None:
-        """Choose the atoms to show: of the largest optimal entries, and then those that fire most."""
+        """Choose the atoms to show: those with the largest optimal entries, then those that fire most."""
         counts = np.bincount(self._atom_of_spike, minlength=self._history.problem.n_atoms)
         size = np.abs(self._history.optimum)
         self._n_fired = int(np.count_nonzero((counts > 0) | (size > 0.0)))
@@ -71,7 +71,7 @@ class HistoryPicture:
         self._row_of_atom[self.atoms] = np.arange(len(self.atoms))
 
     def _make_panels(self, top: float) -> None:
-        # Places are fixed: a layout that follows the texts would move from picture to picture.
+        # Panels have fixed places: a layout that follows the texts would move from frame to frame.
         signals = self.figure.add_gridspec(1, 2, left=0.015, right=0.4, bottom=0.56, top=top, wspace=0.06)
         gaps = self.figure.add_gridspec(1, 1, left=0.115, right=0.4, bottom=0.115, top=0.43)
         atoms = self.figure.add_gridspec(
@@ -186,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
     command.add_argument("--piece", choices=list(PIECES), default="smile", help="of a photograph")
     command.add_argument(
-        "--penalty", type=at_least(1e-3, 0.999, float), default=0.1, help="share of the largest"
+        "--penalty", type=at_least(1e-3, 0.999, float), default=0.1, help="in units of the largest"
     )
     command.add_argument("--tol", type=float, default=1e-4, help="certified gap at which the run ends")
     command.add_argument("--frames", type=at_least(2), default=96, help="pictures, 12 a second")

@@ -1,9 +1,9 @@
 """Bits and steps that suffice: a LASSO on digital neurons, against its exact solution. A minute.
 
-Three dictionaries of 256 or 128 atoms: random ones, patches of photographs, and atoms that the two-phase
+Three dictionaries have 256 or 128 atoms: random atoms, patches of photographs, and atoms that the two-phase
 network learned from such patches.  Networks in integers code held-out signals, and every code has its
-certified gap.  Drawn are medians over the signals; a ring marks what suffices for 1 % of 1/2 ||signal||^2.
-Learning with few bits: `examples.learn_quantised`.
+certified gap.  Curves are medians over the signals; a ring marks what suffices for 1 % of 1/2 ||signal||^2.
+`examples.learn_quantised` learns with few bits.
 
     python -m examples.bits [--output DIR] [--signals N] [--duration T] [--samples N] [--bits B [B ...]]
 """
@@ -30,8 +30,8 @@ from solvers import LassoProblem, duality_gap, penalty_max, solve, solve_active_
 from solvers.methods import DigitalOneWindow, Stages
 
 SIDE, N_ATOMS, N_LEARNED, N_ACTIVE = 8, 256, 128, 6
-SHARE = 0.1  # of the largest penalty that gives a code at all
-PENALTY = 0.1  # of the learned dictionary, for patches of norm one
+SHARE = 0.1  # penalty, in units of the signal's `penalty_max`
+PENALTY = 0.1  # penalty of the learned dictionary, for patches of norm one
 LEAST_CONTRAST = 0.1
 BITS = (3, 4, 5, 6, 7, 8, 10, 12)
 REGISTER_BITS = (8, 10, 12, 14, 16, 18, 20, 24, 28)
@@ -40,7 +40,7 @@ STEP_REGISTERS = (16, 20, 24)
 DELAYS = (0, 1, 2, 4, 8)
 STEP = 1 / 8
 COLOURS = {"random": BLUE, "patches": ORANGE, "learned": GREEN}
-# The format that axes vary: weights and drives that do not limit what is measured.
+# The format that the axes vary; its weights and drives have enough bits not to limit the results.
 FORM = DigitalFormat(weights=FixedPoint(bits=12), bias=FixedPoint(bits=16))
 
 
@@ -79,7 +79,7 @@ class Sweep:
         return np.median(self.figures[figure], axis=1)
 
     def enough(self, figure: str = "relative_gap", within: float = 0.01) -> float | None:
-        """Return from which value on all are good enough; of a step the longest, of a delay up to which."""
+        """Return the longest step or delay or the fewest bits that suffice, or None."""
         good = self.medians(figure) <= within
         if self.axis == "time_step":
             return float(self.values[good].max()) if good.any() else None
@@ -88,7 +88,7 @@ class Sweep:
         return self.values[order][n_good - 1].item() if n_good else None
 
     def draw(self, ax: Axes, figure: str = "relative_gap", **style: Any) -> None:
-        """Draw medians, with a ring where they come within 1 %."""
+        """Draw medians, with a ring at the value that suffices for 1 %."""
         medians, knee = self.medians(figure), self.enough(figure)
         (line,) = ax.plot(self.values, medians, **{"marker": "o", "markersize": 4, **style})
         if knee is not None:
@@ -112,22 +112,22 @@ def sweep(
 ) -> Sweep:
     """Solve a problem with digital neurons for all values of an axis."""
     exact = solve_active_set(problem)
-    wanted = exact.codes != 0.0
+    exact_support = exact.codes != 0.0
     figures: dict[str, list[np.ndarray]] = {}
     for value in values:
-        with warnings.catch_warnings():  # a gap is what is asked for, not an accident
+        with warnings.catch_warnings():  # gaps above the tolerance are a result here, not an accident
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.filterwarnings("ignore", "synaptic currents were beyond")
             time = Clock(value if axis == "time_step" else time_step, varied(form, axis, value))
             method = Stages if refine else DigitalOneWindow
             result = solve(problem, method(duration, time), tol=1e-9)
-        found = result.codes != 0.0
-        both = (found & wanted).sum(axis=1)
+        support = result.codes != 0.0
+        both = (support & exact_support).sum(axis=1)
         for name, of_signals in {
             "relative_gap": result.relative_gap,
             "relative_excess": np.maximum(result.objective - exact.objective, 0.0) / exact.objective,
-            "support_recall": both / np.maximum(wanted.sum(axis=1), 1),
-            "support_precision": both / np.maximum(found.sum(axis=1), 1),
+            "support_recall": both / np.maximum(exact_support.sum(axis=1), 1),
+            "support_precision": both / np.maximum(support.sum(axis=1), 1),
             "n_spikes": result.n_steps,
             "ran_away": result.info["ran_away"],
         }.items():
@@ -136,7 +136,7 @@ def sweep(
 
 
 def varied(form: DigitalFormat, axis: str, value: Any) -> DigitalFormat:
-    """Return a format with the value of an axis; a step of time is not of the format."""
+    """Return a format with a value of an axis; formats have no time step."""
     if axis == "weight_bits":
         return replace(form, weights=replace(form.weights, bits=value))
     if axis == "register_bits":
@@ -145,7 +145,7 @@ def varied(form: DigitalFormat, axis: str, value: Any) -> DigitalFormat:
 
 
 class Sweeps(NamedTuple):
-    """Data of the panels, by the name of the dictionary; steps by the width of registers."""
+    """Data of the panels, by the name of the dictionary; `steps` by the width of registers."""
 
     bits: dict[str, Sweep]
     refined: dict[str, Sweep]
@@ -179,7 +179,7 @@ def problems(learned: np.ndarray, n_signals: int) -> dict[str, LassoProblem]:
 
 
 def scaled(dictionary: np.ndarray, signals: np.ndarray) -> LassoProblem:
-    """Return the problem whose penalty is a share of each signal's largest."""
+    """Return the problem whose penalty is SHARE times each signal's largest penalty."""
     return LassoProblem(dictionary, signals / (SHARE * penalty_max(dictionary, signals))[:, np.newaxis], 1.0)
 
 
@@ -218,7 +218,7 @@ def measure(every: Mapping[str, LassoProblem], bits: Sequence[int], duration: fl
 
 
 def rules_table(problem: LassoProblem, duration: float) -> list[tuple[str, ...]]:
-    """Return what rules do: gaps and messages of the network alone and in stages; and of Lava's networks."""
+    """Return gaps and messages for all rules, in one run and in stages, and for Lava's networks."""
     rows = []
     for name, form in RULES.items():
         cells = [name]

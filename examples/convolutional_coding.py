@@ -1,9 +1,9 @@
 """A photograph in convolutional sparse code, found by spikes and by FISTA: a quarter of a minute.
 
-Kernels of 8 x 8 pixels are placed at every fourth row and column of an image and overlap; the code says how
-strong each is at each place, and is never negative.  The kernels are learned from patches of other
-photographs by scikit-learn.  Spikes alone and FISTA use the same convolutional dictionary, which is never
-built as a matrix, and both are certified at each accuracy; the active-set method stands beside them.
+Kernels of 8 x 8 pixels overlap at every fourth row and column of an image.  The code says how strong each
+kernel is at each place, and is never negative.  scikit-learn has learned the kernels from patches of other
+photographs.  Spikes and FISTA use the same convolutional dictionary, which is never built as a matrix, and
+both are certified at each accuracy; they are compared with the active-set method.
 
     python -m examples.convolutional_coding [--output DIR] [--side PIXELS] [--small]
 """
@@ -41,18 +41,18 @@ N_KERNELS = 224
 PENALTY = 0.4
 CODED = "camera"
 LEARNED_FROM = ("china", "flower", "astronaut", "coffee", "rocket")
-# Relative to 1/2 ||image||^2.
+# Certified gaps that the solvers reach, in units of 1/2 ||image||^2.
 TOLS = (1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 LEAST_GAP = 1e-16
-# The least of several times counts.
+# Number of runs for each time that is measured; the shortest counts.
 REPEATS = 3
 
 
 class Curve(NamedTuple):
-    """The way of a solver to the optimum: for each tolerance the seconds, the certified gap and the steps."""
+    """Progress of a solver to the optimum: the seconds, certified gap and steps for each tolerance."""
 
     seconds: np.ndarray
-    # In units of 1/2 ||image||^2.
+    # Certified gaps, in units of 1/2 ||image||^2.
     gap: np.ndarray
     n_steps: np.ndarray
 
@@ -60,8 +60,8 @@ class Curve(NamedTuple):
 def normalised(image: np.ndarray) -> np.ndarray:
     """Return an image without its local mean, at about the same contrast everywhere.
 
-    Twelve pixels around count for the mean, twice as many for the contrast; where it is below a third of
-    that of the whole image, it is not amplified further.
+    The mean is over a Gaussian of 4 pixels, the contrast over one of 8.  The divisor is the local contrast
+    plus 0.3 times the contrast of the whole image, so that flat regions are not amplified without limit.
     """
     detail = image - gaussian_filter(image, KERNEL_SIDE / 2)
     contrast = np.sqrt(gaussian_filter(detail**2, KERNEL_SIDE))
@@ -82,7 +82,7 @@ def learned_kernels(n_kernels: int = N_KERNELS, *, n_patches: int = 20_000) -> n
         random_state=0,
     )
     with warnings.catch_warnings():
-        # Codes of a few patches are not exact while learning.
+        # While learning, the codes of a few patches are not exact.
         warnings.simplefilter("ignore", ConvergenceWarning)
         learner.fit(patches)
     kernels = learner.components_ / np.linalg.norm(learner.components_, axis=1, keepdims=True)
@@ -99,7 +99,7 @@ def coding_problem(side: int, kernels: np.ndarray) -> LassoProblem:
 
 
 def fresh(problem: LassoProblem) -> LassoProblem:
-    """Return the problem without what solvers have computed of it."""
+    """Return the problem without the results that solvers have cached in it."""
     return LassoProblem(problem.dictionary, problem.signals, problem.l1_weights, positive=problem.positive)
 
 
@@ -110,7 +110,7 @@ def follow(
     *,
     repeats: int = 1,
 ) -> tuple[Curve, SparseCodingResult]:
-    """Return what a solver takes to each tolerance, from the image to certified codes, and its result."""
+    """Return the solver's work for each tolerance, from the image to certified codes, and the last result."""
     solve(fresh(problem), tol=1.0)
     seconds, gaps, n_steps = [], [], []
     for tol in tols:
@@ -149,7 +149,7 @@ def draw(problem: LassoProblem, codes: np.ndarray, curves: dict[str, Curve]) -> 
 
 
 def _draw_curves(ax, curves: dict[str, Curve], title: str) -> None:
-    """Draw certified gaps against the time of the whole solver; a star where a method has one time only."""
+    """Draw certified gaps against the total time; a star marks a method with a single time."""
     for (name, curve), colour in zip(curves.items(), (BLUE, ORANGE, PURPLE), strict=True):
         style = {"linestyle": "", "marker": "*", "markersize": 13} if len(curve.gap) == 1 else {"marker": "o"}
         gap = np.maximum(curve.gap, LEAST_GAP)

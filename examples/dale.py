@@ -1,9 +1,9 @@
 """Dale's law: coding neurons excite, interneurons inhibit, and the network still solves the LASSO.
 
 Coding neuron i excites interneuron m by D_im, interneuron m inhibits coding neuron i by D_im, and there are
-no other synapses.  The network never stops; now and then each coding neuron is driven by its last rate
-besides, a proximal point method.  Beside it: the same, started anew from rest for each round, and the network
-of Tang, Lin and Davies (2017), in which coding neurons inhibit each other.
+no other synapses.  The network never stops; in rounds, the last rate of each coding neuron is added to its
+drive, which is a proximal point method.  It is compared with the same network started from rest in each
+round, and with the network of Tang, Lin and Davies (2017), in which coding neurons inhibit each other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from snn import NetworkState, Simulator, SpikingNetwork
 from solvers import LassoProblem, certify, lasso_network
 
 PENALTY, THRESHOLD = 0.1, 0.3
-ROUND, GROWTH = 100.0, 1.03  # time constants from the first change of the drive to the second; each is longer
+ROUND, GROWTH = 100.0, 1.03  # length of the first round, in time constants; growth factor of each next round
 GAP = 1e-3
 
 
@@ -36,7 +36,7 @@ class Course(NamedTuple):
 
 
 def network_of(problem: LassoProblem) -> SpikingNetwork:
-    """Return coding neurons, then an interneuron for each feature."""
+    """Return the network of coding neurons, followed by one interneuron for each feature."""
     atoms = problem.dictionary
     n_atoms, n_features = atoms.shape
     weights = np.zeros((n_atoms + n_features,) * 2)
@@ -46,7 +46,7 @@ def network_of(problem: LassoProblem) -> SpikingNetwork:
 
 
 def run_dale(problem: LassoProblem, n_rounds: int, *, from_rest: bool = False) -> Course:
-    """Drive each coding neuron by its last rate besides, round after round."""
+    """Add the last rate of each coding neuron to its drive, round after round."""
     network, n_atoms = network_of(problem), problem.n_atoms
     simulator = Simulator(network)
     code, spikes, gaps = np.zeros(n_atoms), [], []
@@ -79,7 +79,7 @@ def run_lateral(problem: LassoProblem, n_rounds: int) -> Course:
 
 
 def random_problem(n_features: int, n_atoms: int) -> LassoProblem:
-    """Return a signal of five random atoms, sparse and not negative, with a little noise."""
+    """Return the problem of a mixture of five random atoms, sparse and non-negative, with a little noise."""
     rng = np.random.default_rng(0)
     atoms = rng.random((n_atoms, n_features)) * (rng.random((n_atoms, n_features)) < 0.3)
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
@@ -88,7 +88,7 @@ def random_problem(n_features: int, n_atoms: int) -> LassoProblem:
 
 
 def photograph_problem(n_samples: int) -> LassoProblem:
-    """Return a patch that was held out, in atoms learned from photographs through ON and OFF cells."""
+    """Return the problem of a held-out patch; its atoms are learned from photographs in two channels."""
     parts = held_out(photographs())
     signals, tested = (
         patch_signals(part, 8, n, seed=seed, contrast=0.1)

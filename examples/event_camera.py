@@ -1,20 +1,20 @@
 """A photograph panned under an event camera: spikes in, certified codes out. Ten seconds.
 
-The camera is a model of our own.  A pixel remembers a level, at first its brightness.  When its brightness
-has left that level by the threshold c, up or down, it sends an event and moves the level by c towards it.
-So the levels, which anyone can count from the events, are within c of the picture at every moment.
-Brightness is linear in time between looks, and events have the times at which lines cross levels.  There is
-no noise, and brightness is that of the pixels; real cameras take its logarithm.
+The camera is our own model.  A pixel remembers a level, at first its brightness.  When its brightness differs
+from the level by the threshold c, the pixel sends an event and moves the level by c towards the brightness.
+So the levels, which can be computed from the events, are within c of the picture at every moment.  Brightness
+is linear in time between looks, and an event has the time at which the line crosses a level.  There is no
+noise, and brightness is the pixel value; real cameras take its logarithm.
 
-The picture is cut into patches.  Each patch has a network of spiking neurons, and each event adds c times its
-pixel's part of every atom to the drive of that network, at its time: the network never stops, and no frame is
-made.  The rates of a window code the mean of the levels in it, with the weights of the smooth window.  Each
-code is certified against that signal, by what knows of no network (`solvers.certificate`).
+The picture is cut into patches.  Each patch has a network of spiking neurons.  At its time, each event adds c
+times its pixel's entry of every atom to the drive of that network: the network never stops, and there are no
+frames.  The rates of a window code the mean of the levels in it, with the weights of the smooth window.  Each
+code is certified against that signal, independently of the network (`solvers.certificate`).
 
 There is no leak, so potentials of silent neurons sink without end, and a neuron that is needed later would be
-late.  At the beginning of each window potentials below zero are set to zero.  Beside it stand the same
-network without that, and from rest in each window; a stream, which takes the events of a window at once and
-refines its codes to a tolerance; and frames, the picture itself at the end of each window.
+late.  Therefore potentials below zero are set to zero at the beginning of each window.  This is compared with
+the same network without this step, and from rest in each window; with a stream, which takes the events of a
+window at once and refines its codes to a tolerance; and with frames, the picture at the end of each window.
 
     python -m examples.event_camera [--output DIR] [--windows NUMBER] [--shift PIXELS] [--threshold LEVEL]
 """
@@ -39,14 +39,14 @@ PATCH_SIDE = 8
 N_PIXELS = PATCH_SIDE * PATCH_SIDE
 N_ATOMS = 256
 PENALTY = 0.1  # in units of the signals, whose pixels run from 0 to 1
-TOL = 1e-3  # of the stream
+TOL = 1e-3  # certified gap of the stream, in units of 1/2 ||signal||^2
 SIDE = 48
 CORNER = (150, 240)
 WINDOW = 32.0  # length of a window, in synaptic time constants
-LOOKS = 16  # looks at the picture in a window
+LOOKS = 16  # number of looks at the picture in a window
 SCALE = 0.2  # the value of a code for one unit of spike rate
 NO_CHANGE, LIFTED, FROM_REST = "as it was", "lifted", "from rest"
-MILLISECOND = 1.0  # a synaptic time constant, for the events a second that are printed
+MILLISECOND = 1.0  # milliseconds of a synaptic time constant, for the printed events per second
 
 
 class Events(NamedTuple):
@@ -55,9 +55,9 @@ class Events(NamedTuple):
     # In synaptic time constants, not decreasing.
     times: np.ndarray
     pixels: np.ndarray
-    # 1 where a pixel became brighter by the threshold, -1 where darker.
+    # 1 if the pixel became brighter by the threshold, -1 if it became darker.
     signs: np.ndarray
-    # The first levels, shape (n_pixels,).
+    # Levels at the beginning, shape (n_pixels,).
     first: np.ndarray
 
 
@@ -73,7 +73,7 @@ def record(brightness: np.ndarray, interval: float, threshold: float) -> Events:
     first = brightness[0]
     times, pixels, signs = [], [], []
     for look, (before, after) in enumerate(pairwise(brightness)):
-        # Thresholds from the level of now to the brightness, rounded towards zero.
+        # Distance from the present level to the brightness, in thresholds.
         beyond = (after - first) / threshold - level
         n_events = np.trunc(beyond).astype(int)
         for pixel in np.flatnonzero(n_events):
@@ -97,7 +97,7 @@ def patches_of(picture: np.ndarray) -> np.ndarray:
 
 
 def sources_of(events: Events) -> tuple[np.ndarray, np.ndarray]:
-    """Return the patch of each event, and its source: 2 a pixel of the patch, brighter and darker."""
+    """Return the patch and the source of each event; a pixel has two sources, for brighter and darker."""
     numbers = np.arange(SIDE * SIDE, dtype=float).reshape(SIDE, SIDE)
     of_patch = extract_patches(numbers, PATCH_SIDE, stride=PATCH_SIDE).astype(int).reshape(-1, N_PIXELS)
     patch, place = np.empty((2, SIDE * SIDE), dtype=int)
@@ -113,12 +113,12 @@ def steps_of(threshold: float) -> np.ndarray:
 
 
 def bump_share(places: np.ndarray) -> np.ndarray:
-    """Return the share of the smooth window that lies behind each place in it, from 0 to 1."""
+    """Return the share of the smooth window's weight after each place in it; places run from 0 to 1."""
     return 1.0 - places**3 * (10.0 - 15.0 * places + 6.0 * places * places)
 
 
 class Window(NamedTuple):
-    """Work of one window, and quality of its codes; an entry a patch."""
+    """The work of one window and the quality of its codes, with an entry for each patch."""
 
     spikes: np.ndarray
     # Certified: duality gap / (1/2 ||patch||^2), of the signal that the events describe.
@@ -127,7 +127,7 @@ class Window(NamedTuple):
 
 
 def relative(gap: np.ndarray, signals: np.ndarray) -> np.ndarray:
-    """Return gaps in units of 1/2 ||signal||^2, zero where a signal is zero."""
+    """Return gaps in units of 1/2 ||signal||^2, and zero for signals that are zero."""
     energy = 0.5 * (signals * signals).sum(axis=1)
     return np.divide(gap, energy, out=np.zeros_like(gap), where=energy > 0.0)
 
@@ -135,8 +135,8 @@ def relative(gap: np.ndarray, signals: np.ndarray) -> np.ndarray:
 def run_live(events: Events, n_windows: int, threshold: float, *, start: str = LIFTED) -> list[Window]:
     """Return the windows of networks that follow every event at its time.
 
-    `start` says what is done to a network at the beginning of a window: NO_CHANGE; LIFTED, potentials below
-    zero are set to zero; FROM_REST, all potentials and currents are.
+    `start` says what is done to a network at the beginning of a window.  NO_CHANGE does nothing, LIFTED sets
+    negative potentials to zero, and FROM_REST sets all potentials and currents to zero.
     """
     dictionary = overcomplete_dct(PATCH_SIDE, N_ATOMS)
     patch, source = sources_of(events)
@@ -155,8 +155,8 @@ def run_live(events: Events, n_windows: int, threshold: float, *, start: str = L
         rates, spikes = [], []
         meant = signals.copy()
         for number, simulator in enumerate(simulators):
-            own = first + np.flatnonzero(patch[first:last] == number)
-            times, sources = events.times[own], source[own]
+            chosen = first + np.flatnonzero(patch[first:last] == number)
+            times, sources = events.times[chosen], source[chosen]
             train = SpikeTrain(times=times, neurons=sources, n_neurons=2 * N_PIXELS, start=begin, stop=end)
             if start == FROM_REST:
                 simulator.membrane_potential = simulator.synaptic_current = np.zeros(2 * N_ATOMS)
@@ -178,12 +178,12 @@ def run_live(events: Events, n_windows: int, threshold: float, *, start: str = L
 
 
 def run_stream(events: Events, n_windows: int, threshold: float) -> list[Window]:
-    """Return the windows of a stream that takes the events of each at its end."""
+    """Return the windows of a stream that takes the events of each window at its end."""
     stream = SparseCodingStream(overcomplete_dct(PATCH_SIDE, N_ATOMS), PENALTY)
     signals, steps = patches_of(events.first), steps_of(threshold)
     n_patches = len(signals)
     patch, source = sources_of(events)
-    # One source for each pixel and sign of the picture, laid out patch by patch.
+    # There is one source for each pixel and sign of the picture, ordered by patches.
     all_steps = csr_array(block_diag([steps] * n_patches, format="csr"))
     stream.code(signals, tol=TOL)
     windows = []
@@ -203,7 +203,7 @@ def run_stream(events: Events, n_windows: int, threshold: float) -> list[Window]
 
 
 def run_frames(frames: np.ndarray, *, restart: bool) -> list[Window]:
-    """Return the windows of a stream that sees the picture at the end of each, or of nothing but that one."""
+    """Return the windows of codes of the picture at each window's end, by a stream or each from nothing."""
     stream = SparseCodingStream(overcomplete_dct(PATCH_SIDE, N_ATOMS), PENALTY)
     windows = []
     for frame in frames:
@@ -218,7 +218,7 @@ def window_of(result: SpikingCodingResult) -> Window:
 
 
 def errors(windows: Sequence[Window], pictures: np.ndarray) -> np.ndarray:
-    """Return by how much the patches that codes say differ from those of pictures, as a part of these."""
+    """Return the error of the patches that codes reconstruct, relative to the patches of the pictures."""
     dictionary = overcomplete_dct(PATCH_SIDE, N_ATOMS)
     truth = np.array([patches_of(picture) for picture in pictures])
     said = np.array([window.codes @ dictionary for window in windows])
@@ -270,7 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     brightness = pan.reshape(n_looks + 1, SIDE * SIDE)
     events = record(brightness, WINDOW / LOOKS, asked.threshold)
     ends = brightness[::LOOKS]
-    # The middle of a window is where its weighted mean is.
+    # The weighted mean of a window lies at its middle.
     middles = brightness[LOOKS // 2 :: LOOKS]
     runs = {
         "events, a network that never stops": run_live(events, asked.windows, asked.threshold),

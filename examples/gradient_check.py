@@ -1,9 +1,9 @@
-"""The gradient as neurons observe it, beside the true gradient: half a minute.
+"""The gradient as neurons observe it, compared with the true gradient: half a minute.
 
-The two-phase network of Lin and Tang (2018), arXiv:1805.08952, learns from what its neurons saw of their
-own two phases.  Theorem 3 says that this is the gradient, up to an error of one over the duration.  Here
-the update of each weight is compared with the true gradient, on patches of a photograph, before the
-network has learned and after: read from counted spikes as in the paper, and from average currents.
+The two-phase network of Lin and Tang (2018), arXiv:1805.08952, learns from what its neurons observe in two
+phases.  Theorem 3 says that the update is the gradient, up to an error of one over the duration.  Here the
+update of each weight is compared with the true gradient on patches of a photograph, before and after
+learning.  Updates are read from counted spikes, as in the paper, and from average currents.
 
     python -m examples.gradient_check [--output DIR] [--samples N] [--checked N]
 """
@@ -24,16 +24,16 @@ READOUTS = ("rate", "current")
 LAYERS = ("F, B", "H")
 DURATIONS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
 KAPPA = 0.7
-SETTLING = 2000.0  # of each phase of the run that the code is read from
+SETTLING = 2000.0  # duration of each phase of the run that the code is read from, in time constants
 PATCH_SIZE = 8
 N_ATOMS = 64
 PENALTY = 0.1  # in units of the patches, which have norm 1
-LEAST_CONTRAST = 0.4  # of a patch to learn from: no sky
+LEAST_CONTRAST = 0.4  # least norm of a patch without its mean, which leaves out the sky
 SEED = 0
 
 
 def patches() -> tuple[np.ndarray, np.ndarray]:
-    """Return patches to learn from, and others to check on: no mean, unit norm, two channels."""
+    """Return patches to learn from and patches to check on, without means, of unit norm, in two channels."""
     parts = held_out([grey_photograph("china")])
     learned, checked = (
         patch_signals(part, PATCH_SIZE, n, seed=SEED, contrast=LEAST_CONTRAST)
@@ -54,7 +54,7 @@ class Check(NamedTuple):
 def check_gradients(network: TwoPhaseNetwork, signals: np.ndarray, penalty: float) -> Check:
     """Compare updates with gradients at the code of very long phases.
 
-    The gradients are ``(B a - x) a^T`` and ``(H - F B) a a^T``, and those of single signals are of rank one.
+    The gradients are ``(B a - x) a^T`` and ``(H - F B) a a^T``; a single signal's gradients have rank one.
     """
     options: dict[str, Any] = {"penalty": penalty, "kappa": KAPPA, "initial_potential": 0.5}
     _, long = network.run(signals, duration=SETTLING, **options)
@@ -100,7 +100,7 @@ def compared(product: Any, size: Any, true_size: Any) -> tuple[Any, Any]:
 
 
 def draw_check(check: Check, axes: np.ndarray) -> None:
-    """Draw errors above, cosines below; F and B, which are alike, on the left."""
+    """Draw errors above and cosines below; F and B, which have equal updates, are on the left."""
     for m, (row, measure) in enumerate(zip(axes[::-1], ("cosine", "relative error"), strict=True)):
         for layer, ax in enumerate(row):
             for r, (readout, colour) in enumerate(zip(READOUTS, (ORANGE, BLUE), strict=True)):
@@ -128,7 +128,7 @@ def draw(results: dict[str, Check]) -> Figure:
 
 
 def check_table(check: Check) -> str:
-    """Return mean cosines of a signal's updates with its gradients, a row a duration."""
+    """Return the mean cosines of single signals' updates with their gradients, a row for each duration."""
     cosines = check.alone[0].mean(axis=-1).swapaxes(0, 1).reshape(-1, len(DURATIONS)).T
     heads = [f"{name}, {readout}" for name in ("F and B", "H") for readout in READOUTS]
     rows = [

@@ -1,12 +1,12 @@
 """Imperfect neurons, repaired by stages: certified gaps against the size of each imperfection. Two minutes.
 
 Patches of photographs are coded with atoms that a two-phase network has learned, by neurons on a clock that
-leak, are refractory, differ from each other, are noisy or lose spikes, and whose synapses have delays of
-their own.  Patches are in two channels, so that all weights inhibit.  Codes are plain rates of one run, rates
-in stages (`solve_spiking`), and stages of neurons in integers (`solve_digital`).  The fourth line is the same
-patches in one channel, in stages: signed atoms and codes, two neurons for each atom, which excite each other.
-Drawn are medians over patches and seeds.  A ring marks the knee: for rates the largest size at which the gap
-is at most twice that of perfect neurons, for stages the largest at which the median reaches `tol`.
+leak, are refractory, differ from each other, are noisy or lose spikes, or whose synapses have different
+delays.  Patches are in two channels, so that all weights inhibit.  Codes are plain rates of one run, rates in
+stages (`solve_spiking`), and stages of neurons in integers (`solve_digital`).  The fourth line has the same
+patches in one channel, in stages, with signed atoms and codes: two neurons for each atom, which excite each
+other.  Curves are medians over patches and seeds.  A ring marks the knee, up to which all medians are good:
+for rates at most twice the gap of perfect neurons, for stages at most `tol`.
 
     python -m examples.imperfect_neurons [--output DIR] [--signals N] [--seeds N] [--duration T] [--samples N]
 """
@@ -31,7 +31,7 @@ from snn.digital import DigitalFormat, FixedPoint
 from solvers import LassoProblem, duality_gap, lasso_network, penalty_max, solve_digital, solve_spiking
 
 STEP = 1 / 4
-SHARE = 0.1  # of the largest penalty that gives a code at all
+SHARE = 0.1  # penalty, in units of the patch's `penalty_max`
 TOL = 1e-6
 DIGITAL_TOL = 1e-4
 RATE_TIME = 1_000.0
@@ -39,7 +39,7 @@ FORM = DigitalFormat(weights=FixedPoint(bits=12), bias=FixedPoint(bits=16), deca
 RATES, STAGES, INTEGERS, PAIRS = "rates of one run", "stages", "stages, in integers", "stages, sign pairs"
 COLOURS = {RATES: ORANGE, STAGES: BLUE, INTEGERS: GREEN, PAIRS: RED}
 TWICE = 2.0
-# Spikes of the busiest neuron in a time constant, driven alone.
+# Spikes per time constant of the neuron with the largest drive, if no other neuron fired.
 RATE_PER_DRIVE = 0.5
 
 
@@ -48,7 +48,7 @@ class Kind(NamedTuple):
 
     label: str
     sizes: tuple[float, ...]
-    # Make imperfections of a size, a seed and a number of neurons.
+    # Returns the imperfections for a size, a seed and a number of neurons.
     of: Callable[[float, int, int], Imperfections]
 
 
@@ -79,7 +79,7 @@ KINDS = {
 
 
 class Measured(NamedTuple):
-    """One read-out at one size, an entry for each patch and seed."""
+    """Results of one read-out at one size, with an entry for each patch and seed."""
 
     # Certified, in units of 1/2 ||signal||^2.
     gap: np.ndarray
@@ -87,7 +87,7 @@ class Measured(NamedTuple):
 
 
 class Problems(NamedTuple):
-    """The same patches twice."""
+    """The problems of the same patches in two forms."""
 
     # In two channels, with codes that are not negative.
     inhibition: LassoProblem
@@ -96,7 +96,7 @@ class Problems(NamedTuple):
 
 
 def patch_problems(n_signals: int, n_samples: int) -> Problems:
-    """Return problems of patches whose penalty is a share of each patch's largest."""
+    """Return problems of patches; the penalty is SHARE times the largest penalty of each patch."""
     samples = patch_signals(photographs(), SIDE, n_samples, seed=0, contrast=LEAST_CONTRAST)
     learner = learn_dictionary(samples, N_ATOMS, penalty=0.1, n_samples=n_samples, rng=0, n_jobs=1)
     signals = patch_signals(photographs(), SIDE, n_signals, seed=3, contrast=LEAST_CONTRAST)
@@ -112,7 +112,7 @@ def scaled(atoms: np.ndarray, signals: np.ndarray, *, positive: bool) -> LassoPr
 
 
 def rates(problem: LassoProblem, imperfections: Imperfections, duration: float) -> Measured:
-    """Return what one run of each network from rest says; its codes are not negative."""
+    """Return the results of rates in one run of each network from rest, for non-negative codes."""
     codes, spikes = np.zeros((problem.n_signals, problem.n_atoms)), np.zeros(problem.n_signals)
     for signal in range(problem.n_signals):
         scale = float(lasso_network(problem, signal).soma_bias.max()) / RATE_PER_DRIVE
@@ -126,7 +126,7 @@ def rates(problem: LassoProblem, imperfections: Imperfections, duration: float) 
 
 
 def measure(problems: Problems, kind: Kind, size: float, seed: int, duration: float) -> dict[str, Measured]:
-    """Return all read-outs of one chip."""
+    """Return the results of all read-outs of one chip."""
     n_atoms = problems.inhibition.n_atoms
     chip, of_pairs = kind.of(size, seed, n_atoms), kind.of(size, seed, 2 * n_atoms)
     common: dict[str, Any] = {"max_duration": duration}
@@ -146,7 +146,7 @@ def measure(problems: Problems, kind: Kind, size: float, seed: int, duration: fl
 
 
 class Curve(NamedTuple):
-    """One read-out against the size of one imperfection; the first entry is without it."""
+    """Results of one read-out against the size of one imperfection; the first size is 0."""
 
     sizes: np.ndarray
     # Medians.
@@ -155,7 +155,7 @@ class Curve(NamedTuple):
     spikes: np.ndarray
 
     def knee(self, limit: float) -> int:
-        """Return the place of the largest size up to which no median is above a limit."""
+        """Return the index of the largest size up to which no median is above `limit`."""
         return int(np.argmax(np.append(self.gap > limit, True))) - 1
 
 
@@ -180,7 +180,7 @@ def curves_of(kind: Kind, problems: Problems, n_seeds: int, duration: float) -> 
 
 
 def limit_of(name: str, curve: Curve) -> float:
-    """Return the gap that the knee of a read-out is about."""
+    """Return the largest gap that the knee of a read-out allows."""
     return {RATES: TWICE * float(curve.gap[0]), INTEGERS: DIGITAL_TOL}.get(name, TOL)
 
 
@@ -217,7 +217,7 @@ def draw(every: Mapping[str, Mapping[str, Curve]]) -> Figure:
 
 
 def report(every: Mapping[str, Mapping[str, Curve]]) -> None:
-    """Print the knees, and what the imperfection of the knee costs."""
+    """Print the knees, and the cost of an imperfection of this size."""
     rows = []
     for name, curves in every.items():
         cells = [name]

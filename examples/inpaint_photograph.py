@@ -1,10 +1,10 @@
 """A photograph with missing pixels, filled in by sparse codes with masks: ten seconds.
 
 Half the pixels are missing, or lines of letters and scratches.  Every overlapping 8 x 8 patch is coded in
-cosine waves from the pixels that are known: all patches in one call, each with its own mask.  The codes say
-what the missing pixels are, and patches are averaged where they overlap.  A wave costs in proportion to its
-frequency, as natural images have less of it.  Beside it: the mean of known pixels, and scikit-image's
-biharmonic equation, which is as smooth as it can be wherever nothing is known.
+cosine waves from its known pixels: one call codes all patches, each with its own mask.  The codes predict the
+missing pixels, and overlapping patches are averaged.  The penalty of a wave is proportional to its frequency,
+as natural images have less energy at high frequencies.  The result is compared with the mean of known pixels,
+and with scikit-image's biharmonic equation, which fills gaps as smoothly as possible.
 
     python -m examples.inpaint_photograph --output out
 """
@@ -21,7 +21,7 @@ from solvers import LassoProblem, SparseCodingResult, solve_active_set
 
 SIDE = 8
 N_WAVES = 12
-# Penalty of a wave of one half period in a patch, and the penalty of the constant one as a part of it.
+# Penalty of a wave with half a period in a patch; the constant wave has LEAST_FREQUENCY times this penalty.
 PENALTY = 0.002
 LEAST_FREQUENCY = 0.3
 GAP = 1e-4
@@ -30,12 +30,12 @@ TEXT = "missing pixels are not zero; they are not known. "
 
 
 def half_missing(shape: tuple[int, int], *, seed: int = 0) -> np.ndarray:
-    """Return where pixels are known if half of them are missing at random."""
+    """Return a mask of known pixels, with half of the pixels missing at random."""
     return np.random.default_rng(seed).random(shape) >= 0.5
 
 
 def written_over(shape: tuple[int, int], *, seed: int = 0) -> np.ndarray:
-    """Return where pixels are known under lines of text and a few scratches."""
+    """Return a mask of known pixels, with lines of text and a few scratches missing."""
     height, width = shape
     page = Image.new("L", (width, height), 255)
     draw = ImageDraw.Draw(page)
@@ -53,7 +53,7 @@ def written_over(shape: tuple[int, int], *, seed: int = 0) -> np.ndarray:
 def patch_problem(image: np.ndarray, known: np.ndarray, stride: int) -> tuple[LassoProblem, np.ndarray]:
     """Return the problem of all patches, each less the mean of its known pixels, and these means.
 
-    The constant wave corrects a mean that is not that of the whole patch.
+    The constant wave corrects the difference between this mean and the mean of the whole patch.
     """
     masks = extract_patches(known.astype(float), SIDE, stride=stride) > 0.0
     patches = extract_patches(np.where(known, image, 0.0), SIDE, stride=stride)

@@ -1,9 +1,9 @@
-"""Lava's locally competitive algorithm, in floats and in its integers, with its parameters.
+"""Lava's locally competitive algorithm (LCA) with its parameters, in floats and in Lava's integers.
 
-`LCA1Layer` and `LCA2Layer` take what the processes of these names in lava-optimization take, and compute
-what their models compute, step by step: mantissas of eight bits and a sign, messages of 24 bits, tau a
-multiple of 2^-24, every quotient rounded downwards.  Their neurons are not those of `snn`: they leak, send a
-graded message in every step, and have no spikes but those of the residual layer.
+`LCA1Layer` and `LCA2Layer` have the parameters of the lava-optimization processes of the same names, and
+compute what their models compute, step by step: mantissas have eight bits and a sign, messages 24 bits, tau
+is a multiple of 2^-24, and quotients round downwards.  Unlike the neurons of `snn`, these neurons leak and
+send a graded message in every step; only the residual layer spikes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from snn.digital.format import FixedPoint, exponent_for, mantissas_of
 from solvers import LassoProblem
 
 MESSAGE_BITS, WEIGHT_BITS, DECAY_BITS = 24, 8, 24
-# Sums of weights times messages, shifted, and potentials times decay factors stay below 2^62.
+# Bounds that keep shifted sums of weights times messages, and potentials times decay factors, below 2^62.
 EXPONENTS = range(-24, 9)
 LARGEST_POTENTIAL = 2**36
 
@@ -28,9 +28,9 @@ LARGEST_POTENTIAL = 2**36
 class LCARun:
     """The end of a run.
 
-    `v1` is the message of the last step, and the code; `voltage` are the potentials, `residual` what the
-    residual layer sent last, if there is one.  `n_messages` counts messages that were not zero,
-    `n_saturated` those beyond 24 bits.
+    `v1` is the message of the last step, which is the code.  `voltage` has the potentials, and `residual` the
+    last message of the residual layer, or None.  `n_messages` counts the entries of messages that are not
+    zero, `n_saturated` the entries beyond 24 bits.
     """
 
     v1: np.ndarray
@@ -43,14 +43,14 @@ class LCARun:
 class _Layers:
     """A network, and the operations on its numbers that differ between floats and integers."""
 
-    # The integer that the largest number is given by `of`.
+    # The integer to which `of` scales the largest input.
     largest: ClassVar[int]
 
     def __init__(self, arithmetic: str, threshold: float, tau: float, tau_exp: int) -> None:
         self.is_fixed = arithmetic == "fixed"
         self.dtype = np.int64 if self.is_fixed else np.float64
         decay = math.ldexp(tau, tau_exp)
-        # An integer in integers, as potentials are.
+        # In integer arithmetic tau is an integer too, in units of 2^-DECAY_BITS.
         self.tau: Any = int(math.ldexp(decay, DECAY_BITS)) if self.is_fixed else decay
         if not 0.0 < decay < 1.0 or self.tau == 0:
             raise ValueError(
@@ -88,7 +88,7 @@ class _Layers:
             unit = float(np.abs(values).max()) / cls.largest if arithmetic == "fixed" else 1.0
         exponent, threshold = 0, float(penalties[0]) / unit
         if arithmetic == "fixed":
-            # The smallest exponent with which no mantissa saturates.
+            # The smallest exponent at which no mantissa saturates.
             exponent = exponent_for(_mantissas(None), matrix)
             matrix, threshold = np.ldexp(matrix, -exponent), round(threshold)
         # A mantissa of tau between 1/2 and 1 keeps the bits of tau times the weights.
@@ -104,8 +104,8 @@ class _Layers:
     def connection(self, weights: np.ndarray, exponent: int) -> tuple[np.ndarray, int]:
         """Return weights as a connection holds them: in integers as mantissas of 8 bits, and an exponent.
 
-        Mantissas are truncated towards zero and saturate at 8 bits beside the sign.  If both signs occur the
-        lowest bit makes room for the sign: mantissas are even, rounded downwards.
+        Mantissas are truncated towards zero and saturate at 8 bits plus a sign.  If both signs occur, the
+        sign takes the place of the lowest bit: mantissas are even, rounded downwards.
         """
         if not self.is_fixed:
             return np.ldexp(weights, exponent), 0
@@ -124,7 +124,7 @@ class _Layers:
         return vector.astype(self.dtype)
 
     def require_range(self, potential: np.ndarray) -> None:
-        """OverflowError where potentials grow without end: weights and tau do not fit together."""
+        """Raise an OverflowError if potentials grow without end: weights and tau do not fit together."""
         end = LARGEST_POTENTIAL if self.is_fixed else np.finfo(float).max
         if not (np.abs(potential) < end).all():
             raise OverflowError(
@@ -133,7 +133,7 @@ class _Layers:
             )
 
     def received(self, connection: tuple[np.ndarray, int], message: np.ndarray) -> np.ndarray:
-        """Return what a connection brings: the sum, and then the shift, which rounds downwards."""
+        """Return the weighted sum of a message, shifted by the exponent; the shift rounds downwards."""
         weights, exponent = connection
         total: np.ndarray = weights @ message
         return total << exponent if exponent > 0 else total >> -exponent if exponent < 0 else total
@@ -143,7 +143,7 @@ class _Layers:
         return self.sent(np.maximum(np.abs(potential) - self._threshold, 0) * np.sign(potential))
 
     def sent(self, message: Any) -> np.ndarray:
-        """Return a message, which in integers has 24 bits."""
+        """Return a message, saturated at 24 bits in integer arithmetic, and count its entries."""
         if self.is_fixed:
             half = 2 ** (MESSAGE_BITS - 1)
             self.n_saturated += int(np.count_nonzero((message < -half) | (message >= half)))
@@ -152,7 +152,7 @@ class _Layers:
         return message
 
     def part(self, values: np.ndarray, share: Any) -> np.ndarray:
-        """Return a share of values, in integers in units of 2^-24, the quotient rounded downwards."""
+        """Return values times a share; an integer share is in units of 2^-24, and the result rounds down."""
         return (values * share) >> DECAY_BITS if self.is_fixed else values * share
 
     def leaked(self, potential: np.ndarray) -> np.ndarray:
@@ -199,7 +199,7 @@ class LCA1Layer(_Layers):
 
     @classmethod
     def _numbers(cls, problem: LassoProblem, signal: int, tau: float) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return W, the correlations, and the factor of these in the bias."""
+        """Return W, the correlations, and the factor of the correlations in the bias."""
         return (np.eye(problem.n_atoms) - problem.gram) * tau, problem.correlations[signal], tau
 
     @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
@@ -214,7 +214,7 @@ class LCA1Layer(_Layers):
 
 
 class LCA2Layer(_Layers):
-    """LCA in two layers: a second one collects what the code leaves of the signal, and sends it now and then.
+    """LCA in two layers: the second accumulates the residual, and sends it beyond `spike_height`.
 
     With S the soft threshold and D the dictionary, one atom a row::
 
@@ -255,7 +255,7 @@ class LCA2Layer(_Layers):
 
     @classmethod
     def _numbers(cls, problem: LassoProblem, signal: int, tau: float) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return D, the signal, and its factor."""
+        """Return D, the signal, and the factor of the signal in the input."""
         return np.asarray(problem.dictionary), problem.signals[signal], 1.0
 
     @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it

@@ -1,14 +1,13 @@
-"""The paper's three tasks at full size, beside SPAMS, scikit-learn and gradient descent. Minutes to hours.
+"""The paper's three tasks at full size, against SPAMS, scikit-learn and gradient descent. Minutes to hours.
 
     python -m examples.learn photographs    # A: patches of 8 x 8 pixels, 256 atoms, 100,000 samples
     python -m examples.learn digits         # B: 28 x 28 pixels, 512 atoms, 50,000 samples
     python -m examples.learn scenes         # C: whitened patches of 16 x 16, 1,024 atoms, 200,000 samples
 
-The network takes seconds to minutes, the other learners take hours in all.  Everyone gets the same start and
-samples in the same order; atoms are evaluated with exact codes of signals that were held out.  Lena, the
-scenes of Olshausen and Field, and all of MNIST cannot be had offline: the data are photographs and digits
-that Python packages bring.  What is learned from a seed is written when it is done, and not learned again by
-the same command.
+The network takes seconds to minutes, the other learners take hours in all.  All learners get the same start
+and samples in the same order; atoms are evaluated with exact codes of held-out signals.  Lena, the scenes of
+Olshausen and Field, and all of MNIST are not available offline: the data are photographs and digits in Python
+packages.  Each result of a seed is saved when it is ready, and the same command does not learn it again.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from examples._data import handwritten_digits, held_out, patch_signals, photogra
 from snn import Clock, NetworkState, SpikeTrain, simulate
 from snn.pictures import TIME_LABEL
 
-# To learn from, drawn once and shown again if more samples are wanted.
+# Number of training patches: they are drawn once, and used again if more samples are requested.
 N_PATCHES = 100_000
 MARKS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 LEARNERS = ("random-start", "gradient", "scikit-learn", "spams")
@@ -57,7 +56,7 @@ FIGURES = ("consistency", "symmetry", "least_norm", "median_norm", "largest_norm
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """Signals to learn from and to evaluate on, not negative, and how to draw atoms."""
+    """Non-negative signals to learn from and to evaluate on, and how to draw atoms."""
 
     name: str
     title: str
@@ -72,7 +71,7 @@ def task(name: str, n_signals: int = N_PATCHES, n_held_out: int = 10_000) -> Tas
     """Return a task; patches are without mean and of unit norm, in + and - channels."""
     if name == "digits":
         signals, others = held_out(handwritten_digits())
-        # A ninth of the norm of a digit, as in the other tasks.
+        # The penalty is a ninth of the norm of a digit, about as in the other tasks.
         return Task(
             name=name, title="handwritten digits", signals=signals, held_out=others, side=28, n_atoms=512,
             penalty=1.0,
@@ -90,7 +89,7 @@ def task(name: str, n_signals: int = N_PATCHES, n_held_out: int = 10_000) -> Tas
 
 
 class SeedRun:
-    """All learners from one seed: their curves, and the files that keep them."""
+    """All learners from one seed: their curves, and the files that store them."""
 
     def __init__(self, task: Task, arguments: Namespace, seed: int) -> None:
         self.task, self.arguments, self.seed = task, arguments, seed
@@ -142,7 +141,7 @@ class SeedRun:
         return self.arguments.output / f"{self.task.name}_{self.seed}{ending}"
 
     def _read(self) -> dict[str, dict]:
-        """Return the curves that an earlier run of the program has written, and read what it learned."""
+        """Return the curves that an earlier run of the program has written, and load its learners."""
         file = self._file(".json")
         if not file.exists():
             return {}
@@ -172,7 +171,7 @@ class SeedRun:
         self._file(".json").write_text(text, encoding="utf-8")
 
     def _score(self, dictionary: np.ndarray, signals: np.ndarray | None = None) -> float:
-        """Return the mean objective of held-out signals, by default of those of the curves."""
+        """Return the mean objective of held-out signals, by default of the signals for the curves."""
         signals = self.task.held_out[: self.arguments.held_out] if signals is None else signals
         return mean_objective(
             dictionary, signals, penalty=self.task.penalty, n_jobs=self.arguments.jobs
@@ -270,14 +269,14 @@ def report(task: Task, runs: list[SeedRun]) -> None:
 
 
 def _mean_and_spread(values: Sequence[float], form: str) -> str:
-    """Return the mean and, of several values, the largest distance of one from it."""
+    """Return the mean and, if there are several values, the largest distance from it."""
     mean = np.mean(values)
     spread = f" +- {form.format(np.abs(values - mean).max())}" if len(values) > 1 else ""
     return form.format(mean) + spread
 
 
 def draw(task: Task, runs: list[SeedRun], output: Path) -> None:
-    """Draw the objectives of all seeds, and what the first of them learned."""
+    """Draw the objectives of all seeds, and the atoms that the first seed learned."""
     learner = runs[0].learners[SPIKES]
     picture = figure(8.0, 8.3)
     ax = picture.add_subplot()
@@ -328,7 +327,7 @@ def _draw_weights(ax: Axes, learners: dict[str, TwoPhaseLearner]) -> None:
 
 def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwork, output: Path) -> None:
     """Draw the spikes of both phases for one held-out signal, before and after learning, layer by layer."""
-    # Feedback as strong, and phases as long, as it takes to see the change beside the noise of counting.
+    # The feedback is strong enough and the phases long enough to see the change above the noise of counting.
     settings = replace(learner.settings, kappa=0.7, duration=20.0)
     signal = learner.scale * task.held_out[0]
     penalty = settings.penalty * learner.scale
@@ -338,7 +337,7 @@ def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwo
     fired = np.flatnonzero(sum(spikes.counts() for spikes in trains))
     picture = figure(9.5, 7.0)
     axes = picture.subplots(2, 2, sharex=True)
-    # Both moments have the same rows, one for each neuron that fired in either.
+    # Both columns have the same rows, one for each neuron that fired before or after learning.
     layers = (("input", fired < network.n_inputs, 0), ("coding", fired >= network.n_inputs, network.n_inputs))
     for row, (layer, is_in, first_neuron) in zip(axes, layers, strict=True):
         for ax, spikes in zip(row, trains, strict=True):
@@ -375,7 +374,7 @@ def _spikes(
         synaptic_current=np.zeros(without.n_neurons),
     )
     first = simulate(without, settings.duration, state=state, record_spikes=True)
-    # Feedback acts on the filtered spikes, so that it acts at once.
+    # Feedback uses the filtered spikes, so that it acts at once.
     sent = np.exp(first.spikes.times - settings.duration)
     filtered = np.bincount(first.spikes.neurons, weights=sent, minlength=without.n_neurons)
     current = first.state.synaptic_current.copy()

@@ -1,12 +1,11 @@
-"""Kernels learned from photographs by spiking codes, beside sporco's; a colour photograph. Two minutes.
+"""Kernels learned from photographs by spiking codes, against sporco's; a colour photograph. Two minutes.
 
-Three learners get the same crops of photographs, the same start and the same penalty: spiking codes with
-sums of what they say, and two learners of sporco, online and batch.  Kernels
-learned as atoms of patches by scikit-learn stand beside them.  All are judged alike: on crops of other
-photographs, by the objective of codes that are optimal to rounding.  Then colour kernels are learned from
-photographs of several sizes, as they come, and one that was not among them is coded in them.
+Three learners get the same crops of photographs, the same start and the same penalty: spiking codes with sums
+over codes, and two learners of sporco, online and batch.  They are compared with kernels that scikit-learn
+learned as atoms of patches.  The measure is the objective of codes on crops of other photographs, optimal to
+rounding.  Then colour kernels are learned from photographs of several sizes, and code another photograph.
 
-sporco is not needed: name an interpreter that has it with --peer to run it, in a process of its own.
+sporco is optional: with --peer, name a Python interpreter that has it; it runs in a separate process.
 
     python -m examples.learn_kernels [--output DIR] [--peer PYTHON] [--small]
 """
@@ -53,7 +52,7 @@ COLOURS = {"spikes": BLUE, "spikes, from patches": SKY, "online": ORANGE, "batch
 
 
 class Course(NamedTuple):
-    """History of a learner: kernels at some times, the processor's seconds and the passes until then."""
+    """History of a learner: its kernels at several times, with the processor time and passes until then."""
 
     kernels: np.ndarray
     seconds: np.ndarray
@@ -87,7 +86,7 @@ def some_crops(details: list[np.ndarray], n_crops: int) -> np.ndarray:
 
 
 def learn_by_spikes(given: Task, n_passes: int) -> Course:
-    """Return the course of the learner of this project, four crops a batch."""
+    """Return the course of the learner of this project, with four crops in each batch."""
     settings = KernelSettings(penalty=PENALTY)
     KernelLearner(given.start, settings).learn(given.crops[:1])  # compiles
     learner = KernelLearner(given.start, settings)
@@ -108,7 +107,7 @@ def learn_by_spikes(given: Task, n_passes: int) -> Course:
 
 
 def learn_from_patches(given: Task) -> Course:
-    """Return kernels learned as atoms of patches: each patch is coded by itself, and none overlap."""
+    """Return kernels learned as atoms of patches: each patch is coded without its neighbours."""
     begin = time.process_time()
     patches = random_patches(list(given.crops), KERNEL_SIDE, min(20_000, 200 * len(given.crops)), rng=0)
     learner = MiniBatchDictionaryLearning(
@@ -127,7 +126,7 @@ def learn_from_patches(given: Task) -> Course:
 
 
 def learn_by_sporco(given: Task, kind: str, n_steps: int, peer: str) -> Course:
-    """Return the course of sporco's learner, in a process of its own, on one thread."""
+    """Return the course of sporco's learner, run in a separate process on one thread."""
     script = Path(__file__).with_name("_sporco_kernels.py")
     threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -145,7 +144,7 @@ def learn_by_sporco(given: Task, kind: str, n_steps: int, peer: str) -> Course:
 
 
 def held_out_objective(kernels: np.ndarray, held_out: np.ndarray) -> tuple[float, float]:
-    """Return the objective of exact codes, as a share of 1/2 ||crop||^2, and the coefficients of a crop."""
+    """Return the objective of exact codes, in units of 1/2 ||crop||^2, and the mean support size."""
     kernels = (kernels.T / np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1)).T
     dictionary = ConvolutionalDictionary(kernels, held_out.shape[1:], 1)
     problem = LassoProblem(dictionary, held_out.reshape(len(held_out), -1), PENALTY)
@@ -184,7 +183,7 @@ def draw_courses(courses: dict[str, Course], shares: dict[str, np.ndarray], star
 
 
 def colour_picture(n_kernels: int, n_passes: int, side: int | None) -> tuple[Figure, dict[str, float]]:
-    """Return a colour photograph in the code of kernels learned from others, as they come."""
+    """Return picture and numbers of a colour photograph, coded by kernels learned from others."""
     middle = slice(None) if side is None else slice(200, 200 + side)
     images = [photograph_as_it_comes(name)[middle, middle] for name in COLOURED_FROM]
     photograph = photograph_as_it_comes(COLOURED)[middle, middle]

@@ -1,9 +1,9 @@
-"""Dictionaries from photographs of which a third or half of the pixels are missing: half a minute a seed.
+"""Dictionaries from photographs with 30 or 50 % of the pixels missing: half a minute for each seed.
 
-The two-phase network learns from the pixels that are known: the input neuron of any other carries what the
-network itself predicts, and neither drives nor corrects.  Beside it the same network learns from whole
-patches, and from patches whose missing pixels were filled with the mean of the known ones.  All dictionaries
-are then evaluated on whole patches that none has seen.
+The two-phase network learns from the known pixels.  The input neuron of a missing pixel carries the
+prediction of the network, and neither drives nor corrects.  For comparison, the same network learns from
+whole patches, and from patches whose missing pixels are filled with the mean of the known pixels.  All
+dictionaries are then evaluated on whole patches that none of them has seen.
 
     python -m examples.learn_missing_pixels [--output DIR] [--samples N] [--atoms N] [--seeds S [S ...]]
 """
@@ -49,14 +49,14 @@ class Way(NamedTuple):
     colour: str
 
     def signals(self, patches: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return signals and their mask, of whole patches of which pixels are removed."""
+        """Remove pixels from whole patches; return the signals and their mask."""
         known = rng.uniform(size=patches.shape) >= self.missing
         if self.missing == 0.0:
             return split_channels(normalise(remove_mean(patches)[0])[0]), None
         n_known = np.maximum(known.sum(axis=1, keepdims=True), 1)
         centred = np.where(known, patches - (patches * known).sum(axis=1, keepdims=True) / n_known, 0.0)
         if self.filled:
-            # With zeros, which the means of the known pixels are now.
+            # The missing pixels are zero, which is now the mean of the known pixels.
             return split_channels(normalise(centred)[0]), None
         # The norm that the whole patch is expected to have.
         scales = np.sqrt(n_known / patches.shape[1])
@@ -64,7 +64,7 @@ class Way(NamedTuple):
 
 
 def ways() -> list[Way]:
-    """Return what is compared."""
+    """Return the ways of learning that are compared."""
     chosen = [Way("all pixels", 0.0, False, GREY)]
     for missing, *colours in zip(MISSING, (ORANGE, RED), (GREEN, BLUE), strict=True):
         share = f"{100 * missing:.0f} % missing"
@@ -76,7 +76,7 @@ def ways() -> list[Way]:
 
 
 def learn(way: Way, patches: np.ndarray, tested: np.ndarray, n_atoms: int, n_samples: int, seed: int) -> dict:
-    """Return the numbers of one way and seed, and its learner."""
+    """Return the results of one way and seed, and the learner."""
     signals, mask = way.signals(patches, np.random.default_rng([seed, 1]))
     curve: dict[str, list] = {"n_samples": [], "objective": []}
 
@@ -106,7 +106,7 @@ def learn(way: Way, patches: np.ndarray, tested: np.ndarray, n_atoms: int, n_sam
 
 
 def draw(results: dict[str, list[dict]], chosen: Sequence[Way]) -> Figure:
-    """Draw objectives against samples, and the atoms that half of the pixels taught."""
+    """Draw objectives against samples, and the atoms learned from half of the pixels."""
     picture = figure(10.0, 4.8)
     left, *others = picture.subplots(1, 3, width_ratios=(1.25, 1.0, 1.0))
     for way in chosen:

@@ -1,10 +1,10 @@
-"""Dictionaries learned with weights of few bits: to the nearest, by chance, or after learning. A minute.
+"""Dictionaries learned with weights of few bits, rounded to nearest, by chance, or after learning. A minute.
 
-On a digital chip weights are integers, and so is every change of one.  Rounded to the nearest integer,
-changes smaller than half a step are lost; rounded by chance, with the right mean, they are not.  Here one
-network learns patches of photographs with weights of 4 to 12 bits in both ways, and another with float64,
-whose weights are rounded when it has learned.  Left: dictionaries, codes solved exactly.  Right: the codes
-of the networks themselves, by their own rounded weights and thresholds, as a chip would have them.
+On a digital chip, weights and their changes are integers.  Rounding to the nearest integer loses changes
+smaller than half a step; rounding by chance, with the right mean, does not.  Here networks learn patches of
+photographs with weights of 4 to 12 bits in both ways, and one network learns with float64 and is rounded
+afterwards.  The left panel has the dictionaries, with codes solved exactly, the right panel the codes of the
+networks themselves, with their rounded weights and thresholds, as on a chip.
 
     python -m examples.learn_quantised [--output DIR] [--samples N] [--atoms N] [--bits B [B ...]]
 """
@@ -32,9 +32,9 @@ from snn.digital import FixedPoint
 PATCH_SIZE = 8
 PENALTY = 0.1
 LEAST_CONTRAST = 0.4
-N_CODED = 300  # of the held-out patches, by the networks themselves
+N_CODED = 300  # number of held-out patches that the networks themselves code
 BITS = (4, 5, 6, 7, 8, 9, 10, 11, 12)
-# Duration of the network that codes: long enough that codes depend on weights, and not on a short run.
+# Duration of coding: long enough that codes are limited by the weights, and not by a short run.
 DURATION = 200.0
 SEED = 0
 ROUNDED = "rounded after learning"
@@ -43,7 +43,7 @@ COLOURS = {ROUNDED: GREY, NEAREST: ORANGE, STOCHASTIC: BLUE}
 
 
 def weights(bits: int, rounding: str) -> FixedPoint:
-    """Return a format of weights: magnitudes, F and B below 1, H and thresholds below 2."""
+    """Return the format of non-negative weights; F and B are below 1, H and thresholds below 2."""
     return FixedPoint(bits=bits, sign="non-negative", rounding=rounding)
 
 
@@ -61,12 +61,12 @@ def learn(
 
 
 def objective_of_codes(network: TwoPhaseNetwork, signals: np.ndarray, scale: float) -> float:
-    """Return the mean objective of a network's own codes, of unit-norm atoms; NaN if it runs away.
+    """Return the mean objective of a network's own codes, or NaN if the network runs away.
 
     The penalty of an atom is weighted by its norm: otherwise large atoms would make penalties small.
     """
     penalty = PENALTY * np.linalg.norm(network.feedback, axis=0)
-    # An atom that has vanished costs something, so that it stays silent.
+    # An atom that has vanished has a small penalty, so that it stays silent.
     driven = scale * np.maximum(penalty, 1e-3)
     try:
         codes = network.code(scale * signals, penalty=driven, duration=DURATION, n_jobs=1) / scale

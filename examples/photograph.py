@@ -1,8 +1,8 @@
 """A photograph in sparse code, found by spikes and certified: half a minute.
 
 Patches of 8 x 8 pixels, without their means, are coded in an overcomplete cosine dictionary by networks
-of two spiking neurons an atom, and by nothing else.  Every code comes with a duality gap: how far from the
-LASSO optimum it can be at most, whatever found it.  Spike rates, and an active-set method, stand beside them.
+that have two spiking neurons for each atom.  Every code comes with a duality gap, which bounds its distance
+from the LASSO optimum for any method.  The codes are compared with spike rates and an active-set method.
 
     python -m examples.photograph [--output DIR] [--height PIXELS] [--width PIXELS]
 """
@@ -45,12 +45,12 @@ HEIGHT, WIDTH = 424, 640
 PATCH_SIZE = 8
 N_ATOMS = 256
 PENALTY = 0.05  # in units of the signals, whose pixels run from 0 to 1
-# One patch of four thousand needs a little more than the time that a solver is given by default.
+# One patch of four thousand needs a little more than the default `max_duration`.
 MAX_DURATION = 30_000.0
 TOL = 1e-3
 RATE_TOL = 1e-2
 ACTIVE_SET_TOL = 1e-9
-SHOWN = 60.0  # of the raster, in synaptic time constants
+SHOWN = 60.0  # duration of the raster, in synaptic time constants
 
 
 def coding_problem(image: np.ndarray) -> tuple[LassoProblem, np.ndarray]:
@@ -99,7 +99,7 @@ def draw(
 
 
 def _draw_raster(ax, problem: LassoProblem, exact: SparseCodingResult) -> None:
-    """Draw one patch's network: neurons of the optimal code above those that fire in vain."""
+    """Draw the spikes of one patch: neurons in the optimal code come first, then all others that fire."""
     signal = _patch_to_show(problem, exact)
     one = problem.subset([signal])
     drive = (np.abs(one.correlations[0]) - one.l1_weights) / one.atoms.squared_norms
@@ -138,14 +138,14 @@ def _draw_raster(ax, problem: LassoProblem, exact: SparseCodingResult) -> None:
 
 
 def _patch_to_show(problem: LassoProblem, exact: SparseCodingResult) -> int:
-    """Return a patch with a code of the median size, and of the upper quartile of energy among those."""
+    """Return, of the patches with a support of median size, one at the upper quartile of energy."""
     size = exact.support_size
     alike = np.flatnonzero(size == np.sort(size)[len(size) // 2])
     return int(alike[np.argsort(problem.energies[alike])[3 * len(alike) // 4]])
 
 
 def _draw_gaps(ax, problem: LassoProblem, groups: dict[str, tuple[SparseCodingResult, str]]) -> None:
-    """Draw histograms of the certified gaps, of patches whose code is not zero."""
+    """Draw histograms of the certified gaps of patches whose code is not zero."""
     coded = np.abs(problem.correlations).max(axis=1) > PENALTY
     bins = np.geomspace(1e-17, 1.0, 86)
     for label, (result, colour) in groups.items():
@@ -159,7 +159,7 @@ def _draw_gaps(ax, problem: LassoProblem, groups: dict[str, tuple[SparseCodingRe
 def timed(
     problem: LassoProblem, solve: Callable[..., SparseCodingResult], **options: object
 ) -> tuple[float, SparseCodingResult]:
-    """Solve a problem and return the seconds it took, compilation not counted, and the result."""
+    """Solve a problem; return the time in seconds, without compilation, and the result."""
     solve(problem.subset([int(np.argmax(problem.energies))]), **options)
     unsolved = problem.subset(slice(None))
     started = time.perf_counter()
@@ -168,7 +168,7 @@ def timed(
 
 
 def network_table(problem: LassoProblem, runs: dict[str, tuple[float, SparseCodingResult]]) -> str:
-    """Return what each way of solving took; the columns of the network are empty where there is none."""
+    """Return a table of what each method took; methods without a network have empty columns."""
     rows = []
     for name, (seconds, result) in runs.items():
         network = ("-", "-", "-")

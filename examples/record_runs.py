@@ -1,8 +1,8 @@
-"""The runs that docs/interactive.md shows, recorded in a minute.
+"""Record the runs that docs/interactive.md shows, in a minute.
 
-Pieces of photographs are coded at many penalties by networks of spiking neurons, as `solve_spiking` does,
-with atoms that another network has learned.  Every spike, the codes at many times and their certified gaps
-are written into one file of JavaScript, which a browser opens without a server.
+Networks of spiking neurons code pieces of photographs at many penalties, as `solve_spiking` does, with atoms
+that another network has learned.  Every spike, the codes at many times and their certified gaps are written
+into one file of JavaScript, which a browser opens without a server.
 
     python -m examples.record_runs [--output docs/_static]
 """
@@ -22,28 +22,28 @@ from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, netw
 from solvers import LassoProblem
 
 FILE, CONSTANT = "recorded_runs.js", "RECORDED_RUNS"
-# Shares of the smallest penalty at which no neuron fires.
+# Penalties, in units of the smallest penalty at which no neuron fires.
 SHARES = np.round(np.geomspace(0.08, 0.8, 25), 3)
 TOL = 1e-4
 N_TIMES = 64
 N_ROWS = 16
-# Gaps are written as 16-bit numbers of their logarithm, from this power of ten up to one.
+# Gaps are written as 16-bit numbers of log10(gap), from LEAST_POWER to 0.
 LEAST_POWER = -8.0
 
 
 def problem_of(atoms: np.ndarray, pixels: np.ndarray, share: float) -> LassoProblem:
-    """Return the problem of a piece at a share of the largest penalty, from integers as they are written."""
+    """Return the problem of a piece at `share` times its largest penalty, from the integers in the file."""
     atoms = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
     return network_problem(atoms, pixels / 255.0, share)
 
 
 def history_of(atoms: np.ndarray, pixels: np.ndarray, share: float) -> CodeHistory:
-    """Return the run that is recorded; parameters as `problem_of`."""
+    """Return the run that is recorded; the parameters are those of `problem_of`."""
     return code_history(problem_of(atoms, pixels, share), tol=TOL, n_times=N_TIMES)
 
 
 def recorded(history: CodeHistory) -> dict:
-    """Return a run as it is written: numbers, and arrays as text."""
+    """Return a run in the form of the file: numbers, and arrays as text."""
     spikes, duration = history.spikes, float(history.times[-1])
     atoms = np.flatnonzero(history.codes.any(axis=0) | (history.optimum != 0.0))
     codes = np.concatenate([history.codes, history.optimum[np.newaxis]])[:, atoms]
@@ -56,7 +56,7 @@ def recorded(history: CodeHistory) -> dict:
         "neurons": text_of(spikes.neurons, "u1"),
         "atoms": atoms.tolist(),
         "largest": largest,
-        # Entries that are not zero stay so.
+        # Rounding must not make a nonzero entry zero.
         "codes": text_of(np.maximum(np.round(255 * codes / largest), codes > 0.0), "u1"),
         "gaps": text_of(np.round(65535 * (1.0 - np.minimum(gaps, 0.0) / LEAST_POWER)), "<u2"),
     }
@@ -73,7 +73,7 @@ def array_of(text: str, kind: str) -> np.ndarray:
 
 
 def rows_of(histories: Sequence[CodeHistory]) -> list[int]:
-    """Return the atoms that have a row, those of the largest entries at any penalty."""
+    """Return the atoms that have a row: the atoms with the largest optimal entries at any penalty."""
     largest = np.max([history.optimum for history in histories], axis=0)
     return np.argsort(-largest, kind="stable")[:N_ROWS].tolist()
 

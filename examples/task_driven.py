@@ -1,6 +1,6 @@
 """Atoms for a task: digits are classified by their codes, and the loss moves the atoms. Half a minute.
 
-An unsupervised dictionary describes digits well and need not tell them apart.  Task-driven dictionary
+An unsupervised dictionary describes digits well, but may not tell them apart.  Task-driven dictionary
 learning (Mairal, Bach and Ponce, 2012) takes the gradient of the classifier's loss through the codes:
 `result.vjp`, which is exact.
 
@@ -28,14 +28,14 @@ STEP = 0.01
 
 
 class Data(NamedTuple):
-    """Digits of unit norm, and what they are."""
+    """Digits of unit norm, and their labels."""
 
     signals: np.ndarray
     labels: np.ndarray
 
 
 class Learned(NamedTuple):
-    """Atoms, their classifier, and its errors on digits that it has not seen, as shares."""
+    """Atoms, their classifier, and the share of the test digits that it mistakes, epoch by epoch."""
 
     atoms: np.ndarray
     classifier: LogisticRegression
@@ -43,7 +43,7 @@ class Learned(NamedTuple):
 
 
 def digits() -> tuple[Data, Data]:
-    """Return digits to learn from, and others."""
+    """Return digits to learn from, and digits to test with."""
     signals, labels = load_digits(return_X_y=True)
     signals = signals / np.linalg.norm(signals, axis=1, keepdims=True)
     return Data(signals[::2], labels[::2]), Data(signals[1::2], labels[1::2])
@@ -64,14 +64,14 @@ def error(atoms: np.ndarray, classifier: LogisticRegression, data: Data) -> floa
     return float(np.mean(classifier.predict(codes(atoms, data.signals)) != data.labels))
 
 
-def loss_gradient(classifier: LogisticRegression, found: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def loss_gradient(classifier: LogisticRegression, codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the gradient of the mean cross-entropy with respect to codes."""
-    wanted = classifier.classes_ == labels[:, np.newaxis]
-    return (classifier.predict_proba(found) - wanted) @ classifier.coef_ / len(labels)
+    targets = classifier.classes_ == labels[:, np.newaxis]
+    return (classifier.predict_proba(codes) - targets) @ classifier.coef_ / len(labels)
 
 
 def learn_for_the_task(start: np.ndarray, training: Data, test: Data, n_epochs: int) -> Learned:
-    """Return atoms moved by the loss of their classifier, in steps of Adam; it is fitted anew each epoch."""
+    """Return atoms moved by Adam along the classifier's loss; the classifier is fitted anew each epoch."""
     rng = np.random.default_rng(0)
     atoms, classifier = start.copy(), fitted(start, training)
     errors = [error(atoms, classifier, test)]
@@ -87,7 +87,7 @@ def learn_for_the_task(start: np.ndarray, training: Data, test: Data, n_epochs: 
             square = 0.999 * square + 0.001 * gradient**2
             move = mean / (1.0 - 0.9**n_steps) / (np.sqrt(square / (1.0 - 0.999**n_steps)) + 1e-8)
             atoms -= STEP * move
-            # Atoms of norm one at most: otherwise long ones would evade the penalty.
+            # Atoms have norm one at most: otherwise long atoms would evade the penalty.
             atoms /= np.maximum(np.linalg.norm(atoms, axis=1, keepdims=True), 1.0)
         classifier = fitted(atoms, training)
         errors.append(error(atoms, classifier, test))

@@ -1,7 +1,7 @@
-"""Three spiking neurons solve a LASSO, in some seconds.
+"""Three spiking neurons solve a LASSO, in a few seconds.
 
 The three-neuron network of Tang, Lin and Davies (2017), arXiv:1705.05475, Figure 1: spikes,
-membrane potentials, rates against time, and the error of the rates beside 1/t.
+membrane potentials, rates against time, and the error of the rates compared with 1/t.
 
     python -m examples.three_neurons [--output DIR]
 """
@@ -16,13 +16,13 @@ from matplotlib.figure import Figure
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, table
 from snn import Record, SimulationResult, SpikingNetwork, pictures, simulate
 
-# The numbers of the paper; its atoms are columns, and of unit norm but for the rounding in print.
+# The numbers of the paper.  Its atoms are columns, whose norms are 1 up to the rounding in print.
 PRINTED_ATOMS = [[0.3313, 0.8148, 0.4364], [0.8835, 0.3621, 0.2182], [0.3313, 0.4527, 0.8729]]
 SIGNAL = np.array([0.5, 1.0, 1.5])
 PENALTY = 0.1
 
 COLOURS = (BLUE, ORANGE, GREEN)
-SHOWN = 15.0  # of spikes and potentials, in synaptic time constants
+SHOWN = 15.0  # time for which spikes and potentials are shown, in synaptic time constants
 
 
 def three_neuron_network() -> tuple[SpikingNetwork, np.ndarray]:
@@ -36,7 +36,7 @@ def three_neuron_network() -> tuple[SpikingNetwork, np.ndarray]:
         soma_bias=correlations - PENALTY,
         firing_threshold=np.diag(gram),
     )
-    # Atoms 0 and 2 are active: two linear equations.  Atom 1 stays below the penalty, so this is it.
+    # Atoms 0 and 2 are active: two linear equations.  This is the optimum, as atom 1 stays below the penalty.
     active = [0, 2]
     optimum = np.zeros(3)
     optimum[active] = np.linalg.solve(gram[np.ix_(active, active)], correlations[active] - PENALTY)

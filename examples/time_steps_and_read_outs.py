@@ -1,12 +1,12 @@
 """Time steps and read-outs: how close a spiking network comes to the optimum, and when. Ten seconds.
 
 Above, after Tang, Lin and Davies (2017), arXiv:1705.05475, Figure 2: 400 neurons code random mixtures of 8
-of 400 random atoms with 64 features each, without negative entries (CLASSO).  On the left, networks on
-clocks of several steps beside the exact one; on the right, several read-outs of the exact one.
+of 400 random atoms with 64 features each, without negative entries (CLASSO).  The left panel compares
+networks on clocks of several steps with the exact network, the right panel read-outs of the exact network.
 
-Below, what can be certified without knowing the optimum: the duality gap of codes read through a smooth
-window, for 256 neurons and mixtures of 6 atoms.  On the left, the papers' clock (Euler's steps, reset to
-zero); on the right, a clock that keeps charge (exact steps, threshold subtracted).
+Below is what can be certified without knowing the optimum: the duality gap of codes read through a smooth
+window, for 256 neurons and mixtures of 6 atoms.  The left panel has the papers' clock (Euler's steps, reset
+to zero), the right panel a clock that keeps charge (exact steps, threshold subtracted).
 
     python -m examples.time_steps_and_read_outs [--output DIR] [--duration T] [--signals N]
 """
@@ -35,13 +35,13 @@ CLOCKS = {
     CHARGE: RealNeuron(),
 }
 LINES = {PAPERS: "-", EULER: "--", CHARGE: ":"}
-# Sizes of the problems whose gap is certified; the penalty is a share of the largest that gives a code.
+# The problems whose gap is certified; their penalty is CERTIFIED_PENALTY times the signal's `penalty_max`.
 N_CERTIFIED_ATOMS, N_CERTIFIED_ACTIVE, CERTIFIED_PENALTY = 256, 6, 0.1
 CERTIFIED_DURATION = 1280.0
 INVERSE_STEPS = (4, 8, 16, 32, 64, 100)
 STEP_COLOURS = (RED, ORANGE, GREEN, SKY, BLUE, PURPLE)  # from coarse to fine
-LATE_START = 10.0  # where the second read-out starts to count
-MEMORY = 100.0  # time constant of the exponential weights
+LATE_START = 10.0  # start of the second read-out, in synaptic time constants
+MEMORY = 100.0  # time constant of the exponential weights, in synaptic time constants
 
 
 def mixtures(
@@ -57,7 +57,7 @@ def mixtures(
 
 
 def certified_problems(n_signals: int, rng: np.random.Generator) -> list[LassoProblem]:
-    """Return problems of one signal each, whose penalties are shares of their largest ones."""
+    """Return problems of one signal each, with CERTIFIED_PENALTY times the signal's largest penalty."""
     together = mixtures(n_signals, rng, n_atoms=N_CERTIFIED_ATOMS, n_active=N_CERTIFIED_ACTIVE)
     dictionary, signals = together.dictionary, together.signals
     penalties = CERTIFIED_PENALTY * penalty_max(dictionary, signals, positive=True)
@@ -67,7 +67,7 @@ def certified_problems(n_signals: int, rng: np.random.Generator) -> list[LassoPr
 
 
 def relative_error(problem: LassoProblem) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the map from codes of a problem of one signal to (E - E*) / E*, E* by scikit-learn."""
+    """Return the function of codes of one signal that gives (E - E*) / E*, with E* by scikit-learn."""
     alpha = problem.l1_weights[0] / N_FEATURES
     lasso = Lasso(alpha=alpha, fit_intercept=False, positive=True, tol=1e-12, max_iter=1_000_000)
     code = lasso.fit(problem.dictionary.T, problem.signals[0]).coef_
@@ -81,7 +81,7 @@ def relative_error(problem: LassoProblem) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def fading_rate(spikes: SpikeTrain, time: float) -> np.ndarray:
-    """Return the rates of spikes that count e^-age / MEMORY, in units of what the whole record weighs."""
+    """Return spike rates weighted by exp(-age / MEMORY), over the integral of this weight since 0."""
     n_spikes = np.searchsorted(spikes.times, time, side="right")
     weights = np.exp((spikes.times[:n_spikes] - time) / MEMORY)
     counts = np.bincount(spikes.neurons[:n_spikes], weights, spikes.n_neurons)
@@ -89,7 +89,7 @@ def fading_rate(spikes: SpikeTrain, time: float) -> np.ndarray:
 
 
 def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the codes at each time by each read-out, NaN where it does not exist yet."""
+    """Return the codes at each time by each read-out, NaN while the read-out does not exist yet."""
     spikes = run.spikes
     late = times > 1.5 * LATE_START
     since_late_start = np.full((len(times), spikes.n_neurons), np.nan)
@@ -110,7 +110,7 @@ def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]
 
 
 def measure(problem: LassoProblem, duration: float, times: np.ndarray) -> dict[str | tuple, np.ndarray]:
-    """Return the error at each time of each signal, shape (n_signals, n_times), by kind of run.
+    """Return, for each kind of run, the error of each signal at each time, shape (n_signals, n_times).
 
     Keys are (time step, clock) for runs on a clock, and the name of the read-out for exact runs.
     """
@@ -148,7 +148,7 @@ def certified_gaps(
 
 
 def certify(n_signals: int, times: np.ndarray) -> dict[str | tuple, np.ndarray]:
-    """Return the certified gap at each time of each signal, shape (n_signals, n_times), by kind of run.
+    """Return, for each kind of run, the certified gap of each signal at each time, (n_signals, n_times).
 
     Keys are (clock, inverse of its step), and "events".
     """
@@ -196,7 +196,7 @@ def draw_errors(clocks: Axes, readings: Axes, errors: dict, times: np.ndarray) -
         times, typical(errors[exact]), color="black", linewidth=2.5, alpha=0.5, label="from event to event"
     )
     for clock, line in LINES.items():
-        # The lines of a clock that keeps charge are all alike.
+        # With a clock that keeps charge, the lines of all steps coincide.
         for time_step in TIME_STEPS if clock != CHARGE else (max(TIME_STEPS),):
             clocks.loglog(
                 times,
@@ -285,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def readings_at(marks: Sequence[float], times: np.ndarray, curve: np.ndarray) -> list[str]:
-    """Return the values of a curve at some times, between those that were measured, as text."""
+    """Return the values of a curve at the times `marks`, interpolated, as text."""
     values = np.interp(np.log(marks), np.log(times), np.log(curve))
     return ["-" if np.isnan(value) else f"{np.exp(value):.1e}" for value in values]
 

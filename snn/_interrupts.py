@@ -1,8 +1,8 @@
-"""State that is given back in C, so that Ctrl-C leaves none behind; and objects that one thread changes.
+"""State that C code restores, so that Ctrl-C cannot prevent it; and objects that only one thread may change.
 
-CPython looks for signals where a function begins, where a loop goes back, and after a call.  So Ctrl-C may
-come before the first line of an `__exit__` in Python, but not between an `__enter__` in C and the block, nor
-in a `finally` that only assigns.  A traceback keeps the locals of functions, and nothing else.
+CPython looks for signals when a function begins, when a loop repeats, and after a call.  Therefore Ctrl-C may
+come before the first line of an `__exit__` in Python, but not between an `__enter__` in C and its block, nor
+in a `finally` that only assigns.  A traceback keeps only the local variables of functions alive.
 """
 
 import os
@@ -18,30 +18,30 @@ import numpy as np
 
 Change = TypeVar("Change", bound=Callable[..., Any])
 _locks: set[ref[Any]] = set()
-# The thread that is changing an object, by the `id` of the object.
+# For each object that is being changed, by `id`: the thread that changes it.
 _turns: dict[int, int] = {}
 
 
 class Undo:
-    """Calls a function of C when nothing refers to it any more."""
+    """An object that calls a C function when nothing refers to it any more."""
 
     call: Callable[[], object] = int
     __del__ = property(attrgetter("call"))
 
 
-class _Held(type(threading.RLock())):  # type: ignore[misc] # for its `__enter__` and `__exit__` in C
+class _Held(type(threading.RLock())):  # type: ignore[misc] # its `__enter__` and `__exit__` are in C
     content: object = None
 
 
 def held(make: Callable[..., object], *arguments: object) -> Any:
-    """Return a context manager that alone refers to what `make` returns; that keeps no local of it."""
+    """Return a context manager that has the only reference to the result of `make`."""
     holder = _Held()
     holder.content = make(*arguments)
     return holder
 
 
 def undone(undo: Callable[[], object], change: Callable[..., object], *arguments: object) -> Any:
-    """Return a context manager at whose end a function of C takes back what another one changes now."""
+    """Call `change` now, and return a context manager that calls the C function `undo` at its end."""
     return held(_changed, undo, change, arguments)
 
 
@@ -58,7 +58,7 @@ def _changed(
 
 
 def float_errors(**errors: Any) -> Any:
-    """Return a context manager as `np.errstate` is."""
+    """Return a context manager that does what `np.errstate` does."""
     before = _ERRORS.get()
     changed = _changed_errors(before, *errors.items())
     return held(_changed, partial(_ERRORS.set, before), _ERRORS.set, (changed,))
@@ -81,21 +81,21 @@ _ERRORS = _variable_of_numpy()
 
 
 def one_thread(change: Change) -> Change:
-    """Let a function change its first argument in one thread at a time; in another it raises RuntimeError."""
+    """Let a function change its first argument in one thread at a time; other threads get RuntimeError."""
 
     @wraps(change)
-    def alone(changed: Any, *arguments: Any, **options: Any) -> Any:
+    def guarded(changed: Any, *arguments: Any, **options: Any) -> Any:
         with held(_turn, changed):
             return change(changed, *arguments, **options)
 
-    return cast(Change, alone)
+    return cast(Change, guarded)
 
 
 def _turn(changed: object) -> Undo | None:
     key, thread, undo = id(changed), threading.get_ident(), cast(Any, Undo())
     end = partial(_turns.pop, key, None)
     try:
-        if key not in _turns:  # from here on no signal and no other thread can come: nothing is called
+        if key not in _turns:  # from here on nothing is called, so no signal and no other thread can come
             _turns[key] = thread
             undo.call = end
             return undo
@@ -103,14 +103,14 @@ def _turn(changed: object) -> Undo | None:
         undo = None
     if _turns.get(key) != thread:
         raise RuntimeError(
-            f"a {type(changed).__name__} changes and must be used by one thread at a time, and one has it: "
+            f"a {type(changed).__name__} must be used by one thread at a time; another thread uses it now: "
             "give each thread its own, or hold a threading.Lock around the calls"
         )
     return None
 
 
 def fork_safe_lock() -> Any:
-    """Return a `threading.Lock` that is free in a forked child: no thread there would release it."""
+    """Return a `threading.Lock` that a forked child finds free, since no thread there would release it."""
     lock = threading.Lock()
     _locks.add(ref(lock, _locks.discard))
     return lock
@@ -118,7 +118,7 @@ def fork_safe_lock() -> Any:
 
 def _forget_other_threads() -> None:
     _turns.clear()
-    for lock in [one() for one in _locks]:
+    for lock in [reference() for reference in _locks]:
         if lock is not None and lock.locked():
             lock.release()
 

@@ -35,8 +35,8 @@ class SpikingNetwork(Value, Described):
     Parameters
     ----------
     weights : array_like, scipy.sparse matrix, or `snn.weights.Weights`
-        W: ``weights[source, target]``, shape (n_neurons, n_neurons), of any sign, with a zero diagonal.  Kept
-        as a `Weights`; ``numpy.asarray(network.weights)`` is the array.
+        W: ``weights[source, target]``, shape (n_neurons, n_neurons), of any sign, with a zero diagonal.  They
+        are stored as a `Weights`; ``numpy.asarray(network.weights)`` returns the array.
     soma_bias : array_like, shape (n_neurons,)
         beta, the constant drive.
     firing_threshold : float or array_like, shape (n_neurons,), default 1.0
@@ -44,8 +44,8 @@ class SpikingNetwork(Value, Described):
 
     Notes
     -----
-    Arrays are read-only; those that are float64 and in C order already are not copied.
-    `with_soma_bias` returns a network that differs only in its drive.
+    Arrays are read-only; float64 arrays in C order are not copied.  `with_soma_bias` returns a network that
+    differs only in its drive.
 
     References
     ----------
@@ -55,9 +55,9 @@ class SpikingNetwork(Value, Described):
 
     weights: Weights
     soma_bias: np.ndarray
-    firing_threshold: np.ndarray = 1.0  # type: ignore[assignment]  # an array once it is in
+    firing_threshold: np.ndarray = 1.0  # type: ignore[assignment]  # becomes an array
 
-    if TYPE_CHECKING:  # what is accepted is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self,
@@ -81,7 +81,7 @@ class SpikingNetwork(Value, Described):
 
     @cached_property
     def out_degree(self) -> np.ndarray:
-        """Number of targets of each neuron, shape (n_neurons,): its non-zero weights."""
+        """Number of targets (non-zero weights) of each neuron, shape (n_neurons,)."""
         return self.weights.out_degrees(np.arange(self.n_neurons))
 
     def with_soma_bias(self, soma_bias: ArrayLike) -> SpikingNetwork:
@@ -96,25 +96,26 @@ class SpikingNetwork(Value, Described):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class NetworkState(Value, Saved, Described):
-    """The state from which a run continues: potentials, synaptic currents, the time, and what is on its way.
+    """The state from which a run continues: potentials, synaptic currents, time, and delayed charge.
 
     Parameters
     ----------
     membrane_potential : array_like, shape (n_neurons,)
-        v; in exact time at most the firing threshold (a neuron at its threshold fires at once).
+        v; in exact time, at most the firing threshold (a neuron at its threshold fires at once).
     synaptic_current : array_like, shape (n_neurons,)
-        The part of the soma current that spikes caused, mu - beta.
+        mu - beta, the part of the soma current that spikes caused.
     time : float, default 0.0
-        In synaptic time constants.
+        Time of the state, in synaptic time constants.
     pending : array_like, shape (n_slots, n_neurons), optional
-        On a clock with delays, what is on its way: row d arrives d steps after the next step.  There is one
-        row more than the longest delay has steps, for each kind of current.  Integers if neurons are.
+        On a clock with delays, the charge of spikes that have not arrived: row d arrives d steps after the
+        next step.  For each kind of current, there is one row more than the steps of the longest delay.  It
+        has integers if the neurons are integers.
     waiting : array_like, shape (n_neurons,), optional
-        On a clock with a refractory time, the time until each neuron integrates again; by default none waits.
+        On a clock with a refractory time, the time until each neuron integrates again; by default 0.
     threshold_rise : array_like, shape (n_neurons,), optional
-        Of adapting neurons on a clock, by what spikes have raised the thresholds; by default nothing.
+        For adapting neurons on a clock, how far spikes have raised the thresholds; by default 0.
     other_currents : array_like, shape (n_kinds, n_neurons), optional
-        On a clock, synaptic currents of other time constants than 1, the shortest first; by default none.
+        On a clock, synaptic currents with time constants other than 1, the shortest first; by default 0.
     """
 
     membrane_potential: np.ndarray = checked(
@@ -128,7 +129,7 @@ class NetworkState(Value, Saved, Described):
         checks.real_array, shape=(None,), meaning="one a neuron", default=None
     )
     other_currents: np.ndarray | None = checked(
-        checks.real_array, shape=(None, None), meaning="one row a kind, one column a neuron", default=None
+        checks.real_array, shape=(None, None), meaning="(kind, neuron)", default=None
     )
 
     _schema: ClassVar = {
@@ -141,7 +142,7 @@ class NetworkState(Value, Saved, Described):
         "other_currents": Entry("f", ("kinds", "neurons"), optional=True),
     }
 
-    if TYPE_CHECKING:  # what is accepted is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self,
@@ -181,7 +182,7 @@ class NetworkState(Value, Saved, Described):
 
 
 def require_known(state: NetworkState, known: Collection[str]) -> None:
-    """Raise ValueError if a state has what the neurons that go on from it do not have."""
+    """Raise ValueError if a state has arrays that the neurons of the next run do not have."""
     for name in ("pending", "waiting", "threshold_rise", "other_currents"):
         value = getattr(state, name)
         if name not in known and value is not None and value.any():
@@ -191,7 +192,7 @@ def require_known(state: NetworkState, known: Collection[str]) -> None:
 
 
 def state_of(membrane_potential: np.ndarray, synaptic_current: np.ndarray, time: float) -> NetworkState:
-    """Return a state of finite arrays of one length, which become read-only."""
+    """Return a state with unchecked arrays, which must be finite and of one length; make them read-only."""
     membrane_potential.setflags(write=False)
     synaptic_current.setflags(write=False)
     arrays = {"membrane_potential": membrane_potential, "synaptic_current": synaptic_current}
@@ -199,7 +200,7 @@ def state_of(membrane_potential: np.ndarray, synaptic_current: np.ndarray, time:
 
 
 class RunnableNetwork(Protocol):
-    """The parts of a network that a run of many copies needs: all but its drive."""
+    """The parts of a network that a run of several copies needs: all except the drive."""
 
     @property
     def weights(self) -> Weights:
@@ -215,14 +216,14 @@ class RunnableNetwork(Protocol):
 
 
 def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> None:
-    """Raise ValueError if a weight, of those known so far, is more than LARGEST_RATIO times its threshold."""
+    """Raise ValueError if a known weight is more than LARGEST_RATIO times the threshold of its target."""
     checks.require_ratio("weights", weights._largest_magnitudes(), firing_threshold)
 
 
 def starting_state(
     network: SpikingNetwork, state: NetworkState | None, *, is_exact: bool = True
 ) -> NetworkState:
-    """Return `state`, or rest when it is None, having checked that the network can be in it."""
+    """Return `state`, or rest if it is None; raise an error if the network cannot have this state."""
     if state is None:
         return NetworkState.at_rest(network.n_neurons)
     checks.instance_of("state", state, NetworkState)
@@ -234,7 +235,7 @@ def starting_state(
     if is_exact and above.any():
         neuron = int(np.argmax(above))
         raise ValueError(
-            f"state must have potentials at most the firing threshold; got "
+            f"state must have potentials up to the firing threshold; got "
             f"{state.membrane_potential[neuron]} above {network.firing_threshold[neuron]} for neuron {neuron}"
         )
     checks.require_ratio("synaptic currents of state", state.synaptic_current, network.firing_threshold)
@@ -242,7 +243,7 @@ def starting_state(
 
 
 def _soma_bias(value: ArrayLike, firing_threshold: np.ndarray) -> np.ndarray:
-    meaning = "one constant drive a neuron (for one that changes with time pass a Stimulus)"
+    meaning = "one constant drive a neuron (for a drive that changes with time, pass a Stimulus)"
     array = checks.real_array("soma_bias", value, shape=firing_threshold.shape, meaning=meaning)
     checks.require_ratio("soma_bias", array, firing_threshold)
     return checks.read_only(array)

@@ -1,7 +1,7 @@
-"""Pictures of runs, and what the pictures of all packages share.
+"""Pictures of runs, and functions that the pictures of all packages share.
 
-Each drawing draws into `ax` (default: a figure of its own) and returns it.  Those that are registered with
-`plot` are what ``result.plot()`` draws.
+Each function draws into `ax` (default: a new figure) and returns it.  ``result.plot()`` calls the function
+that is registered with `plot` for its type.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,18 +24,15 @@ from snn.run.trials import Trials
 __all__ = ["rates_against_time"]
 
 TIME_LABEL = "time (synaptic time constants)"
-# Lines with a colour and a name; all others are grey, with one name for all.
-N_NAMED = 6
-# Ticks of a raster, in points, 1/72 inch: at least 2.8 pixels high at 100 an inch, or nothing would be seen.
+N_NAMED = 6  # lines with a colour and a name; all further lines are grey and share one name
+# Smallest and largest sizes of a tick of a raster, in points (1/72 inch).  A tick of 2 points has 2.8 pixels
+# at 100 pixels per inch; a smaller one would be invisible.
 TICK_HEIGHTS, TICK_WIDTHS = (2.0, 18.0), (0.8, 2.0)
-# Share of the axes that ticks cover, if they need not be wider or narrower for it.
-WANTED_COVER = 0.02
-# A file of vectors has the ticks of more spikes as pixels: a million would take tens of megabytes.
+WANTED_COVER = 0.02  # part of the axes that the ticks should cover, within the limits of TICK_WIDTHS
+# Spikes above which a vector file stores ticks as pixels: a million vectors would take tens of megabytes.
 MOST_VECTORS = 20_000
-# The count of a cell that would be white; a cell of one spike is well visible.
-LIGHTEST = 0.2
-# Neurons that have a label each; some of more neurons have one.
-N_LABELLED = 20
+LIGHTEST = 0.2  # count of a cell that would be white, so that a cell of one spike is well visible
+N_LABELLED = 20  # most neurons with labels; if there are more, only some neurons have one
 
 
 @plot.register
@@ -46,13 +43,13 @@ def raster(
     populations: Mapping[str, Sequence[int]] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a tick for each spike, a row for each of the chosen neurons (default: those that fired).
+    """Draw a tick for each spike, with one row for each of the `neurons` (default: all that fired).
 
-    Named `populations` are drawn one below the other, each in a colour.  More spikes than there is room for
-    are drawn as counts: the darker, the more.
+    Named `populations` are drawn one below the other, each in its own colour.  If there is no room for all
+    ticks, counts of spikes are drawn: the darker, the more spikes.
     """
     if neurons is not None and populations is not None:
-        raise ValueError("neurons must be None where populations say which; got both")
+        raise ValueError("neurons must be None if populations are passed; got both")
     groups = {name: _chosen(group, spikes.n_neurons) for name, group in (populations or {}).items()}
     fired = np.flatnonzero(spikes.counts())
     chosen = fired if neurons is None and len(fired) else _chosen(neurons, spikes.n_neurons)
@@ -65,17 +62,17 @@ def raster(
     rows = row_of[spikes.neurons]
     shown = rows >= 0
     times, rows = spikes.times[shown], rows[shown]
-    # In points.  Ticks are as high as their rows, and wide where they cover little.
+    # Sizes are in points.  Ticks are almost as high as their rows, and wider if they cover little.
     width, height = (float(side) * 72.0 / ax.figure.dpi for side in ax.get_window_extent().size)
     tick = np.clip(0.8 * height / len(chosen), *TICK_HEIGHTS)
-    cover = max(len(times), 1) * tick / (width * height)  # by ticks one point wide
+    cover = max(len(times), 1) * tick / (width * height)  # part covered by ticks one point wide
     if cover * TICK_WIDTHS[0] <= 1.0:
         wide, is_large = np.clip(WANTED_COVER / cover, *TICK_WIDTHS), len(times) > MOST_VECTORS
         colours: Any = "C0"
         if groups:
             colours = [f"C{k}" for k in np.searchsorted(ends, rows, side="right")]
         ax.scatter(times, rows, marker="|", s=tick**2, linewidths=wide, color=colours, rasterized=is_large)
-    else:  # counts in cells of a point or more: ticks would hide each other
+    else:  # ticks would hide each other: draw counts in cells of at least a point
         bins = max(int(width), 1), min(len(chosen), max(int(height), 1))
         limits = ((spikes.start, spikes.stop), (-0.5, len(chosen) - 0.5))
         style: dict[str, Any] = {"cmap": "Blues", "norm": LogNorm(LIGHTEST), "rasterized": True}
@@ -94,7 +91,7 @@ def raster(
 
 @plot.register
 def charges(explanation: SpikeExplanation, *, n_sources: int = 10, ax: Axes | None = None) -> Axes:
-    """Draw the charges that brought a neuron to its threshold, a bar each."""
+    """Draw the charges that brought a neuron to its threshold, one bar for each."""
     names, amounts = zip(*explanation.parts(n_sources), strict=True)
     ax = axes_of(ax)
     ends = np.cumsum(amounts)
@@ -116,11 +113,11 @@ def run(
     populations: Mapping[str, Sequence[int]] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the spikes of a run if they were recorded, and else the rate of each of the chosen neurons."""
+    """Draw the spikes of a run if they were recorded, otherwise the rate of each of the `neurons`."""
     if result.spikes is not None:
         return raster(result.spikes, neurons=neurons, populations=populations, ax=ax)
     if populations is not None:
-        raise ValueError("populations must be None unless spikes were recorded: pass record_spikes=True")
+        raise ValueError("populations must be None without recorded spikes: pass record_spikes=True")
     chosen = _chosen(neurons, len(result.spike_counts))
     ax = axes_of(ax)
     rates = np.nan_to_num(result.spike_rate[chosen], posinf=0.0)
@@ -140,7 +137,7 @@ def run(
 def trials(
     trials: Trials, *, neurons: Sequence[int] | None = None, n_bins: int = 50, ax: Axes | None = None
 ) -> Axes:
-    """Draw the spikes of chosen neurons (default: the busiest), a row a trial, and their mean PSTH."""
+    """Draw the spikes of `neurons` (default: the busiest one), one row per trial, and their mean PSTH."""
     counts = trials.spike_counts.sum(axis=0)
     chosen = _chosen([int(np.argmax(counts))] if neurons is None else neurons, trials.n_neurons)
     start, stop = trials.spikes[0].start, trials.spikes[0].stop
@@ -171,7 +168,7 @@ def potentials(
     n_times: int = 1000,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw exact membrane potentials from `start` to `stop` (default: of the three busiest neurons)."""
+    """Draw exact potentials of `neurons` (default: the three busiest ones) from `start` to `stop`."""
     spikes = record.spikes
     start, stop = spikes._interval(start, stop)
     if neurons is None:
@@ -181,14 +178,14 @@ def potentials(
     ax = axes_of(ax)
     grid = np.linspace(start, stop, n_times)
     for neuron in chosen:
-        # At each spike of its own: the threshold just before it, the reset just after.
-        own = spikes.of(neuron)
-        own = own[(own >= start) & (own <= stop)]
-        times = np.unique(np.concatenate([grid, own]))
-        after = np.searchsorted(times, own)
+        # At each spike of the neuron, draw the threshold just before it, and the reset just after it.
+        fired = spikes.of(neuron)
+        fired = fired[(fired >= start) & (fired <= stop)]
+        times = np.unique(np.concatenate([grid, fired]))
+        after = np.searchsorted(times, fired)
         values = record.potential(times)[:, neuron]
         values = np.insert(values, after, record.network.firing_threshold[neuron])
-        ax.plot(np.insert(times, after, own), values, label=f"neuron {neuron}", linewidth=1.0)
+        ax.plot(np.insert(times, after, fired), values, label=f"neuron {neuron}", linewidth=1.0)
     _label_time(ax, spikes)
     ax.set(xlim=(start, stop), ylabel="membrane potential", title="membrane potentials")
     ax.legend(loc="best", fontsize="small")
@@ -200,7 +197,7 @@ def rates_against_time(
 ) -> Axes:
     """Draw spike rates since the start of the record against time, and return the axes.
 
-    If there are many neurons, those with the largest rates are named, and all others are grey.
+    If there are many neurons, the ones with the largest rates are named, and all others are grey.
 
     Parameters
     ----------
@@ -211,7 +208,7 @@ def rates_against_time(
     n_times : int, default 500
         Number of times at which rates are computed.
     ax : Axes, optional
-        Where to draw; by default a figure of its own.
+        The axes to draw into; by default a new figure.
     """
     require_record("spikes", spikes)
     n_times = checks.positive_integer("n_times", n_times)
@@ -242,7 +239,7 @@ def axes_of(ax: Axes | None) -> Axes:
 def named_lines(
     ax: Axes, x: np.ndarray, columns: np.ndarray, shown: np.ndarray, noun: str, **kwargs: Any
 ) -> list[Line2D]:
-    """Draw some columns as lines: the first few in the colours of the axes, with names; others in grey."""
+    """Draw the `shown` columns as lines: the first N_NAMED in colours, with names; all others in grey."""
     lines = []
     for rank, index in enumerate(shown):
         style: dict[str, Any] = {"label": f"{noun} {index}"}
@@ -254,7 +251,7 @@ def named_lines(
 
 
 def stems(ax: Axes, positions: np.ndarray, values: np.ndarray, n_positions: int) -> None:
-    """Draw a line with a dot from zero to each value; positions without one stay empty."""
+    """Draw a line from zero to each value, with a dot at the value."""
     ax.vlines(positions, 0.0, values, color="C0", linewidth=1.0)
     ax.scatter(positions, values, s=14.0, color="C0")
     base_line(ax)
@@ -262,22 +259,22 @@ def stems(ax: Axes, positions: np.ndarray, values: np.ndarray, n_positions: int)
 
 
 def base_line(ax: Axes) -> None:
-    """Draw the line of zero."""
+    """Draw a horizontal line at zero."""
     ax.axhline(0.0, color="0.4", linewidth=0.8, zorder=0)
 
 
 def _label_time(ax: Axes, spikes: SpikeTrain) -> None:
-    # A run that ended in its first instant has no interval to show.
+    # Matplotlib warns if both limits are equal, as for a run that ended in its first instant.
     if spikes.stop > spikes.start:
         ax.set_xlim(spikes.start, spikes.stop)
     ax.set_xlabel(TIME_LABEL)
 
 
 def _label_neurons(axis: Axis, chosen: np.ndarray) -> None:
-    """Label positions 0, 1, ... with the neurons drawn there: each of a few, some of many."""
+    """Label positions 0, 1, ... with their neurons: all of them if there is room, otherwise some."""
     most = min(len(chosen), N_LABELLED, max(axis.get_tick_space(), 2))
-    some = np.unique(np.linspace(0, len(chosen) - 1, most).round().astype(int))
-    axis.set_ticks(some, labels=chosen[some])
+    positions = np.unique(np.linspace(0, len(chosen) - 1, most).round().astype(int))
+    axis.set_ticks(positions, labels=chosen[positions])
 
 
 def _chosen(neurons: Sequence[int] | None, n_neurons: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Compiling kernels before they are needed."""
+"""Compiles kernels before they are needed."""
 
 import contextlib
 import os
@@ -29,40 +29,40 @@ for tasks in reversed([import_module(name).tasks() for name in sys.argv[1:]]):
     for task in reversed(tasks.values()):
         task()
 """
-# Small runs by name: together they call every kernel as users' runs do.
+# Small runs by name.  Together they call every kernel, with the types of users' runs.
 Tasks: TypeAlias = Mapping[str, Callable[[], object]]
 
 
 def warm_up(*, progress: bool = True) -> None:
-    """Compile all kernels of `snn`, or load them from disk, so that no later call has to.
+    """Compile all kernels of `snn`, or load them from disk, so that no later call has to compile.
 
-    Otherwise the first call that needs a kernel compiles it.  Compiled kernels are stored on disk for later
-    processes: in the folder that the environment variable ``NUMBA_CACHE_DIR`` names, or else in
-    ``__pycache__`` beside the sources, or else in Numba's folder for the user.  Call this before starting
-    many processes, while building an image that they start from, or before measuring time.
+    Otherwise, the first call that needs a kernel compiles it.  Compiled kernels are stored on disk for later
+    processes: in the folder that the environment variable ``NUMBA_CACHE_DIR`` names, otherwise in
+    ``__pycache__`` next to the sources, or if this is not writable, in Numba's folder for the user.  Call
+    `warm_up` before starting many processes, while building an image for them, or before measuring time.
 
     Parameters
     ----------
     progress : bool, default True
-        Show a line that names what is compiled.
+        Show a progress bar that names the kernels.
     """
     run_tasks((tasks,), progress=progress)
 
 
 def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None:
-    """Run all tasks; meanwhile a second process runs them from the last on, to the end of this one."""
+    """Run all tasks, while a second process runs them in reverse order until this one has finished."""
     progress = checks.flag("progress", progress)
     todo = [task for source in sources for task in source().items()]
     second: subprocess.Popen[bytes] | None = None
-    # A frozen program is its own interpreter.
+    # In a frozen program, `sys.executable` is the program, not an interpreter.
     if (os.cpu_count() or 1) > 1 and not getattr(sys, "frozen", False):
         command = [sys.executable, "-c", BACKWARDS, *(source.__module__ for source in sources)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
         none = subprocess.DEVNULL
-        # Without one, all is compiled here.
+        # If no second process starts, this one compiles all.
         with contextlib.suppress(OSError, ValueError):
             second = subprocess.Popen(command, env=environment, stdin=none, stdout=none, stderr=none)
-    sentence, NOTICE.sentence = NOTICE.sentence, ""  # the bar says it
+    sentence, NOTICE.sentence = NOTICE.sentence, ""  # the progress bar replaces the notice
     try:
         with tqdm(todo, disable=not progress, unit="task") as bar:
             for name, task in bar:
@@ -70,7 +70,7 @@ def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None
                 task()
     finally:
         NOTICE.sentence = sentence
-        # Perhaps in the middle of a kernel: files on disk are whole or not there.
+        # It may be writing a kernel: a file on disk is complete or absent.
         if second is not None:
             second.kill()
             second.wait()
@@ -91,7 +91,7 @@ def tasks() -> Tasks:
     runs["integers"] = partial(simulate, network, 5.0, Clock(0.5, integers))
     runs["delays of synapses"] = partial(simulate, network, 5.0, Clock(0.5, imperfections=slow))
     runs["imperfect integers"] = partial(simulate, network, 5.0, Clock(0.5, integers, imperfections=chip))
-    # Larger ones have an active set: one for each record of weights that kernels know.
+    # Larger networks have an active set: one network for each record of weights that has one.
     n_neurons = FEWEST_SCREENED
     inhibition = -0.01 * (1.0 - np.eye(n_neurons))
     for weights in (

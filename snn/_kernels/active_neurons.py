@@ -1,15 +1,15 @@
 """The active set: the few neurons that can fire are integrated spike by spike, all others are screened.
 
-Time is cut into intervals.  At the beginning of each the neurons that may fire in it are chosen: the active
-set.  They are copied out, and go through the event loop by themselves, as if there were no others; rows of
-their own weights are gathered when a source first fires.  Then the others are brought to the end of the
-interval at once, source by source, and proven not to have fired in it (`screening`).  Where the proof fails
-and one of them does cross its threshold, it joins the active set, and the interval is run again.  Nothing is
-written to the state before all is proven.
+Time is cut into intervals.  At the beginning of an interval, the neurons that may fire in it are chosen: the
+active set.  They are copied out and go through the event loop as if there were no other neurons; the weights
+within the active set are gathered when a source first fires.  Then all other neurons are advanced to the end
+of the interval, source by source, and proven not to have fired in it (`screening`).  If the proof fails and a
+neuron does cross its threshold, it joins the active set, and the interval is run again.  The state is written
+only after all is proven.
 
-The choice is a guess, without consequence for what is right: neurons that would come near their thresholds if
-their soma currents stayed at the mean of the last interval (`drift`).  In the first instants these are nearly
-all; then all neurons are integrated in place.
+The choice is a guess, which cannot make a result wrong: it takes the neurons that would come near their
+thresholds if their soma currents stayed at the mean of the last interval (`drift`).  When a run begins, these
+are nearly all neurons; then all are integrated in place.
 """
 
 import math
@@ -36,41 +36,41 @@ from snn._kernels.screening import (
 )
 from snn._kernels.workspace import Memory, new_floats, overshoot
 
-MOST_MEMBERS = 4096  # neurons of the largest active set: their weights take 128 MB at most
-FEWEST_SCREENED = 64  # all neurons of smaller networks are integrated
-LARGEST_PART = 2  # all are, too, where more than half would be active
-MOST_RUNS = 5  # times that an interval is run before it is given up: a cascade may add one neuron in each
-# Spikes wanted in a window: CANDIDATES_WANTED / n_active, at least LEAST_WANTED.
+MOST_MEMBERS = 4096  # neurons of the largest active set: its weights take at most 128 MB
+FEWEST_SCREENED = 64  # networks with fewer neurons have no active set: all neurons are integrated
+LARGEST_PART = 2  # an active set has at most n_neurons / LARGEST_PART neurons; with more, all are integrated
+MOST_RUNS = 5  # runs of an interval before it is given up: a cascade may add one neuron in each run
+# Target number of spikes per window: CANDIDATES_WANTED / n_active, at least LEAST_WANTED.
 LEAST_WANTED, CANDIDATES_WANTED = 8, 384
 
-# Nanoseconds, roughly, by which intervals are planned (as in `screening`): a weight gathered; a spike, for
-# each member of the active set.
+# Rough costs in nanoseconds, for planning intervals (as in `screening`): per gathered weight; per spike and
+# member of the active set.
 COST_OF_GATHERING, COST_OF_MEMBER = 1.5, 0.3
 # An interval is at most MOST_GROWTH times the last one, or SHARE_OF_PAST of the time so far.
 MOST_GROWTH, SHARE_OF_PAST = 2.0, 0.5
 # It is at most MOST_SHARE_OF_PAST of the time so far if at most SETTLED_PART of the neurons are active: while
 # many are near their thresholds, drifts change, and long intervals end in violators.
 MOST_SHARE_OF_PAST, SETTLED_PART = 2.0, 1 / 32
-LENGTHS_COMPARED = 4  # lengths that an interval is chosen from
-# Share of the margin that stays after an interval that does not confirm it: a short interval shows little of
-# what a long one will.
+LENGTHS_COMPARED = 4  # number of lengths that are tried for an interval
+# An interval lowers the margin to MARGIN_KEPT of it at most: a short interval shows only small deviations.
 MARGIN_KEPT = 0.9
-SHARE_OF_UPDATES = 0.05  # share of the time of an interval for work that does not grow with its spikes
-# Room for the spikes of an interval; what is planned is half of it at most.
+SHARE_OF_UPDATES = 0.05  # part of the time of an interval for work that does not grow with its spikes
+# Room for the spikes of an interval: EVENTS_PER_NEURON n_neurons, within the two limits.  An interval is
+# planned to fill at most half of it.
 EVENTS_PER_NEURON, LEAST_EVENTS, MOST_EVENTS = 8, 1024, 65_536
 
 
 class Active(NamedTuple):
     """The members of the active set, copied out."""
 
-    members: np.ndarray  # their indices, in order
-    own: np.ndarray  # rows OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE; a column for each
-    slots: np.ndarray  # which of the gathered rows holds the weights of each, -1 for none
-    rows: np.ndarray
-    n_slots: np.ndarray  # number of gathered rows, one number
+    members: np.ndarray  # indices of the neurons, sorted
+    own: np.ndarray  # a column for each member, with the rows OWN_BIAS to OWN_BEFORE
+    slots: np.ndarray  # for each member, its slot in `rows`, or -1
+    rows: np.ndarray  # gathered weights, n_members for each slot
+    n_slots: np.ndarray  # number of gathered rows; an array of one number
 
 
-# Rows of `Active.own`, the last to remember the potential before.
+# Rows of `Active.own`; OWN_BEFORE is the potential at the beginning of the interval.
 OWN_BIAS, OWN_THRESHOLD, OWN_POTENTIAL, OWN_CURRENT, OWN_BEFORE = 0, 1, 2, 3, 4
 OWN_ROWS = 5
 
@@ -94,7 +94,7 @@ class ScreeningWork(NamedTuple):
             elapsed, n_new, n_windows = integrate_active(form, group, drift, state, interval, settings, self)
             if elapsed >= 0.0:
                 return elapsed, n_new, n_windows
-        # Note what the choice of an active set needs: mean soma currents, and how many neurons fired.
+        # Note what choosing an active set needs: mean soma currents, and the number of neurons that fired.
         before, log, marks = self.screened.potential, self.log, self.windows.exact_at
         n_neurons = group.threshold.shape[0]
         for i in range(n_neurons):
@@ -122,7 +122,7 @@ class ScreeningWork(NamedTuple):
 
 @record
 class ScreeningMemory(NamedTuple):
-    """Memory of a run with an active set.  Little of `rows` may be touched."""
+    """Memory of a run with an active set.  Often only a small part of `rows` is ever touched."""
 
     in_place: Memory
     floats: np.ndarray
@@ -165,7 +165,7 @@ class ScreeningMemory(NamedTuple):
 
 
 def new_screening_memory(in_place, n_neurons, settings):
-    """Return memory for one network of a run and for its active set."""
+    """Return memory for one copy of a network and for its active set."""
     m, n_log = settings.room, overshoot(n_neurons, settings)
     n_sources = m + SOURCES_TOGETHER
     return ScreeningMemory(
@@ -182,7 +182,7 @@ def new_screening_memory(in_place, n_neurons, settings):
 
 @record
 class Gathered(NamedTuple):
-    """The weights within an active set: rows that are gathered from a form when a source first fires."""
+    """The weights within an active set; a row is gathered from the form when its source first fires."""
 
     form: ScreenedForm
     active: Active
@@ -214,7 +214,7 @@ class Gathered(NamedTuple):
 @inner
 def choose(group, drift, interval, margin, n_sums, is_active):
     """Mark neurons that may come near their thresholds within the interval; return how many."""
-    # Both of a sign pair are marked: what `ScreenedForm.add_sources` adds to a partner is not its weight.
+    # Both neurons of a sign pair are marked, because `ScreenedForm.add_sources` is wrong between partners.
     n_neurons = group.threshold.shape[0]
     rise = -math.expm1(-interval)
     bulge = bulge_of(rise, interval)
@@ -235,7 +235,7 @@ def choose(group, drift, interval, margin, n_sums, is_active):
 
 @inner
 def plan(group, drift, state, remaining, settings, work):
-    """Choose the interval that costs least, and its active set; return 0 to integrate all."""
+    """Mark the active set of the interval that costs least; return its length, or 0 to integrate all."""
     n_neurons = group.threshold.shape[0]
     rate = state.rate
     if rate == 0.0 or settings.room == 0:
@@ -244,7 +244,7 @@ def plan(group, drift, state, remaining, settings, work):
     n_events = min(fixed / (SHARE_OF_UPDATES * COST_OF_SPIKE), 0.5 * settings.most_events)
     safe = max(MOST_GROWTH * state.interval, SHARE_OF_PAST * state.time)
     interval = min(n_events / rate, max(safe, MOST_SHARE_OF_PAST * state.time), remaining)
-    # Costs of a unit of time: at first that of integrating all.
+    # The least cost per unit of time so far, at first that of integrating all neurons.
     least = rate * settings.cost_in_place
     best = marked = 0.0
     for _ in range(LENGTHS_COMPARED):
@@ -265,7 +265,7 @@ def plan(group, drift, state, remaining, settings, work):
 
 @inner
 def copy_active(group, is_active, active):
-    """Copy the active set out; return how many neurons it has, perhaps more than there is room for."""
+    """Copy out the active set; return its number of neurons, which may exceed the room."""
     n_active = 0
     for i in range(group.threshold.shape[0]):
         if is_active[i] and n_active < active.slots.shape[0]:
@@ -283,7 +283,7 @@ def copy_active(group, is_active, active):
 
 @inner
 def take_over(group, drift, elapsed, active, n_active, screened, log, n_events):
-    """Write the state at the end of an interval, mean soma currents, and the neurons of its spikes."""
+    """Write the state at the end of an interval and its mean soma currents; number its spikes by neurons."""
     for i in range(group.threshold.shape[0]):
         drift[i] = (screened.potential[i] - group.potential[i]) / elapsed
         group.potential[i] = screened.potential[i]
@@ -301,9 +301,9 @@ def take_over(group, drift, elapsed, active, n_active, screened, log, n_events):
 
 @inner
 def integrate_active(form, group, drift, state, interval, settings, work):
-    """Run the active set, then screen the others; return (time that passed, spikes, windows)."""
-    # The time is -1, and the state unchanged, if too many neurons would have to be active, the interval was
-    # run too often, or no time would pass.
+    """Run the active set, then screen the other neurons; return (elapsed time, spikes, windows)."""
+    # The time is -1, and the state of the neurons unchanged, if there are too many active neurons, if the
+    # interval was run too often, or if no time would pass.
     active, sources, screened, log = work.active, work.sources, work.screened, work.log
     n_neurons = group.threshold.shape[0]
     next_interval = interval

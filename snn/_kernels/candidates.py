@@ -1,16 +1,16 @@
-"""Windows of time, and the few neurons that could fire in one: its candidates.
+"""Windows of time and their candidates: the few neurons that could fire in a window.
 
-A group of neurons, all of a network or its active set, goes through a window together; y and p are those of
-`neuron`.  A neuron that could fire before the end of the window has y + max(c, 0) T >= theta, less the slack.
-Kept is the excess over that bound, so that its sign finds the candidates while a spike is delivered.
+A group of neurons, all of a network or its active set, goes through a window together.  `neuron` defines y
+and p.  A neuron that could fire before the end of the window has y + max(c, 0) T >= theta - slack.  The loop
+keeps the excess over this bound: while a spike is delivered, its sign finds the candidates.
 
-The candidates, a dozen or so, are copied out, a column each of `candidates`, and until the window ends it is
-the copy that counts (their excess becomes -inf: none is found twice).  Each has a time before which it does
-not cross, renewed for all of them at every spike in one pass without branches.  The smallest of these times
-is replaced by the exact crossing, until the smallest is exact, and that neuron fires, together with all that
-cross in the same instant (`neuron.tie_tolerance`).
+The candidates, a dozen or so, are copied to the columns of `candidates`.  Until the window ends, only the
+copy counts, and the excess of a candidate is -inf, so that it is not found twice.  Each candidate has a time
+before which it does not cross; at every spike, one pass without branches renews these times.  The smallest
+time is replaced by the exact crossing until the smallest is exact.  Then this neuron fires, together with all
+that cross in the same instant (`neuron.tie_tolerance`).
 
-Code that runs once a spike is inlined and takes no slices: calls with a dozen arrays and the counting of
+Code that runs at every spike is inlined and takes no slices: calls with a dozen arrays and the counting of
 references to slices cost as much as the work.
 """
 
@@ -31,7 +31,7 @@ from snn._kernels.neuron import (
     tie_tolerance,
 )
 
-# Rows of `candidates`, a column each; ARRIVING is what the spikes of this instant weigh.
+# Rows of `candidates`; ARRIVING is the sum of the weights that arrive in this instant.
 BIAS, THRESHOLD, END_POTENTIAL, CURRENT, ARRIVING = 0, 1, 2, 3, 4
 CANDIDATE_ROWS = 5
 
@@ -43,15 +43,15 @@ class Windows(NamedTuple):
 
     excess: np.ndarray
     may_fire: np.ndarray
-    neurons: np.ndarray  # of each candidate, its neuron
-    column_of: np.ndarray  # of each neuron that is a candidate, its column
+    neurons: np.ndarray  # the neuron of each candidate
+    column_of: np.ndarray  # the column of each neuron that is a candidate
     candidates: np.ndarray
-    crossing: np.ndarray
+    crossing: np.ndarray  # for each candidate, its crossing or a lower bound on it
     exact_at: np.ndarray  # the number of the instant for which a crossing is exact
     tied: np.ndarray
-    # Columns of candidates that the spikes of an instant reach, where only these are renewed.
+    # Columns of the candidates that the spikes of an instant reach, for forms that renew only these.
     touched: np.ndarray
-    n_touched: np.ndarray  # how many, one number
+    n_touched: np.ndarray  # number of touched candidates; an array of one number
 
 
 class Moment(NamedTuple):
@@ -61,12 +61,12 @@ class Moment(NamedTuple):
     growth: float  # e^now
     fade: float  # e^-now
     rest: float  # e^-now - e^-T
-    to_end: float  # 1 - e^-(T - now): what a unit of weight adds to y
+    to_end: float  # 1 - e^-(T - now): a spike of weight 1 adds it to y
 
 
 @inlined
 def moment_at(now, end_fade):
-    """Return an instant of a window that ends at e^-T = end_fade."""
+    """Return the instant `now` of a window of length T, with end_fade = e^-T."""
     growth = math.exp(now)
     fade = 1.0 / growth
     return Moment(now, growth, fade, fade - end_fade, 1.0 - end_fade * growth)
@@ -74,7 +74,7 @@ def moment_at(now, end_fade):
 
 @inner
 def close_window(n_candidates, now, length, group, windows):
-    """Bring potentials and currents to `now`, at the end of the window or before it."""
+    """Advance potentials and currents to `now`, which is the end of the window or earlier."""
     for k in range(n_candidates):
         i = windows.neurons[k]
         y = windows.candidates[END_POTENTIAL, k]
@@ -91,11 +91,11 @@ def close_window(n_candidates, now, length, group, windows):
 
 @inlined
 def add_to_range(windows, current, first, n_targets, values, offset, to_end, growth):
-    """Deliver one spike to a range of targets; return whether it makes a candidate of one."""
+    """Deliver one spike to a range of targets; return whether a target becomes a candidate."""
     excess = windows.excess
     reached = np.int64(0)
     for k in range(n_targets):
-        # Unsigned, an index cannot wrap round, which would keep the loop from the vector unit.
+        # An unsigned index cannot be negative.  Signed ones would prevent vectorisation of the loop.
         i = np.uint64(first + k)
         weight = values[np.uint64(offset + k)]
         over = excess[i] + to_end * weight
@@ -107,7 +107,7 @@ def add_to_range(windows, current, first, n_targets, values, offset, to_end, gro
 
 @inlined
 def add_candidate(n_candidates, i, end_potential, group, windows):
-    """Make neuron i the candidate in column n_candidates; its bound is still to be found."""
+    """Make neuron i the candidate in column n_candidates; its time bound is not set yet."""
     windows.neurons[n_candidates] = i
     windows.column_of[i] = n_candidates
     windows.candidates[BIAS, n_candidates] = group.bias[i]
@@ -126,7 +126,7 @@ def end_potential_of(i, length, group, windows):
 
 @inner
 def find_candidates(first, last, length, n_candidates, group, windows):
-    """Add the neurons of a range that could fire only now; return the number of candidates."""
+    """Add the neurons of a range that the last spike lets fire; return the number of candidates."""
     for block in range(first, last, 32):
         n_block = min(32, last - block)
         reached = np.int64(0)
@@ -144,7 +144,7 @@ def find_candidates(first, last, length, n_candidates, group, windows):
 
 @inner
 def open_window(group, length, windows):
-    """Find the bound of each neuron, and make candidates of those that could fire; return how many."""
+    """Set the excess of each neuron, and make candidates of neurons that could fire; return their number."""
     rise = -math.expm1(-length)
     for i in range(group.potential.shape[0]):
         v, threshold = group.potential[i], group.threshold[i]
@@ -169,7 +169,7 @@ def open_window(group, length, windows):
 
 @inlined
 def renew_bound(k, moment, windows):
-    """Deliver the weights that arrive at a candidate, and note a time before which it does not cross."""
+    """Deliver the arriving weights to a candidate, and note a time before which it does not cross."""
     candidates = windows.candidates
     weight = candidates[ARRIVING, k]
     candidates[ARRIVING, k] = 0.0
@@ -192,14 +192,15 @@ def renew_bounds(n_candidates, moment, windows):
         renew_bound(np.uint64(column), moment, windows)
 
 
-# More crossings that could be first are refined together: `python -m tests.benchmarks correlated`.
+# With more candidates, all crossings that could be the first are refined together
+# (`python -m tests.benchmarks correlated`).
 MANY_CANDIDATES = 64
-PENDING = -1  # in place of the instant for which a crossing is exact: the candidate is listed in `touched`
+PENDING = -1  # value of `exact_at` for a candidate that is listed in `touched`
 
 
 @inlined
 def touch(column, windows):
-    """Note that a candidate has to be renewed."""
+    """List a candidate as one to be renewed."""
     if windows.exact_at[column] != PENDING:
         windows.exact_at[column] = PENDING
         windows.touched[windows.n_touched[0]] = column
@@ -218,7 +219,7 @@ def renew_touched(moment, windows):
 
 @inlined
 def refine(k, moment, length, instant, windows):
-    """Note the exact crossing of a candidate, inf if it is past the window and no tie with its end."""
+    """Note the exact crossing of a candidate, inf if it is more than LONGEST_TIE after the window."""
     bias = windows.candidates[BIAS, k]
     p = windows.candidates[CURRENT, k]
     y = windows.candidates[END_POTENTIAL, k]
@@ -231,7 +232,7 @@ def refine(k, moment, length, instant, windows):
 
 @inlined
 def tolerance_of(column, moment, fade, windows):
-    """Return the rounding error of the exact crossing of a candidate; fade is e^-t at the crossing."""
+    """Return the tolerance of the exact crossing t of a candidate; fade = e^-t."""
     threshold, bias = windows.candidates[THRESHOLD, column], windows.candidates[BIAS, column]
     y, p = windows.candidates[END_POTENTIAL, column], windows.candidates[CURRENT, column]
     crossing = windows.crossing[column]
@@ -240,8 +241,8 @@ def tolerance_of(column, moment, fade, windows):
 
 @inlined
 def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
-    """Return the column of the first candidate to cross, whose crossing is made exact; -1 if none does."""
-    # Bits of numbers that are not negative have their order; a processor takes their minimum eight at a time.
+    """Return the column of the candidate that crosses first, with its exact crossing; -1 if none crosses."""
+    # Nonnegative floats have the order of their bits, whose minimum a processor takes eight at a time.
     bits = as_integers(windows.crossing)
     while True:
         first = INFINITE
@@ -257,12 +258,12 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
                 return column
             if windows.crossing[column] > length + tolerance_of(column, moment, end_fade, windows):
                 return -1
-            # Up to rounding it crosses at the end of the window, which may be that of the run.
+            # Up to rounding, it crosses at the end of the window, which may be the end of the run.
             windows.crossing[column] = length
             return column
         refine(column, moment, length, instant, windows)
         if n_candidates > MANY_CANDIDATES:
-            # One by one, each would cost a search of all: refine all that could be before the first of them.
+            # Refined one by one, each would cost a search of all candidates.
             limit = min(windows.crossing[column], length)
             for k in range(n_candidates):
                 if windows.crossing[k] <= limit and windows.exact_at[k] != instant:
@@ -273,13 +274,13 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
 @inlined
 def find_tied(column, n_candidates, moment, fade, length, instant, windows):
     """List the columns of all candidates that cross in the instant of `column`; return their number."""
-    # fade is e^-t at that instant, and `moment` that from which its crossing was computed.
+    # fade = e^-t at that instant t; `moment` is the instant from which its crossing was computed.
     limit = windows.crossing[column] + tolerance_of(column, moment, fade, windows)
     n_close = np.int64(0)
     for k in range(n_candidates):
         n_close += np.int64(1) if windows.crossing[np.uint64(k)] <= limit else np.int64(0)
     windows.tied[0] = column
-    if n_close <= 1:  # none, where numbers have left their range
+    if n_close <= 1:  # 0 if numbers are out of range
         return 1
     n_tied = 0
     for k in range(n_candidates):
@@ -294,7 +295,7 @@ def find_tied(column, n_candidates, moment, fade, length, instant, windows):
 
 @inlined
 def reset_tied(n_tied, windows):
-    """Reset the candidates that fire, and list their neurons in order in place of their columns."""
+    """Reset the candidates that fire, and replace their columns in `tied` by their neurons, sorted."""
     tied = windows.tied
     for c in range(n_tied):
         column = tied[c]

@@ -7,20 +7,20 @@ from contextlib import suppress
 
 from numba.core import event
 
-# Loading from disk, and compiling a small kernel, end before; nothing is said then.
+# Seconds of compiling before the notice: loading from disk and compiling a small kernel take less.
 SECONDS_OF_SILENCE = 2.0
 SENTENCE = (
-    "sparsespike compiles for its first use here, about a minute in all; later runs load it from disk "
-    "(`snn.warm_up()` does it ahead)"
+    "sparsespike compiles its kernels for their first use here, about a minute in all; later runs load them "
+    "from disk (`snn.warm_up()` compiles them ahead)"
 )
-PLAINLY = "; it takes three times as long: inner functions are not linked, {reason}"
+PLAINLY = "; this takes three times as long, because inner functions are not linked: {reason}"
 OURS = ("snn.", "solvers.", "dictlearn.")
 
 
 class CompileNotice(event.Listener):
     """Say on stderr that kernels are being compiled, if that takes more than two seconds in all."""
 
-    # Numba holds a lock while it compiles, so that events never come from two threads at once.
+    # Numba holds a lock while it compiles, so events never come from two threads at once.
 
     def __init__(self) -> None:
         self.sentence = SENTENCE
@@ -28,7 +28,7 @@ class CompileNotice(event.Listener):
         self._seconds = 0.0
 
     def on_start(self, compilation: event.Event) -> None:
-        """Begin to wait; within another compilation, that one waits already."""
+        """Start the timer, unless this compilation is part of another."""
         self._depth += _is_ours(compilation)
         if self._depth == 1 and _is_ours(compilation):
             self._began = time.monotonic()
@@ -38,7 +38,7 @@ class CompileNotice(event.Listener):
                 self._timer.start()
 
     def on_end(self, compilation: event.Event) -> None:
-        """Stop waiting, and keep how long it took."""
+        """Stop the timer, and add the time of the compilation."""
         self._depth -= _is_ours(compilation)
         if not self._depth and _is_ours(compilation):
             self._timer.cancel()
@@ -46,14 +46,14 @@ class CompileNotice(event.Listener):
 
     def _say(self) -> None:
         sentence, self.sentence = self.sentence, ""
-        # Without a stream, or with one that was closed: a notice is not worth an error.
+        # Without stderr, or if it is closed, nothing is written: a notice is not worth an error.
         with suppress(AttributeError, OSError, ValueError):
             sys.stderr.write(f"{sentence}\n")
             sys.stderr.flush()
 
 
 def _is_ours(compilation: event.Event) -> bool:
-    # A function that a program makes by itself has no module.
+    # A function that a program generates may have no module.
     return (compilation.data["dispatcher"].py_func.__module__ or "").startswith(OURS)
 
 

@@ -1,4 +1,4 @@
-"""Kernels are compiled, and kept on disk for the next process."""
+"""Compiles kernels, and keeps their machine code on disk for the next process."""
 
 import contextlib
 import functools
@@ -26,14 +26,12 @@ from numba.extending import infer_getattr, intrinsic, register_jitable, register
 
 from snn._kernels.compile_notice import NOTICE, PLAINLY
 
-# Releases of Numba with which inner functions are linked into kernels; others compile the plain way.
+# Releases of Numba with which inner functions are linked into kernels.  Others compile in Numba's own way.
 TESTED_RELEASES = ("0.68",)
 IS_WANTED = os.environ.get("SPARSESPIKE_LINKING") != "0"
 IS_LINKED = IS_WANTED and numba.__version__.rpartition(".")[0] in TESTED_RELEASES
 if not IS_LINKED:
-    reason = (
-        f"as Numba {numba.__version__} was not tested for it" if IS_WANTED else "as SPARSESPIKE_LINKING=0"
-    )
+    reason = f"it was not tested with Numba {numba.__version__}" if IS_WANTED else "SPARSESPIKE_LINKING=0"
     NOTICE.sentence += PLAINLY.format(reason=reason)
 HERE = Path(__file__).parent
 T = TypeVar("T")
@@ -50,57 +48,57 @@ if IS_LINKED:
 
 
 def compiled(function: Callable, **options: Any) -> Callable:
-    """Compile what Python calls, at first call, without the GIL, and keep the code."""
-    # `inf` and comparisons of times mean what they say: no blanket fast-math.  `options` are further ones of
-    # `numba.njit`; with them, write ``partial(compiled, ...)``.
+    """Compile a kernel that Python calls: at its first call, kept on disk, and run without the GIL."""
+    # Results depend on `inf` and on exact comparisons of times, so fast-math is off.  `options` are further
+    # options of `numba.njit`: write ``partial(compiled, ...)`` to pass them.
     function = getattr(function, "py_func", function)
     dispatcher = njit(**_KERNEL, **options)(function)
-    # Numba raises if there is no folder that it may write to, and sets nothing up if its internals have
-    # moved: then each process compiles for itself.
+    # Numba raises an error if it may write to no folder, and Python if Numba's internals have changed: then
+    # each process compiles for itself.
     with contextlib.suppress(RuntimeError, AttributeError):
         dispatcher._cache = KernelCache(function)
     return dispatcher
 
 
 def uncounted(function: Callable, **options: Any) -> Callable:
-    """As `compiled`, for what allocates and keeps nothing: references to arrays are not counted."""
-    # To count them costs as much as the work, where that is a few dozen nanoseconds.
+    """Compile a kernel that allocates and keeps no arrays: as `compiled`, without counting references."""
+    # In kernels that take a few dozen nanoseconds, counting references costs as much as the work.
     return compiled(function, _nrt=False, **options)
 
 
 def inner(function: Callable, **options: Any) -> Callable:
-    """Compile what kernels alone call, and what allocates nothing, as a part of each kernel."""
-    # It has no machine code of its own, and is not kept on disk.  One that does allocate is written
-    # ``partial(inner, _nrt=True)``.  If Python calls it, to test it, it is a kernel by itself.
+    """Compile a function that only kernels call, and that allocates nothing, as a part of each kernel."""
+    # An inner function has no machine code of its own and is not kept on disk.  If it allocates, write
+    # ``partial(inner, _nrt=True)``.  If Python calls it, as tests do, it becomes a kernel by itself.
     dispatcher: Any = njit(**{**_INNER, **options})(function)
     is_compiled = isinstance(dispatcher, Dispatcher)  # not with NUMBA_DISABLE_JIT
     if IS_LINKED and is_compiled:
-        alone: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
+        kernel: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
         resolve = dispatcher.get_call_template
-        # One for all numbers: Numba makes one for each number that is written in a call.
+        # Compile once for all values of an argument: Numba compiles again for each literal number in a call.
         dispatcher.get_call_template = lambda args, kws: resolve(
             tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
         )
         dispatcher._insert = lambda *_: None
-        dispatcher._compile_for_args = lambda *arguments: alone()._compile_for_args(*arguments)
+        dispatcher._compile_for_args = lambda *arguments: kernel()._compile_for_args(*arguments)
     return dispatcher
 
 
-# As `inner`, for what runs once a spike: no call is left of it.
+# As `inner`, for functions that run at every spike: the compiler inlines every call.
 inlined = functools.partial(inner, forceinline=True)
 
 
 def callable_in_kernels(function: Callable) -> Callable:
-    """Leave a function to Python as it is, and let kernels call it too: what makes a record."""
-    # Numba makes the record that a compiled function returns by calling Python, without looking for errors.
-    # A Ctrl-C in that moment would end the process.
+    """Let kernels call a function that Python calls uncompiled: for functions that make records."""
+    # When a compiled function returns a record, Numba makes it by calling Python and does not check for
+    # errors: a Ctrl-C at that moment would end the process.
     return register_jitable(**{**_INNER, "_nrt": True})(function)
 
 
 def record(kind: type[T]) -> type[T]:
     """Let kernels call the public methods of a NamedTuple, also inherited ones, compiled as `inlined`."""
     # The type of the record selects the method when a kernel is compiled.  A call of an abstract method does
-    # not compile.  Whatever calls methods is `compiled`: plain `numba.njit` does not link them, and crashes.
+    # not compile.  Callers of methods must be `compiled`: plain `numba.njit` does not link them, and crashes.
     if kind.__dictoffset__ != 0:
         raise TypeError(f"{kind.__name__} and its bases must have __slots__ = (), as tuples have")
     bases = [base for base in reversed(kind.__mro__) if base not in (tuple, object)]
@@ -117,7 +115,7 @@ def record(kind: type[T]) -> type[T]:
     return kind
 
 
-# The methods of each record, and the folders that have their sources.
+# The methods of each record, and the folders that contain their sources.
 _METHODS_OF_RECORDS: dict[type, dict[str, Any]] = {}
 _FOLDERS: dict[type, set[Path]] = {}
 
@@ -129,7 +127,7 @@ class _Methods(AttributeTemplate):
     key = BaseNamedTuple
 
     def generic_resolve(self, type_: Any, name: str) -> Any:
-        """Return the type of a method; None of fields, and of NamedTuples that are no records."""
+        """Return the type of a method; None for a field, and for a NamedTuple that is no record."""
         method = _METHODS_OF_RECORDS.get(type_.instance_class, {}).get(name)
         is_missing = method is None or getattr(method, "__isabstractmethod__", False)
         return None if is_missing else _Method(method, type_)
@@ -150,7 +148,7 @@ class _Method(numba.types.BoundFunction):
         return self._function.get_call_type(context, (self.this, *args), kws).as_method()
 
     def get_impl_key(self, signature: Any) -> Any:
-        """Return what the code of a method is found by."""
+        """Return the key by which Numba finds the code of a method."""
         return self._function.get_impl_key(signature)
 
 
@@ -159,13 +157,13 @@ register_model(_Method)(lambda models, type_: models[type_.this])
 
 
 def _as_integers(values):
-    """Return the memory of an array as integers of 64 bits: one for each float, or for eight flags."""
+    """Return the memory of an array as 64-bit integers: one for each float, or for every eight flags."""
     return values.view(np.int64)
 
 
 def _as_integers_typed(_: Any, values: numba.types.Array) -> tuple:
-    # As `values.view(np.int64)`, of which compiling takes a second.
-    from numba.core.imputils import impl_ret_borrowed  # here, since they take long to import
+    # Does what `values.view(np.int64)` does, which takes a second to compile.
+    from numba.core.imputils import impl_ret_borrowed  # imported here, since this takes long
     from numba.np.arrayobj import make_array, populate_array
 
     def generate(context: Any, builder: Any, signature: Any, arguments: tuple) -> Any:
@@ -188,23 +186,23 @@ as_integers = _as_integers if numba.config.DISABLE_JIT else intrinsic(_as_intege
 
 
 class KernelCache(FunctionCache):
-    """Numba's cache of machine code on disk, safe for many processes and any disk."""
+    """Numba's cache of machine code on disk, safe for many processes, unreadable files and full disks."""
 
-    # Numba numbers the files of a kernel, and writes an index of them first.  Processes that compile for
-    # different types at once, or one that is killed between the two, leave an index that leads to the code of
-    # other types or of older sources, and that is run.  An unreadable file, or a full disk, is an error.
+    # Numba numbers the files of a kernel and writes an index of them first.  If two processes compile for
+    # different types at once, or if one is killed after the index, the index leads to code for other types or
+    # of older sources, and Numba runs it.  An unreadable file or a full disk is an error in Numba.
     #
-    # Here a file's name is made of all that its code depends on, the file says so again inside, and appears
-    # when it is complete.  Whatever else is found counts as nothing, and what cannot be written is compiled
-    # again by the next process.
+    # Here the name of a file has digests of all that its code depends on, a checksum inside covers the name,
+    # and the file appears when it is complete.  Any other file is ignored.  If a file cannot be written, the
+    # next process compiles again.
 
     def __init__(self, function: Callable) -> None:
         super().__init__(function)
-        # Numba's stamp is of the kernel's own file, but kernels hold copies of what they call in others.
+        # Numba's stamp covers only the file of the kernel, but a kernel contains functions of other files.
         folders = {HERE, *_folders_of_kernels(function.__code__.co_filename)}
         sources = [_digest_of_files(folder) for folder in sorted(folders)]
         locator = self._impl.locator
-        # Without the number of its first line, so that a kernel that has moved replaces itself.
+        # The name leaves out the line number, so that the code of a moved kernel replaces the old code.
         base = self._impl.filename_base.replace(f"-{locator.get_disambiguator()}", "", 1)
         stamp = _digest([*sources, locator.get_source_stamp()])
         self._cache_file = _Files(Path(self.cache_path), base, stamp)
@@ -215,7 +213,7 @@ class KernelCache(FunctionCache):
 
 
 class _Files:
-    """The files of one kernel: what `numba.core.caching.IndexDataCacheFile` does, without an index."""
+    """The files of one kernel; replaces `numba.core.caching.IndexDataCacheFile`, without an index."""
 
     def __init__(self, folder: Path, base: str, stamp: str) -> None:
         self._folder, self._base, self._stamp = folder, base, stamp
@@ -231,12 +229,12 @@ class _Files:
 
     def save(self, key: tuple, data: Any) -> None:
         record, path = dumps(data), self._path(key)
-        part = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.tmp")
+        temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}.tmp")
         try:
-            part.write_bytes(_checksum(path, record) + record)
-            os.replace(part, path)
+            temporary.write_bytes(_checksum(path, record) + record)
+            os.replace(temporary, path)
         finally:
-            _remove(part)
+            _remove(temporary)
         for old in set(self._folder.glob(f"{self._base}.*.nbc")) - set(self._folder.glob(self._name("*"))):
             _remove(old)
 
@@ -245,21 +243,21 @@ class _Files:
 
     def _path(self, key: tuple) -> Path:
         records = [_digest_of_files(folder) for folder in sorted(_folders_of_records(key[0]))]
-        # With NUMBA_BOUNDSCHECK=1, or compiled the plain way, a kernel is another one.
+        # NUMBA_BOUNDSCHECK=1 and the way of linking change the code of a kernel.
         way = numba.__version__, numba.config.BOUNDSCHECK, IS_LINKED
         return self._folder / self._name(_digest((key, way, records)))
 
 
 def _folders_of_records(types: Iterable[Any]) -> set[Path]:
-    """Return the folders of kernels that records among some types, and records within them, come from."""
-    found = set()
+    """Return the folders of kernels that define the records among the types, nested records included."""
+    folders = set()
     for type_ in types:
         if isinstance(type_, BaseTuple):
-            found |= _folders_of_records(type_)
+            folders |= _folders_of_records(type_)
         if isinstance(type_, BaseNamedTuple):
             kind = type_.instance_class
-            found |= _FOLDERS.get(kind, _folders_of_kernels(_file_of(kind)))
-    return found
+            folders |= _FOLDERS.get(kind, _folders_of_kernels(_file_of(kind)))
+    return folders
 
 
 def _file_of(kind: type) -> str:
@@ -267,12 +265,12 @@ def _file_of(kind: type) -> str:
 
 
 def _folders_of_kernels(file: str) -> set[Path]:
-    """Return the folders of kernels that a file is in."""
+    """Return the folders of kernels that contain a file."""
     return {folder for folder in Path(file).parents if folder.name == HERE.name}
 
 
 def _remove(path: Path) -> None:
-    # Somebody else may have, or have it open where that forbids it.
+    # Another process may have removed the file, or may hold it open where that forbids removal.
     with contextlib.suppress(OSError):
         path.unlink()
 

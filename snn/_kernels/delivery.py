@@ -1,12 +1,12 @@
-"""The effect of a spike: what kernels ask of weights, in any form.  No other code looks at weights.
+"""The effect of a spike: what kernels ask of weights in any form.  No other code looks at weights.
 
-Who delivers a spike, and which numbers it changes:
+This code delivers a spike, and changes these numbers:
 
     Rows, Segments, Gathered    `deliver` changes `windows.excess` and `group.current` of all targets
-                                (`candidates.add_to_range`); of candidates, for which these two do not count,
-                                it changes `windows.candidates[ARRIVING]`, which `renew_bounds` then applies
+                                (`candidates.add_to_range`).  For candidates these two do not count:
+                                `deliver` changes `windows.candidates[ARRIVING]`; `renew_bounds` applies it
     CompressedRows              `deliver` changes the same numbers; `renew_touched` applies ARRIVING
-    Stencil                     `_deliver` of `convolution.loop` changes `grid.excess`, and candidates
+    Stencil                     `_deliver` of `convolution.loop` changes `grid.excess` and candidates
     on a clock                  `send` changes currents, or with delays `copies.pending` (`stepped`)
     input spikes                `stops` changes the current, or the drive
 """
@@ -20,27 +20,27 @@ TOTAL, TRACE, DEVIATION, LAST = 0, 1, 2, 3  # rows of the sums of `screening.Sou
 
 
 class Form:
-    """Weights of any form, as kernels take them: a record."""
+    """A record of weights in any form, as kernels take them."""
 
-    # A kernel is compiled once for each type of record.  All records of one type have exactly the same types
-    # of fields: 64-bit numbers, and one-dimensional arrays that are contiguous and read-only.
+    # A kernel is compiled once for each type of record.  All records of one type have the same types of
+    # fields: 64-bit numbers, and one-dimensional arrays that are contiguous and read-only.
 
     __slots__ = ()
 
     @abstractmethod
     def targets_per_source(self, n_neurons):
-        """Return how many targets a spike touches on average, with stored zeros and those beyond a grid."""
+        """Return the mean number of targets of a spike, counting stored zeros and targets beyond a grid."""
 
     @abstractmethod
     def add_weights(self, current, neuron, count):
-        """Add `count` spikes of a source, any real number, to the currents; return the number of weights."""
+        """Add `count` (real) times the weights of a source to the currents; return the number of weights."""
 
     def row_is_there(self, source):
         """Return whether the row of a source has been computed."""
         return True
 
     def send(self, neurons, copies, k, neuron, step, message):
-        """Deliver a message of copy k on a clock, at once."""
+        """Deliver a message of a neuron of copy k on a clock without a delay."""
         neurons.receive(self, neuron, message)
 
 
@@ -64,7 +64,7 @@ class ScreenedForm(Form):
 
     @abstractmethod
     def add_sources(self, start, size, sources, n_sources, sums):
-        """Add the spikes of sources, summed up for each, to the sums of `size` targets from `start` on."""
+        """Add the sums over the spikes of each source to the sums of `size` targets, from `start` on."""
 
     def note_rows(self, active, sources, n_sources):
         """Note where the weights of each source are; return the number of sources, padding included."""
@@ -73,13 +73,13 @@ class ScreenedForm(Form):
         return n_sources
 
     def gather(self, source, members, n_members, rows, offset):
-        """Copy the weights from `source` to the members, its own zero, to `rows` from `offset` on."""
+        """Copy the weights from `source` to the members to `rows`, from `offset` on; the diagonal is zero."""
         for k in range(n_members):
             rows[offset + k] = self.weight_between(source, members[k])
 
 
 @inner
 def add_scaled(current, weights, factor):
-    """Add a multiple of some weights to the currents."""
+    """Add factor * weights to the currents."""
     for i in range(weights.shape[0]):
         current[i] += factor * weights[i]

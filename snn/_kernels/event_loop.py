@@ -1,7 +1,7 @@
-"""The event loop: a group of neurons, from spike to spike, window by window.
+"""The event loop: it integrates a group of neurons from spike to spike, window by window.
 
-The same loop for every form of weights, which is resolved when it is compiled (`delivery`), and for all of a
-network as for its active set.
+One loop serves all forms of weights (`delivery`), which are selected when it is compiled; and it serves a
+whole network as well as its active set.
 """
 
 import math
@@ -19,17 +19,16 @@ from snn._kernels.compiling import inlined, inner
 from snn._kernels.neuron import coast, quiet_time_of
 from snn._kernels.run_state import LONGEST_WINDOW, SHORTEST_WINDOW
 
-MOST_EVENTS_PER_WINDOW = 512  # spikes in one window, apart from those of its last instant
-# Bounds of candidates that are renewed in one window, at most LEAST_RENEWED and RENEWED_PER_NEURON for each
-# neuron, or the next window is shorter: to renew a bound, and the crossing that it may ask for, costs some
-# twenty times as much as to open a window for a neuron.  In long windows of neurons that inhibit each other
-# strongly all are candidates, at every spike (`python -m tests.benchmarks simulate`).
+MOST_EVENTS_PER_WINDOW = 512  # most spikes in one window, except that those of one instant are not split
+# Most bounds of candidates that one window may renew, LEAST_RENEWED + RENEWED_PER_NEURON * n_neurons; if it
+# renews more, the next window is shorter.  Renewing a bound costs some twenty times as much as opening a window
+# for a neuron, and in long windows strongly inhibited neurons are all candidates, at every spike.
 LEAST_RENEWED, RENEWED_PER_NEURON = 16.0, 0.05
 
 
 @inlined
 def missing_row(form, n_tied, windows):
-    """Return one of the neurons that fire whose row of weights has not been computed, or -1."""
+    """Return a neuron that fires and whose row of weights has not been computed, or -1."""
     missing = -1
     for c in range(n_tied):
         source = windows.neurons[windows.tied[c]]
@@ -40,10 +39,10 @@ def missing_row(form, n_tied, windows):
 
 @inner
 def integrate_windows(form, group, interval, window, most_events, n_wanted, windows, log):
-    """Integrate a group for `interval`; return (time that passed, window, spikes, windows, missing)."""
-    # A window aims at `n_wanted` spikes, and ends early after twice as many.  The loop returns between two
-    # windows: at the end, after `most_events` spikes or windows, or before a spike whose row of weights has
-    # not been computed (`missing` is its neuron, otherwise -1).
+    """Integrate a group for `interval`; return (elapsed time, window, spikes, windows, missing)."""
+    # The length of a window aims at `n_wanted` spikes; a window ends early after twice as many.  The loop
+    # returns between two windows: at the end, after `most_events` spikes or windows, or before a spike whose
+    # row of weights has not been computed (`missing` is its neuron, otherwise -1).
     for k in range(windows.exact_at.shape[0]):
         windows.exact_at[k] = 0
     windows.n_touched[0] = 0
@@ -61,7 +60,7 @@ def integrate_windows(form, group, interval, window, most_events, n_wanted, wind
         is_quiet = n_candidates == 0
         quiet = quiet_time_of(group, length) if is_quiet or length >= LONGEST_WINDOW else 0.0
         if is_quiet or quiet > length:
-            # No neuron can fire in this window: nor for as long as can be said at once.
+            # No neuron can fire in this window, nor before `quiet`.
             length = max(length, min(quiet, remaining))
             coast(group, length)
             elapsed = interval if length == remaining else elapsed + length

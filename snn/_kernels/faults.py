@@ -1,4 +1,4 @@
-"""Imperfections of neurons on a clock: what `real_neurons` and `digital_neurons` ask of them."""
+"""Imperfections of neurons on a clock, for `real_neurons` and `digital_neurons`."""
 
 from typing import NamedTuple
 
@@ -12,36 +12,36 @@ from snn._kernels.real_neurons import CURRENT_ROW, POTENTIAL_ROW, RISE_ROW, THRE
 
 @record
 class NoFaults(NamedTuple):
-    """Neurons are perfect."""
+    """The absence of imperfections; its methods say what `Faults` does."""
 
     refractory_steps: int
 
     def keeps_up(self):
-        """Return whether a potential above its threshold means that a neuron has to fire too often."""
+        """Return whether a potential above its threshold means that the neuron cannot fire fast enough."""
         return True
 
     def clear(self, k):
-        """Let no neuron of copy k be refractory, and count from zero."""
+        """End all refractory times of copy k, and set its counts to zero."""
         return
 
     def take_further(self, k, arriving):
-        """Add what arrives for currents of other time constants, and forget it."""
+        """Add the arriving charge of the other time constants to their currents, and clear it."""
         return
 
     def n_that_reach(self, k, neuron, step, count):
-        """Return how many of the spikes of a neuron reach its targets."""
+        """Return the number of spikes, of `count` fired ones, that reach the targets of a neuron."""
         return count
 
     def advance_real(self, neurons, copies, k, step):
-        """Advance neurons in real numbers by a step; list those that fire, return how many do."""
+        """Advance `RealNeurons` by a step; list the neurons that fire, and return their number."""
         return neurons.advance_perfect(copies)
 
     def disturb(self, neurons, k, step):
-        """Change potentials that are integers before their drive and current come."""
+        """Apply leak, noise and floor to integer potentials, before drive and current are added."""
         return
 
     def n_free(self, k, fired, n_fired):
-        """Keep neurons that fire and are not refractory, and count down; return how many these are."""
+        """Keep the listed neurons that are not refractory; return their number.  Count waiting steps down."""
         return n_fired
 
 
@@ -49,31 +49,31 @@ class NoFaults(NamedTuple):
 class Faults(NamedTuple):
     """Imperfections of neurons."""
 
-    # A step of a real one, with x a standard normal number:
+    # A step of a real neuron, with x a standard normal number:
     #     refractory:  v stays, and the charge that arrives is refused
     #     otherwise:   v <- keep v + rise beta + arrival h + noise theta x
-    # The charge of a step is dt beta + charge h; the part that the potential does not get is leaked.
+    # The charge of a step is dt beta + charge h; the part that does not reach the potential has leaked.
 
     refractory_steps: int  # steps after a spike in which a neuron does not integrate
-    noise: float  # standard deviation of what noise adds to a potential in a step, in thresholds
+    noise: float  # standard deviation of the noise of a potential in one step, in thresholds
     floor: float  # the lowest potential, in thresholds
     lost: float  # probability that a spike reaches no target
-    key: int  # of random numbers
+    key: int  # key of the random numbers
     waiting: np.ndarray  # steps until a neuron integrates again
     n_lost: np.ndarray  # spikes that reached no target
-    normals: np.ndarray  # memory of a number for each neuron
-    # Charge of neurons in real numbers; of size zero for integers.
+    normals: np.ndarray  # memory of one random number for each neuron
+    # Charge of real neurons; empty arrays for integer neurons.
     leaked: np.ndarray
     refused: np.ndarray
-    kicks: np.ndarray  # by noise and the floor
-    threshold: np.ndarray  # before any spike has raised it
-    # Neurons in real numbers have more.
-    keep: float = 1.0  # factor of a potential in a step; the leak of integers is in their `Rules`
+    kicks: np.ndarray  # charge added by noise and by the floor
+    threshold: np.ndarray  # thresholds before any spike has raised them
+    # The following fields are for real neurons only.
+    keep: float = 1.0  # a step multiplies potentials by it; integer neurons have their leak in `Rules`
     charge: float = 0.0  # charge of a step for one unit of current at its beginning
-    raised: np.ndarray = np.empty((1, 0))  # by what spikes have raised thresholds, or of size zero
-    raise_by: float = 0.0  # by one spike, in thresholds
-    stays: float = 1.0  # the part of it that is left after a step
-    # Currents of other time constants, shape (n_copies, n_kinds, n_neurons); of each kind, as for the first.
+    raised: np.ndarray = np.empty((1, 0))  # by how much spikes have raised thresholds, or an empty array
+    raise_by: float = 0.0  # by how much one spike raises a threshold, in thresholds
+    stays: float = 1.0  # the part of `raised` that remains after a step
+    # Currents of other time constants, shape (n_copies, n_kinds, n_neurons), and the constants of each kind.
     currents: np.ndarray = np.empty((1, 0, 0))
     decays: np.ndarray = np.empty(0)
     arrivals: np.ndarray = np.empty(0)
@@ -153,7 +153,7 @@ class Faults(NamedTuple):
         for i in range(potential.shape[0]):
             v = potential[i]
             if waiting[i] > 0:
-                # The step that follows leaves it where it was.
+                # The drive and current that are added next bring it back to where it was.
                 potential[i] = v - neurons.drive[k, i] - neurons.current[k, i]
                 continue
             v -= rounded_quotient(v * rules.leak, rules.decay_bits, rules.decay_rounding)

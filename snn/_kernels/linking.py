@@ -1,13 +1,13 @@
-"""Inner functions as parts of kernels: linked as they are, and optimised once, with the kernel around them.
+"""Links inner functions into kernels, so that they are optimised only once, as parts of a kernel.
 
-Left to itself, Numba optimises each function, makes machine code of it that Python may call, and optimises
-it again in each caller.  Here the code of an inner function is a `Part`.  A kernel, a `Whole`, collects its
-parts and theirs, and LLVM sees all of them at once.  Records of this project are passed by address, where
-Numba passes seven numbers for each of their arrays; and the address of an element is computed, where Numba
-copies all that describes an array first.
+By default, Numba optimises each function, makes machine code of it that Python may call, and optimises it
+again in each caller.  Here the code of an inner function is a `Part`.  A kernel, a `Whole`, collects its
+parts and their parts, and LLVM sees all of them at once.  Records of this project are passed by address,
+while Numba passes seven numbers for each of their arrays.  The address of an array element is computed
+directly, while Numba first copies all that describes the array.
 
-All is entered by the option ``pipeline_class``: functions of other packages are compiled as always.  Numba
-does not document what is overridden here, so `compiling` does without in releases that were not tested.
+The option ``pipeline_class`` switches this on; functions of other packages are compiled as always.  Numba
+does not document what is overridden here, so `compiling` does not use it in releases that were not tested.
 """
 
 from collections.abc import Iterator
@@ -25,17 +25,17 @@ from snn._kernels.compile_notice import OURS
 
 
 class Part(codegen.JITCodeLibrary):
-    """The code of an inner function, by itself neither optimised nor made into machine code."""
+    """The code of an inner function, which is neither optimised nor compiled to machine code by itself."""
 
     def finalize(self) -> None:
-        """Let nothing be added any more."""
+        """Allow no further additions."""
         self._raise_if_finalized()
         self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage.name == "external":
-                # Any number of kernels may have a copy, and drop what they have inlined.
+                # Several kernels may have a copy of the function, and drop it if they have inlined it.
                 function.linkage = "linkonce_odr"
         return self._final_module
 
@@ -44,7 +44,7 @@ class Whole(codegen.JITCodeLibrary):
     """The code of a kernel and of all its parts."""
 
     def add_linking_library(self, library: codegen.CodeLibrary) -> None:
-        """Link another library, and those that it needs."""
+        """Link another library and the libraries that it needs."""
         for needed in _with_parts(library, set()):
             super().add_linking_library(needed)
 
@@ -60,7 +60,7 @@ def _with_parts(library: codegen.CodeLibrary, seen: set) -> Iterator[codegen.Cod
 
 
 class _Models:
-    """The models by which values are passed to functions; nobody else takes a record of this project."""
+    """The models by which values are passed to functions: records of this project are passed by address."""
 
     def __init__(self, models: Any) -> None:
         self._models = models
@@ -72,7 +72,7 @@ class _Models:
 
 
 class _ByAddress:
-    """The address of a record, in which nobody writes during the call."""
+    """The address of a record, which nothing changes during the call."""
 
     def __init__(self, type_: llvm.Type) -> None:
         self._type = type_
@@ -91,7 +91,7 @@ class _ByAddress:
 
 
 class _Typing:
-    """The types of one compilation: Numba would go through a dozen templates wherever an element is read."""
+    """A cache of the types of one compilation: Numba tries a dozen templates at every read of an element."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -101,7 +101,7 @@ class _Typing:
         return getattr(self._context, name)
 
     def resolve_function_type(self, function: Any, args: tuple, kws: Any) -> Any:
-        """Return the signature of a call; of an operator or a builtin function it is resolved once."""
+        """Return the signature of a call; operators and builtin functions are resolved once."""
         call = function, tuple(args)
         if kws or (isinstance(function, types.Type) and not isinstance(function, types.Function)):
             return self._context.resolve_function_type(function, args, kws)
@@ -119,8 +119,8 @@ class _Lower(lowering.Lower):
         return super().extract_function_arguments()
 
     def storevar(self, value: llvm.Value, name: str, argidx: int | None = None) -> None:
-        """Give a variable its value: a record that came as an argument stays where it is."""
-        # If references are counted, Numba may delete an argument twice, and then has to find null.
+        """Assign a value to a variable; a record that came as an argument is not copied."""
+        # If references are counted, Numba may delete an argument twice, and must find null the second time.
         is_record = argidx is not None and hasattr(value, "place")
         if is_record and not self.context.enable_nrt and name not in self._singly_assigned_vars:
             self._records[name] = value
@@ -132,7 +132,7 @@ class _Lower(lowering.Lower):
         return self._records[name] if name in self._records else super().loadvar(name)
 
     def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> llvm.Value:
-        """Return an element or a part of an array."""
+        """Return an element or a slice of an array."""
         array = self.typeof(value.name)
         address = self._address_of(array, value, index)
         if address is None:
@@ -141,20 +141,20 @@ class _Lower(lowering.Lower):
         return self.context.cast(self.builder, item, array.dtype, resty)
 
     def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> llvm.Value:
-        """Write an element or a part of an array."""
-        array, given = self.typeof(target_var.name), self.typeof(value_var.name)
-        address = self._address_of(array, target_var, index_var) if _is_number(given) else None
+        """Write an element or a slice of an array."""
+        array, value_type = self.typeof(target_var.name), self.typeof(value_var.name)
+        address = self._address_of(array, target_var, index_var) if _is_number(value_type) else None
         if address is None:
             return super().lower_setitem(target_var, index_var, value_var, signature)
-        item = self.context.cast(self.builder, self.loadvar(value_var.name), given, array.dtype)
+        item = self.context.cast(self.builder, self.loadvar(value_var.name), value_type, array.dtype)
         store_item(self.context, self.builder, array, item, address)
         return self.context.get_dummy_value()
 
     def _address_of(self, array: types.Type, array_var: Any, index_var: Any) -> llvm.Value | None:
-        """Return the address of an element of a contiguous array; None if that is not what is asked for."""
-        index = self.typeof(index_var.name)
-        is_tuple = isinstance(index, BaseTuple)
-        kinds = index.types if is_tuple else (index,)
+        """Return the address of an element of a contiguous array of numbers, or None for anything else."""
+        index_type = self.typeof(index_var.name)
+        is_tuple = isinstance(index_type, BaseTuple)
+        kinds = index_type.types if is_tuple else (index_type,)
         if (
             config.BOUNDSCHECK
             or not isinstance(array, types.Array)
@@ -165,11 +165,11 @@ class _Lower(lowering.Lower):
         ):
             return None
         builder, context = self.builder, self.context
-        value, given = self.loadvar(array_var.name), self.loadvar(index_var.name)
+        value, index = self.loadvar(array_var.name), self.loadvar(index_var.name)
         field = context.data_model_manager[array].get_field_position
         position = llvm.Constant(context.get_value_type(types.intp), 0)
         for axis, kind in enumerate(kinds):
-            entry = builder.extract_value(given, axis) if is_tuple else given
+            entry = builder.extract_value(index, axis) if is_tuple else index
             entry = context.cast(builder, entry, kind, types.intp if kind.signed else types.uintp)
             length = builder.extract_value(value, (field("shape"), axis))
             if kind.signed and not (isinstance(entry, llvm.Constant) and entry.constant >= 0):
@@ -191,7 +191,7 @@ class _LowerByAddress(NativeLowering):
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _NameInner(LoweringPass):
-    """Make an inner function, of which there is no machine code to call, known to kernels."""
+    """Register an inner function, which has no machine code to call, for the kernels that call it."""
 
     _name = "sparsespike_name_inner"
 
@@ -199,7 +199,7 @@ class _NameInner(LoweringPass):
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
-        # Numba wants a built-in function as the name, and no two functions with one.
+        # Numba needs a different built-in callable as the name of each function.
         name = [state.func_id.func_qualname].count
         state["cr"] = state["cr"]._replace(cfunc=name)
         state.targetctx.insert_user_function(name, state["cr"].fndesc, [state.library])
@@ -212,7 +212,7 @@ class KernelCompiler(compiler.Compiler):
     library: type = Whole
 
     def define_pipelines(self) -> list[PassManager]:
-        """Return Numba's passes, with another library of code and another pass that lowers."""
+        """Return Numba's passes, with `library` as the library of code and `_LowerByAddress` for lowering."""
         state, is_part = self.state, self.library is Part
         state.flags.no_compile = is_part
         state.typingctx = _Typing(state.typingctx)
@@ -222,7 +222,7 @@ class KernelCompiler(compiler.Compiler):
         state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         passes = compiler.DefaultPassBuilder.define_nopython_pipeline(state)
         passes.passes = [
-            (_LowerByAddress if one is NativeLowering else one, why) for one, why in passes.passes
+            (_LowerByAddress if step is NativeLowering else step, why) for step, why in passes.passes
         ]
         if is_part:
             passes.add_pass_after(_NameInner, _LowerByAddress)
@@ -233,6 +233,6 @@ class KernelCompiler(compiler.Compiler):
 
 
 class InnerCompiler(KernelCompiler):
-    """Compiles inner functions, of which no machine code is made."""
+    """Compiles inner functions, without making machine code."""
 
     library = Part

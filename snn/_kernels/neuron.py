@@ -1,26 +1,27 @@
-"""The neuron: what happens to one between two spikes, and what follows from it.
+"""The equations of a neuron between two spikes, and what follows from them.
 
-The same equations, written out: in windows in `candidates` (resets too) and, in other variables, in
-`convolution.windows` and its loop; from spike to spike in `screening.fires`; step by step in `real_neurons`.
+The same equations are written out elsewhere too: `candidates` has windows and resets, `convolution.windows`
+and its loop have both in other variables, `screening.fires` goes from spike to spike, `real_neurons` from
+step to step.
 
-A neuron with soma bias c, threshold theta and, at some instant, potential v and synaptic current h has, a
-time t later and with no further spike arriving (docs/theory.md, equations 1-3),
+A neuron has soma bias c, threshold theta and, at some instant, potential v and synaptic current h.  If no
+further spike arrives, a time t later (docs/theory.md, equations 1-3)
 
     mu(t) = c + h e^-t        v(t) = v + c t + h (1 - e^-t).
 
-It fires when v reaches theta, and theta is taken from v.
+It fires when v reaches theta, and theta is subtracted from v.
 
-Event loops cut time into windows of length T.  With tau the time since a window began they keep what a spike
-changes by multiples of its weight, whenever it arrives:
+Event loops cut time into windows of length T.  With tau the time since a window began, they keep two numbers
+that each spike changes by a multiple of its weight:
 
     p = h e^tau               the synaptic current, referred to the beginning of the window
-    y = v(T) - c T            the potential at the end of the window without further spikes, less c T
+    y = v(T) - c T            the potential at the end of the window without further spikes, minus c T
 
 A spike that arrives at tau with weight W adds W e^tau to p and W (1 - e^-(T - tau)) to y.
 
-Rounding has one rule: potentials are compared with thresholds to within `slack`, always on the side that
-examines a neuron exactly.  Crossings that are computed exactly are exact to rounding; those that differ by
-less than `tie_tolerance` are one instant.
+Rounding has one rule: a neuron whose potential seems below its threshold by less than `slack` is examined
+exactly.  An exact crossing has an error of rounding only; crossings that differ by less than `tie_tolerance`
+are one instant.
 """
 
 import math
@@ -31,15 +32,15 @@ import numpy as np
 
 from snn._kernels.compiling import inlined, inner
 
-# Share of the numbers a bound is made of by which it may look too low and still be examined exactly.
+# Slack of a bound, relative to the numbers that it is computed from.  It is far more than their rounding.
 BOUND_SLACK = 1e-9
-FAR = 2.0**12  # numbers of more thresholds have a slack of their own
-# Share of the numbers a crossing is made of within which another one is the same instant: 2^10 roundings.
+FAR = 2.0**12  # potentials and rises beyond this many thresholds add to the slack (`end_bound`)
+# Tolerance of a crossing, relative to the numbers that it is computed from: 2^10 roundings.
 TIE = 2.0**-42
-LONGEST_TIE = 2.0**-30  # a neuron that rises very slowly does not tie with all others
-# Share of a quiet time that is passed at once: far less than all, for rounding, yet nearly all.
+LONGEST_TIE = 2.0**-30  # largest tolerance, in time constants: a slowly rising neuron ties with few others
+# The part of a quiet time that is passed at once.  The rest is far more than rounding.
 SHORTER = 1.0 - 2.0**-20
-# Share of |c| + |h| that the slope of a potential counts as at least where ties are concerned.
+# Smallest slope of a potential in `tie_tolerance`, relative to |c| + |h|.
 FLATTEST = 2.0**-10
 
 
@@ -54,20 +55,20 @@ class Group(NamedTuple):
 
 @inlined
 def slack(threshold, potential, current):
-    """Return by how much rounding may let a potential seem to be below its threshold."""
+    """Return a bound on the rounding error with which a potential is compared with its threshold."""
     return BOUND_SLACK * (threshold + abs(potential) + abs(current))
 
 
 @inlined
 def largest_rise(bias, current, time, rise):
     """Return a bound on the rise of a potential within `time`; rise = 1 - e^-time."""
-    # v is convex where h <= 0, and its maximum at an end; every term grows with time where h > 0.
+    # If h <= 0, v is convex, so its maximum is at an end.  If h > 0, both terms of the bound grow with time.
     return max(max(bias, 0.0) * time + current * rise, 0.0)
 
 
 @inlined
 def earliest_crossing(gap, bias, current):
-    """Return a time before which a gap is not closed: the slope of v is at most c + max(h, 0)."""
+    """Return a lower bound on the time at which a gap closes: the slope of v is at most c + max(h, 0)."""
     slope = bias + (current if current > 0.0 else 0.0)
     time = (gap if gap > 0.0 else 0.0) / slope
     return time if slope > 0.0 else (math.inf if gap > 0.0 else 0.0)
@@ -75,9 +76,9 @@ def earliest_crossing(gap, bias, current):
 
 @inner
 def quiet_time_of(group, enough):
-    """Return a time before which no neuron fires, inf if that is never; any time if less than `enough`."""
-    # v <= v(0) + max(c, 0) t + max(h, 0).  Without a positive current the gap is exact but for its last
-    # digit, and needs no slack: so neurons that hardly rise do not wait within it.
+    """Return a time before which no neuron fires, inf if none ever does; or any number below `enough`."""
+    # v <= v(0) + max(c, 0) t + max(h, 0).  Without a positive current, the gap has an error only in its last
+    # digit, so no slack is subtracted: neurons that hardly rise would spend a long time within it.
     earliest = math.inf
     for i in range(group.potential.shape[0]):
         threshold, potential, current = group.threshold[i], group.potential[i], group.current[i]
@@ -95,7 +96,7 @@ def quiet_time_of(group, enough):
 
 @inner
 def coast(group, interval):
-    """Bring potentials and currents to the end of an interval in which no neuron fires."""
+    """Advance potentials and currents to the end of an interval in which no neuron fires."""
     rise = -math.expm1(-interval)
     for i in range(group.potential.shape[0]):
         group.potential[i] += group.bias[i] * interval + group.current[i] * rise
@@ -104,10 +105,10 @@ def coast(group, interval):
 
 @inlined
 def end_bound(bias, threshold, potential, length):
-    """Return the y that lets a neuron fire in a window: y + max(c, 0) T >= theta, less the slack."""
-    # A neuron that fires in spite of large numbers, such as a first potential far below, was brought up by
-    # numbers as large, and their sum is rounded.  So they have a slack, too, from where that of the threshold
-    # would be less than 2^10 roundings.
+    """Return the smallest y with which a neuron could fire in a window: theta - max(c, 0) T - slack."""
+    # If a neuron starts far below its threshold and still fires, the numbers that raised it are as large, and
+    # their sum is rounded.  Beyond FAR thresholds they therefore add to the slack, which would otherwise be
+    # less than 2^10 roundings.
     rise = (bias if bias > 0.0 else 0.0) * length
     far = abs(potential) + rise - FAR * threshold
     return threshold * (1.0 - BOUND_SLACK) - rise - BOUND_SLACK * (far if far > 0.0 else 0.0)
@@ -115,7 +116,7 @@ def end_bound(bias, threshold, potential, length):
 
 @inlined
 def at_threshold(end_potential, current):
-    """Return y of a neuron that is at its threshold, such that rounding cannot take it below again."""
+    """Return y of a neuron at its threshold, raised so that rounding cannot put it below the threshold."""
     return end_potential + 2.0**-52 * (abs(end_potential) + abs(current))
 
 
@@ -127,20 +128,20 @@ def potential_in_window(end_potential, bias, referred_current, now, rest):
 
 @inlined
 def tie_tolerance(threshold, potential, bias, current, time, slope):
-    """Return the rounding error of a crossing: within it, another one is the same instant."""
-    # The crossing was computed from `potential` and `current`, `time` ago; `slope` is that at the crossing.
+    """Return the tolerance of a crossing: crossings that differ by less are one instant."""
+    # The crossing is `time` after the instant of `potential` and `current`, and has the slope `slope`.
     size = threshold + abs(potential) + abs(bias) * time + abs(current)
     flattest = FLATTEST * (abs(bias) + abs(current))
     slope = slope if slope > flattest else flattest
     tolerance = TIE * (size / slope + time) if slope > 0.0 else 0.0
-    # Beyond the range of numbers, too.
+    # An overflow or a NaN also gives LONGEST_TIE.
     return tolerance if tolerance < LONGEST_TIE else LONGEST_TIE
 
 
 @inlined
 def add_to_moments(moments, k, neuron, now, weight):
-    """Add the time of spikes, counted by their weight, to the moments of a neuron."""
-    # Rates are made of them in `snn.record.spikes.smooth_rate_of_moments`.
+    """Add `weight` spikes at the time `now` to the moments of a neuron."""
+    # `snn.record.spikes.smooth_rate_of_moments` computes rates from the moments.
     square = weight * (now * now)
     moments[k, neuron, 0] += square
     moments[k, neuron, 1] += square * now
@@ -149,7 +150,7 @@ def add_to_moments(moments, k, neuron, now, weight):
 
 @partial(inner, fastmath={"contract"})
 def _near_expm1(x):
-    """Return e^x - 1 for |x| <= 1/2, by its series to x^14, to rounding, faster than expm1."""
+    """Return e^x - 1 for |x| <= 1/2, to rounding, by its series to x^14: faster than expm1."""
     square = x * x
     fourth = square * square
     first = (1.0 + x * (1.0 / 2.0)) + square * (1.0 / 6.0 + x * (1.0 / 24.0))
@@ -161,7 +162,7 @@ def _near_expm1(x):
 
 @inlined
 def _near_crossing(time, gap, bias, current):
-    """Return the crossing near a time, by Chebyshev's steps, whose error is a cube: mostly one."""
+    """Return the crossing near a time by Chebyshev's method, of third order: one step is usually enough."""
     for _ in range(100):
         decay_minus_one = _near_expm1(-time)
         curvature = current * (1.0 + decay_minus_one)
@@ -176,7 +177,7 @@ def _near_crossing(time, gap, bias, current):
 
 @inner
 def _convex_crossing(gap, bias, current, horizon):
-    """Return the crossing where current < 0: one exists iff bias > 0; Newton from the right is monotone."""
+    """Return the crossing for current < 0 (none unless bias > 0): Newton from the right is monotone."""
     if bias <= 0.0:
         return math.inf
     time = (gap - current) / bias  # right of the root, since e^-t >= 0
@@ -200,15 +201,15 @@ def _convex_crossing(gap, bias, current, horizon):
 
 @inner
 def _concave_crossing(gap, bias, current, horizon):
-    """Return the crossing where current > 0, below the maximum: Newton from the left is monotone."""
+    """Return the crossing for current > 0, before the maximum: Newton's method from the left is monotone."""
     if bias + current <= 0.0:
         return math.inf
     peak_time = math.inf
     if bias <= 0.0:
         if bias == 0.0:
-            # The limit of the maximum below: bias t + current (1 - e^-t) tends to current.
+            # Without a bias, the rise tends to the current.
             return -math.log1p(-gap / current) if gap < current else math.inf
-        # Past 745 e^-t is zero; the quotient overflows only where the peak lies beyond that.
+        # Beyond t = 745, e^-t is zero; the quotient overflows only if the peak is later than that.
         peak_time = min(math.log(-current / bias), 800.0)
         if bias * peak_time - current * math.expm1(-peak_time) < gap:
             return math.inf
@@ -225,7 +226,7 @@ def _concave_crossing(gap, bias, current, horizon):
         step = shortfall / slope
         time += step
         if time >= peak_time:
-            # The slope there is nothing but rounding.
+            # At the peak, the slope consists of rounding errors only.
             return peak_time if peak_time <= horizon else math.inf
         if curvature * step * step <= 1e-16 * time * slope:
             break
@@ -235,7 +236,7 @@ def _concave_crossing(gap, bias, current, horizon):
 @inner
 def crossing_time(gap, bias, current, horizon):
     """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if past the horizon."""
-    # Newton stops when the step after the next, a square of the last one, is below rounding.
+    # Newton's method stops when the next step, proportional to the square of the last, is below rounding.
     if gap <= 0.0:
         return 0.0
     if current == 0.0:
@@ -243,8 +244,8 @@ def crossing_time(gap, bias, current, horizon):
         return time if time <= horizon else math.inf
     slope = bias + current
     if slope > 0.0:
-        # Most crossings are near: start from the root of the parabola slope t - current t^2 / 2.  There the
-        # slope cannot fall to less than half.
+        # Most crossings are near: start from the root of the parabola slope t - current t^2 / 2, if the slope
+        # of the parabola at its root is at least half of that at 0.
         linear_time = gap / slope
         bend = current / slope
         square = 1.0 - 2.0 * bend * linear_time

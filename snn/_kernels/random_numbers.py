@@ -1,8 +1,7 @@
-"""Random numbers that are functions of their place: of a key, a step, a neuron and a purpose.
+"""Random numbers that are functions of a key, a step, a neuron and a purpose.
 
-No state passes from one draw to the next, so that no draw depends on other copies, on calls or on threads.
-The function is Philox4x32-10: Salmon, Moraes, Dror and Shaw (2011), Parallel random numbers: as easy as
-1, 2, 3.
+No state passes from one draw to the next, so no draw depends on other copies, on calls or on threads.  The
+function is Philox4x32-10: Salmon, Moraes, Dror and Shaw (2011), Parallel random numbers: as easy as 1, 2, 3.
 """
 
 import math
@@ -17,13 +16,13 @@ LOW = np.uint64(0xFFFFFFFF)
 WORD, UNUSED = np.uint64(32), np.uint64(11)
 N_PHILOX_ROUNDS = 10
 
-# Uses of random numbers; spike k that a neuron fires in one step has LOSS + k.
+# Purposes of random numbers; the loss of the k-th spike of a neuron in one step has the purpose LOSS + k.
 NOISE, LOSS = 0, 1
 
 
 @inner
 def philox(first, second, third, fourth, key, other_key):
-    """Return four words of 32 bits; the four words of the counter and the two of the key are such words."""
+    """Return four random 32-bit words, from the four words of a counter and the two words of a key."""
     for _ in range(N_PHILOX_ROUNDS):
         product, other = FIRST_FACTOR * first, SECOND_FACTOR * third
         first, second, third, fourth = (
@@ -39,7 +38,7 @@ def philox(first, second, third, fourth, key, other_key):
 
 @inner
 def two_uniforms(key, step, place, purpose):
-    """Return two numbers, from (0, 1) and from [0, 1), each with 53 random bits."""
+    """Return two uniform numbers, from (0, 1) and from [0, 1), each with 53 random bits."""
     counter, seed = np.uint64(step), np.uint64(key)
     words = philox(
         counter & LOW, counter >> WORD, np.uint64(place), np.uint64(purpose), seed & LOW, seed >> WORD
@@ -51,7 +50,7 @@ def two_uniforms(key, step, place, purpose):
 
 @inner
 def fill_normals(key, step, normals):
-    """Write a standard normal number for each neuron: Box and Muller's, two neurons a draw."""
+    """Write a standard normal number for each neuron (Box-Muller method: one draw for two neurons)."""
     for i in range(0, normals.shape[0], 2):
         radius, angle = two_uniforms(key, step, i // 2, NOISE)
         radius, angle = math.sqrt(-2.0 * math.log(radius)), 2.0 * math.pi * angle

@@ -1,4 +1,4 @@
-"""Dense rows of weights, with one neuron a row or, as sign pairs, two."""
+"""Dense rows of weights, with one neuron per row or, for sign pairs, two."""
 
 from typing import NamedTuple
 
@@ -8,10 +8,10 @@ from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates
 from snn._kernels.compiling import inlined, record
 from snn._kernels.delivery import DEVIATION, TOTAL, TRACE, ScreenedForm, add_scaled
 
-# Targets whose sums stay in the first-level cache. No power of two, since a processor takes a read for one of
-# what it has just written, and waits, if they are 4,096 bytes apart.
+# Number of targets whose sums stay in the first-level cache.  It is not a power of two: a processor delays a
+# read that is a multiple of 4,096 bytes away from a recent write.
 SUMS_IN_CACHE = 1120
-SOURCES_TOGETHER = 8  # sources that are added at once
+SOURCES_TOGETHER = 8  # number of sources that are added in one pass over the targets
 
 
 @inlined
@@ -34,7 +34,7 @@ class _Rows(NamedTuple):
     # negative, and the two neurons of one row have ``cross[r]``.
 
     values: np.ndarray  # float64: stored rows, one after the other
-    # int64, shape (n_rows,): where each row is stored; -1 for a row that is not computed yet.
+    # int64, shape (n_rows,): index of each row among the stored rows, -1 for a row that is not computed yet.
     row_of: np.ndarray
     factor: float  # multiplies all values
     cross: np.ndarray  # float64, shape (n_rows,) with sign pairs, (0,) without
@@ -76,20 +76,18 @@ class Rows(_Rows, ScreenedForm):
                 weight = 0.0 if i == source else self.cross[row]
             windows.candidates[ARRIVING, k] += weight
         for first in range(0, n_neurons, n_rows):
-            # The diagonal of the matrix is no weight: put back what it has done.
-            own = first + row
-            own_excess = windows.excess[own]
-            own_current = group.current[own]
+            # The diagonal of the matrix is no weight: save the numbers that it changes, and restore them.
+            diagonal = first + row
+            saved_excess, saved_current = windows.excess[diagonal], group.current[diagonal]
             reached = add_to_range(
                 windows, group.current, first, n_rows, self.values, offset, signed * moment.to_end,
                 signed * moment.growth,
             )  # fmt: skip
-            windows.excess[own] = own_excess
-            group.current[own] = own_current
-            if own != source and own_excess > -np.inf:
-                windows.excess[own] += moment.to_end * self.cross[row]
-                group.current[own] += moment.growth * self.cross[row]
-                reached |= windows.excess[own] >= 0.0
+            windows.excess[diagonal], group.current[diagonal] = saved_excess, saved_current
+            if diagonal != source and saved_excess > -np.inf:
+                windows.excess[diagonal] += moment.to_end * self.cross[row]
+                group.current[diagonal] += moment.growth * self.cross[row]
+                reached |= windows.excess[diagonal] >= 0.0
             if reached:
                 n_candidates = find_candidates(first, first + n_rows, length, n_candidates, group, windows)
             signed = -signed
@@ -144,9 +142,9 @@ class Rows(_Rows, ScreenedForm):
         factor = count * (self.factor if neuron < n_rows else -self.factor)
         for first in range(0, n_neurons, n_rows):
             # The diagonal of the matrix is no weight.
-            own = first + row
-            own_current = current[own] + (0.0 if own == neuron else count * self.cross[row])
+            diagonal = first + row
+            saved_current = current[diagonal] + (0.0 if diagonal == neuron else count * self.cross[row])
             add_scaled(current[first : first + n_rows], values, factor)
-            current[own] = own_current
+            current[diagonal] = saved_current
             factor = -factor
         return n_neurons

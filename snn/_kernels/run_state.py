@@ -1,4 +1,4 @@
-"""State of a run between calls: time, plans, and arrays of its neurons.
+"""The state of a run between calls: its time, its plans and the arrays of its neurons.
 
 Time is a sum of millions of small intervals, so its rounding error is carried along (two-sum).
 """
@@ -13,33 +13,34 @@ from snn._kernels.compiling import compiled, inlined, inner, record
 from snn._kernels.neuron import BOUND_SLACK, add_to_moments
 from snn._kernels.stops import StoppedNeurons
 
+# What a call of `simulation.advance` returns.
 PAUSED = 0  # the budget of work is spent; call again with the same arrays
-REACHED = 1  # every network asked for is at the stop time
-MISSING_ROW = 2  # a row of the weights is needed that was not computed; store it, and call again
-BURST = 3  # a network has fired more often than it may
+REACHED = 1  # every copy is past its last stop
+MISSING_ROW = 2  # a row of the weights is needed but not computed yet; store it, and call again
+BURST = 3  # the burst of a copy exceeds `largest_burst`
 
-# In synaptic time constants.  Windows are doubled and halved: they must never be zero.
+# Limits of the length of a window, in synaptic time constants.  Windows are halved: none may become zero.
 SHORTEST_WINDOW, LONGEST_WINDOW = 1e-290, 16.0
 
-# Currents below this are subnormal numbers, which slow the processor down.
+# Smaller currents are set to zero: they are subnormal numbers, which slow the processor down.
 NEGLIGIBLE_CURRENT = np.finfo(np.float64).tiny
 
-# One network of a run.
+# The state of one copy of the network.
 RUN_STATE = np.dtype(
     [
         ("time", np.float64),
         ("time_error", np.float64),
-        # The next window, kept so that pausing changes no bit of the result.
+        # Length of the next window, kept so that pausing changes no bit of the result.
         ("window", np.float64),
-        # For the active set: the last interval of screening; by how much potentials may be expected to leave
-        # their chords in the next; spikes in a unit of time, and how many neurons they came from.
+        # For choosing an active set: length of the last interval, halved if it had to be run again; expected
+        # deviation of potentials from their chords; spike rate, and number of neurons that fired.
         ("interval", np.float64),
         ("margin", np.float64),
         ("rate", np.float64),
         ("n_sources", np.int64),
-        # Time that passed with screening.
+        # Time that passed in intervals with screening.
         ("screened_time", np.float64),
-        # The source whose row of weights is missing, -1 for none.
+        # The source whose row of weights is missing, or -1.
         ("missing", np.int64),
         # Spikes beyond `burst_rate` per unit of time, summed up; above `largest_burst` the copy is given up.
         # They depend only on the copy itself, not on pauses or on other copies.
@@ -52,18 +53,18 @@ RUN_STATE = np.dtype(
 
 
 class BurstLimit(NamedTuple):
-    """The burst at which a copy is given up; each spike adds 1, each time constant takes `rate` away."""
+    """The burst at which a copy is given up: a spike adds 1 to it, a time constant subtracts `rate`."""
 
-    # About a second of work.  If thresholds differ by many orders of magnitude, a spike causes 1e10 others.
+    # 1e7 spikes take about a second.  If thresholds differ greatly, one spike can cause 1e10 others.
     spikes: float = 10_000_000
     rate: int = 10_000
-    per_neuron: int = 10  # added to both
+    per_neuron: int = 10  # added to `spikes` and to `rate`, for each neuron
 
 
 def new_records(n_records: int, columns: np.dtype) -> np.ndarray:
-    """Return records whose columns are zero, for kernels that write them as attributes."""
+    """Return records of zeros, whose columns kernels read and write as attributes."""
     records = np.zeros(n_records, dtype=columns)
-    # Where nothing is compiled, to debug kernels, columns have to be attributes by themselves.
+    # Without compilation, columns are attributes only of a recarray.
     return records.view(np.recarray) if config.DISABLE_JIT else records
 
 
@@ -72,28 +73,28 @@ class _Neurons(NamedTuple):
     threshold: np.ndarray
     potential: np.ndarray
     current: np.ndarray
-    drift: np.ndarray  # the mean soma current over the last interval, by which active sets are chosen
+    drift: np.ndarray  # mean soma current over the last interval; active sets are chosen by it
     spike_counts: np.ndarray
-    # Filtered spikes of each neuron right after its last spike, and the time of that, shape (n_copies,
-    # n_neurons, 2); or of size zero.
+    # For each neuron, its filtered spikes right after its last spike, and the time of this spike, shape
+    # (n_copies, n_neurons, 2); or an empty array.
     traces: np.ndarray
-    # The lowest potential of each neuron after a change from outside, or of size zero; and the charge that
-    # raised potentials to it.
+    # The lowest potential of each neuron after a change of input, or an empty array; and the charge that
+    # raised potentials to this floor.
     floor: np.ndarray
     lifted: np.ndarray
-    # Sums of t^2, t^3 and t^4 over the times of each neuron's spikes (`neuron.add_to_moments`), shape
-    # (n_copies, n_neurons, 3); or of size zero.
+    # For each neuron, sums of t^2, t^3 and t^4 over its spike times t (`neuron.add_to_moments`), shape
+    # (n_copies, n_neurons, 3); or an empty array.
     moments: np.ndarray
 
 
 @record
 class Neurons(_Neurons, StoppedNeurons):
-    """The neurons of all networks of an exact run: a row for each network; they share the thresholds."""
+    """The neurons of all copies of an exact run: one row for each copy; all share the thresholds."""
 
     __slots__ = ()
 
     def restart(self, states, k):
-        # Plans of the run so far remain as guesses of its active set and intervals.
+        # The plans of the run so far remain as guesses for its next active set and interval.
         state = states[k]
         state.time = state.time_error = state.window = 0.0
         for i in range(self.threshold.shape[0]):
@@ -114,7 +115,7 @@ class Neurons(_Neurons, StoppedNeurons):
 
 
 class SpikeLog(NamedTuple):
-    """Spikes of an interval, or recorded, in arrays of size zero where none are."""
+    """Spikes of an interval, or recorded spikes; the arrays are empty if none are recorded."""
 
     times: np.ndarray
     neurons: np.ndarray
@@ -122,7 +123,7 @@ class SpikeLog(NamedTuple):
 
 @inlined
 def note_spike(neurons, k, neuron, now, spikes, n_recorded):
-    """Count a spike of copy k; filter it, add it to the moments and record it, where that is asked for."""
+    """Count a spike of copy k; update its trace, its moments and the record if these are kept."""
     neurons.spike_counts[k, neuron] += 1
     if neurons.traces.shape[1] > 0:
         trace, last = neurons.traces[k, neuron, 0], neurons.traces[k, neuron, 1]
@@ -137,7 +138,7 @@ def note_spike(neurons, k, neuron, now, spikes, n_recorded):
 
 @inlined
 def advance_time(state, interval):
-    """Add `interval` to the compensated time."""
+    """Add an interval to the time, and keep the rounding error."""
     time = state.time
     addend = interval + state.time_error
     total = time + addend
@@ -147,14 +148,14 @@ def advance_time(state, interval):
 
 @compiled
 def restart(neurons, states, copies):
-    """Start some copies again."""
+    """Set the listed copies back to time zero."""
     for position in range(copies.shape[0]):
         neurons.restart(states, copies[position])
 
 
 @inner
 def drop_negligible(current):
-    """Set currents of one copy that hardly count to zero."""
+    """Set the subnormal currents of one copy to zero."""
     for i in range(current.shape[0]):
         if abs(current[i]) < NEGLIGIBLE_CURRENT:
             current[i] = 0.0
@@ -162,7 +163,7 @@ def drop_negligible(current):
 
 @compiled
 def expected_spikes(soma_bias, threshold, current, duration):
-    """Return how many spikes the drive and the currents of a network could cause alone, and one a neuron."""
+    """Return the number of spikes that drive and present currents could cause, plus one for each neuron."""
     total = 0.0
     for i in range(threshold.shape[0]):
         charge = max(soma_bias[i], 0.0) * duration + max(current[i], 0.0)
@@ -172,7 +173,7 @@ def expected_spikes(soma_bias, threshold, current, duration):
 
 @compiled
 def settle(potential, threshold):
-    """Bring potentials that rounding has left a little above their thresholds back to them."""
+    """Lower potentials that exceed their thresholds only by rounding to the thresholds."""
     for i in range(potential.shape[0]):
         if potential[i] <= threshold[i] * (1.0 + BOUND_SLACK):
             potential[i] = min(potential[i], threshold[i])
@@ -180,7 +181,7 @@ def settle(potential, threshold):
 
 @compiled
 def in_range(potential, current, threshold, largest_ratio):
-    """Return whether potentials and currents are finite, and currents within so many thresholds."""
+    """Return (whether potentials and currents are finite, whether |current| <= largest_ratio threshold)."""
     is_finite = is_moderate = True
     for k in range(potential.shape[0]):
         for i in range(potential.shape[1]):

@@ -1,4 +1,4 @@
-"""The neurons outside the active set: brought to the end of an interval, and proven not to have fired in it.
+"""Screening: neurons outside the active set are advanced by an interval, and proven not to fire in it.
 
 With f_j(tau) the spikes of source j in the interval, filtered by 1 - e^-t, and F_j = f_j(T) at its end,
 
@@ -9,8 +9,8 @@ larger of its two ends by no more than
 
     max(h_i, 0) max_tau (1 - e^-tau - (1 - e^-T) tau / T)  +  sum_j |W_ji| max_tau |f_j(tau) - F_j tau / T|.
 
-Where that stays below the threshold, neuron i is proven not to have fired.  The few others, violators, are
-followed exactly through the spikes of the interval.
+If this sum stays below the threshold, neuron i is proven not to have fired.  The few other neurons, the
+violators, are followed exactly through the spikes of the interval.
 """
 
 import math
@@ -22,36 +22,35 @@ from snn._kernels.compiling import as_integers, inner
 from snn._kernels.delivery import DEVIATION, LAST, TOTAL, TRACE
 from snn._kernels.neuron import crossing_time, largest_rise, slack
 
-# Nanoseconds, roughly, by which intervals are planned: a spike; a neuron brought to the end of an interval; a
-# weight far from the others; a spike for a neuron that is followed.  `python -m tests.benchmarks simulate`
-# shows what comes of them.
+# Rough costs in nanoseconds, for planning intervals: per spike; per neuron advanced by an interval; per
+# weight looked up; per spike and followed neuron.  `python -m tests.benchmarks simulate` shows their effect.
 COST_OF_SPIKE, COST_OF_NEURON, COST_OF_LOOKING_UP, COST_OF_REPLAYING = 150.0, 4.0, 20.0, 4.0
 
 
 class Sources(NamedTuple):
-    """Those of the active set that fired in the interval, a slot each."""
+    """The sources: members of the active set that fired in the interval, one slot each."""
 
-    members: np.ndarray  # their places in the active set
-    rows: np.ndarray  # where their weights are, as `ScreenedForm.note_rows` notes it
-    sums: np.ndarray  # rows TOTAL, TRACE, DEVIATION, and LAST, which serves as scratch
-    totals: np.ndarray  # F of the source before each spike of the interval
-    traces: np.ndarray  # trace of the source after each spike
+    members: np.ndarray  # places of the sources in the active set
+    rows: np.ndarray  # where the weights of the sources are (`ScreenedForm.note_rows`)
+    sums: np.ndarray  # rows TOTAL, TRACE, DEVIATION, and LAST, a work array
+    totals: np.ndarray  # for each spike of the interval, f of its source before the spike
+    traces: np.ndarray  # for each spike of the interval, the trace of its source after the spike
 
 
 class Screened(NamedTuple):
-    """Where the neurons outside the active set are at the end of the interval."""
+    """The state of all neurons at the end of the interval; invalid for the active set."""
 
     potential: np.ndarray
     current: np.ndarray
     is_violator: np.ndarray
-    sums: np.ndarray  # rows TOTAL, TRACE, DEVIATION of the targets worked on together
+    sums: np.ndarray  # rows TOTAL, TRACE, DEVIATION for the targets that are updated together
 
 
 @inner
 def summarise(log, n_events, interval, slots, n_slots, sources):
-    """Sum up the spikes of each source at the end of the interval: its trace, its total F, its deviation."""
-    # Between two of its spikes a source with trace s leaves its chord, of slope r = F / T, upwards by at most
-    # s - r - r log(s / r)  <=  (s - r)^2 / (s + r); downwards it is farthest at a spike.
+    """Compute, for each source, its trace and total F at the end of the interval, and its deviation."""
+    # Between two spikes, a source with trace s exceeds its chord, of slope r = F / T, by at most its excess
+    # at the first spike plus s - r - r log(s / r) <= (s - r)^2 / (s + r).  It is lowest at a spike.
     trace = sources.sums[TRACE]
     total = sources.sums[TOTAL]
     deviation = sources.sums[DEVIATION]
@@ -84,22 +83,22 @@ def summarise(log, n_events, interval, slots, n_slots, sources):
 
 @inner
 def bulge_of(rise, interval):
-    """Return the largest of 1 - e^-tau - rise tau / T, where e^-tau = rise / T; rise = 1 - e^-T."""
+    """Return the maximum of 1 - e^-tau - rise tau / T, which is at e^-tau = rise / T; rise = 1 - e^-T."""
     slope = rise / interval
     return max(1.0 - slope + slope * math.log(slope), 0.0) if slope > 0.0 else 1.0
 
 
 @inner
 def screen(form, group, is_active, interval, sources, n_sources, settings, screened):
-    """Bring all neurons to the end of the interval; return (violators, largest deviation from a chord)."""
-    # Violators, which are not proven to have been silent, are marked.  Members of the active set are ignored.
+    """Advance all neurons to the end of the interval; return (violators, largest deviation from a chord)."""
+    # Violators, which are not proven to be silent, are marked.  Members of the active set are ignored.
     sums, bits = screened.sums, as_integers(screened.sums)
     n_neurons, n_sums = group.threshold.shape[0], settings.n_sums
     rise = -math.expm1(-interval)
     fade = 1.0 - rise
     bulge = bulge_of(rise, interval)
     n_violators = 0
-    # Bits of numbers that are not negative have their order, and the largest is found eight at a time.
+    # Nonnegative floats have the order of their bits, whose maximum a processor takes eight at a time.
     largest = np.int64(0)
     for start in range(0, n_sums, settings.sums_at_once):
         size = min(settings.sums_at_once, n_sums - start)
@@ -109,7 +108,7 @@ def screen(form, group, is_active, interval, sources, n_sources, settings, scree
         # Neurons that share their sums are sign pairs: the negative ones receive the opposite.
         sign = 1.0
         for first in range(start, n_neurons, n_sums):
-            # One array is written in each loop: of more the compiler would have to know that they are apart.
+            # Each loop writes one array: for more, the compiler would have to know that they do not overlap.
             for k in range(size):
                 i = np.uint64(first + k)
                 screened.current[i] = group.current[i] * fade + sign * sums[TRACE, k]
@@ -125,10 +124,10 @@ def screen(form, group, is_active, interval, sources, n_sources, settings, scree
                 rounding = slack(group.threshold[i], abs(v) + abs(v_end), abs(h) + leaves)
                 is_silent = reach < group.threshold[i] - rounding
                 screened.is_violator[i] = not (is_silent | is_active[i])
-            found = np.int64(0)
+            n_marked = np.int64(0)
             for k in range(size):
-                found += screened.is_violator[np.uint64(first + k)]
-            n_violators += found
+                n_marked += screened.is_violator[np.uint64(first + k)]
+            n_violators += n_marked
             for k in range(size):
                 largest = max(largest, 0 if is_active[np.uint64(first + k)] else bits[DEVIATION, k])
             sign = -sign
@@ -153,7 +152,7 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
         then = now
         rise = rises[event]
         rounding = slack(threshold, v, h)
-        # A little early counts as a crossing: then it is integrated, and all is exact.
+        # A near miss counts as a crossing: the neuron then joins the active set, which is exact.
         if (
             v + largest_rise(bias, h, elapsed, rise) >= threshold - rounding
             and crossing_time(threshold - v - rounding, bias, h, elapsed) <= elapsed
@@ -170,13 +169,13 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
 def find_firing(
     form, group, interval, is_active, active, sources, screened, log, n_events, n_slots, cost, n_sums
 ):
-    """Let the violators that fire join the active set, or all if that costs less; return how many do."""
+    """Add violators that fire to the active set, or all violators if this costs less; return their number."""
     n_neurons = group.threshold.shape[0]
     n_violators = 0
     for i in range(n_neurons):
         n_violators += screened.is_violator[np.uint64(i)]
     follow = n_violators * (n_slots * COST_OF_LOOKING_UP + n_events * COST_OF_REPLAYING)
-    # By what part a current falls from spike to spike; the totals have served.
+    # The part of a current that decays before each spike; it replaces `totals`, which are no longer needed.
     then = 0.0
     for event in range(n_events + 1):
         now = log.times[event] if event < n_events else interval

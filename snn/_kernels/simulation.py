@@ -1,5 +1,4 @@
-"""Kernels that Python calls: copies of a network, one after the other, to a stop time or until the budget is
-spent."""
+"""The kernel that Python calls to advance the copies of a network, one by one, until the budget is spent."""
 
 from functools import lru_cache
 
@@ -36,18 +35,20 @@ from snn._kernels.run_state import (
 from snn._kernels.sparse_rows import CompressedRows, Segments
 from snn._kernels.workspace import Settings
 
-# Spikes after which an interval with all neurons ends, so that an active set can be tried.  With sparse
-# weights it is longer, at least one spike for NEURONS_PER_SPARSE neurons: planning costs as much as several.
+# Spikes after which an interval that integrates all neurons ends, so that an active set can be tried.  Sparse
+# weights need the larger of SPARSE_IN_PLACE and n_neurons / NEURONS_PER_SPARSE, since planning costs more.
 DENSE_IN_PLACE, SPARSE_IN_PLACE, NEURONS_PER_SPARSE = 32, 128, 16
-# Neurons for each spike wanted in a window: with more neurons, opening and closing a window costs more.
+# Target number of spikes per window: at least n_neurons / NEURONS_PER_WANTED, since the cost of opening and
+# closing a window grows with the number of neurons.
 NEURONS_PER_WANTED = 200
-# Spikes wanted in a window if a run pauses after each spike: below 1; above 1/2, so that empty windows grow.
+# Target number of spikes per window if a run pauses after each spike: below 1, so that a window ends at the
+# first spike, and above 1/2, so that empty windows grow.
 WANTED_IN_STEP = 0.75
 
-# Nanoseconds, for planning intervals (tried by `python -m tests.benchmarks simulate`): of a spike, for each
-# target, if all neurons are integrated; of a source, for each sum over sources.
+# Costs in nanoseconds, for planning intervals (tried by `python -m tests.benchmarks simulate`).  First, per
+# target of a spike, if all neurons are integrated; second, per source and sum over sources.
 COSTS_OF_FORMS = {Rows: (0.3, 0.4), Segments: (0.3, 0.4), CompressedRows: (3.0, 3.0), Stencil: (0.3, 0.4)}
-# CompressedRows add: of a window, for each neuron; of a spike, for each spike of its window.
+# Further costs of CompressedRows: per neuron of a window; per spike and spike of the same window.
 COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
 
 
@@ -82,12 +83,12 @@ def _settings_of(kind, n_neurons, n_sums, n_targets, screening):
 
 
 def single_step(settings):
-    """Return settings with which a run pauses after the spikes of one instant."""
+    """Return settings that pause a run after the spikes of one instant."""
     return settings._replace(room=0, events_in_place=1, n_wanted=WANTED_IN_STEP)
 
 
 def new_memory(form, n_neurons, settings):
-    """Return memory for one network of a run after the other."""
+    """Return memory that all copies of a network use, one by one."""
     if isinstance(form, Stencil):
         return Grid(*new_grid_memory(form, n_neurons, settings))
     memory = workspace.new_memory(n_neurons, settings)
@@ -96,12 +97,13 @@ def new_memory(form, n_neurons, settings):
 
 @uncounted
 def advance(form, neurons, states, settings, memory, active, first, stops, budget, spikes):
-    """Advance the copies active[first:] until they stay; return (status, where to go on, spikes)."""
-    # The run pauses, between two intervals, when spikes, windows and the work at stops exceed the budget: a
-    # window costs as much as a spike.  `spikes` is of size zero, or has room for `workspace.overshoot` more.
+    """Advance the copies active[first:] past all their stops; return (status, position, spikes)."""
+    # `position` is where the next call begins in `active`.  The run pauses between two intervals when spikes,
+    # windows and the work at stops exceed the budget: a window costs as much as a spike.  `spikes` is empty
+    # or has room for `workspace.overshoot` spikes beyond the budget.
     n_neurons = neurons.threshold.shape[0]
     work = memory.work_of(n_neurons)
-    # Writable copies, like those of an active set: one compiled version serves both.
+    # Copies are writable, as in an active set, so that one compiled version serves both.
     for i in range(n_neurons):
         work.threshold[i] = neurons.threshold[i]
     n_events = 0
@@ -113,7 +115,7 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
             for i in range(n_neurons):
                 work.bias[i] = neurons.bias[k, i]
             if state.window == 0.0:
-                # Guess the first window from the drive alone, and the margin.
+                # Guess the margin, and from the drive the first window.
                 driven = mean = 0.0
                 for i in range(n_neurons):
                     driven += max(work.bias[i], 0.0) / work.threshold[i]
@@ -132,7 +134,7 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
                     break
                 elapsed, n_new, n_windows = work.integrate(form, group, drift, state, remaining, settings)
                 if not elapsed < np.inf:
-                    # Numbers have left their range, and there is no going on.
+                    # Numbers are out of range: the copy cannot go on.
                     elapsed = remaining
                     state.burst = np.inf
                 if elapsed > 0.0:
@@ -157,5 +159,5 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
     return REACHED, active.shape[0], n_events
 
 
-if config.DISABLE_JIT:  # to debug: kernels divide by zero on purpose, since a branch would cost more
+if config.DISABLE_JIT:  # for debugging: kernels divide by zero on purpose, since a branch would cost more
     advance = np.errstate(all="ignore")(advance)

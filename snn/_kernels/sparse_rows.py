@@ -1,4 +1,4 @@
-"""Sparse rows of weights: of ranges of targets, and of single targets."""
+"""Sparse rows of weights, to ranges of targets or to single targets."""
 
 from typing import NamedTuple
 
@@ -22,9 +22,9 @@ class _Segments(NamedTuple):
     # lengths[s].  Segments may share values.  No segment contains its own source.
 
     starts: np.ndarray  # int64, shape (n_neurons + 1,)
-    targets: np.ndarray  # int64, shape (n_segments,): the first target of each
+    targets: np.ndarray  # int64, shape (n_segments,): first target of each segment
     lengths: np.ndarray  # int64, shape (n_segments,)
-    offsets: np.ndarray  # int64, shape (n_segments,): where the weights of each begin in `values`
+    offsets: np.ndarray  # int64, shape (n_segments,): where the weights of each segment begin in `values`
     factors: np.ndarray  # float64, shape (n_segments,)
     values: np.ndarray  # float64
 
@@ -135,12 +135,12 @@ class CompressedRows(_CompressedRows, ScreenedForm):
         return n_candidates
 
     def renew(self, n_candidates, moment, instant, windows):
-        # Few are reached: what is known of the others, an exact crossing perhaps, is still right.
+        # A spike reaches few candidates; the bounds and exact crossings of all others still hold.
         renew_touched(moment, windows)
         return instant
 
     def gather(self, source, members, n_members, rows, offset):
-        # Members and targets are in order: go through both at once.
+        # Members and targets are sorted, so one pass goes through both.
         entry, last = self.starts[source], self.starts[source + 1]
         for k in range(n_members):
             while entry < last and self.targets[entry] < members[k]:

@@ -1,8 +1,8 @@
-"""Steps of a clock: copies of a network, one after the other, to a stop or until the budget is spent.
+"""The loop over the steps of a clock: it advances copies of a network, one by one, until the budget is spent.
 
-One loop serves all kinds of neurons, which are `ClockNeurons`, and all synapses, which have `send`: forms of
-weights, `DelayedSources`, `DelayedSynapses`.  In each step all neurons integrate, those at or above their
-thresholds fire, and what arrives at the end of the step is added to the synaptic currents.
+One loop serves all kinds of neurons (`ClockNeurons`) and all kinds of synapses, which have `send`: forms of
+weights, `DelayedSources`, `DelayedSynapses`.  In each step, all neurons integrate, the neurons at or above
+their thresholds fire, and the charge that arrives at the end of the step is added to the synaptic currents.
 """
 
 import math
@@ -19,27 +19,27 @@ from snn._kernels.stops import StoppedNeurons
 
 
 class Copies(NamedTuple):
-    """State of the copies of a network, with any kind of neurons: a row for each copy."""
+    """The state of the copies of a network, for any kind of neurons: one row for each copy."""
 
     time_step: float
-    steps: np.ndarray  # shape (n_copies,): steps since the start
-    steps_before: np.ndarray  # shape (n_copies,): steps before the start; random numbers depend on the sum
+    steps: np.ndarray  # shape (n_copies,): steps since the last restart
+    steps_before: np.ndarray  # shape (n_copies,): steps before it; random numbers depend on the sum
     spike_counts: np.ndarray
-    moments: np.ndarray  # of the times of each neuron's spikes (`neuron.add_to_moments`), or of size zero
-    # Shape (n_copies, n_slots, n_kinds * n_neurons), by kinds of currents: what arrives at the end of step s
-    # is in slot s modulo n_slots.
+    moments: np.ndarray  # moments of the spike times of each neuron (`neuron.add_to_moments`), or empty
+    # Shape (n_copies, n_slots, n_kinds * n_neurons), ordered by kinds of currents: slot s modulo n_slots has
+    # the charge that arrives at the end of step s.
     pending: np.ndarray
     is_due: np.ndarray  # shape (n_copies, n_slots): whether anything is in a slot
-    fired: np.ndarray  # memory: the neurons that fire in a step
+    fired: np.ndarray  # work array: the neurons that fire in a step
 
 
 @record
 class DelayedSources(NamedTuple):
-    """A form of weights, with a delay for all spikes of a source."""
+    """A form of weights with one delay for each source."""
 
     form: Form
     delays: np.ndarray  # whole steps, shape (n_neurons,)
-    first: np.ndarray  # of each source, where the currents of its kind begin in a slot
+    first: np.ndarray  # for each source, where the currents of its kind begin in a slot
 
     def send(self, neurons, copies, k, neuron, step, message):
         slot = (step + self.delays[neuron]) % copies.pending.shape[1]
@@ -49,7 +49,7 @@ class DelayedSources(NamedTuple):
 
 @record
 class DelayedSynapses(NamedTuple):
-    """Compressed rows, with a delay for each weight."""
+    """Compressed rows with one delay for each weight."""
 
     form: CompressedRows
     delays: np.ndarray  # whole steps, shape (n_weights,)
@@ -64,7 +64,7 @@ class DelayedSynapses(NamedTuple):
 
 
 class MessageLog(NamedTuple):
-    """Recorded spikes: step, neuron, and the number sent."""
+    """Recorded spikes: step, neuron, and the number that is sent."""
 
     steps: np.ndarray
     neurons: np.ndarray
@@ -72,37 +72,37 @@ class MessageLog(NamedTuple):
 
 
 class ClockNeurons(StoppedNeurons):
-    """The neurons of all copies of a run on a clock, of any kind: rows of arrays are copies."""
+    """The neurons, of any kind, of all copies of a run on a clock: rows of arrays are copies."""
 
-    # A field `faults`, a `NoFaults` or `Faults`, says which of their spikes are lost.  Neurons whose synapses
-    # may have no delays also have `receive(form, source, count)`, which adds the weights of a source at once.
+    # The field `faults`, a `NoFaults` or `Faults`, says which spikes are lost.  Neurons whose synapses may
+    # lack delays also have `receive(form, source, count)`, which adds the weights of a source at once.
 
     __slots__ = ()
 
     def enter(self, k):
-        """Put copy k where its steps are done, if that is not where it is read between calls."""
+        """Copy the state of copy k to the workspace, if there is one."""
         return
 
     @abstractmethod
     def leave(self, k):
-        """Put copy k back where it is read between calls."""
+        """Copy the state of copy k back to its row, where it is read between calls."""
 
     @abstractmethod
     def integrate_step(self, copies, k, step):
-        """Do a step of copy k up to its spikes; list the neurons that fire, return how many do."""
+        """Advance copy k by a step, without resets; list the neurons that fire, and return their number."""
 
     @abstractmethod
     def fire(self, k, neuron):
-        """Reset a neuron that fires; return its spikes, the message of each, their weight in the moments."""
+        """Reset a neuron that fires; return (spikes, message of each spike, weight in the moments)."""
 
     @abstractmethod
     def arrive(self, copies, k, slot):
-        """Add what is due in a slot to the currents."""
+        """Add the charge of a slot to the currents."""
 
 
 @inner
 def restart_steps(copies, k):
-    """Set all that is kept of a copy, except its counts of spikes, to what it is at time zero."""
+    """Set the clock, moments and pending charge of a copy to time zero; keep its spike counts."""
     copies.steps_before[k] += copies.steps[k]
     copies.steps[k] = 0
     for i in range(copies.moments.shape[1]):
@@ -124,9 +124,9 @@ def last_step(time, time_step):
 
 @uncounted
 def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spikes, spikes):
-    """Advance copies active[first:] until they stay; return (where to go on, spikes, entries recorded)."""
-    # It returns early after `max_steps` steps or `max_spikes` spikes.  `spikes` is empty, or has room for as
-    # many more as there are neurons, since a step is not split.
+    """Advance the copies active[first:] past all their stops; return (position, spikes, entries recorded)."""
+    # `position` is where the next call begins in `active`.  The loop returns early after `max_steps` steps or
+    # `max_spikes` spikes.  `spikes` is empty or has room for n_neurons entries more: a step is not split.
     n_slots = copies.is_due.shape[1]
     n_steps = n_spikes = n_recorded = 0
     for position in range(first, active.shape[0]):

@@ -1,4 +1,4 @@
-"""The memory that event loops work in, allocated once a run and cut up at each call; and how they are run."""
+"""Memory and settings of event loops: memory is allocated once per run, and divided at each call."""
 
 import mmap
 from typing import NamedTuple
@@ -10,31 +10,31 @@ from snn._kernels.compiling import record
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, integrate_windows
 from snn._kernels.run_state import SpikeLog
 
-LARGE = 2**19  # numbers from which on an array is large to NumPy, 4 MB
+LARGE = 2**19  # size in floats (4 MB) of the smallest array for which NumPy asks for pages of 2 MB
 
 
 class Settings(NamedTuple):
-    """Plan of a run: it changes spikes by rounding alone."""
+    """The plan of a run.  It changes spikes only by rounding."""
 
-    room: int  # neurons of the largest active set; 0 to integrate all
-    most_events: int  # spikes of an interval with an active set
-    events_in_place: int  # spikes of one without, or of an epoch of a grid
-    n_wanted: float  # spikes wanted in a window, where all neurons are integrated
-    n_sums: int  # targets of which sums over sources are needed: neurons of a sign pair share theirs
-    sums_at_once: int  # how many of these are worked on together
-    cost_in_place: float  # nanoseconds of a spike while all neurons are integrated
-    cost_of_source: float  # nanoseconds of a source of an interval for the neurons that are screened
+    room: int  # neurons of the largest active set; 0: all neurons are integrated
+    most_events: int  # most spikes of an interval with an active set
+    events_in_place: int  # most spikes of an interval without an active set, or of an epoch of a grid
+    n_wanted: float  # target number of spikes per window when all neurons are integrated
+    n_sums: int  # number of targets that need sums over sources: the neurons of a sign pair share one
+    sums_at_once: int  # number of these targets that are updated together
+    cost_in_place: float  # nanoseconds per spike when all neurons are integrated
+    cost_of_source: float  # nanoseconds of screening per source of an interval
 
 
 def overshoot(n_neurons, settings):
-    """Return how many spikes more than it was asked for a call may emit: intervals are never split."""
+    """Return the largest number of spikes beyond its budget that a call may emit: intervals are not split."""
     longest = settings.most_events if settings.room > 0 else settings.events_in_place
     return longest + MOST_EVENTS_PER_WINDOW + n_neurons
 
 
 @record
 class Work(NamedTuple):
-    """Work arrays of one call, which integrates all neurons."""
+    """Work arrays of one call that integrates all neurons."""
 
     bias: np.ndarray
     threshold: np.ndarray
@@ -42,7 +42,7 @@ class Work(NamedTuple):
     log: SpikeLog
 
     def integrate(self, form, group, drift, state, remaining, settings):
-        """Integrate neurons for the time that remains or less; return (time that passed, spikes, windows)."""
+        """Integrate the neurons for the remaining time or less; return (elapsed time, spikes, windows)."""
         elapsed, state.window, n_new, n_windows, state.missing = integrate_windows(
             form, group, remaining, state.window, settings.events_in_place, settings.n_wanted, self.windows,
             self.log,
@@ -60,7 +60,7 @@ class Memory(NamedTuple):
     candidates: np.ndarray
 
     def work_of(self, n):
-        """Return the work arrays of a call for n neurons: their `integrate` says how these are integrated."""
+        """Return the work arrays of a call for n neurons, with the `integrate` that uses them."""
         floats, integers = self.floats, self.integers
         return Work(
             bias=floats[:n],
@@ -82,7 +82,7 @@ class Memory(NamedTuple):
 
 
 def new_memory(n_neurons, settings):
-    """Return memory for one network of a run; the system provides what is touched of it."""
+    """Return memory for one copy of a network; the system provides pages when they are first touched."""
     n_log = overshoot(n_neurons, settings)
     return Memory(
         new_floats(4 * n_neurons + n_log),
@@ -93,8 +93,8 @@ def new_memory(n_neurons, settings):
 
 
 def new_floats(size):
-    """Return this many floats of memory; the system provides what is touched of it."""
+    """Return an array of floats; the system provides pages when they are first touched."""
     if size < LARGE:
         return np.empty(size)
-    # Not by NumPy, which asks for pages of 2 MB where an array is large: touching one clears it all.
+    # For large arrays, NumPy asks for pages of 2 MB, and the first touch of a page clears all of it.
     return np.frombuffer(mmap.mmap(-1, 8 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))

@@ -1,4 +1,4 @@
-"""Objects in files: named arrays, written whole or not at all, and read as a schema says."""
+"""Objects in files: named arrays, which are written completely or not at all, and checked by a schema."""
 
 import io
 import os
@@ -11,24 +11,24 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-DIGEST_SIZE = 32
-# Largest integer of a file, the largest seed that is drawn: counters stay in 64 bits when more is added.
+DIGEST_SIZE = 32  # bytes of the SHA-256 digest at the end of a file
+# Largest integer in a file: the largest seed that is drawn.  Adding to a counter cannot overflow 64 bits.
 LARGEST_INTEGER = 2**62
 
 
 class Entry(NamedTuple):
-    """The kind, shape and range of an array of an archive.
+    """The kind, shape and range of an array in an archive.
 
     Parameters
     ----------
     kinds : str
-        As of `numpy.dtype.kind`.
+        Allowed characters of `numpy.dtype.kind`.
     shape : tuple or None
-        Lengths, or names of them, such as "atoms"; None for any shape.
+        Lengths, or names of lengths such as "atoms"; None for any shape.
     least : float, optional
-        The smallest number.
+        The smallest number that is allowed.
     optional : bool, default False
-        Whether a file may be without it.
+        Whether a file may lack the array.
     """
 
     kinds: str
@@ -38,48 +38,48 @@ class Entry(NamedTuple):
 
 
 class Saved:
-    """An object that can be written to a file, and read again."""
+    """An object that can be written to a file and read again."""
 
-    # Unless entries are attributes and arguments of the constructor, `_entries` and `_of_entries` say more.
+    # If the entries are not attributes and constructor arguments, override `_entries` and `_of_entries`.
     _schema: ClassVar[Mapping[str, Entry]]
 
     def save(self, path: str | os.PathLike[str], **extra: Any) -> None:
-        """Write everything to `path` (npz), whole or not at all; `load` ignores `extra` entries.
+        """Write the object to `path` (npz), completely or not at all; `load` ignores `extra` entries.
 
-        If the process is killed or the disk is full, the file that was at `path` before remains.
+        If the process is killed or the disk is full, the previous file at `path` remains.
         """
         save_archive(path, {**self._entries(), **extra})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote, to the bit; ValueError if a file is damaged, or one of something else."""
+        """Read what `save` wrote, exact to the bit; ValueError if a file is damaged or has another object."""
         with reading(path, cls.__name__) as entries:
             return cls._of_entries(entries)
 
     def _entries(self) -> dict[str, Any]:
-        """Return the entries of the file, without those that are None."""
+        """Return the entries of the file; attributes that are None have no entry."""
         entries = {name: getattr(self, name) for name in self._schema}
         return {name: value for name, value in entries.items() if value is not None}
 
     @classmethod
     def _of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
-        """Return the object of a file, or raise an error if there is none."""
+        """Return the object that a file describes, or raise an error."""
         return cls(**conforming(entries, cls._schema))
 
 
 def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> None:
-    """Write named arrays to `path` (npz), whole or not at all, also where several processes write at once."""
+    """Write named arrays to `path` (npz), completely or not at all, even if several processes write it."""
     path = Path(path)
-    # Not a temporary file, which its owner alone can read.  Its name has at most 255 bytes.
+    # Not made by `tempfile`, whose files only their owner can read.  A name may have at most 255 bytes.
     name = os.fsdecode(os.fsencode(path.name)[:200])
     part = path.with_name(f"{name}.{uuid.uuid4().hex[:16]}.part")
     for entry, value in entries.items():
         if np.asarray(value).dtype.hasobject:
             raise ValueError(f"{entry} must be made of numbers or text to be saved; got Python objects")
-    # In memory first: an archive whose disk is full writes once more when it is collected.
+    # Written to memory first: on a full disk, a zip archive writes again when Python collects it.
     packed = io.BytesIO()
     np.savez(packed, **entries)
-    # The digest of all bytes is the comment that ends the file, behind its length.
+    # The digest of all bytes becomes the comment at the end of the zip file, after its length.
     content = packed.getbuffer()[:-2]
     try:
         with open(part, "wb") as file:
@@ -94,13 +94,13 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
 
 @contextmanager
 def reading(path: str | os.PathLike[str], kind: str) -> Iterator[dict[str, np.ndarray]]:
-    """Give the arrays of a file; whatever is wrong with its content is one sentence that names the file."""
+    """Yield the arrays of a file; any error in its content becomes one sentence that names the file."""
     try:
         whole = Path(path).read_bytes()
         if sha256(memoryview(whole)[: -2 - DIGEST_SIZE]).digest() != whole[-DIGEST_SIZE:]:
-            raise ValueError("its bytes are not those that were written")
+            raise ValueError("its bytes have changed since it was written")
         with np.load(io.BytesIO(whole), allow_pickle=False) as arrays:
-            # `save_archive` does not compress: a small file cannot fill the memory.
+            # `save_archive` does not compress: this keeps a small file from filling the memory.
             if sum(entry.file_size for entry in arrays.zip.infolist()) > len(whole):
                 raise ValueError("its entries are larger than the file")
             entries = dict(arrays)
@@ -113,12 +113,12 @@ def reading(path: str | os.PathLike[str], kind: str) -> Iterator[dict[str, np.nd
 
 
 def conforming(entries: Mapping[str, np.ndarray], schema: Mapping[str, Entry]) -> dict[str, np.ndarray]:
-    """Return the arrays that a schema names, or raise ValueError unless each is as it says."""
-    found, lengths = {}, dict[str | int, int]()
+    """Return the arrays that a schema names; raise ValueError if an array does not match it."""
+    arrays, lengths = {}, dict[str | int, int]()
     for name, entry in schema.items():
         if entry.optional and name not in entries:
             continue
-        found[name] = array = entries[name]
+        arrays[name] = array = entries[name]
         shape = array.shape if entry.shape is None else entry.shape
         if (
             array.dtype.kind not in entry.kinds
@@ -133,4 +133,4 @@ def conforming(entries: Mapping[str, np.ndarray], schema: Mapping[str, Entry]) -
         is_small = array.dtype.kind not in "iu" or (array <= LARGEST_INTEGER).all()
         if not (is_finite and is_small) or (entry.least is not None and (array < entry.least).any()):
             raise ValueError(f"{name} has numbers that are not finite, too small or too large")
-    return found
+    return arrays

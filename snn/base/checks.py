@@ -1,6 +1,6 @@
-"""Convert arguments to the arrays that kernels need, or say in one sentence what is wrong; warnings.
+"""Checks of arguments, which return what kernels need or raise an error of one sentence; and warnings.
 
-`TypeError` is for the wrong kind of thing, `ValueError` for a wrong value or shape.
+They raise `TypeError` for a wrong type, and `ValueError` for a wrong value or shape.
 """
 
 import importlib
@@ -21,23 +21,23 @@ import numpy as np
 
 from snn._interrupts import undone
 
-# Largest weight, bias or current in firing thresholds.  Potentials are differences of sums of this size, and
-# keep 2^-53 of it: at 2^40 a threshold is known to 1e-4 of itself; from 2^53 on, rounding makes neurons fire.
+# Largest weight, bias or current, in firing thresholds.  Potentials are differences of such sums, with errors
+# of 2^-53 of the sums: 1e-4 of a threshold at 2^40; from 2^53 on, rounding makes neurons fire.
 LARGEST_RATIO = 2.0**40
 
-PASSED_OVER = {"sklearn", "joblib"}  # packages that are not the caller's either
+PASSED_OVER = {"sklearn", "joblib"}  # packages whose frames are not the caller of a warning
 
-# Filters of the `warnings` module belong to all threads of the process; these to one.
+# Warnings that `warn_caller` suppresses in this thread.  Filters of `warnings` act on all threads.
 _LEFT_OUT: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", default=())
 
 
-UNITLESS = float, int, list, np.ndarray  # the types that are most, which need no look
+UNITLESS = float, int, list, np.ndarray  # the most frequent types, which have no unit
 
 
 def real_array(
     name: str, value: Any, *, shape: tuple[int | None, ...] | None, meaning: str = "", finite: bool = True
 ) -> np.ndarray:
-    """Return `value` as a float64 array in C order, by default `finite`; a copy only where one is needed."""
+    """Return `value` as a float64 array in C order, copied only if necessary; finite by default."""
     if np.ma.is_masked(value):
         raise TypeError(f"{name} must not have masked entries")
     refuse_units(name, value)
@@ -47,7 +47,7 @@ def real_array(
         array = np.empty(0, dtype=object)
     hint = f": pass {name}.toarray()" if hasattr(value, "toarray") else ""
     if array.dtype.kind == "O" and hasattr(value, "to_numpy"):
-        # A pandas frame of bools and floats, or of columns that may be without a number: pandas.NA, or None.
+        # A pandas frame of bools and floats, or with columns that may contain pandas.NA or None.
         kinds = {type(entry) for entry in array.flat}
         other = {k.__name__ for k in kinds if not issubclass(k, (numbers.Real, np.bool_, type(None)))}
         hint = f" with entries of type {min(other, default='')}: drop them, or call pandas.get_dummies"
@@ -70,13 +70,13 @@ def real_array(
     array = np.ascontiguousarray(array, dtype=np.float64)
     if finite:
         require_finite(name, array)
-    # BLAS does not take numbers between two addresses, and NumPy's own products round differently.
+    # BLAS needs aligned arrays; without them NumPy uses its own products, which round differently.
     return array if array.flags.aligned else array.copy()
 
 
 def refuse_units(name: str, value: Any) -> None:
-    """Raise TypeError for quantities with a unit, which would be dropped."""
-    # Of quantities and pint, of Brian2, and of astropy; a frame may have a column of such a name.
+    """Raise TypeError for quantities with a unit, because the unit would be lost."""
+    # Quantities and pint, Brian2, and astropy have these attributes.  A frame may have a column of this name.
     kind = type(value)
     if kind not in UNITLESS and any(hasattr(kind, unit) for unit in ("dimensionality", "dimensions", "unit")):
         raise TypeError(
@@ -85,7 +85,7 @@ def refuse_units(name: str, value: Any) -> None:
 
 
 def require_finite(name: str, array: np.ndarray, *, hint: str = "", first: int = 0) -> None:
-    """Raise ValueError naming the first entry that is NaN or infinite; rows are counted from `first` on."""
+    """Raise ValueError that names the first entry that is not finite; row numbers start at `first`."""
     if np.isfinite(array).all():
         return
     row, *others = np.argwhere(~np.isfinite(array))[0].tolist()
@@ -93,7 +93,7 @@ def require_finite(name: str, array: np.ndarray, *, hint: str = "", first: int =
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """Return `array`, or a view of it, so that it cannot be written."""
+    """Return a read-only view of `array`, or `array` itself if it is read-only."""
     if not array.flags.writeable:
         return array
     view = array.view()
@@ -116,7 +116,7 @@ def require_ratio(name: str, amounts: np.ndarray, firing_threshold: np.ndarray) 
 def positive_array(
     name: str, value: Any, length: int | None = None, *, zero: bool = False, dimensions: int = 1
 ) -> np.ndarray:
-    """Return one number > 0, or >= 0, for each of `length` things; without a length, one number as it is."""
+    """Return an array of `length` numbers > 0, or >= 0; without a length, keep one number as it is."""
     if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
         number = positive_number(name, value, zero=zero)
         return number if length is None else np.full(length, number)  # type: ignore[return-value]
@@ -124,7 +124,7 @@ def positive_array(
     if hasattr(value, "to_numpy") and index is not None and list(index) != list(range(len(value))):
         raise ValueError(
             f"{name} goes by position, not by the index of a {type(value).__name__}; got {list(index)[:3]}: "
-            f"put it in order by the names, and pass {name}.to_numpy()"
+            f"bring it into the right order, and pass {name}.to_numpy()"
         )
     array = real_array(name, value, shape=None if length is None else (length,), meaning="one number each")
     if array.ndim > dimensions:
@@ -142,7 +142,7 @@ def real_number(name: str, value: Any) -> float:
         raise TypeError(f"{name} must be a real number; got {type(value).__name__}")
     try:
         number = float(value)
-    except OverflowError:  # of an integer
+    except OverflowError:  # a large integer
         number = math.inf
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite; got {number}")
@@ -195,10 +195,10 @@ def integer_pair(name: str, value: Any) -> tuple[int, int]:
 
 
 def worker_count(name: str, value: Any) -> int | None:
-    """Return a number of joblib workers: None, or any integer but 0."""
+    """Return a number of joblib workers: None, or any integer except 0."""
     number = None if value is None else integer(name, value)
     if number == 0:
-        raise ValueError(f"{name} must not be 0; -1 is one worker for each processor")
+        raise ValueError(f"{name} must not be 0: pass -1 for one worker per processor")
     return number
 
 
@@ -218,14 +218,14 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def instance_of(name: str, value: Any, kind: type, *, hint: str = "") -> Any:
-    """Return `value` if it is a `kind`; `hint`, what to do, ends the message."""
+    """Return `value` if it is of type `kind`; `hint`, which says what to do, ends the message."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be of type {kind.__name__}; got {type(value).__name__}{hint}")
     return value
 
 
 def installed(module: str, *, extra: str) -> ModuleType:
-    """Return a package that an extra installs; it is imported where it is used."""
+    """Import and return a module that the extra of this project installs."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -236,27 +236,27 @@ def installed(module: str, *, extra: str) -> ModuleType:
 
 @contextmanager
 def called(**names: str) -> Iterator[None]:
-    """Within ``called(penalty="alpha")``, let errors say "alpha must be ..." for "penalty must be ..."."""
-    # In a message the name of an argument is the first word, or stands before "is" or "=".
+    """Rename arguments in errors: penalty="alpha" makes "alpha must be ..." of "penalty must be ..."."""
+    # In a message, the name of an argument is the first word, or it is followed by "is" or "=".
     try:
         yield
     except (TypeError, ValueError) as error:
         message = str(error)
-        for name, its_name in names.items():
-            message = re.sub(rf"^{name}\b|\b{name}(?= is |=)", its_name, message)
+        for name, new_name in names.items():
+            message = re.sub(rf"^{name}\b|\b{name}(?= is |=)", new_name, message)
         if message == str(error):
             raise
         raise type(error)(message) from None
 
 
 def without_warnings(category: type[Warning] = Warning) -> Any:
-    """Leave out warnings of this project within, as the caller gives one for all; of this thread alone."""
+    """Suppress warnings of this project in a block and thread, if the caller warns once for all of them."""
     before = _LEFT_OUT.get()
     return undone(partial(_LEFT_OUT.set, before), _LEFT_OUT.set, (*before, category))
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn with the line outside of this project and of scikit-learn from which it was called."""
+    """Warn at the line of the caller outside of this project, scikit-learn and joblib."""
     if issubclass(category, _LEFT_OUT.get()):
         return
     frame: FrameType | None = sys._getframe(1)
@@ -267,7 +267,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 def is_ours(module: str, others: Collection[str] = ()) -> bool:
-    """Return whether a module is of this project, whose packages say so, or of one of some other packages."""
+    """Return whether a module belongs to this project, or to one of the `others`."""
     package = module.partition(".")[0]
     is_one = getattr(sys.modules.get(package), "__distribution__", None) == "sparsespike"
     return is_one or package in others

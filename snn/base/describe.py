@@ -1,4 +1,4 @@
-"""Objects that describe themselves, in one line and as a table, and results that draw themselves."""
+"""Objects that describe themselves in one line and as a table, and results that draw themselves."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from snn.base.checks import is_ours
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_CHARACTERS = 100  # of a fact; the rest is cut off
-MOST_NUMBERS = 100_000  # of an array; the range of a larger one is not computed
+MOST_CHARACTERS = 100  # most characters of a fact; the rest is cut off
+MOST_NUMBERS = 100_000  # the range of a larger array is not computed
 UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 class Closed:
-    """An object that refuses unknown attributes, which would do nothing; classes of users may have any."""
+    """An object that refuses to set unknown attributes, which would have no effect; users' classes may."""
 
-    # What can be set, besides properties with a setter; names with an underscore are internal.
+    # Attributes that can be set, besides properties with a setter.  Names with an underscore are internal.
     _assignable: ClassVar[tuple[str, ...]] = ()
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -32,9 +32,7 @@ class Closed:
         is_known = name[:1] == "_" or name in self._assignable or _has_setter(kind, name)
         if not is_known and is_ours(kind.__module__):
             allowed = sorted({*self._assignable, *(other for other in dir(kind) if _has_setter(kind, other))})
-            remedy = (
-                f"what can be set: {', '.join(allowed)}" if allowed else "nothing can be: make another one"
-            )
+            remedy = f"what can be set: {', '.join(allowed)}" if allowed else "make a new object"
             raise AttributeError(f"{name} of a {kind.__name__} cannot be set; {remedy}", name=name, obj=self)
         super().__setattr__(name, value)
 
@@ -44,14 +42,14 @@ def _has_setter(kind: type, name: str) -> bool:
 
 
 class Described(Closed):
-    """An object that shows the same few facts in a line, by `repr`, and in a table in notebooks."""
+    """An object that shows the same few facts by `repr`, in one line, and in notebooks, as a table."""
 
-    # Attributes that are facts; by default the fields of a dataclass, without those of ``field(repr=False)``.
-    # A dataclass passes ``repr=False``, since its own `__repr__` would come first.
+    # Attributes that are facts; by default the fields of a dataclass, except those with ``repr=False``.  The
+    # dataclass itself needs ``repr=False``: otherwise its own `__repr__` replaces the one below.
     _shown: ClassVar[tuple[str, ...] | None] = None
 
     def _facts(self) -> Mapping[str, str]:
-        """Return the facts by name; they must be cheap."""
+        """Return the facts by name; they must be cheap to compute."""
         names = self._shown
         if names is None:
             names = tuple(field.name for field in fields(self) if field.repr)  # type: ignore[arg-type]
@@ -70,7 +68,7 @@ class Drawn(Described):
     """A result that also draws itself."""
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw the result into `ax`, or a figure of its own; docs/pictures.md lists the options of a type."""
+        """Draw the result into `ax` or a new figure; docs/pictures.md lists the options of each type."""
         for package in {base.__module__.partition(".")[0] for base in type(self).__mro__}:
             if is_ours(package):
                 import_module(f"{package}.pictures")  # which imports Matplotlib
@@ -79,12 +77,12 @@ class Drawn(Described):
 
 @singledispatch
 def plot(value: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw a value; the modules ``pictures`` register a function for each type that has a picture."""
+    """Draw a value; the `pictures` module of each package registers a function for each type."""
     raise TypeError(f"value must be of a type that has a picture; got {type(value).__name__}")
 
 
 def fact_of(value: Any) -> str:
-    """Return a value as a short text: a number, size and range of an array, or the name of its class."""
+    """Return a value as a short text: a number, the size and range of an array, or the name of a class."""
     if isinstance(value, str):
         return value
     if isinstance(value, (bool, np.bool_)):
@@ -105,7 +103,7 @@ def fact_of(value: Any) -> str:
 
 
 def table(title: str, rows: Iterable[Iterable[str]], *, columns: Sequence[str] = ()) -> str:
-    """Return a table of HTML, with the names of its columns if there are any, everything escaped."""
+    """Return an HTML table, with all texts escaped and with a header if there are `columns`."""
     side = "right" if columns else "left"
 
     def line(tag: str, texts: Iterable[str]) -> str:
@@ -115,12 +113,12 @@ def table(title: str, rows: Iterable[Iterable[str]], *, columns: Sequence[str] =
 
     body = "".join([*(line("th", heads) for heads in [columns] if heads), *(line("td", row) for row in rows)])
     caption = f'<caption style="text-align: left"><strong>{escape(_one_line(title))}</strong></caption>'
-    # No colours: notebooks have their own, light and dark.  Without a doctype tables do not inherit them.
+    # The table takes the colours of a notebook, light or dark.  Without a doctype it must be told to inherit.
     return f'<table style="color: inherit">{caption}<tbody>{body}</tbody></table>'
 
 
 def value_range(values: np.ndarray) -> str:
-    """Return the smallest and the largest of some numbers as text, or the only one."""
+    """Return the smallest and the largest value as text, or one number if they are equal."""
     if not values.size:
         return "none"
     low, high = number(values.min()), number(values.max())
@@ -128,7 +126,7 @@ def value_range(values: np.ndarray) -> str:
 
 
 def number(value: Any) -> str:
-    """Return a number as text: integers with all their digits, floats with three."""
+    """Return a number as text: integers with all digits, floats with three."""
     return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{value:.3g}"
 
 
@@ -143,7 +141,7 @@ def size(shape: Sequence[int]) -> str:
 
 
 def memory(n_bytes: int) -> str:
-    """Return a number of bytes as text, in a unit of its size."""
+    """Return a number of bytes as text, in the largest unit that fits."""
     unit, name = next(((unit, name) for unit, name in UNITS if n_bytes >= unit), (1, "bytes"))
     return f"{n_bytes / unit:.3g} {name}" if unit > 1 else counted(n_bytes, "byte")
 

@@ -1,4 +1,4 @@
-"""Values: dataclasses that check their fields, and properties computed once."""
+"""Values: dataclasses that check their fields, and properties that are computed once."""
 
 import functools
 import inspect
@@ -14,18 +14,18 @@ from snn.base.checks import read_only
 Object = TypeVar("Object")
 
 
-# The only writers of frozen values: `tests/test_style.py` holds all other modules to that.
+# Only the next four functions may write frozen values: `tests/test_style.py` checks this.
 
 
 def assign(value: Object, /, **attributes: Any) -> Object:
-    """Set attributes, unchecked and all at once, of a value that nobody else has yet; return the value."""
-    # Learners, which change, do so too: Ctrl-C comes before or after.
+    """Set attributes, unchecked and all at once, of a value that no other code has yet; return the value."""
+    # Learners, which change, use it too, so that Ctrl-C comes before or after all changes.
     vars(value).update(attributes)
     return value
 
 
 def unchecked(kind: type[Object], /, **attributes: Any) -> Object:
-    """Return a value with these attributes; no constructor runs, and nothing is checked."""
+    """Return a value with these attributes, without running a constructor or checks."""
     value = object.__new__(kind)
     vars(value).update(attributes)
     return value
@@ -34,7 +34,7 @@ def unchecked(kind: type[Object], /, **attributes: Any) -> Object:
 def replaced(
     value: Any, kind: type | None = None, /, *, without: tuple[str, ...] = (), **changes: Any
 ) -> Any:
-    """Return a copy of a value, perhaps of another class, with some attributes changed and some left out."""
+    """Return a copy of a value, or of another class, with `changes` and without the attributes `without`."""
     copy: Any = object.__new__(kind or type(value))
     attributes = vars(copy)
     attributes.update(vars(value), **changes)
@@ -44,27 +44,27 @@ def replaced(
 
 
 def take_over(target: Any, attributes: dict[str, Any]) -> None:
-    """Give an object these attributes and no others, all at once."""
+    """Replace all attributes of an object at once."""
     target.__dict__ = attributes
 
 
 def checked(check: Callable[..., Any], *arguments: Any, default: Any = MISSING, **rules: Any) -> Any:
     """Return a field that becomes ``check(name, value, *arguments, **rules)``; a default may be None."""
 
-    def whole(name: str, value: Any) -> Any:
+    def apply(name: str, value: Any) -> Any:
         return check(name, value, *arguments, **rules)
 
-    return field(default=default, metadata={"check": whole})
+    return field(default=default, metadata={"check": apply})
 
 
 class Value:
     """Base of frozen dataclasses: their fields are checked in order, and their arrays are read-only."""
 
-    # They stay read-only after a value was pickled, copied or sent to a worker, where NumPy drops the flag:
-    # caches rely on it, and kernels would be compiled once more for arrays that can be written.
+    # NumPy drops the read-only flag in pickles and copies; `__setstate__` restores it.  Caches rely on the
+    # flag, and kernels would be compiled again for writable arrays.
 
     def __new__(cls, *arguments: Any, **named: Any) -> Self:
-        """Refuse arguments without names in one sentence if all need names; `__init__` gets them all."""
+        """Refuse arguments without names in one sentence if all fields need names."""
         known = getattr(cls, "__dataclass_fields__", {})
         if arguments and known and all(field.kw_only for field in known.values()):
             raise TypeError(
@@ -86,10 +86,10 @@ class Value:
                 values[name] = read_only(value)
 
     def _check(self) -> None:
-        """Check rules between fields, which are checked before; `assign` replaces one."""
+        """Check the rules between fields, after each field is checked; `assign` can replace a field."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies: other threads may add what they compute while this is being pickled.
+        # Dictionaries are copied, because other threads may add results to them during pickling.
         values = dict(vars(self))
         return {name: dict(value) if type(value) is dict else value for name, value in values.items()}
 
@@ -100,8 +100,8 @@ class Value:
 @functools.cache
 def _checks_of(kind: Any) -> list[tuple[str, Any, bool]]:
     """Return the name of each checked field, its check, and whether None is allowed."""
-    checks = ((one.name, one.metadata.get("check"), one.default is None) for one in fields(kind))
-    return [one for one in checks if one[1]]
+    checks = ((field.name, field.metadata.get("check"), field.default is None) for field in fields(kind))
+    return [check for check in checks if check[1]]
 
 
 def _read_only(value: Any) -> Any:
@@ -122,10 +122,10 @@ if TYPE_CHECKING:
 else:
 
     class cached_property(functools.cached_property):
-        """As that of Python 3.12: without the lock, one for all objects of a class, of Python 3.11."""
+        """The cached property of Python 3.12: Python 3.11 has one lock for all objects of a class."""
 
         def __get__(self, instance, owner=None):
-            """Return the value, which threads that come at the same time may compute twice."""
+            """Return the value; two threads that come at the same time may both compute it."""
             if instance is None:
                 return self
             value = vars(instance)[self.attrname] = self.func(instance)

@@ -1,1 +1,1 @@
-"""Results of runs: spikes and their rates, records, operations; and what reached the network."""
+"""Results of runs: spikes and rates, records and operations; and the stimulus of a run."""

@@ -1,4 +1,4 @@
-"""Operations that a run costs, by the names of NeuroBench, and an estimate of their energy."""
+"""Counts of the operations of a run, with the definitions of NeuroBench, and an estimate of their energy."""
 
 from __future__ import annotations
 
@@ -14,37 +14,38 @@ from snn.base.value import assign
 
 Count: TypeAlias = int | np.ndarray
 
-# Less than this part of a step too long is rounding, and not another step.
+# Relative rounding error of simulated time: a smaller excess over whole steps is not a further step.
 STEP_ROUNDING = 1e-12
 
 LOIHI = {"synaptic_operations": 23.6, "neuron_updates": 81.0}
-"""Picojoules, Davies et al. (2018), IEEE Micro 38(1), Table 2: a synaptic operation at least, and the update
-of an active neuron, at 0.75 V in 14 nm.  Left out: routing of spikes, static power, input and output."""
+"""Picojoules, from Davies et al. (2018), IEEE Micro 38(1), Table 2, at 0.75 V in 14 nm: the minimum energy of
+a synaptic operation, and the update of an active neuron.  Excluded: routing of spikes, static power, input
+and output."""
 ARITHMETIC_45NM = {"multiply_adds": 4.6}
-"""Picojoules, Horowitz (2014), IEEE ISSCC, Figure 1.1.9: a product and a sum of 32-bit floating-point
-numbers.  Left out: memory, which may take a hundred times as much, instructions, static power."""
+"""Picojoules, from Horowitz (2014), IEEE ISSCC, Figure 1.1.9: a product and a sum of 32-bit floating-point
+numbers.  Excluded: memory, which may take a hundred times as much, instructions, static power."""
 PRICED = ("synaptic_operations", "neuron_updates", "multiply_adds")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OperationCounts(Described):
-    """Operations of a network, or of a program, for one signal or for several.
+    """Numbers of operations of a network or of a program, for one signal or for several signals.
 
-    Counts add up: ``first + second``, or ``sum(many)``.  The network is counted, not this simulator.  All are
-    integers, or arrays of one shape with an entry for each signal.
+    Counts can be added: ``first + second``, or ``sum(many)``.  They count operations of the network, not of
+    this simulator.  Each count is an integer, or an array with one entry for each signal.
 
     Attributes
     ----------
     spikes : int or ndarray
         Spikes of all neurons.
     synaptic_operations : int or ndarray
-        Deliveries of a spike to a target by a weight that is not zero; NeuroBench's effective ACs.
+        Deliveries of a spike to a target by a non-zero weight; the effective ACs of NeuroBench.
     neuron_updates : int or ndarray
-        Neurons times steps of a clock.  An exact run has no steps, and none of these.
+        Number of neurons times number of clock steps.  An exact run has no steps, and therefore no updates.
     multiply_adds : int or ndarray
-        Products of two numbers that are added up, neither known to be zero; NeuroBench's effective MACs.
+        Products added to a sum, without products that have a known zero; the effective MACs of NeuroBench.
     neuron_time : float or ndarray
-        Neurons times simulated time that no clock has counted.
+        Number of neurons times simulated time, for exact runs.
 
     References
     ----------
@@ -80,42 +81,42 @@ class OperationCounts(Described):
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def total(self) -> OperationCounts:
-        """Return the counts of all signals together."""
+        """Return the sum of the counts over all signals."""
         return OperationCounts(**{name: np.sum(count).item() for name, count in vars(self).items()})
 
     def on_clock(self, time_step: float) -> OperationCounts:
-        """Return the counts of a clock in the simulated time of an exact run, with the same spikes.
+        """Return the counts that a clock would have for the simulated time and spikes of exact runs.
 
-        Every neuron is updated at each step; the updates of all runs together are rounded up.
+        Every neuron is updated at each step.  The sum of updates over all runs is rounded up.
 
         Parameters
         ----------
         time_step : float
-            Length of a step, in synaptic time constants; docs/theory.md, section 7, says which steps code as
-            well as exact time.
+            Length of a step, in synaptic time constants.  Section 7 of docs/theory.md says with which steps
+            codes are as good as in exact time.
         """
         time_step = checks.positive_number("time_step", time_step)
         if np.any(np.logical_and(self.neuron_time, self.neuron_updates)):
             raise ValueError(
-                f"neuron_updates must be zero where neuron_time is not, as in an exact run; got "
-                f"{np.max(self.neuron_updates)}: put the exact runs on a clock before adding those of a clock"
+                f"neuron_updates must be zero if neuron_time is not, as in an exact run; got "
+                f"{np.max(self.neuron_updates)}: call on_clock on exact runs before adding runs on a clock"
             )
         updates = np.ceil(np.asarray(self.neuron_time) / time_step * (1.0 - STEP_ROUNDING)).astype(np.int64)
         return replace(self, neuron_updates=self.neuron_updates + updates, neuron_time=0.0)
 
 
 def energy_estimate(counts: OperationCounts, costs: Mapping[str, float] = LOIHI) -> np.ndarray | float:
-    """Return an estimate of the energy that operations take, in picojoules: each count times its cost.
+    """Return an estimate of the energy of operations, in picojoules: the sum of each count times its cost.
 
-    An estimate leaves out what the table leaves out.  It compares algorithms, and says nothing of a device
-    that was not measured.
+    An estimate excludes all that the table of costs excludes.  It compares algorithms, but does not predict
+    the energy of a device that was not measured.
 
     Parameters
     ----------
     counts : OperationCounts
-        The operations; of an exact run ``counts.on_clock(time_step)``, if updates of neurons have a cost.
+        The operations.  For an exact run, pass ``counts.on_clock(time_step)`` if neuron updates have a cost.
     costs : mapping of str to float, default LOIHI
-        Picojoules of "synaptic_operations", "neuron_updates" and "multiply_adds", as far as they are counted.
+        Picojoules of "synaptic_operations", "neuron_updates" and "multiply_adds", for all nonzero counts.
     """
     hint = ": pass run.operations, or one part of a ledger"
     checks.instance_of("counts", counts, OperationCounts, hint=hint)
@@ -124,8 +125,8 @@ def energy_estimate(counts: OperationCounts, costs: Mapping[str, float] = LOIHI)
         checks.non_negative_number(f"costs[{checks.one_of('a name in costs', name, PRICED)!r}]", cost)
     if "neuron_updates" in costs and np.any(counts.neuron_time):
         raise ValueError(
-            "counts must have steps of a clock, since costs has one for updates of neurons; got those of an "
-            "exact run: pass counts.on_clock(time_step)"
+            "counts must have steps of a clock, since costs has neuron_updates; got counts of an exact run: "
+            "pass counts.on_clock(time_step)"
         )
     for name in PRICED:
         if name not in costs and np.any(getattr(counts, name)):

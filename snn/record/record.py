@@ -1,6 +1,6 @@
 """Potentials, currents and charges at any time, rebuilt in closed form from recorded spikes.
 
-Nothing here integrates: each number is the formula of the model evaluated on the spike train.  It is also an
+Nothing here integrates: each number is a formula of the model, evaluated on the spike train.  This is also an
 independent check of the simulators.
 """
 
@@ -20,7 +20,7 @@ from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.spikes import SpikeTrain, checked_times, cumulative_counts, require_record
 from snn.record.stimulus import ONTO_CURRENT, Stimulus, drive_charge, require_fitting
 
-# Charges that miss the threshold by more than this part of their sum are not those of an exact run.
+# Largest relative difference between the threshold and the charges of a spike in an exact run.
 LARGEST_MISMATCH = 1e-6
 
 
@@ -28,24 +28,24 @@ LARGEST_MISMATCH = 1e-6
 class Record(Value, Drawn):
     """A network and its recorded spikes, from which potentials and currents are rebuilt at any time.
 
-    ``run.record`` is the record of a run.  Neurons that departed from the equations of `SpikingNetwork`, by a
-    leak, delays or Euler's steps for example, are refused.
+    ``run.record`` is the record of a run.  Spikes of neurons that deviate from the equations of
+    `SpikingNetwork`, for example by a leak, delays or Euler's steps, are refused.
 
     Parameters
     ----------
     network : SpikingNetwork
         The network that ran.
     spikes : SpikeTrain
-        Its spikes, of ``simulate(..., record_spikes=True)``.
+        Its spikes, recorded by ``simulate(..., record_spikes=True)``.
     state : NetworkState, optional
-        Where the run started; by default at rest at time 0.
+        State in which the run started; by default rest at time 0.
     stimulus : Stimulus, optional
-        Input from outside.
+        Input from outside during the run.
     """
 
     network: SpikingNetwork = checked(checks.instance_of, SpikingNetwork)
     spikes: SpikeTrain = checked(require_record)
-    state: NetworkState = None  # type: ignore[assignment]  # a state once it is in
+    state: NetworkState = None  # type: ignore[assignment]  # becomes a state
     stimulus: Stimulus | None = None
 
     def _check(self) -> None:
@@ -56,8 +56,8 @@ class Record(Value, Drawn):
             )
         if spikes.departures:
             raise ValueError(
-                "spikes must be of neurons that follow the equations of SpikingNetwork, by which potentials "
-                f"are rebuilt; got neurons with {spikes.departures}: pass potential_times to simulate"
+                "spikes must come from neurons that follow the equations of SpikingNetwork, which rebuild "
+                f"potentials; got neurons with {spikes.departures}: pass potential_times to simulate"
             )
         state = starting_state(network, self.state)
         if state.time != spikes.start:
@@ -72,13 +72,13 @@ class Record(Value, Drawn):
     def current(self, times: ArrayLike) -> np.ndarray:
         """Return the soma current mu(t) just after each time, shape (n_times, n_neurons).
 
-        ``mu(t) = beta + h(0) e^-t + sum over spikes at t_k <= t of W[source] e^-(t - t_k)``, with the drive
-        of that time and the sum over input spikes too, where there is a stimulus.
+        ``mu(t) = beta + h(0) e^-t + sum over spikes at t_k <= t of W[source] e^-(t - t_k)``.  With a
+        stimulus, beta is the drive at time t, and the sum includes input spikes onto the current.
 
         Parameters
         ----------
         times : array_like, shape (n_times,)
-            Not decreasing, within the record.
+            Times within the record, not decreasing.
         """
         times = checked_times(times, self.spikes.start, self.spikes.stop)
         bias = self.network.soma_bias
@@ -89,12 +89,12 @@ class Record(Value, Drawn):
     def potential(self, times: ArrayLike) -> np.ndarray:
         """Return the membrane potential v(t) just after each time, shape (n_times, n_neurons).
 
-        ``v(t) = v(0) + integral of mu - theta n(t)``, with n(t) the spikes of each neuron by t.
+        ``v(t) = v(0) + integral of mu - theta n(t)``, with n(t) the number of spikes of a neuron until t.
 
         Parameters
         ----------
         times
-            As for `current`.
+            See `current`.
         """
         times = checked_times(times, self.spikes.start, self.spikes.stop)
         removed = self.network.firing_threshold * cumulative_counts(self.spikes, times)
@@ -106,28 +106,28 @@ class Record(Value, Drawn):
         Parameters
         ----------
         times
-            As for `current`, after the start of the record.
+            See `current`; they must be after the start of the record.
         """
         start, stop = self.spikes.start, self.spikes.stop
         times = checked_times(times, start, stop, after_start=True)
         return self._charge(times) / (times - start)[:, np.newaxis]
 
     def explain(self, k: int) -> SpikeExplanation:
-        """Return why a recorded spike was fired.
+        """Return the charges that caused a recorded spike.
 
-        With neuron i reset at t0 and its spike at t, a spike of source j at time s brought the charge::
+        If neuron i was last reset at t0 and fired at t, a spike of source j at time s brought the charge::
 
             W_ji (e^-(max(t0, s) - s) - e^-(t - s))        s < t
 
-        the bias brought ``beta_i (t - t0)``, and the current h_i of the initial state, at time t1, brought
-        ``h_i (e^-(t0 - t1) - e^-(t - t1))``.  Before the first reset of the neuron t0 is t1, and the initial
-        potential counts too.  With a stimulus the bias is the drive of each time, and an input spike brought
-        what a spike does.
+        The bias brought ``beta_i (t - t0)``, and the current h_i of the initial state, at time t1, brought
+        ``h_i (e^-(t0 - t1) - e^-(t - t1))``.  If the neuron was not reset before, t0 is t1, and the initial
+        potential counts too.  With a stimulus, the bias is the drive, which changes with time, and an input
+        spike onto the current brings the same charge as a spike.
 
         Parameters
         ----------
         k : int
-            Index of the spike in the record; a negative one counts from its end.
+            Index of the spike in the record; a negative index counts from the end.
         """
         network, spikes, state = self.network, self.spikes, self.state
         k = checks.integer("k", k)
@@ -135,23 +135,23 @@ class Record(Value, Drawn):
             raise ValueError(f"k must be the index of one of the {len(spikes)} spikes; got {k}")
         k %= len(spikes)
         neuron, time = int(spikes.neurons[k]), float(spikes.times[k])
-        own = np.flatnonzero(spikes.neurons[:k] == neuron)
-        since = float(spikes.times[own[-1]]) if len(own) else spikes.start
+        earlier = np.flatnonzero(spikes.neurons[:k] == neuron)
+        since = float(spikes.times[earlier[-1]]) if len(earlier) else spikes.start
         amounts = _charges_per_weight(spikes, k, since, time)
         fired = np.flatnonzero(amounts)
         source_charge = np.zeros(network.n_neurons)
         source_charge[fired] = amounts[fired] * network.weights._column(neuron, fired)
         drive = drive_charge(self.stimulus, np.array([since, time]), network.soma_bias)
         charges = {"bias": drive[1, neuron]}
-        if not len(own):
+        if not len(earlier):
             charges["initial potential"] = state.membrane_potential[neuron]
         if state.synaptic_current[neuron]:
             decrease = _decrease(since - spikes.start, time - since)
             charges["initial current"] = state.synaptic_current[neuron] * decrease
         if self.stimulus is not None and self._inputs is not None:
             n_inputs = int(np.searchsorted(self._inputs.times, time))
-            of_inputs = _charges_per_weight(self._inputs, n_inputs, since, time)
-            charges["input spikes"] = (of_inputs @ self.stimulus.weights)[neuron]
+            inputs = _charges_per_weight(self._inputs, n_inputs, since, time)
+            charges["input spikes"] = (inputs @ self.stimulus.weights)[neuron]
         explanation = SpikeExplanation(
             spike=k,
             neuron=neuron,
@@ -165,14 +165,14 @@ class Record(Value, Drawn):
         parts = np.concatenate([list(charges.values()), source_charge])
         if not abs(parts.sum() - threshold) <= LARGEST_MISMATCH * (threshold + np.abs(parts).sum()):
             raise ValueError(
-                "spikes must be those of an exact run of this network from this state; got charges that add "
-                f"up to {parts.sum():.6g}, not to the threshold {threshold:.6g} of neuron {neuron}"
+                "spikes must come from an exact run of this network from this state; got charges that add up "
+                f"to {parts.sum():.6g}, not to the threshold {threshold:.6g} of neuron {neuron}"
             )
         return explanation
 
     @property
     def _inputs(self) -> SpikeTrain | None:
-        """Input spikes onto the current."""
+        """Input spikes onto the current, or None."""
         stimulus = self.stimulus
         return stimulus.spikes if stimulus is not None and stimulus.onto == ONTO_CURRENT else None
 
@@ -184,7 +184,7 @@ class Record(Value, Drawn):
         return drive - current + self._received(times, lambda *by: cumulative_counts(*by) - _decayed(*by))
 
     def _received(self, times: np.ndarray, kernel: Callable[[SpikeTrain, np.ndarray], np.ndarray]) -> Any:
-        """Return the sums of a kernel over all spikes by each time, times their weights to each neuron."""
+        """Return, for each time and neuron, the weighted sum of a kernel over all spikes until that time."""
         received = self.network.weights.transpose_product(kernel(self.spikes, times))
         if self.stimulus is None or self._inputs is None:
             return received
@@ -193,21 +193,21 @@ class Record(Value, Drawn):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SpikeExplanation(Value, Drawn):
-    """The charges that brought one neuron from its last reset to its threshold, to which they add up.
+    """The charges that brought a neuron from its last reset to its threshold; they add up to the threshold.
 
     Attributes
     ----------
     spike, neuron, time : int, int, float
-        Index of the spike in the record, the neuron that fired, and when.
+        Index of the spike in the record, the neuron that fired, and the time.
     since : float
-        Time of its last reset; or, if it did not fire before, the start of the record.
+        Time of the last reset of the neuron, or the start of the record if it did not fire before.
     firing_threshold : float
         The threshold of the neuron.
     charges : dict of str to float
-        Charge of its drive, "bias", and where there are any: "initial potential" and "initial current" at the
+        Charge of the drive, "bias"; and if there are any: "initial potential" and "initial current" at the
         start of the record, and "input spikes" onto the current.
     source_charge : ndarray, shape (n_neurons,)
-        Charge of the recorded spikes of each neuron.
+        Charge that the recorded spikes of each neuron brought.
     """
 
     spike: int
@@ -221,7 +221,7 @@ class SpikeExplanation(Value, Drawn):
     _shown: ClassVar = ("neuron", "time", "since", "source_charge", "firing_threshold")
 
     def parts(self, n_sources: int = 5) -> list[tuple[str, float]]:
-        """Return the name and charge of each part; sources beyond the largest `n_sources` share one."""
+        """Return (name, charge) pairs; all sources except the largest `n_sources` share one pair."""
         parts = list(self.charges.items())
         n_sources = checks.positive_integer("n_sources", n_sources)
         largest = np.argsort(-np.abs(self.source_charge), kind="stable")[:n_sources]
@@ -245,20 +245,20 @@ class SpikeExplanation(Value, Drawn):
 
 
 def _charges_per_weight(spikes: SpikeTrain, n_spikes: int, since: float, until: float) -> np.ndarray:
-    """Return the charge that the first spikes of each source bring between two times, a unit of weight."""
+    """Return the charge per weight that the first `n_spikes` of each source bring between two times."""
     times, sources = spikes.times[:n_spikes], spikes.neurons[:n_spikes]
-    # Spikes before the reset count from there on, later ones from their own time on.
+    # A spike before `since` brings charge from `since` on, a later spike from its own time on.
     amounts = _decrease(np.maximum(since - times, 0.0), until - np.maximum(times, since))
     return np.bincount(sources, weights=amounts, minlength=spikes.n_neurons)
 
 
 def _decrease(age: Any, interval: Any) -> Any:
-    """Return e^-age - e^-(age + interval): the area under a current of that age over an interval."""
+    """Return e^-age - e^-(age + interval): the area under a unit current of this age over an interval."""
     return -np.exp(-age) * np.expm1(-interval)
 
 
 def _decayed(spikes: SpikeTrain, times: np.ndarray) -> np.ndarray:
-    """Return the sums over the spikes by t of e^-(t - t_k), shape (n_times, n_neurons)."""
+    """Return the sums of e^-(t - t_k) over all spikes until t, shape (n_times, n_neurons)."""
     decayed = np.zeros((len(times), spikes.n_neurons))
     edges = np.searchsorted(spikes.times, times, side="right")
     before, first = times[0], 0

@@ -22,29 +22,29 @@ class SimulationResult(Value, Drawn):
     Attributes
     ----------
     network : SpikingNetwork
-        The network that ran; of imperfect neurons with the thresholds and weights that were drawn.
+        The network that ran; with mismatch, it has the thresholds and weights that were drawn.
     duration : float
         Length of this run, in synaptic time constants.
     spike_counts : ndarray of int, shape (n_neurons,)
-        Spikes of each neuron in this run; of integers, messages.
+        Number of spikes of each neuron in this run; with integers, number of messages.
     average_soma_current : ndarray, shape (n_neurons,)
-        u: the mean of the soma current mu over this run; of imperfect neurons, of what arrived, whether or
-        not the potential got it.
+        u: the mean of the soma current mu over this run.  For imperfect neurons it includes charge that
+        leaked or was refused.
     window_moments : ndarray, shape (n_neurons, 3)
-        The sums of t^2, t^3 and t^4 over each neuron's spikes, of times since this run began.
+        Sums of t^2, t^3 and t^4 over the spikes of each neuron, with t the time since this run began.
     start : NetworkState
         State of the network at the beginning.
     state : NetworkState
         State of the network at the end; pass it to the next run.
     spikes : SpikeTrain or None
-        Every spike if ``record_spikes=True``; on a clock when delivered, at the end of its step.  Else None,
-        and counts alone are kept: run the network again to have them.
+        All spikes if ``record_spikes=True``; on a clock, at the end of their steps.  Otherwise None, and only
+        counts are kept: run the network again to record its spikes.
     potentials : ndarray, shape (n_times, n_neurons), or None
-        Potentials at the ``potential_times`` that were asked for; NaN after a `RunawayError`.
+        Potentials at the times ``potential_times``; NaN after a `RunawayError`.
     n_steps : int or None
-        Steps of the clock; None of an exact run.
+        Number of clock steps; None for an exact run.
     stimulus : Stimulus or None
-        Input from outside during the run.  `network` has the drive from before.
+        Input from outside during the run.  `network` has the drive before it.
     registers : Registers or None
         The integers of a run in a `DigitalFormat`.
     """
@@ -70,17 +70,17 @@ class SimulationResult(Value, Drawn):
     def spike_rate(self) -> np.ndarray:
         """a: spikes per unit of time over this run, shape (n_neurons,).
 
-        A message of integers counts for as many spikes as it stands for.
+        With integers, a message counts as the number of spikes that it stands for.
         """
         if self.registers is not None:
             return self.registers.messages * self.registers.network.message_value / self.duration
-        if self.duration == 0.0:  # a runaway within its first instant
+        if self.duration == 0.0:  # a run that ended in its first instant (`RunawayError`)
             return np.where(self.spike_counts > 0, np.inf, 0.0)
         return self.spike_counts / self.duration
 
     @property
     def smooth_rate(self) -> np.ndarray:
-        """Rates through a smooth window over this run, without recorded spikes; shape (n_neurons,).
+        """Spike rates with a smooth window over this run; no recorded spikes are needed; shape (n_neurons,).
 
         See `SpikeTrain.smooth_rate`.
         """
@@ -90,26 +90,26 @@ class SimulationResult(Value, Drawn):
     def thresholded_current(self) -> np.ndarray:
         """max(u, 0) / theta, with u the average soma current of the run, shape (n_neurons,).
 
-        The sparsest read-out: neurons whose drive is negative on average are exactly zero, whatever they
+        This is the sparsest read-out: neurons with a negative mean current are exactly zero, even if they
         fired at first.  It differs from the rate by at most C / t (Tang, Lin and Davies, equation 8).
         """
         return np.maximum(self.average_soma_current, 0.0) / self.network.firing_threshold
 
     @property
     def record(self) -> Record:
-        """Potentials and currents at any time, and explanations of spikes, if spikes were recorded."""
+        """Potentials and currents at any time, and explanations of spikes; needs recorded spikes."""
         return Record(self.network, self.spikes, self.start, self.stimulus)  # type: ignore[arg-type]
 
     @property
     def n_spikes(self) -> int:
-        """Spikes of all neurons."""
+        """Number of spikes of all neurons."""
         return int(self.spike_counts.sum())
 
     @cached_property
     def operations(self) -> OperationCounts:
-        """Operations of the network in this run: spikes, synaptic operations, updates of neurons.
+        """Operations of the network in this run: spikes, synaptic operations, neuron updates.
 
-        Deliveries of input spikes are synaptic operations too; a weight that integers round to zero is none.
+        Deliveries of input spikes are synaptic operations too; deliveries by weights rounded to zero are not.
         """
         fired = np.flatnonzero(self.spike_counts)
         if self.registers is None:
@@ -146,7 +146,7 @@ class RunawayError(RuntimeError):
         named = ", ".join(f"{i} ({counts[i]:,} spikes)" for i in busiest)
         return (
             f"the network emitted more than max_spikes = {max_spikes:,} spikes within {result.duration:.6g} "
-            f"time constants; most active are neurons {named}: lateral excitation outruns the firing "
-            "thresholds, or max_spikes is too small for this run, in which the drive alone would cause up to "
-            f"{by_drive:.3g} spikes"
+            f"time constants; most active are neurons {named}: lateral excitation exceeds the firing "
+            "thresholds, or max_spikes is too small for this run: the drive without lateral weights would "
+            f"cause up to {by_drive:.3g} spikes"
         )

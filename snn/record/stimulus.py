@@ -1,4 +1,4 @@
-"""Changes from outside while a network runs: of its drive, and by input spikes."""
+"""Changes from outside while a network runs: changes of its drive, and input spikes."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ ONTO_CURRENT, ONTO_DRIVE = "current", "drive"
 class Stimulus(Value, Described):
     """Changes from outside while a network runs: a drive that changes, and input spikes.
 
-    The drive is constant between the times at which it changes.  An input spike of source k adds row k of the
-    weights, at its time, to one of these::
+    The drive is constant between its changes.  At its time, an input spike of source k adds row k of the
+    weights to one of these quantities::
 
-        onto="current"    the synaptic currents: it falls as e^-t, as what spikes of the network bring
-        onto="drive"      the drive: it stays
+        onto="current"    the synaptic currents, which decay as e^-t, like currents of spikes of the network
+        onto="drive"      the drive, which keeps the change
 
     Parameters
     ----------
     drive_times : array_like, shape (n_changes,), optional
-        When the drive changes, in the time of the run; increasing.  Before the first, it is the soma bias.
+        Times of the changes of the drive, in the time of the run; increasing.  Before the first change, the
+        drive is the soma bias.
     drive : array_like, shape (n_changes, n_neurons), optional
         The drive from each of these times on, in place of the soma bias.
     spikes : SpikeTrain, optional
-        Input spikes; its neurons are the sources.
+        Input spikes; the neurons of this train are the sources.
     weights : array_like or scipy.sparse matrix, shape (n_sources, n_neurons), optional
         Effect of an input spike of each source.  A positive weight excites.
     onto : {"current", "drive"}, default "current"
@@ -44,8 +45,8 @@ class Stimulus(Value, Described):
 
     Notes
     -----
-    Changes move currents and drives, and no potential.  A neuron that reaches its threshold in the instant of
-    a change fires in that instant, before the change.  The order of changes in one instant does not matter.
+    A change affects currents or drives, not potentials.  A neuron that reaches its threshold at the instant
+    of a change fires before the change.  The order of changes at one instant does not matter.
 
     Examples
     --------
@@ -57,16 +58,16 @@ class Stimulus(Value, Described):
     """
 
     drive_times: np.ndarray | None = checked(
-        checks.real_array, shape=(None,), meaning="one a change", default=None
+        checks.real_array, shape=(None,), meaning="one for each change", default=None
     )
     drive: np.ndarray | None = checked(
-        checks.real_array, shape=(None, None), meaning="one row a change, one column a neuron", default=None
+        checks.real_array, shape=(None, None), meaning="(change, neuron)", default=None
     )
     spikes: SpikeTrain | None = checked(require_record, default=None)
-    weights: Any = checked(checked_rows, default=None)  # a csr_array once it is in
+    weights: Any = checked(checked_rows, default=None)  # becomes a csr_array
     onto: str = checked(checks.one_of, (ONTO_CURRENT, ONTO_DRIVE), default=ONTO_CURRENT)
 
-    if TYPE_CHECKING:  # what is accepted is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self,
@@ -79,10 +80,10 @@ class Stimulus(Value, Described):
         ) -> None: ...
 
     def _check(self) -> None:
-        for one, other in (("drive_times", "drive"), ("spikes", "weights")):
-            if (getattr(self, one) is None) != (getattr(self, other) is None):
-                missing, given = (one, other) if getattr(self, one) is None else (other, one)
-                raise ValueError(f"{missing} must be given with {given}; got None")
+        for name, partner in (("drive_times", "drive"), ("spikes", "weights")):
+            if (getattr(self, name) is None) != (getattr(self, partner) is None):
+                missing, passed = (name, partner) if getattr(self, name) is None else (partner, name)
+                raise ValueError(f"{missing} must be passed together with {passed}; got None")
         times, drive = self.drive_times, self.drive
         if times is None and self.spikes is None:
             raise ValueError("a Stimulus must have drive_times and drive, or spikes and weights; got neither")
@@ -96,37 +97,36 @@ class Stimulus(Value, Described):
                 raise ValueError(f"drive_times must increase; got {times[first + 1]} after {times[first]}")
             if self.spikes is not None and self.onto == ONTO_DRIVE:
                 raise ValueError(
-                    "onto must be 'current' where drive is given, which says the whole drive; got 'drive'"
+                    "onto must be 'current' if drive is passed, since drive sets the whole drive; got 'drive'"
                 )
         if self.spikes is not None:
             shape = self.spikes.n_neurons, self.weights.shape[1] if drive is None else drive.shape[1]
             if self.weights.shape != shape:
                 raise ValueError(
-                    f"weights must have shape {shape}, one row a source, one column a neuron; got shape "
-                    f"{self.weights.shape}"
+                    f"weights must have shape {shape}, (source, neuron); got shape {self.weights.shape}"
                 )
 
     @property
     def n_neurons(self) -> int:
-        """Neurons of the network that it is for."""
+        """Number of neurons of a network that fits this stimulus."""
         amounts: Any = self.weights if self.drive is None else self.drive
         return amounts.shape[1]
 
     @property
     def times(self) -> np.ndarray:
-        """The times of all changes, in the order in which they are made."""
+        """Times of all changes, sorted."""
         parts = [self.drive_times, None if self.spikes is None else self.spikes.times]
         return np.sort(np.concatenate([part for part in parts if part is not None]))
 
     def between(self, start: float, stop: float) -> Stimulus:
-        """Return the changes with start <= time < stop, for a run of that part of the time.
+        """Return the changes with start <= time < stop, for a run over this interval.
 
-        The drive that holds at `start` is not a part of them: see `drive_at`.
+        The drive before the first of these changes is not included: see `drive_at`.
 
         Parameters
         ----------
         start, stop : float
-            The part; `stop` may be infinite.
+            The interval; `stop` may be infinite.
         """
         start = checks.real_number("start", start)
         stop = np.inf if stop == np.inf else checks.real_number("stop", stop)
@@ -156,7 +156,7 @@ class Stimulus(Value, Described):
         Parameters
         ----------
         times : array_like, shape (n_times,)
-            Not decreasing.
+            Times, not decreasing.
         soma_bias : array_like, shape (n_neurons,)
             The drive before all changes.
         """
@@ -183,7 +183,7 @@ def drive_charge(stimulus: Stimulus | None, times: np.ndarray, soma_bias: np.nda
     spikes = stimulus.spikes
     if spikes is None or stimulus.onto == ONTO_CURRENT:
         return charge
-    # A spike at t_k adds its weights times t - t_k.
+    # A spike at t_k adds the charge of its weights times t - t_k.
     counts, sums = (
         cumulative_counts(spikes, times, start=times[0], amounts=amounts)
         for amounts in (None, spikes.times - times[0])
@@ -192,7 +192,7 @@ def drive_charge(stimulus: Stimulus | None, times: np.ndarray, soma_bias: np.nda
 
 
 def n_deliveries(stimulus: Stimulus | None) -> int:
-    """Return how often an input spike reaches a neuron by a weight that is not zero."""
+    """Return the number of deliveries of an input spike to a neuron by a non-zero weight."""
     if stimulus is None or stimulus.spikes is None:
         return 0
     return int(stimulus.spikes.counts() @ np.diff(stimulus.weights.indptr))
@@ -201,7 +201,7 @@ def n_deliveries(stimulus: Stimulus | None) -> int:
 def require_fitting(
     stimulus: Stimulus, network: SpikingNetwork, start: float = -np.inf, stop: float = np.inf
 ) -> None:
-    """Raise an error unless a stimulus is one for a network, in a run from `start` to `stop`."""
+    """Raise an error unless a stimulus fits a network, and its changes lie between `start` and `stop`."""
     checks.instance_of("stimulus", stimulus, Stimulus)
     if stimulus.n_neurons != network.n_neurons:
         raise ValueError(
@@ -211,7 +211,7 @@ def require_fitting(
     if len(times) and not start <= times[0] <= times[-1] <= stop:
         raise ValueError(
             f"stimulus must have its changes in the time of the run, from {start} to {stop}; got changes "
-            f"from {times[0]} to {times[-1]}: cut it with stimulus.between"
+            f"from {times[0]} to {times[-1]}: call stimulus.between to cut it"
         )
     largest = np.zeros(network.n_neurons)
     if stimulus.drive is not None:

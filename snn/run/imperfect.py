@@ -1,4 +1,4 @@
-"""Imperfect neurons on a clock: leak, refractory time, delays, mismatch, noise, spikes that are lost."""
+"""Imperfections of neurons on a clock: leak, refractory time, delays, mismatch, noise and lost spikes."""
 
 import math
 from dataclasses import dataclass
@@ -14,13 +14,11 @@ from snn.base.value import Value, assign, checked
 from snn.network import RunnableNetwork, SpikingNetwork
 from snn.record.spikes import TIME_ROUNDING
 
-# Copies keep a current for each neuron and step of the longest delay.
-MOST_DELAY_STEPS = 4096
+MOST_DELAY_STEPS = 4096  # steps of the longest delay: for each, a copy stores one number per neuron
 LARGEST_SEED = 2**63 - 1
-# Steps are counted in 64-bit integers, and must be whole numbers as floats.
-MOST_STEPS = 2**40
-SINGLE_TIME_ROUNDING = 1e-6  # as `TIME_ROUNDING`, of times in float32
-# Quantities with mismatch; each has random numbers of its own.
+MOST_STEPS = 2**40  # most steps of a run: step numbers must be exact as 64-bit integers and as floats
+SINGLE_TIME_ROUNDING = 1e-6  # as `TIME_ROUNDING`, for times in float32
+# Quantities with mismatch, as keys of separate random numbers.
 THRESHOLDS, WEIGHTS = 0, 1
 
 
@@ -35,31 +33,31 @@ def checked_floor(name: str, value: float) -> float:
 class Imperfections(Value):
     """Differences of the neurons and synapses of a chip from a `SpikingNetwork`.
 
-    With leak l, refractory time and noise s a potential obeys::
+    With leak l and noise s, a potential obeys::
 
-        dv_i/dt = mu_i - l v_i + s theta_i white noise       but for a refractory neuron: dv_i/dt = 0
+        dv_i/dt = mu_i - l v_i + s theta_i white noise       in a refractory neuron: dv_i/dt = 0
 
-    All is deterministic for one seed: mismatch depends on it alone, and noise and lost spikes on the seed,
-    the neuron and the number of the step.  So all copies of a run have the same chip and the same noise,
-    whatever their number, and however they are divided among calls or threads.
+    All is deterministic for one seed: mismatch depends only on the seed; noise and lost spikes depend on the
+    seed, the neuron and the number of the step.  Therefore all copies of a run have the same chip and the
+    same noise, for any number of copies and any division of them among calls or threads.
 
     Parameters
     ----------
     leak : float, default 0.0
-        l: the rate at which potentials fall towards zero, in 1 / synaptic time constant.
+        l: the rate at which potentials decay towards zero, in 1 / synaptic time constant.
     refractory_time : float, default 0.0
-        Time after a spike in which a neuron ignores its soma current, in synaptic time constants.  It then
-        fires at most once in a step.
+        Time after a spike in which a neuron ignores its soma current, in synaptic time constants.  If it is
+        positive, a neuron fires at most once in a step.
     delays : float or array_like, default 0.0
         Travel time of spikes, in synaptic time constants: one number for all, one for the spikes of each
         neuron, shape (n_neurons,), or one for each synapse, shape (n_neurons, n_neurons), [source, target].
     threshold_mismatch, weight_mismatch : float, default 0.0
-        Relative standard deviation of thresholds, and of weights: each is multiplied by a number of its own,
-        which is lognormal with mean 1.  See `mismatched`.
+        Relative standard deviation of thresholds, and of weights.  Each threshold or weight is multiplied by
+        an independent lognormal number with mean 1.  See `mismatched`.
     potential_noise : float, default 0.0
-        s: standard deviation of what noise adds to a potential in one synaptic time constant, in thresholds.
+        s: standard deviation of the noise of a potential after one synaptic time constant, in thresholds.
     potential_floor : float, optional
-        The lowest potential, in firing thresholds, at most 0; by default there is none.
+        The lowest potential, in firing thresholds, at most 0; by default there is no floor.
     lost_spikes : float, default 0.0
         Probability that a spike reaches none of its targets; the neuron is reset, and counts the spike.
     seed : int, default 0
@@ -67,7 +65,7 @@ class Imperfections(Value):
 
     Notes
     -----
-    A clock rounds times up to the ends of its steps: the refractory time, and the delays.
+    A clock rounds the refractory time and the delays up to whole steps.
 
     Examples
     --------
@@ -81,7 +79,7 @@ class Imperfections(Value):
 
     leak: float = checked(checks.non_negative_number, default=0.0)
     refractory_time: float = checked(checks.non_negative_number, default=0.0)
-    delays: Any = checked(checks.positive_array, zero=True, dimensions=2, default=0.0)  # an array, once in
+    delays: Any = checked(checks.positive_array, zero=True, dimensions=2, default=0.0)  # becomes an array
     threshold_mismatch: float = checked(checks.non_negative_number, default=0.0)
     weight_mismatch: float = checked(checks.non_negative_number, default=0.0)
     potential_noise: float = checked(checks.non_negative_number, default=0.0)
@@ -98,25 +96,25 @@ class Imperfections(Value):
 
     @property
     def departures(self) -> list[str]:
-        """Ways in which neurons depart from the equations of `SpikingNetwork`, such as "leak"."""
+        """Names of the deviations from the equations of `SpikingNetwork`, such as "leak"."""
         names = ("leak", "refractory_time", "delays", "potential_noise", "lost_spikes")
-        found = [name.replace("_", " ") for name in names if np.any(getattr(self, name))]
-        return found + ["a potential floor"] * (self.potential_floor is not None)
+        departures = [name.replace("_", " ") for name in names if np.any(getattr(self, name))]
+        return departures + ["a potential floor"] * (self.potential_floor is not None)
 
     def mismatched(self, network: RunnableNetwork) -> SpikingNetwork:
-        """Return the network as a chip with this seed has it, with its thresholds and weights mismatched.
+        """Return the network with the mismatched thresholds and weights of a chip with this seed.
 
-        A run draws it anew, with the same numbers.
+        A run draws the same numbers again.
 
         Parameters
         ----------
-        network : SpikingNetwork, or another with its weights and thresholds
-            The network that was meant.  Its drive, if it has one, is kept.
+        network : SpikingNetwork, or another object with weights and thresholds
+            The network without mismatch.  Its drive, if it has one, is kept.
 
         Returns
         -------
         SpikingNetwork
-            Weights with mismatch are written out, one number a synapse.
+            With weight mismatch, its weights are stored as one number per synapse.
         """
         n_neurons, weights = network.n_neurons, network.weights
         if self.weight_mismatch > 0.0:
@@ -139,22 +137,22 @@ class Imperfections(Value):
 
 
 def rounding_of(times: ArrayLike, time_step: float) -> np.ndarray:
-    """Return the rounding of times in steps: two times that differ by less are the same."""
+    """Return the rounding error of times, in steps: two times that differ by less are the same."""
     times = np.asarray(times, dtype=np.float64)
     with float_errors(over="ignore"):
-        # Times that come as float32 are float64 here, but no float64 time has so few digits by chance.
+        # Times that came as float32 are recognised here: by chance, hardly any float64 has so few digits.
         relative = np.where(times.astype(np.float32) == times, SINGLE_TIME_ROUNDING, TIME_ROUNDING)
     return np.minimum(relative * np.maximum(np.abs(times) / time_step, 1.0), 0.5)
 
 
 def whole_steps(times: ArrayLike, time_step: float, origin: float = 0.0) -> np.ndarray:
-    """Return the number of steps from `origin` to times, rounded up: 2^40 at most."""
+    """Return the number of steps from `origin` to each time, rounded up, at most 2^40."""
     steps = (np.asarray(times) - origin) / time_step - rounding_of(times, time_step)
     return np.ceil(np.minimum(steps, MOST_STEPS)).astype(np.int64)
 
 
 def require_fit(imperfections: Imperfections, n_neurons: int, time_step: float) -> None:
-    """Raise ValueError unless delays are those of so many neurons, and few enough steps."""
+    """Raise ValueError unless delays have a shape for `n_neurons` and at most MOST_DELAY_STEPS."""
     shape = imperfections.delays.shape
     if shape not in ((), (n_neurons,), (n_neurons, n_neurons)):
         raise ValueError(

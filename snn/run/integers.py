@@ -17,14 +17,13 @@ from snn.run.imperfect import Imperfections
 from snn.run.run import Run, Spikes
 from snn.run.stepped import SteppedRun
 
-# Limit for a potential times a leak.
-MOST_PRODUCT_BITS = 62
-# Limit for the noise that a potential gets in a step; no normal number that is drawn is larger than 9.
+MOST_PRODUCT_BITS = 62  # most bits of the product of a potential and a leak, which must fit 64 bits
+# Largest noise of a potential in one step, in units of the potential; `fill_normals` draws no number above 9.
 LARGEST_NOISE, LARGEST_NORMAL = 2.0**60, 9.0
 
 
 class IntegersOnClock(SteppedRun):
-    """Copies of one `DigitalNetwork`, the neuron of a clock; parameters as of `Run`."""
+    """Copies of one `DigitalNetwork` on a clock; for the parameters, see `Run`."""
 
     integers: DigitalNetwork
     _number = np.int64
@@ -32,7 +31,7 @@ class IntegersOnClock(SteppedRun):
 
     @property
     def is_lost(self) -> np.ndarray:
-        # Potentials came to the upper end of their registers, on average one in every step.
+        # A copy is lost if potentials reached the upper end of their registers more often than once per step.
         return self.neurons.overflows[:, :, HIGH_POTENTIAL].sum(axis=1) > self.total_steps
 
     def registers(self, spike_messages: np.ndarray | None) -> Registers:
@@ -61,7 +60,7 @@ class IntegersOnClock(SteppedRun):
         return  # registers always hold numbers
 
     def _running(self, network: RunnableNetwork) -> RunnableNetwork:
-        # The neuron of the clock is the network, rounded, with its mismatch if it has one.
+        # The neuron of the clock is the rounded network, including mismatch.
         assert isinstance(self._clock.neuron, DigitalNetwork)
         self.integers = self._clock.neuron
         return self.integers.network
@@ -71,12 +70,12 @@ class IntegersOnClock(SteppedRun):
         return self._with_delays(CompressedRows(*rows), delays)
 
     def _start(self, state: NetworkState | Run | None) -> None:
-        integers, given, shape = self.integers, self._clock.imperfections, self.soma_bias.shape
-        integer_drive(integers, self.soma_bias)  # warns, or refuses
+        integers, chip, shape = self.integers, self._clock.imperfections, self.soma_bias.shape
+        integer_drive(integers, self.soma_bias)  # called for its warnings and errors
         drive, potential, current, messages, removed = np.zeros((5, *shape), dtype=np.int64)
         self.neurons = DigitalNeurons(
             faults=self._faults(leak=0.0, n_leaking=0),
-            rules=integers.rules if given is None else _with_leak(integers, given),
+            rules=integers.rules if chip is None else _with_leak(integers, chip),
             threshold=checks.read_only(integers.firing_threshold),
             values=checks.read_only(integers.message_value),
             drive=drive,
@@ -104,38 +103,38 @@ class IntegersOnClock(SteppedRun):
 
     def _inputs_of(self, stimulus: Stimulus) -> Any:
         if stimulus.drive is not None:
-            integer_drive(self.integers, stimulus.drive)  # warns, or refuses
+            integer_drive(self.integers, stimulus.drive)  # called for its warnings and errors
         if stimulus.spikes is None or stimulus.onto != ONTO_CURRENT:
             return stimulus.weights
         return integer_inputs(self.integers, stimulus.weights, stimulus.spikes.counts())
 
     def _potential_of(self, copy: int) -> np.ndarray:
-        return self.membrane_potential[copy].copy()  # to the bit
+        return self.membrane_potential[copy].copy()  # exact
 
     def _recorded(self, buffer: MessageLog, n_entries: int) -> Spikes:
         steps, neurons, messages = (column[:n_entries] for column in buffer)
         return Spikes(steps * self.time_step, neurons.copy(), messages.copy())
 
     def _removed(self) -> np.ndarray:
-        # Charge in messages; a reset to zero takes more, and registers that are too narrow lose charge.
+        # The charge of the messages.  A reset to zero removes more, and narrow registers lose charge.
         return self.neurons.removed * self.integers.unit
 
 
-def _with_leak(network: DigitalNetwork, given: Imperfections) -> Rules:
-    """Return the rules of a network whose potentials leak; leak and noise must fit integers."""
+def _with_leak(network: DigitalNetwork, chip: Imperfections) -> Rules:
+    """Return the rules of a network with leak; raise ValueError if leak or noise do not fit integers."""
     form, step = network.format, network.time_step
-    if given.leak > 0.0 and form.potential_bits + form.decay_bits > MOST_PRODUCT_BITS:
+    if chip.leak > 0.0 and form.potential_bits + form.decay_bits > MOST_PRODUCT_BITS:
         raise ValueError(
             f"potential_bits and decay_bits must be at most {MOST_PRODUCT_BITS} together with a leak, or "
             f"a product could overflow; got {form.potential_bits} and {form.decay_bits}"
         )
-    leak = round(2**form.decay_bits * -math.expm1(-given.leak * step))
-    if given.leak > 0.0 and leak == 0:
+    leak = round(2**form.decay_bits * -math.expm1(-chip.leak * step))
+    if chip.leak > 0.0 and leak == 0:
         raise ValueError(
             f"leak must be so fast that a potential falls by at least half of 2^-{form.decay_bits} in a "
-            f"step; got {given.leak:g}: give the format more decay_bits"
+            f"step; got {chip.leak:g}: give the format more decay_bits"
         )
-    noise = given.potential_noise
+    noise = chip.potential_noise
     most = LARGEST_NORMAL * noise * math.sqrt(step) * float(network.firing_threshold.max())
     if most > LARGEST_NOISE:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Runs on a clock in real numbers."""
+"""Runs on a clock of neurons whose states are real numbers."""
 
 import math
 from typing import Any
@@ -17,11 +17,11 @@ from snn.weights import SparseWeights
 
 
 class RealOnClock(SteppedRun):
-    """Copies of one network of neurons in real numbers on a clock; parameters as of `Run`."""
+    """Copies of one network on a clock, in real numbers; for the parameters, see `Run`."""
 
     @property
     def is_lost(self) -> np.ndarray:
-        # A neuron has to fire too often in a step.  Refractory ones cannot keep up sooner: they are not lost.
+        # A neuron is lost if it has to fire too often in a step; refractory or adapting ones may stay above.
         if self.neurons.faults.refractory_steps > 0 or self._clock.neuron.adaptation > 0.0:  # type: ignore[union-attr]
             return super().is_lost
         return ~(self.membrane_potential <= self.network.firing_threshold).all(axis=1)
@@ -41,19 +41,19 @@ class RealOnClock(SteppedRun):
             )
 
     def _running(self, network: RunnableNetwork) -> RunnableNetwork:
-        given = self._clock.imperfections
-        return network if given is None else given.mismatched(network)
+        chip = self._clock.imperfections
+        return network if chip is None else chip.mismatched(network)
 
     def _make_synapses(self) -> tuple[Any, int]:
-        weights, n_neurons, given = self.network.weights, self.network.n_neurons, self._clock.imperfections
+        weights, n_neurons, chip = self.network.weights, self.network.n_neurons, self._clock.imperfections
         weights.compute_rows(np.arange(n_neurons))
-        if given is None:
+        if chip is None:
             return weights.kernel_form, 0
         constants = self._time_constants()
         self._kinds = np.append(1.0, np.setdiff1d(constants, 1.0))
-        if np.ndim(given.delays) == 2 or len(self._kinds) > 1:
+        if np.ndim(chip.delays) == 2 or len(self._kinds) > 1:
             rows = weights.tocsr()
-            # A current begins at the charge of its spike, over its time constant.
+            # A current begins at the charge of its spike divided by its time constant.
             values = rows.data / np.repeat(constants, np.diff(rows.indptr))
             weights = SparseWeights(sparse.csr_array((values, rows.indices, rows.indptr), rows.shape))
         first = np.where(constants == 1.0, 0, 1 + np.searchsorted(self._kinds[1:], constants)) * n_neurons
@@ -61,12 +61,13 @@ class RealOnClock(SteppedRun):
 
     def _time_constants(self) -> np.ndarray:
         """Return the time constant of the currents of each source."""
-        given, n_neurons = self._clock.neuron.time_constants, self.network.n_neurons  # type: ignore[union-attr]
-        if given is not None and len(given) != n_neurons:
+        n_neurons = self.network.n_neurons
+        constants = self._clock.neuron.time_constants  # type: ignore[union-attr]
+        if constants is not None and len(constants) != n_neurons:
             raise ValueError(
-                f"time_constants must be one number for each of {n_neurons} neurons; got {len(given)}"
+                f"time_constants must be one number for each of {n_neurons} neurons; got {len(constants)}"
             )
-        return np.ones(n_neurons) if given is None else np.array(given)
+        return np.ones(n_neurons) if constants is None else np.array(constants)
 
     def _start(self, state: NetworkState | Run | None) -> None:
         neuron: Any = self._clock.neuron
@@ -77,7 +78,8 @@ class RealOnClock(SteppedRun):
             + ("time constants",) * (len(self._kinds) > 1)
             + ("adaptation",) * (neuron.adaptation > 0.0)
         )
-        # What is left of a unit of each kind of current after a step, its charge, and what of it arrives.
+        # For one unit of each kind of current: its remainder after a step, its charge, and the part of the
+        # charge that arrives in spite of a leak.
         decays = np.array([math.exp(-step / constant) for constant in self._kinds])
         charges = arrivals = np.full(len(self._kinds), step) if is_euler else self._kinds * (1.0 - decays)
         rise, charge = step, float(charges[0])
@@ -86,7 +88,7 @@ class RealOnClock(SteppedRun):
         keep = 1.0 - leak * step if is_euler else math.exp(-leak * step)
         if leak > 0.0 and not is_euler:
             rise = step * mean_exponential(-leak * step)
-            # The integrals of e^(-l (step - t)) e^(-t / tau) over a step.
+            # The integral of e^(-l (step - t)) e^(-t / tau) over a step, for each tau.
             exponents = (1.0 / self._kinds - leak) * step
             arrivals = step * decays * np.array([mean_exponential(exponent) for exponent in exponents])
         self.neurons = RealNeurons(
@@ -126,20 +128,19 @@ class RealOnClock(SteppedRun):
         removed, faults = self.neurons.removed, self.neurons.faults
         if not isinstance(faults, Faults):
             return removed
-        # Charge = rise of the potential + thresholds of the spikes + leaked + refused - noise
-        # (docs/theory.md, section 7.5).
+        # charge = rise of the potential + resets + leaked + refused - kicks (docs/theory.md, section 7.5).
         return removed + faults.leaked + faults.refused - faults.kicks
 
 
 def charge_of_step(clock: Clock) -> float:
-    """Return the charge of a soma in a step, for one unit of synaptic current at its beginning."""
-    # With exact integration only the decay is rounded: the sum of the two is 1, and charge is conserved.
+    """Return the charge that one unit of synaptic current at the beginning of a step brings in the step."""
+    # Exact integration rounds only the decay: charge and decay add up to 1, so charge is conserved.
     is_euler = clock.neuron.integration == "euler"  # type: ignore[union-attr]
     return clock.time_step if is_euler else 1.0 - math.exp(-clock.time_step)
 
 
 def new_workspace(firing_threshold: np.ndarray) -> np.ndarray:
-    """Return the workspace of a kernel, its rows aligned to cache lines."""
+    """Return the workspace of a kernel, with rows aligned to cache lines."""
     padded = -(-len(firing_threshold) // CHUNK) * CHUNK
     memory = np.zeros(4 * padded + 8)
     first = -memory.__array_interface__["data"][0] % 64 // 8

@@ -1,4 +1,4 @@
-"""Runs on a clock: what copies of any kind of neurons, perfect or imperfect, have in common."""
+"""Runs on a clock: the common part for all kinds of neurons."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from snn.run.imperfect import whole_steps
 from snn.run.run import Run
 from snn.run.time import Clock
 
-# Spikes after which a call to the kernel ends, whatever the number of updates: recorded spikes need memory.
-MOST_SPIKES_PER_CALL = 65_536
+MOST_SPIKES_PER_CALL = 65_536  # spikes after which a call of the kernel ends: recorded spikes need memory
 NO_MESSAGES = stepped.MessageLog(*np.empty((3, 0), dtype=np.int64))
 
 
 class SteppedRun(Run):
-    """Copies of one network on a clock; parameters as of `Run`."""
+    """Copies of one network on a clock; for the parameters, see `Run`."""
 
-    # Potentials, currents and drives are in the units of the real network, also those of integers.  What only
-    # some kinds of neurons keep, such as `overflows` and `faults.leaked`, is in the record `neurons`.
+    # Potentials, currents and drives are in units of the real network, for integers too.  The record
+    # `neurons` has the arrays that only one kind of neurons needs, such as `overflows` and `faults.leaked`.
     neurons: Any
 
     def __init__(
@@ -38,7 +37,7 @@ class SteppedRun(Run):
         state: NetworkState | Run | None = None,
         **options: Any,
     ) -> None:
-        given, self.time_step, self._clock = clock.imperfections, clock.time_step, clock
+        chip, self.time_step, self._clock = clock.imperfections, clock.time_step, clock
         network = self._running(network)
         super().__init__(network, soma_bias, state, **options)
         n_copies, n_neurons = soma_bias.shape
@@ -56,11 +55,11 @@ class SteppedRun(Run):
             fired=np.empty(n_neurons + CHUNK, dtype=np.int64),
         )
         self._start(state)
-        # Mismatch is no departure: the network of the run has it.
-        found = [] if given is None else given.departures
-        self.departures = ", ".join([*found, *self._own_departures])
+        # Mismatch is no departure, because the network of the run includes it.
+        departures = [] if chip is None else chip.departures
+        self.departures = ", ".join([*departures, *self._own_departures])
         if isinstance(state, NetworkState):
-            # A run that goes on from another time has the noise of that time.
+            # A run that continues at a later time has the noise of that time.
             self._copies.steps_before[:] = round(state.time / self.time_step)
             if state.pending is not None:
                 self._take_pending(state.pending)
@@ -86,12 +85,12 @@ class SteppedRun(Run):
 
     @property
     def total_steps(self) -> np.ndarray:
-        """As `n_steps`, those before a restart included."""
+        """Number of steps, including steps before a restart."""
         return self._copies.steps_before + self._copies.steps
 
     @property
     def pending(self) -> np.ndarray:
-        """The sum of what is on its way to each neuron, shape (n_copies, n_neurons)."""
+        """Sum of the delayed charge that is still to arrive at each neuron, shape (n_copies, n_neurons)."""
         n_copies, n_neurons = self.soma_bias.shape
         return self._copies.pending.reshape(n_copies, -1, n_neurons).sum(axis=1)
 
@@ -107,26 +106,26 @@ class SteppedRun(Run):
         assign(state, **{name: ours[copy] * unit for name, (ours, unit) in self._kept_arrays().items()})
         return state
 
-    # A kind of neuron supplies these, besides what `Run` asks for.
+    # Each kind of neurons supplies the following, besides what `Run` asks for.
 
     _kinds = np.ones(1)  # time constants of synaptic currents, 1 first
-    _number: type = np.float64  # of what is on its way
+    _number: type = np.float64  # type of the numbers in `pending`
     _own_departures: tuple[str, ...] = ()
 
     @abstractmethod
     def _running(self, network: RunnableNetwork) -> RunnableNetwork:
-        """Return the network that the clock makes of the given one."""
+        """Return the network that runs: with mismatch, or rounded to integers."""
 
     @abstractmethod
     def _make_synapses(self) -> tuple[Any, int]:
-        """Return how spikes are delivered, and the slots for what is on its way."""
+        """Return the record of synapses, and the number of slots for delayed charge."""
 
     @abstractmethod
     def _start(self, state: NetworkState | Run | None) -> None:
-        """Make the record `neurons`, with the numbers that copies start from."""
+        """Make the record `neurons` with the starting values of the copies."""
 
     def _kept_arrays(self) -> dict[str, tuple[np.ndarray, float]]:
-        """Return what a state has besides potentials and currents, a row a copy, and the unit of each."""
+        """Return further arrays of a state, with one row per copy, and their units."""
         faults = self.neurons.faults
         if not isinstance(faults, Faults):
             return {}
@@ -136,10 +135,10 @@ class SteppedRun(Run):
         return {name: pair for name, pair in arrays.items() if pair[0][0].size}
 
     def _with_delays(self, form: Any, delays: np.ndarray, first: np.ndarray | None = None) -> tuple[Any, int]:
-        """Return a form of weights with its delays and those of imperfections, and their slots."""
+        """Return a form of weights with `delays` plus those of the imperfections, and the number of slots."""
         # `first` says where the currents of each source begin in a slot.
-        given = self._clock.imperfections
-        steps = whole_steps(0.0 if given is None else given.delays, self.time_step)
+        chip = self._clock.imperfections
+        steps = whole_steps(0.0 if chip is None else chip.delays, self.time_step)
         kind: type = stepped.DelayedSources
         if steps.ndim == 2:
             sources = np.repeat(np.arange(len(steps)), np.diff(form.starts))
@@ -150,19 +149,19 @@ class SteppedRun(Run):
         return kind(form, delays, checks.read_only(first)), int(delays.max(initial=0)) + 1
 
     def _faults(self, leak: float, n_leaking: int, **of_real: Any) -> NoFaults | Faults:
-        """Return the record of imperfections, with sums of charge for neurons that leak in real numbers."""
-        given, step, shape = self._clock.imperfections, self.time_step, self.soma_bias.shape
-        if given is None:
+        """Return the record of imperfections, with sums of charge for `n_leaking` neurons: 0 for integers."""
+        chip, step, shape = self._clock.imperfections, self.time_step, self.soma_bias.shape
+        if chip is None:
             return NoFaults(0)
-        # The variance of unit white noise over a step; in real numbers it leaks meanwhile.
+        # The variance of unit white noise over a step, part of which leaks within the step.
         variance = step * mean_exponential(-2.0 * leak * step)
         leaked, refused, kicks = np.zeros((3, shape[0], n_leaking))
         return Faults(
-            refractory_steps=int(whole_steps(given.refractory_time, step)),
-            noise=given.potential_noise * math.sqrt(variance),
-            floor=-math.inf if given.potential_floor is None else given.potential_floor,
-            lost=given.lost_spikes,
-            key=given.seed,
+            refractory_steps=int(whole_steps(chip.refractory_time, step)),
+            noise=chip.potential_noise * math.sqrt(variance),
+            floor=-math.inf if chip.potential_floor is None else chip.potential_floor,
+            lost=chip.lost_spikes,
+            key=chip.seed,
             waiting=np.zeros(shape, dtype=np.int64),
             n_lost=np.zeros(shape, dtype=np.int64),
             normals=np.empty(shape[1]),
@@ -174,7 +173,7 @@ class SteppedRun(Run):
         )
 
     def _take_pending(self, pending: np.ndarray) -> None:
-        """Put what is on its way where its steps find it: at the end of step s arrives slot s."""
+        """Put delayed charge into the slots of its steps: slot s arrives at the end of step s."""
         ours = self._copies.pending
         if pending.size != ours[0].size:
             raise ValueError(
@@ -203,5 +202,5 @@ class SteppedRun(Run):
 
 
 def mean_exponential(exponent: float) -> float:
-    """Return the mean of e^x over x from 0 to an exponent."""
+    """Return the mean of e^x for x from 0 to `exponent`."""
     return math.expm1(exponent) / exponent if exponent != 0.0 else 1.0

@@ -1,4 +1,4 @@
-"""The time of a run: exact, or in steps of fixed length; and the neurons of a clock."""
+"""The time of a run: exact, or in steps of a clock; and the neurons of a clock."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
@@ -9,29 +9,29 @@ from snn.digital.digital_network import DigitalNetwork
 from snn.digital.format import DigitalFormat, checked_step
 from snn.run.imperfect import MOST_STEPS, Imperfections, checked_floor, rounding_of
 
-LARGEST_SUM_OF_MESSAGES = 2**62
+LARGEST_SUM_OF_MESSAGES = 2**62  # largest sum of the messages of a neuron in a run, to fit 64-bit integers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exact(Value):
     """Time without steps: potentials and currents follow a closed form, and spike times are its roots.
 
-    Currents have one time constant and thresholds stay; others need a `Clock`.
+    All currents have one time constant, and thresholds are constant; otherwise use a `Clock`.
 
     Parameters
     ----------
     screening : bool, default True
-        Let an active set of neurons be integrated spike by spike and the others be screened, where that pays.
-        Without, all neurons are integrated: the same spikes to rounding.
+        True: if it is faster, only an active set of neurons is integrated spike by spike, and all others are
+        screened.  False: all neurons are integrated, with the same spikes up to rounding.
     potential_floor : float, optional
-        In firing thresholds, at most 0: at each change from outside, of the drive or by an input spike, lower
-        potentials are raised to it.  By default none: the potential of a neuron that is not needed sinks
-        without end, and delays its first spike when a change needs it.
+        Lowest potential after a change of the drive or an input spike, in firing thresholds, at most 0: lower
+        potentials are raised to it.  By default there is no floor: the potential of a silent neuron may fall
+        without limit, and the neuron responds late when a change lets it fire.
 
     Attributes
     ----------
     time_step : float
-        0: there are no steps.
+        0, because there are no steps.
     """
 
     screening: bool = checked(checks.flag, default=True)
@@ -46,31 +46,31 @@ def _time_constants(name: str, value: Any) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class RealNeuron(Value):
-    """A neuron in real numbers on a clock.
+    """A neuron on a clock whose state is real numbers.
 
-    The papers' clock, ``RealNeuron(integration="euler", reset="zero")``, has two errors that do not vanish
-    with time: a spike brings dt / (1 - e^-dt) times its weight, about 1 + dt / 2, and the reset loses what
-    the potential had risen beyond the threshold.  Each option removes one of them.
+    The clock of the papers, ``RealNeuron(integration="euler", reset="zero")``, has two errors that do not
+    vanish with time: a spike brings dt / (1 - e^-dt) times its weight, about 1 + dt / 2, and the reset loses
+    the part of the potential above the threshold.  Each default value removes one of these errors.
 
     Parameters
     ----------
     integration : {"exact", "euler"}, default "exact"
-        Rise of potentials in a step: by the charge that arrives, or by dt times the current at its beginning.
+        Rise of potentials in a step: the charge that arrives, or dt times the current at its beginning.
     reset : {"subtract", "zero"}, default "subtract"
-        Charge that a spike takes: the threshold, or the whole potential.  With "subtract" a neuron fires as
-        often in a step as its potential holds the threshold, at most 1,024 times, and with "zero" once.
+        A spike subtracts the threshold from the potential, or sets the potential to zero.  With "subtract", a
+        neuron fires floor(v / theta) times in a step, at most 1,024 times; with "zero", it fires once.
     time_constants : sequence of float, shape (n_neurons,), optional
         The time constant of the currents that each *source* causes, such as fast excitation and slow
         inhibition; by default 1 for all.  A weight is the charge of a spike: currents begin at W / tau.
     adaptation : float, default 0.0
-        Share of its threshold by which a spike raises a neuron's threshold.
+        A spike raises the threshold of its neuron by this part of the original threshold.
     adaptation_time : float, default 10.0
-        Time constant with which raised thresholds fall again.
+        Time constant of the decay of raised thresholds.
 
     References
     ----------
     Tang, Lin and Davies (2017), arXiv:1705.05475, section 4: Euler's steps.  Rotter and Diesmann (1999),
-    Biological Cybernetics 81: exact ones.
+    Biological Cybernetics 81: exact steps.
     """
 
     integration: str = checked(checks.one_of, ("exact", "euler"), default="exact")
@@ -84,30 +84,30 @@ class RealNeuron(Value):
 class Clock(Value):
     """Time in steps of fixed length.
 
-    One step of length dt, from t to t + dt, does, in this order and for all neurons at once::
+    A step of length dt, from t to t + dt, does the following in this order, for all neurons at once::
 
         1.  v <- v + beta dt + h (1 - e^-dt)    h: the synaptic current at time t
             ("euler": v <- v + (beta + h) dt)
-        2.  where v >= theta: n = floor(v / theta) spikes, and v <- v - n theta
+        2.  if v >= theta: n = floor(v / theta) spikes, and v <- v - n theta
             (reset "zero": one spike, and v <- 0)
         3.  h <- e^-dt h + W^T n                the spikes of 2 act from t + dt on
 
-    By default nothing but the time of a spike is rounded, to the end of its step.  Rule 1 solves the
-    equations of the neuron, and rule 2 fires as often as there is charge for.  So the identities of an exact
-    run hold on the grid, to rounding, whatever the step (docs/theory.md, section 7), and rates tend to the
-    same limit.  Integers do these steps by the rules of `DigitalFormat`.
+    By default, only spike times are rounded, to the end of a step.  Rule 1 solves the equations of the neuron
+    exactly, and rule 2 fires as often as the charge allows.  Therefore the identities of an exact run hold at
+    the ends of steps, up to rounding, for any step (docs/theory.md, section 7), and rates tend to the same
+    limit.  Integers follow these steps by the rules of `DigitalFormat`.
 
     Parameters
     ----------
     time_step : float
         dt, in synaptic time constants.
     neuron : RealNeuron or DigitalFormat, default RealNeuron()
-        Real numbers, or integers of a format, to which weights are rounded when a run starts; also a
-        `DigitalNetwork`, in place of the weights of the network that runs.
+        Real numbers, or integers of a format, to which weights are rounded when a run starts.  A
+        `DigitalNetwork` replaces the weights of the network that runs.
     imperfections : Imperfections, optional
-        Leak, refractory time, delays, mismatch, noise and lost spikes; by default none.  In integers,
-        mismatched thresholds and weights are rounded; the leak is rounded as the decay of currents is, and
-        noise to whole units of the potential.
+        Leak, refractory time, delays, mismatch, noise and lost spikes; by default none.  With integers,
+        mismatched thresholds and weights are rounded, the leak is rounded like the decay of currents, and
+        noise is rounded to whole units of the potential.
     """
 
     time_step: float = field(kw_only=False)
@@ -120,13 +120,13 @@ class Clock(Value):
                 "neuron must be a RealNeuron, a DigitalFormat or a DigitalNetwork; got "
                 f"{type(self.neuron).__name__}"
             )
-        # `DigitalNetwork.of` warns of a long one.
+        # For integers, `DigitalNetwork.of` warns if the step is long.
         assign(self, time_step=checked_step(self.time_step, warn=isinstance(self.neuron, RealNeuron)))
         varied = isinstance(self.neuron, RealNeuron) and (
             self.neuron.time_constants or self.neuron.adaptation
         )
         if varied and self.imperfections is None:
-            assign(self, imperfections=Imperfections())  # their steps know of both
+            assign(self, imperfections=Imperfections())  # only the steps of `Faults` have these options
         leak = 0.0 if self.imperfections is None else self.imperfections.leak
         is_euler = isinstance(self.neuron, RealNeuron) and self.neuron.integration == "euler"
         if is_euler and leak * self.time_step >= 1.0:
@@ -144,7 +144,7 @@ Time: TypeAlias = Exact | Clock
 
 
 def require_time(name: str, value: Any) -> None:
-    """Raise TypeError unless a value says how time passes."""
+    """Raise TypeError unless a value is `Exact` or a `Clock`."""
     if not isinstance(value, Exact | Clock):
         raise TypeError(
             f"{name} must be Exact() or a Clock, such as Clock(1 / 8); got {type(value).__name__}"
@@ -152,13 +152,13 @@ def require_time(name: str, value: Any) -> None:
 
 
 def is_digital(time: Time) -> bool:
-    """Return whether neurons are integers."""
+    """Return whether the neurons of a time are integers."""
     return isinstance(time, Clock) and isinstance(time.neuron, DigitalFormat | DigitalNetwork)
 
 
 def end_of(time: Time, duration: float, *, goes_on: bool = False) -> float:
-    """Return when a run of a duration ends, which on a clock has to be a whole number of steps."""
-    # One that `goes_on` from a state may be shorter than what neurons wait for.
+    """Return the time at which a run ends; on a clock, ValueError unless this is a whole number of steps."""
+    # A run that continues from a state (`goes_on`) may be shorter than refractory time and delays.
     if isinstance(time, Exact):
         return duration
     if time.imperfections is not None and not goes_on:

@@ -1,9 +1,9 @@
 """Synaptic weights: which neuron excites or inhibits which other one, and by how much.
 
-Everywhere ``weights[source, target]``; a positive weight excites.  Each form of weights is one class, a
-`Weights`:
+The order is always ``weights[source, target]``; a positive weight excites.  Each form of weights is one
+subclass of `Weights`:
 
-- `DenseRows`: a dense row for each source, perhaps computed when it fires, or shared by sign pairs;
+- `DenseRows`: a dense row for each source, possibly computed when it fires, or shared by sign pairs;
 - `Segments`: dense blocks between ranges of neurons, whose values may change between runs;
 - `SparseWeights`: a SciPy sparse matrix;
 - `StencilWeights`: the same weights at every position of a grid.
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def as_weights(weights: Any) -> Weights:
-    """Return checked weights of an array or a SciPy sparse matrix; a form of weights comes back as it is."""
+    """Return an array or SciPy sparse matrix as checked weights; return `Weights` unchanged."""
     if isinstance(weights, Weights):
         return weights
     with checks.called(strengths="weights", matrix="weights"):
@@ -46,7 +46,7 @@ def as_weights(weights: Any) -> Weights:
 
 
 def examples() -> tuple[Weights, ...]:
-    """Return small objects of each form: the registry of forms."""
+    """Return small examples of every form of weights."""
     inhibition = np.array([[0.0, -0.2], [-0.2, 0.0]])
     lateral = DenseRows(-inhibition, -1.0)
     return (

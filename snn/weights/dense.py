@@ -1,4 +1,4 @@
-"""Weights with a dense row for every source, which may be computed later, and sign pairs that share rows."""
+"""Weights with a dense row for every source: rows may be computed later, and sign pairs share them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from snn.base.value import assign, replaced, unchecked
 from snn.weights.protocol import Weights, require_square, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))
-ROWS_COMPARED = 64  # compared together, so that they stay in the cache
+ROWS_COMPARED = 64  # number of rows that are compared together, so that they stay in the cache
 
 
 class _Rows:
-    """Rows of strengths, all of them or those computed so far; threads and sign pairs share one object."""
+    """All rows of strengths, or the rows computed so far; threads and sign pairs share one object."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class _Rows:
         self._place(stored, row_of, self.n_stored)
 
     def _place(self, stored: np.ndarray, row_of: np.ndarray, n_stored: int) -> None:
-        """Set the rows: `stored` has room for more, and `row_of` says where each is, -1 if nowhere."""
-        # All at once, for Ctrl-C and threads that read; rows that an older pair knows never change.
+        """Set the rows: `stored` may have room for more; `row_of` has the place of each row, or -1."""
+        # All is set at once, for Ctrl-C and for threads that read.  Rows that are set already never change.
         flat = same_type(stored, np.float64), same_type(row_of, np.int64)
         assign(self, _stored=stored, n_stored=n_stored, flat=flat)
 
@@ -46,7 +46,7 @@ class _Rows:
         with self._lock:
             state = dict(vars(self))
         del state["_lock"]
-        # A copy needs rows of its own: both may store more at the same place.
+        # A copy needs its own array, because both objects may store further rows at the same place.
         stored, (_, row_of) = state["_stored"][: max(state["n_stored"], 1)], state.pop("flat")
         return state | {"_stored": stored, "_row_of": row_of}
 
@@ -68,7 +68,7 @@ class _Rows:
     def compute(
         self, sources: np.ndarray, at_most: int | None = None, priority: np.ndarray | None = None
     ) -> None:
-        """Compute missing rows, at most `at_most`, those with the largest priority."""
+        """Compute missing rows: if there are more than `at_most`, those with the largest priority."""
         if self._compute_rows is None:
             return
         with self._lock:
@@ -88,7 +88,7 @@ class _Rows:
         )
         stored, n_stored = self._stored, self.n_stored + len(missing)
         if n_stored > len(stored):
-            # Other runs may read, and keep the array that they have.  Memory takes room when it is written.
+            # Other runs may still read the old array.  The system provides memory when it is first written.
             stored = np.empty((2 * n_stored, self.n_rows))
             stored[: self.n_stored] = self._stored[: self.n_stored]
         stored[self.n_stored : n_stored] = rows
@@ -97,14 +97,14 @@ class _Rows:
         self._place(stored, row_of, n_stored)
 
     def largest(self) -> np.ndarray:
-        """Return the largest absolute strength to each target in the rows known so far, own ones left out."""
+        """Return the largest absolute strength to each target in all known rows, without the diagonal."""
         with self._lock:
             values, row_of = self.flat
             sources = np.flatnonzero(row_of >= self._n_bounded)
             for first in range(0, len(sources), ROWS_COMPARED):
-                some = sources[first : first + ROWS_COMPARED]
-                rows = np.abs(values.reshape(-1, self.n_rows)[row_of[some]])
-                rows[np.arange(len(some)), some] = 0.0
+                block = sources[first : first + ROWS_COMPARED]
+                rows = np.abs(values.reshape(-1, self.n_rows)[row_of[block]])
+                rows[np.arange(len(block)), block] = 0.0
                 self._largest = np.maximum(self._largest, rows.max(axis=0))
             self._n_bounded = self.n_stored
             return self._largest
@@ -112,14 +112,14 @@ class _Rows:
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class DenseRows(Weights):
-    """Weights with a dense row for every source: a factor times strengths S, without their diagonal.
+    """Weights with a dense row for every source: a factor times strengths S, without the diagonal of S.
 
     ::
 
         W[j, i] = factor S[j, i]    i != j
 
-    With ``factor=-1`` a Gram matrix is lateral inhibition as it is; nothing is copied.  `on_demand` makes
-    weights whose rows are computed when their neurons fire, and `sign_pairs` weights of pairs of neurons.
+    With ``factor=-1``, a Gram matrix becomes lateral inhibition without a copy.  `on_demand` makes weights
+    whose rows are computed when their neurons fire; `sign_pairs` makes weights of pairs of neurons.
 
     Parameters
     ----------
@@ -145,19 +145,19 @@ class DenseRows(Weights):
     def on_demand(
         cls, n_neurons: int, compute_rows: Callable[[np.ndarray], np.ndarray], factor: float = 1.0
     ) -> DenseRows:
-        """Return weights whose rows are computed when they are needed, for large S of which few neurons fire.
+        """Return weights whose rows are computed when needed, for large networks in which few neurons fire.
 
-        A row is computed when its neuron fires for the first time, and kept; rows of neurons that will fire
-        soon are computed with it.  Several runs may share one object, also in threads.  They agree to
-        rounding: which rows are computed together depends on the run that needs them first.
+        A row is computed when its neuron first fires, together with rows of neurons that will fire soon, and
+        kept.  Several runs may share one object, also in different threads.  Their results agree only to
+        rounding, because which rows are computed together depends on the run that needs them first.
 
         Parameters
         ----------
         n_neurons : int
             Number of neurons.
         compute_rows : callable
-            Takes indices, an array of int of shape (n_sources,), and returns those rows of S, an array of
-            shape (n_sources, n_neurons).  It must not use this object.
+            Function of an int array of indices, shape (n_sources,), that returns these rows of S, shape
+            (n_sources, n_neurons).  It must not use this object.
         factor : float, default 1.0
             Multiplies the strengths: -1 if a positive strength inhibits.
         """
@@ -168,23 +168,23 @@ class DenseRows(Weights):
         return unchecked(cls, _rows=rows, _factor=checks.real_number("factor", factor), _cross=NO_CROSS)
 
     def sign_pairs(self, cross: ArrayLike) -> DenseRows:
-        """Return the weights of sign pairs, two neurons that receive one current with opposite signs.
+        """Return weights of sign pairs: the two neurons of a pair receive one current with opposite signs.
 
-        Neuron i < n is the positive neuron of pair i, neuron n + i its negative neuron.  With L these weights
-        and X the diagonal matrix of the cross weights, the 2n x 2n weights are::
+        Neuron i < n is the positive neuron of pair i, and neuron n + i its negative neuron.  If L are these
+        weights and X is the diagonal matrix of the cross weights, the 2n x 2n weights are::
 
             [[  L,  X - L ],
              [ X - L,  L  ]]
 
-        They are never built: a spike reads one row of L, which both objects share.
+        This matrix is never built: a spike reads one row of L, which both objects share.
 
         Parameters
         ----------
         cross : array_like, shape (n,)
-            X: weight from either neuron of a pair to the other.
+            Diagonal of X: the weight from either neuron of a pair to the other.
         """
         if len(self._cross):
-            raise TypeError("sign_pairs must be made of weights of single neurons; got those of sign pairs")
+            raise TypeError("sign_pairs must be made from single neurons; got weights of sign pairs")
         n_pairs = self._rows.n_rows
         cross = checks.real_array("cross", cross, shape=(n_pairs,), meaning="one weight for each pair")
         return replaced(self, _cross=checks.read_only(cross))
@@ -200,11 +200,11 @@ class DenseRows(Weights):
 
     @property
     def kernel_form(self) -> Rows:
-        # Rows that are computed later are not added to this record.
+        # This record does not get the rows that are computed later.
         return Rows(*self._rows.flat, self._factor, self._cross)
 
     def toarray(self) -> np.ndarray:
-        """Return the weights as a dense array, read-only where it is the array that they were made of."""
+        """Return the weights as a dense array; it is read-only if it is the array passed as `strengths`."""
         strengths = self._rows.of(np.arange(self._rows.n_rows))
         lateral = strengths
         if self._factor != 1.0 or strengths.diagonal().any():
@@ -236,8 +236,8 @@ class DenseRows(Weights):
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
         rows = sources % self._rows.n_rows
         strengths = self._rows.of(rows)
-        own = strengths[np.arange(len(rows)), rows] != 0.0
-        degrees = (np.count_nonzero(strengths, axis=1) - own) * (self._factor != 0.0)
+        diagonal = strengths[np.arange(len(rows)), rows] != 0.0
+        degrees = (np.count_nonzero(strengths, axis=1) - diagonal) * (self._factor != 0.0)
         return 2 * degrees + (self._cross[rows] != 0.0) if len(self._cross) else degrees
 
     def _largest_magnitudes(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The protocol of weights: everything that simulators, results and solvers need of a form."""
+"""The protocol of weights: all that simulators, results and solvers need of a form of weights."""
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
@@ -15,9 +15,9 @@ from snn.base.value import Value
 class Weights(Value, Described, ABC):
     """Weights of a network: ``weights[source, target]``; a positive weight excites.
 
-    A form of weights is a subclass that defines `shape`, `kernel_form`, `toarray` or `tocsr`, and whatever
-    else its structure makes cheaper.  It is immutable, and several runs may use one object at the same time.
-    Objects convert to arrays: ``numpy.asarray(weights)``.
+    A form of weights is a subclass that defines `shape`, `kernel_form`, and `toarray` or `tocsr`; it may
+    override other methods that its structure makes cheaper.  An object is immutable, and several runs may use
+    it at the same time.  It converts to an array: ``numpy.asarray(weights)``.
     """
 
     _shown: ClassVar[tuple[str, ...]] = ("shape",)
@@ -30,15 +30,15 @@ class Weights(Value, Described, ABC):
     @property
     @abstractmethod
     def kernel_form(self) -> Form:
-        """Return the record that kernels take; it may be shared by threads."""
+        """Return the record that kernels take; threads may share it."""
 
     def toarray(self) -> np.ndarray:
         """Return the weights as a dense array, shape (n_neurons, n_neurons)."""
         return self.tocsr().toarray()
 
     def tocsr(self) -> sparse.csr_array:
-        """Return the weights in compressed rows, a row for each source, without stored zeros."""
-        # SciPy's own conversion takes up to ten times as long.
+        """Return the weights in compressed rows, one row for each source, without stored zeros."""
+        # The conversion of SciPy takes up to ten times as long.
         array = self.toarray()
         kept = array != 0.0
         targets = np.broadcast_to(np.arange(len(array)), array.shape)[kept]
@@ -48,17 +48,17 @@ class Weights(Value, Described, ABC):
     def transpose_product(self, amounts: np.ndarray) -> np.ndarray:
         """Return W^T amounts, shape (..., n_neurons).
 
-        ``received[..., i] = sum_j W[j, i] amounts[..., j]``: what each target receives when every source j
-        sends ``amounts[..., j]``.
+        ``received[..., i] = sum_j W[j, i] amounts[..., j]`` is the charge that target i receives if every
+        source j sends ``amounts[..., j]`` spikes.
         """
         return (amounts.reshape(-1, self.shape[0]) @ self.tocsr()).reshape(amounts.shape)
 
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        """Return the number of targets of each source: the non-zero weights of its row."""
+        """Return the number of targets of each source: of the non-zero weights in its row."""
         return np.diff(self.tocsr().indptr)[sources]
 
     def _largest_magnitudes(self) -> np.ndarray:
-        """Return an upper bound of the absolute weights to each target that are known, shape (n_neurons,)."""
+        """Return an upper bound on the known absolute weights to each target, shape (n_neurons,)."""
         matrix, largest = self.tocsr(), np.zeros(self.shape[0])
         np.maximum.at(largest, matrix.indices, np.abs(matrix.data))
         return largest
@@ -70,7 +70,7 @@ class Weights(Value, Described, ABC):
     def compute_rows(
         self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
     ) -> None:
-        """Compute missing rows of weights, at most `at_most`: of the sources with the largest priority."""
+        """Compute missing rows of weights: at most `at_most`, for the sources with the largest priority."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
@@ -79,12 +79,12 @@ class Weights(Value, Described, ABC):
         return array.copy() if copy else array
 
     def __getstate__(self) -> dict[str, Any]:
-        # The fields of the dataclass alone: what is kept beside them is computed again where it is needed.
+        # Only the fields of the dataclass; other attributes are computed again when they are needed.
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
 def same_type(array: np.ndarray, dtype: type) -> np.ndarray:
-    """Return a flat, contiguous, read-only view of `array`, or a copy where its type differs."""
+    """Return a flat, contiguous, read-only view of `array`, or a copy if its type or layout differs."""
     flat: np.ndarray = np.ascontiguousarray(array, dtype=dtype).reshape(-1).view()
     flat.flags.writeable = False
     return flat
@@ -97,7 +97,7 @@ def require_square(name: str, shape: tuple[int, ...]) -> None:
 
 
 def require_zero_diagonal(name: str, matrix: np.ndarray | sparse.csr_array) -> None:
-    """Raise ValueError unless a matrix is square, and no neuron is connected to itself."""
+    """Raise ValueError unless a matrix is square and no neuron connects to itself."""
     require_square(name, matrix.shape)
     diagonal = matrix.diagonal()
     if diagonal.any():

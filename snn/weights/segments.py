@@ -1,4 +1,4 @@
-"""Weights made of dense blocks between ranges of neurons, as the segments that kernels read."""
+"""Weights made of dense blocks between ranges of neurons, stored as segments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from snn.weights.protocol import Weights, same_type
 
 
 class Connection(NamedTuple):
-    """Dense weights from one range of neurons to another, stored within an array of values."""
+    """Dense weights from one range of neurons to another, stored in an array of values."""
 
     first_source: int
     first_target: int
     shape: tuple[int, int]
-    offset: int  # where the weights begin, source by source
+    offset: int  # where the weights begin in the values, source by source
     factor: float = 1.0
 
 
 def _checked_values(name: str, values: Any) -> np.ndarray:
-    """Return an array of float64 itself, which may change."""
+    """Return the same array of float64, without a copy: it may be changed."""
     if not isinstance(values, np.ndarray) or values.dtype != np.float64:
         raise TypeError(
             f"{name} must be an array of float64; got {getattr(values, 'dtype', type(values).__name__)}"
@@ -36,16 +36,16 @@ def _checked_values(name: str, values: Any) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Segments(Weights):
-    """Weights between ranges of neurons, such as layers, that lie in one array of values."""
+    """Weights between ranges of neurons, such as layers, stored in one array of values."""
 
-    # Each source has a segment of targets for each of its connections; weights to itself are left out.  The
-    # cost of a spike is the length of its segments, not the size of the network.
+    # Each source has a segment of targets for each of its connections, without the source itself.  The cost
+    # of a spike is the length of its segments, not the size of the network.
 
     n_neurons: int = checked(checks.positive_integer)
-    # They may share values; where they overlap, they add up.
+    # Connections may share values.  The weights of connections that overlap are added.
     connections: Sequence[Connection] = checked(checks.instance_of, Sequence)
-    # Shape (n_values,), not copied.  They may be changed between two runs; that is how weights learn without
-    # being built again.  They are not checked, and nothing derived from them is kept.
+    # Shape (n_values,), not copied and not checked.  Values may be changed between two runs, so that weights
+    # learn without being built again; nothing derived from the values is kept.
     values: np.ndarray = checked(_checked_values)
 
     def _check(self) -> None:
@@ -71,15 +71,15 @@ class Segments(Weights):
                 )
             source = first_source + np.arange(n_sources)
             row = offset + n_targets * np.arange(n_sources)
-            # A row that contains the source itself is cut in two there.
-            own = source - first_target
-            inside = (own >= 0) & (own < n_targets)
-            before = np.where(inside, own, n_targets)
-            after = np.where(inside, n_targets - own - 1, 0)
+            # A row that contains its own source is split into two segments.
+            diagonal = source - first_target
+            inside = (diagonal >= 0) & (diagonal < n_targets)
+            before = np.where(inside, diagonal, n_targets)
+            after = np.where(inside, n_targets - diagonal - 1, 0)
             factors = np.full(n_sources, checks.real_number("factor", factor))
             pieces += [
                 (source, np.full(n_sources, first_target), before, row, factors),
-                (source, source + 1, after, row + own + 1, factors),
+                (source, source + 1, after, row + diagonal + 1, factors),
             ]
         sources, targets, lengths, offsets, factors = (
             np.concatenate(column) for column in zip(*pieces, strict=True)
@@ -93,7 +93,7 @@ class Segments(Weights):
             same_type(lengths[order], np.int64),
             same_type(offsets[order], np.int64),
             same_type(factors[order], np.float64),
-            # A view of `values`, which follows changes there.
+            # A view of `values`, which shows later changes.
             same_type(values, np.float64),
         )
 

@@ -16,7 +16,7 @@ from snn.weights.protocol import Weights, same_type
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StencilWeights(Weights):
-    """Weights of neurons on a grid of positions, each with the same channels: a convolution.
+    """Weights of a convolution: neurons on a grid of positions, each with the same channels.
 
     The weight from channel k at position p to channel l at position p + (i, j) is::
 
@@ -28,7 +28,8 @@ class StencilWeights(Weights):
     Parameters
     ----------
     values : array_like, shape (n_channels, 2 r + 1, 2 c + 1, n_channels)
-        Weights [source channel, row offset, column offset, target channel]; zero from a neuron to itself.
+        Weights [source channel, row offset, column offset, target channel]; those from a neuron to itself
+        must be zero.
     grid_shape : (int, int)
         (rows, columns) of the grid of positions.
     """
@@ -40,7 +41,7 @@ class StencilWeights(Weights):
     )
     grid_shape: tuple[int, int] = checked(checks.integer_pair)
 
-    if TYPE_CHECKING:  # what is accepted is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the field has
 
         def __init__(self, values: ArrayLike, grid_shape: tuple[int, int]) -> None: ...
 
@@ -48,19 +49,19 @@ class StencilWeights(Weights):
         n_channels, n_row_offsets, n_column_offsets, n_targets = self.values.shape
         if n_channels != n_targets:
             raise ValueError(
-                f"values must have as many source as target channels; got {n_channels} and {n_targets}"
+                f"values must have equal numbers of source and target channels; got {n_channels}, {n_targets}"
             )
         if n_row_offsets % 2 == 0 or n_column_offsets % 2 == 0:
             raise ValueError(
-                "values must have odd numbers of offsets, none in the middle; got "
+                "values must have odd numbers of row and column offsets, with offset 0 in the middle; got "
                 f"{n_row_offsets} and {n_column_offsets}"
             )
-        own = self.values[:, n_row_offsets // 2, n_column_offsets // 2].diagonal()
-        if own.any():
-            channel = int(np.flatnonzero(own)[0])
+        diagonal = self.values[:, n_row_offsets // 2, n_column_offsets // 2].diagonal()
+        if diagonal.any():
+            channel = int(np.flatnonzero(diagonal)[0])
             raise ValueError(
                 "values must not connect a neuron to itself; got "
-                f"{own[channel]} for channel {channel} without offset"
+                f"{diagonal[channel]} for channel {channel} at offset 0: set it to 0"
             )
 
     @property
@@ -132,7 +133,7 @@ class StencilWeights(Weights):
         return np.where(inside, self.values[channel, i % n_rows, j % n_columns, place[2]], 0.0)
 
     def _offsets(self) -> Iterator[tuple[int, int, tuple[slice, ...], tuple[slice, ...]]]:
-        """Yield the indices of each offset in `values`, its sources, and their targets on the grid."""
+        """Yield, for each offset: its indices in `values`, and the slices of its sources and targets."""
         for i, j in np.ndindex(self.values.shape[1:3]):
             shifts = i - self.reach[0], j - self.reach[1]
             if abs(shifts[0]) >= self.grid_shape[0] or abs(shifts[1]) >= self.grid_shape[1]:

@@ -39,7 +39,7 @@ def test_populations_have_rows_a_colour_and_a_name(ax, spikes):
     assert len(np.unique(colours[spikes.neurons == 2], axis=0)) == 1
     assert len(np.unique(colours, axis=0)) == 2
     assert [text.get_text() for text in ax.texts] == ["later", "first"]
-    with pytest.raises(ValueError, match="neurons must be None where populations say which"):
+    with pytest.raises(ValueError, match="neurons must be None if populations are passed"):
         spikes.plot(populations={"first": [0]}, neurons=[1])
 
 

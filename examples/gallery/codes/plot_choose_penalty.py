@@ -2,11 +2,11 @@
 Which penalty?  Ask a grid search
 =================================
 
-The objective cannot choose its own penalty: it is smallest where the penalty is zero.
-The score of ``SpikingSparseCoder`` can: it hides some pixels, codes the others, and
-measures how well the code predicts what was hidden.  So ``GridSearchCV`` finds
-``alpha`` from noisy data alone.  Here the digits without noise are known, and can say
-if it did.
+The objective cannot choose its own penalty: it is smallest if the penalty is zero.  The
+score of ``SpikingSparseCoder`` can: it hides some pixels, codes the others, and
+measures how well the code predicts the hidden pixels.  So ``GridSearchCV`` needs only
+noisy data to find ``alpha``.  Here the digits without noise are known, so the choice
+can be checked.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,8 @@ search = GridSearchCV(coder, {"alpha": alphas}, cv=2).fit(noisy)
 chosen = search.best_params_["alpha"]
 
 # %%
-# The search could not know how well these codes give the digits without noise.
+# How well do these codes approximate the digits without noise?  The search could not
+# know it.
 
 missed = []
 for alpha in alphas:
@@ -55,7 +56,6 @@ for ax in (found, true):
 plt.show()
 
 # %%
-# Both pictures say nearly the same penalty, though the first knows noisy pixels only:
-# most of the energy it is asked to predict is noise, so its score is small.  The coder
-# also takes its place in a pipeline, with any other step of scikit-learn before it or
-# behind it: :doc:`/scikit_learn`.
+# Both panels have nearly the same best penalty, though the score uses only noisy
+# pixels.  Most of the energy that it measures is noise, so the score is small.  The
+# coder also works in a pipeline with other steps of scikit-learn: :doc:`/scikit_learn`.

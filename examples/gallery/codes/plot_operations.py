@@ -2,9 +2,9 @@
 Operations that an answer costs
 ===============================
 
-Seconds say how fast a program is, operations how much an algorithm does on whatever
-machine.  A synaptic operation is one addition: a spike that reaches one neuron.  FISTA
-takes products with the Gram matrix: a multiply-add for each entry that is used.
+Seconds measure how fast a program is; operations measure the work of an algorithm on
+any machine.  A synaptic operation is one addition: a spike reaches one neuron.  FISTA
+takes products with the Gram matrix: one multiply-add for each entry that is used.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +29,7 @@ for gap in gaps:
 exact = np.median(solve_active_set(problem).operations["method"].multiply_adds)
 
 # %%
-# Certificates are left out: every method can ask for them.
+# The cost of certificates is not counted: every method can ask for them.
 
 figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
 ax.loglog(gaps, fista, "s-", color="tab:orange", label="FISTA: multiply-adds")
@@ -51,8 +51,8 @@ plt.show()
 
 # %%
 # In these coherent waves the network takes a third to an eighth of the operations of
-# FISTA, and additions instead of multiply-adds.  Reading a code out of the spikes, and
-# knowing how good it is, costs about half as much again, or more, in a processor beside
-# the chip.  The active-set method, which is optimal at any accuracy, takes the fewest
-# from a gap of 2 % on.  The quantities that are counted, and an
-# estimate of energies: :doc:`/operations`.
+# FISTA, and additions instead of multiply-adds.  To read a code from the spikes and to
+# know how good it is costs at least half as much again, on a processor next to the
+# chip.  The active-set method, which is optimal at any accuracy, takes the fewest
+# operations for gaps below 2 %.  :doc:`/operations` explains the counts, and estimates
+# energies.

@@ -2,9 +2,9 @@
 Video, frame after frame, with a deadline
 =========================================
 
-Frames of a video are alike.  A stream starts each frame from the codes of those before,
-so that the network only has to code what changed.  It can be given a deadline in
-spikes, and still says of each code how good it is.
+Frames of a video are alike.  A stream starts each frame from the codes of the frames
+before, so that the network only has to code what changed.  The stream can have a
+deadline in spikes, and still certifies how good each code is.
 """
 
 import matplotlib.pyplot as plt
@@ -41,8 +41,8 @@ def code(options, *, cold=False):
 
 
 # %%
-# The same frames, with and without memory, and with a deadline of 20 spikes for a
-# patch.
+# The same frames are coded with memory, without memory, and with a deadline of 20
+# spikes for each patch.
 
 runs = {
     "each frame from nothing": (code({}, cold=True), "o"),

@@ -2,8 +2,8 @@
 How many atoms?
 ===============
 
-Dictionaries of several sizes are learned from patches of photographs, each from two
-seeds, and each codes patches that it has not learned from.
+Dictionaries of several sizes are learned from patches of a photograph, each from two
+seeds.  Then each dictionary codes patches that it has not learned from.
 """
 
 import matplotlib.pyplot as plt
@@ -37,6 +37,7 @@ plt.show()
 
 # %%
 # Patches have 64 pixels.  Each doubling lowers the objective by about 8 %, and two
-# seeds agree on a tenth of the atoms: photographs have no true number of them.  If
+# seeds agree on a tenth of the atoms: photographs have no true number of atoms.  If
 # signals are made of a certain number of atoms, the objective has a corner there, seeds
-# agree, and of more atoms some are alike: :doc:`/dictionary_learning`, section 12.
+# agree, and larger dictionaries have atoms that are alike:
+# :doc:`/dictionary_learning`, section 12.

@@ -33,6 +33,6 @@ plt.show()
 
 # %%
 # The atoms become short edges and stripes, of several directions and positions, though
-# the network never saw more than single patches.  The objective on the right is that of
-# the codes as they are while learning.  Larger runs, beside SPAMS and scikit-learn:
-# :doc:`/dictionary_learning`.
+# the network never saw more than single patches.  The right panel shows the objective
+# of the codes during learning.  :doc:`/dictionary_learning` compares larger runs with
+# SPAMS and scikit-learn.

@@ -36,8 +36,8 @@ patches = random_patches([image], 8, 6_000, rng=0, least_contrast=0.5)
 signals = normalise(remove_mean(patches)[0])[0]
 
 # %%
-# Both rules learn from the same patches in the same order; exact codes count how often
-# each atom is used.
+# Both rules learn from the same patches in the same order.  Exact codes then tell how
+# often each atom is used.
 
 figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
 for name, rule in (("UsageSteps", UsageSteps()), ("Homeostasis", Homeostasis())):
@@ -58,6 +58,6 @@ ax.grid(alpha=0.3)
 plt.show()
 
 # %%
-# The spread of the curve falls by a fifth, at nearly the same objective.  Nothing else
-# was written: the rule is saved with the learner, and resumes with it.  Other rules,
-# read-outs and neurons: :doc:`/vary`.
+# The spread of the curve falls by a fifth, at nearly the same objective.  The class
+# needs no other code: the rule is saved with the learner, and resumes with it.
+# :doc:`/vary` has other rules, read-outs and neurons.

@@ -63,8 +63,8 @@ potential.legend(ncols=2, loc="upper left", fontsize="small")
 plt.show()
 
 # %%
-# The neuron fires as often as its drive is bright: the charge that the drive has
-# brought is the number of spikes and what is left in the potential, to rounding.  The
-# three inhibiting spikes take one and a half thresholds of charge, and the neuron falls
-# behind by one or two spikes.  The full program, with a photograph, is
-# ``python -m examples.event_camera``; the page is :doc:`/live_input`.
+# The brighter the input, the faster the neuron fires.  The charge that the drive has
+# brought equals the number of spikes plus the charge left in the potential, to
+# rounding.  The three inhibiting spikes take one and a half thresholds of charge, so
+# the neuron falls behind by one or two spikes.  :doc:`/live_input` explains it, and
+# ``python -m examples.event_camera`` does it with a photograph.

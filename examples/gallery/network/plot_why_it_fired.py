@@ -3,8 +3,8 @@ Why did this neuron fire?
 =========================
 
 Between two spikes of a neuron everything is known: which spikes arrived, with which
-weight, and how much charge each has brought by now.  ``explain`` adds it up.  Here a
-network codes a handwritten digit by 300 others.
+weight, and how much charge each spike has brought so far.  ``explain`` adds it up.
+Here a network codes a handwritten digit by 300 other digits.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +26,7 @@ why = run.record.explain(int(np.flatnonzero(run.spikes.neurons == busiest)[-1]))
 print(why)
 
 # %%
-# The same as a picture, with the atoms of the neurons that took part.
+# The same explanation as a picture, with the atoms of the neurons that took part.
 
 sources = np.argsort(-np.abs(why.source_charge))[:4]
 figure = plt.figure(figsize=(6.4, 4.6), layout="constrained")
@@ -51,6 +51,6 @@ for name, (pixels, title) in pictures.items():
 plt.show()
 
 # %%
-# The drive alone would have made the neuron fire much earlier: its atom resembles the
-# signal.  Neurons whose atoms resemble it, and each other, take part of its charge
-# away.  The bars add up to the threshold exactly, not nearly.
+# With only its drive, the neuron would have fired much earlier, since its atom
+# resembles the signal.  Neurons with similar atoms take part of its charge away.  The
+# bars add up to the threshold exactly, not nearly.

@@ -1,4 +1,4 @@
-"""Weights on a grid, the memory of its positions and candidates, and which of them does something first."""
+"""Weights on a grid, the memory of its positions and candidates, and the search for their earliest time."""
 
 import math
 from typing import NamedTuple
@@ -10,14 +10,14 @@ from snn._kernels.delivery import Form, add_scaled
 from snn._kernels.run_state import SpikeLog
 from snn._kernels.workspace import new_floats, overshoot
 
-MOST_LOGGED = 16  # spikes in the log of a position
+MOST_LOGGED = 16  # most spikes in the log of a position
 
-# Candidates of a position are stored in groups of eight lanes, which the processor computes together.  A
-# field of a candidate is at this offset in its group.  Empty lanes never cross.
+# Candidates of a position are stored in groups of LANES, which the processor computes together.  CROSSING to
+# STATUS are the offsets of the fields of a candidate in its group.  Empty lanes never cross.
 LANES = 8
 CROSSING, OWN_W, OWN_P, SCALE, SCALED_BIAS, CHANNEL, STATUS = range(0, 7 * LANES, LANES)
 NUMBERS_PER_GROUP = 7 * LANES
-# The status of a candidate: its crossing is a lower bound, exact, or not known yet; or the lane is empty.
+# Status of a lane: its crossing is a lower bound, is exact, or is not known yet; or the lane is empty.
 BOUND, EXACT_CROSSING, NEW_CROSSING, EMPTY = 0.0, 1.0, 2.0, 3.0
 
 
@@ -45,7 +45,7 @@ class Stencil(_Stencil, Form):
         return self.values.size / self.n_channels
 
     def add_weights(self, current, neuron, count):
-        # Positions in a row of the grid, and their channels, are neighbours in both arrays.
+        # Positions in a row of the grid, and their channels, are contiguous in both arrays.
         position, channel = neuron // self.n_channels, neuron % self.n_channels
         row, column = position // self.n_columns, position % self.n_columns
         n_row_offsets, n_column_offsets = 2 * self.reach_rows + 1, 2 * self.reach_columns + 1
@@ -66,21 +66,21 @@ class Stencil(_Stencil, Form):
 
 
 class GridMemory(NamedTuple):
-    """The weights, and the memory of positions and candidates, for one network after another."""
+    """The weights and the memory of positions and candidates; all copies of a network use it, one by one."""
 
     stencil: Stencil
     n_positions: int
     excess: np.ndarray
     excess_bits: np.ndarray
-    length: np.ndarray  # of the window of each position, which ends at `end`; `end_fade` is e^-end
+    length: np.ndarray  # length of the window of each position, which ends at `end`; `end_fade` is e^-end
     end: np.ndarray
     end_fade: np.ndarray
-    # Spikes that reached each position within its window, and how many candidates they touched.
+    # Number of spikes that reached each position within its window, and of candidates that they touched.
     n_spikes: np.ndarray
     n_touched: np.ndarray
     n_candidates: np.ndarray
     n_logged: np.ndarray
-    # The earliest time of each position, and of blocks of positions, also as integers, in the same order.
+    # The earliest time of each position and of each block of positions, also as integers of the same order.
     times: np.ndarray
     time_bits: np.ndarray
     block_times: np.ndarray
@@ -98,13 +98,13 @@ class GridMemory(NamedTuple):
 
 
 def new_grid_memory(stencil, n_neurons, settings):
-    """Return memory for one network of a run after the other."""
+    """Return memory that all copies of a network use, one by one."""
     n_log = overshoot(n_neurons, settings)
     n_positions = stencil.n_rows * stencil.n_columns
     block_size = max(8, math.ceil(math.sqrt(n_positions)))
     times, block_times = new_floats(n_positions), new_floats((n_positions + block_size - 1) // block_size)
     excess = new_floats(n_neurons)
-    # Room for each neuron, most of it never touched: the k-th groups of all positions are neighbours.
+    # There is room for each neuron.  Most is never touched: the k-th groups of all positions are contiguous.
     candidates = new_floats((stencil.n_channels + LANES - 1) // LANES * n_positions * NUMBERS_PER_GROUP)
     return GridMemory(
         stencil=stencil,
@@ -147,8 +147,8 @@ def candidate_at(k, q, grid):
 
 @inlined
 def note_earliest_of_position(q, grid):
-    """Note the earliest time of a position: the end of its window, or a candidate's."""
-    # As integers, times that are not negative have the same order, and are compared faster.
+    """Note the earliest time of a position: the end of its window, or the crossing of a candidate."""
+    # Nonnegative times have the order of their bits as integers, which are compared faster.
     grid.times[q] = grid.end[q]
     earliest = grid.time_bits[q]
     group = NUMBERS_PER_GROUP * q
@@ -181,7 +181,7 @@ def note_earliest(q, grid):
 
 @inlined
 def earliest_position(grid):
-    """Return the first position of the earliest time."""
+    """Return the first position that has the earliest time."""
     earliest = grid.block_bits[0]
     for block in range(grid.block_bits.shape[0]):
         bits = grid.block_bits[np.uint64(block)]
@@ -205,7 +205,7 @@ def _count_until(limit, first, last, times):
 
 @inlined
 def is_contested(q, limit, grid):
-    """Return whether a neuron other than the first candidate of position q could fire until the limit."""
+    """Return whether a neuron besides the earliest candidate of position q could fire until the limit."""
     if _count_until(limit, 0, grid.block_times.shape[0], grid.block_times) > 1:
         return True
     first = q // grid.block_size * grid.block_size

@@ -1,4 +1,4 @@
-"""The event loop of the grid; the package's docstring has the equations."""
+"""The event loop of the grid; the docstring of the package has the equations."""
 
 import math
 
@@ -40,21 +40,23 @@ from snn._kernels.neuron import (
 )
 from snn._kernels.run_state import LONGEST_WINDOW
 
-LONGEST_EPOCH = 128.0  # longer ones would lose digits: v is the difference of numbers that grow with tau
-LEAST_EVENTS_PER_EPOCH = 256  # spikes after which one ends, apart from those that tie with the last
+# Length of an epoch, in time constants.  Longer epochs would lose digits: v is a difference of numbers that
+# grow with tau.
+LONGEST_EPOCH = 128.0
+LEAST_EVENTS_PER_EPOCH = 256  # an epoch ends after this many spikes, or after n_neurons / 4 if this is more
 
 
 @inlined
 def open_epoch(neurons, grid):
-    """Refer potentials and currents to the beginning, and let all windows end there."""
-    # The first windows last, when they are opened, twice as long as no neuron can fire without further
-    # spikes, so that few neurons are candidates.
+    """Refer potentials and currents to the beginning of the epoch, where all windows end and open again."""
+    # `length` is a time in which no neuron of the position fires without further spikes.  `adapt_window`
+    # doubles it when the first window opens, so that a few neurons become candidates.
     for q in range(grid.n_positions):
         length = 0.5 * LONGEST_WINDOW
         for i in range(q * grid.stencil.n_channels, (q + 1) * grid.stencil.n_channels):
             v, p, threshold = neurons.potential[i], neurons.current[i], neurons.threshold[i]
             w = v + p
-            # A neuron at its threshold is still there when p is taken away again.
+            # A neuron at its threshold must still be there after p is subtracted again.
             is_lost = (v >= threshold) & (w - p < threshold)
             neurons.potential[i] = w + (2.0**-52 * abs(w) if is_lost else 0.0)
             length = min(length, earliest_crossing(max(threshold - v, 0.25 * threshold), neurons.bias[i], p))
@@ -68,20 +70,20 @@ def open_epoch(neurons, grid):
 
 @inlined
 def neuron_of(c, q, grid):
-    """Return the index of the neuron that candidate c of position q is."""
+    """Return the index of the neuron of candidate c of position q."""
     return q * grid.stencil.n_channels + np.int64(grid.candidates[c + CHANNEL])
 
 
 @inlined
 def _state_at(time, fade, c, bias, grid):
-    """Return the potential and the current of a candidate."""
+    """Return the potential and the current of a candidate at a time; fade = e^-time."""
     h = grid.candidates[c + OWN_P] * fade
     return grid.candidates[c + OWN_W] + bias * time - h, h
 
 
 @inlined
 def refine_crossing(c, q, last_spike, last_fade, neurons, grid):
-    """Note the time at which a candidate of position q crosses, inf if after its window."""
+    """Note the exact crossing of a candidate of position q, inf if it is after its window."""
     i = neuron_of(c, q, grid)
     v, h = _state_at(last_spike, last_fade, c, neurons.bias[i], grid)
     horizon = grid.end[q] - last_spike
@@ -92,7 +94,7 @@ def refine_crossing(c, q, last_spike, last_fade, neurons, grid):
 
 @inlined
 def tie_limit(c, q, last_spike, last_fade, neurons, grid):
-    """Return the time until which crossings tie with that of a candidate, which is exact."""
+    """Return the time until which crossings tie with the exact crossing of a candidate."""
     i = neuron_of(c, q, grid)
     crossing = grid.candidates[c + CROSSING]
     v, h = _state_at(last_spike, last_fade, c, neurons.bias[i], grid)
@@ -103,14 +105,14 @@ def tie_limit(c, q, last_spike, last_fade, neurons, grid):
 
 @inlined
 def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
-    """Refine all crossings that could be until the limit; return the first candidate and its position."""
-    # Both are -1 if none crosses until the limit.
+    """Refine all crossings that could be before the limit; return the first candidate and its position."""
+    # Both are -1 if no candidate crosses before the limit.
     first, first_q, first_time = -1, -1, math.inf
     for q in range(grid.n_positions):
         if grid.times[q] > limit:
             continue
         if grid.end[q] <= limit:
-            # Beyond the end of its window a neuron may cross and tie.
+            # A neuron may cross after the end of its window, and still tie.
             open_window(q, now, math.exp(-now), neurons, grid)
         for k in range(grid.n_candidates[q]):
             c = candidate_at(k, q, grid)
@@ -127,8 +129,8 @@ def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
 @inner
 def find_tied(limit, now, last_spike, last_fade, neurons, grid):
     """Note the neurons that fire together, in the order of their indices; return their number and time."""
-    # They are all whose crossing is not later than the limit of the first; that of the neuron that seemed to
-    # be the first is given.  A neuron that crosses earlier has another limit.
+    # They are all neurons whose crossing is not after the limit of the first one.  `limit` is that of the
+    # neuron that seemed to be the first; if another one crosses earlier, its own limit counts.
     while True:
         first, q = _refine_until(limit, now, last_spike, last_fade, neurons, grid)
         if first < 0:
@@ -145,7 +147,6 @@ def find_tied(limit, now, last_spike, last_fade, neurons, grid):
             c = candidate_at(k, q, grid)
             if not grid.candidates[c + CROSSING] <= first_limit:
                 continue
-            # In the order of their indices, as positions are.
             neuron = neuron_of(c, q, grid)
             place = n_tied
             while place > 0 and grid.tied_neurons[place - 1] > neuron:
@@ -196,7 +197,7 @@ def _deliver(neuron, now, growth, fade, neurons, grid):
 @inner
 def _next_tied(end, last_spike, last_fade, neurons, grid):
     """Find the neurons that fire next; return their number, the time, and the number of windows opened."""
-    # None if that is after the end.
+    # The number of neurons is 0 if they fire after the end.
     n_windows = 0
     while True:
         q = earliest_position(grid)
@@ -221,7 +222,7 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
         if now > end:
             if now - end > limit - now:
                 return 0, now, n_windows
-            # Up to rounding it crosses at the end, which may be that of the run.
+            # Up to rounding, it crosses at the end, which may be the end of the run.
             grid.candidates[c + CROSSING] = end
             note_earliest(q, grid)
             continue
@@ -236,7 +237,7 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
 
 @inner
 def _run_epoch(end, most_events, neurons, grid):
-    """Run until the end, or until the epoch has its most spikes; return its length, spikes and windows."""
+    """Run an epoch until its end or until `most_events` spikes; return its length, spikes and windows."""
     last_spike, last_fade = 0.0, 1.0
     n_new = n_windows = 0
     open_epoch(neurons, grid)
@@ -256,7 +257,7 @@ def _run_epoch(end, most_events, neurons, grid):
             n_new += 1
         for t in range(n_tied):
             _deliver(grid.tied_neurons[t], now, growth, last_fade, neurons, grid)
-    # Bring potentials and currents to the end of the epoch.
+    # Advance potentials and currents to the end of the epoch.
     fade = math.exp(-last_spike)
     for q in range(grid.n_positions):
         add_log(q, neurons, grid)
@@ -270,7 +271,7 @@ def _run_epoch(end, most_events, neurons, grid):
 
 @record
 class Grid(GridMemory):
-    """A grid whose event loop is this module's: it is its own workspace."""
+    """A grid with the event loop of this module; it is its own workspace."""
 
     __slots__ = ()
 
@@ -278,7 +279,7 @@ class Grid(GridMemory):
         return self
 
     def integrate(self, form, group, drift, state, remaining, settings):
-        # Passed positions, and opened windows that take as long as a spike, are counted as windows.
+        # The budget counts work as windows: positions and opened windows, divided by the reach of a spike.
         n_reached = (2 * self.stencil.reach_rows + 1) * (2 * self.stencil.reach_columns + 1)
         n_passed = 1 + self.n_positions // n_reached
         quiet = quiet_time_of(group, LONGEST_EPOCH)

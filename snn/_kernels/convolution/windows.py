@@ -1,10 +1,10 @@
-"""Windows of time: which neurons could fire in one, and when at the earliest.
+"""Windows of time: which neurons could fire in a window, and when at the earliest.
 
-The package's docstring has the bounds.  They must not fail by rounding.  Bounds and exact crossings are
-computed from the same w and p, so only what is computed from these can differ: by a few roundings of the
-terms of v, of which BOUND_SLACK is more than a million, and by the sums of an excess or of a w with up to
-MOST_LOGGED spikes, which err by less than WEIGHT_SLACK of the largest weight.  The slack of the gap covers
-the roundings of the equation of second degree too: that equation is perturbed by roundings of the terms of v.
+The docstring of the package has the bounds.  Rounding must not make them fail.  Bounds and exact crossings
+are computed from the same w and p.  They differ by a few roundings of the terms of v, while BOUND_SLACK is
+more than a million roundings; and by the rounding of sums over up to MOST_LOGGED spikes in an excess or in w,
+which is less than WEIGHT_SLACK of the largest weight.  The slack of the gap also covers rounding in the
+quadratic equation, because this has the effect of roundings of the terms of v.
 """
 
 import math
@@ -32,17 +32,18 @@ from snn._kernels.convolution.grid import (
 from snn._kernels.neuron import BOUND_SLACK
 from snn._kernels.run_state import LONGEST_WINDOW
 
-SHORTEST_LOCAL_WINDOW = 1e-9
-# Candidates of a position that a spike reaches; the lengths of windows are adapted to that.
+SHORTEST_LOCAL_WINDOW = 1e-9  # length of the shortest window of a position, in time constants
+# Mean number of candidates that a spike reaches at a position: windows with fewer than FEW_REACHED are
+# doubled, windows with more than MANY_REACHED are halved.
 FEW_REACHED, MANY_REACHED = 3, 7
-WEIGHT_SLACK = 2.0**-42
-# Distances in time are sums and quotients of positive numbers, with a few roundings.
+WEIGHT_SLACK = 2.0**-42  # slack of an excess for the rounding of sums, relative to the largest weight
+# Factor that makes a distance in time a lower bound: the distance has the error of a few roundings.
 ROUNDED_DOWN = 1.0 - 2.0**-40
 
 
 @inlined
 def add_log(q, neurons, grid):
-    """Add the spikes of a position's log to all its neurons, in their order; it has no candidates then."""
+    """Add the spikes of the log of a position to all its neurons, in their order; end its candidates."""
     values, n_channels = grid.stencil.values, grid.stencil.n_channels
     first = q * n_channels
     m = q * MOST_LOGGED
@@ -53,7 +54,7 @@ def add_log(q, neurons, grid):
         growth_0, growth_1 = grid.logged_growths[m], grid.logged_growths[m + 1]
         growth_2, growth_3 = grid.logged_growths[m + 2], grid.logged_growths[m + 3]
         for k in range(n_channels):
-            # Unsigned, an index cannot wrap round, which would make the loop scalar.
+            # An unsigned index cannot be negative.  Signed ones would prevent vectorisation of the loop.
             i = np.uint64(first + k)
             weight_0, weight_1 = values[np.uint64(offset_0 + k)], values[np.uint64(offset_1 + k)]
             weight_2, weight_3 = values[np.uint64(offset_2 + k)], values[np.uint64(offset_3 + k)]
@@ -80,7 +81,7 @@ def add_log(q, neurons, grid):
 
 @inner
 def open_window(q, now, fade, neurons, grid):
-    """End the window of a position, and begin another."""
+    """End the window of a position, and open the next."""
     add_log(q, neurons, grid)
     end = now + grid.length[q]
     end_fade = math.exp(-end)
@@ -96,7 +97,7 @@ def open_window(q, now, fade, neurons, grid):
         h = p * fade
         slack = weight_slack + BOUND_SLACK * (threshold + abs(w) + abs(by_end) + abs(h))
         excess = w + (by_end if c > 0.0 else by_now) - p * end_fade - threshold + slack
-        # A neuron at its threshold fires at once, even if inhibition is about to pull it down.
+        # A neuron at its threshold fires at once, even if inhibition is about to lower its potential.
         above = w + by_now - h - threshold + slack
         stays_below = (excess < 0.0) & (above < 0.0)
         grid.excess[i] = excess if stays_below else 1.0
@@ -107,7 +108,7 @@ def open_window(q, now, fade, neurons, grid):
 
 @inlined
 def adapt_window(q, grid):
-    """Let the next window of a position last twice or half as long, to have few candidates, but some."""
+    """Double or halve the next window of a position, so that it has a few candidates, but not many."""
     n_spikes, n_touched = grid.n_spikes[q], grid.n_touched[q]
     length = grid.length[q]
     if n_touched > MANY_REACHED * (n_spikes + 1):
@@ -126,7 +127,7 @@ def _one_is_not_negative(first, last, grid):
 
 @inlined
 def add_to_excess(q, offset, growth, grid):
-    """Add a spike to the bounds of a position; return whether one is not negative."""
+    """Add a spike to the bounds of a position; return whether a bound is no longer negative."""
     factor = 1.0 - growth * grid.end_fade[q]
     first = q * grid.stencil.n_channels
     for k in range(grid.stencil.n_channels):
@@ -137,7 +138,7 @@ def add_to_excess(q, offset, growth, grid):
 @inlined
 def _bound_crossings(group, now, end, fade, grid):
     """Note a time before which each NEW_CROSSING candidate of a group of eight does not cross."""
-    # The root of an equation of second degree, in units of the threshold; see the package.
+    # The time is the root of a quadratic equation (see the package), here in units of the threshold.
     flattest = min(0.5 + (end - now) * (1.0 / 12.0), 1.0)
     for c in range(group, group + LANES):
         scale = grid.candidates[np.uint64(c + SCALE)]
@@ -152,12 +153,12 @@ def _bound_crossings(group, now, end, fade, grid):
         square = slope * slope + 4.0 * bias * by_gap
         root = math.sqrt(square if square > 0.0 else 0.0)
         rises = slope > 0.0
-        # One division for both cases, and no branch.
+        # Both cases share one division, without a branch.
         numerator = 2.0 * gap if rises else root - slope
         denominator = slope + root if rises else 2.0 * bend * bias
         quotient = numerator / denominator
         distance = quotient if (bias > 0.0) | (rises & (square >= 0.0)) else math.inf
-        # Beyond the range of numbers nothing is proven, except that a potential falls.
+        # If numbers are out of range, the only thing that is proven is that a potential falls.
         in_range = (square < math.inf) | ((bias <= 0.0) & (slope <= 0.0))
         is_proven = in_range & (gap > 0.0) & (distance >= 0.0)
         time = now + ROUNDED_DOWN * (distance if is_proven else 0.0)
@@ -182,7 +183,7 @@ def form_candidates(q, now, fade, neurons, grid):
                 continue
             c = candidate_at(n_candidates, q, grid)
             if n_candidates % LANES == 0:
-                # All lanes are empty; their numbers do not matter, but that they are finite at first.
+                # All lanes are empty: their numbers do not matter, but must be finite at first.
                 for lane in range(c, c + NUMBERS_PER_GROUP):
                     grid.candidates[np.uint64(lane)] = 0.0
                 for lane in range(c, c + LANES):
@@ -219,7 +220,7 @@ def touch_candidates(q, own_channel, offset, growth, now, fade, grid):
             weight = grid.stencil.values[np.uint64(offset + np.int64(channel))]
             grid.candidates[np.uint64(c + OWN_W)] += weight
             grid.candidates[np.uint64(c + OWN_P)] += growth * weight
-            # A crossing remains what it is where nothing is added.
+            # A crossing stays valid if nothing is added to the candidate.
             unchanged = (weight == 0.0) & (channel != own)
             status = grid.candidates[np.uint64(c + STATUS)]
             grid.candidates[np.uint64(c + STATUS)] = status if unchanged | (status == EMPTY) else NEW_CROSSING
