@@ -1,4 +1,4 @@
-"""A dictionary learned in integers, by the two phases of a network of digital neurons. Two minutes.
+"""A dictionary learned in integers, by the two phases of a network of digital neurons. Half a minute.
 
 Handwritten digits of 8 x 8 pixels.  Weights F, B and H are integers of 8 bits, and every step, spike count
 and change of a weight is one.  A sample runs at gamma = 0 and then, by the state of that run, at gamma = 3/4.

@@ -19,8 +19,8 @@ from solvers.problem_network import LassoNetwork, SpikingCodingResult
 if TYPE_CHECKING:
     from snn.hardware.layout import CoreLayout
 
-COSTS = ("gap", "cycles", "memory_bits", "multipliers", "energy")
-ROW = np.dtype(
+DESIGN_COSTS = ("gap", "cycles", "memory_bits", "multipliers", "energy")
+DESIGN_RECORD = np.dtype(
     [
         *(("format", "i8"), ("time_step", "f8"), ("lanes", "i8"), ("converged", "?"), ("gap", "f8")),
         *(("cycles", "f8"), ("memory_bits", "i8"), ("multipliers", "i8"), ("energy", "f8")),
@@ -121,8 +121,8 @@ def design_space(
             layout = CoreLayout(result.info["network"], lanes=n_lanes)
             design = layout.memory_bits, layout.multipliers, *_runs(layout, result, spikes)
             designs.append((k, step, n_lanes, result.converged, gap, design[2], *design[:2], design[3]))
-    table = np.array(designs, dtype=ROW)
-    costs = np.column_stack([table[name] for name in COSTS]).astype(np.float64)
+    table = np.array(designs, dtype=DESIGN_RECORD)
+    costs = np.column_stack([table[name] for name in DESIGN_COSTS]).astype(np.float64)
     beaten = [((costs <= one).all(axis=1) & (costs < one).any(axis=1)).any() for one in costs]
     front = np.flatnonzero(~np.array(beaten) & np.isfinite(costs[:, 0]))
     front = front[np.argsort(table["gap"][front], kind="stable")]
