@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     import nir
 
 
-def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: float = 1.0) -> nir.NIRGraph:
+def problem_to_nir(
+    problem: LassoProblem, *, scale: float = 1.0, time_constant: float = 1.0, time_step: float | None = None
+) -> nir.NIRGraph:
     """Return the spiking network of a problem as a NIR graph whose input is the signal.
 
     With D the dictionary, its atoms in rows, and G its Gram matrix::
@@ -38,6 +40,8 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
         The value of a code for one unit of spike rate; a smaller one causes more spikes.
     time_constant : float, default 1.0
         The synaptic time constant in the graph's unit of time.
+    time_step : float, optional
+        For simulators in steps: see `snn.exchange.to_nir`.
 
     Returns
     -------
@@ -71,4 +75,4 @@ def problem_to_nir(problem: LassoProblem, *, scale: float = 1.0, time_constant: 
         # The correlations of unit signals: what a signal adds to each neuron.
         columns = problem.with_signals(np.eye(problem.n_features)).correlations.T
         input_weights = np.concatenate([sign * columns for sign in signs]) / scale
-    return to_nir(network, input_weights=input_weights, time_constant=time_constant)
+    return to_nir(network, input_weights=input_weights, time_constant=time_constant, time_step=time_step)

@@ -353,6 +353,7 @@ class TwoPhaseNetwork(Value, Described):
         gamma: float,
         reweighting: ArrayLike | None = None,
         time_constant: float = 1.0,
+        time_step: float | None = None,
     ) -> nir.NIRGraph:
         """Return the network in one of its phases as a NIR graph whose input is the signal.
 
@@ -373,6 +374,8 @@ class TwoPhaseNetwork(Value, Described):
             As for `spiking_network`.
         time_constant : float, default 1.0
             The synaptic time constant in the graph's unit of time.
+        time_step : float, optional
+            For simulators in steps: see `snn.exchange.to_nir`.
         """
         from snn.exchange import to_nir  # here, because nothing else needs it
 
@@ -385,6 +388,7 @@ class TwoPhaseNetwork(Value, Described):
             input_weights=(1.0 - gamma) * layers.drives(np.eye(self.n_inputs), nothing).T,
             populations={"input_neurons": n_first, "coding_neurons": layers.n_neurons - n_first},
             time_constant=time_constant,
+            time_step=time_step,
         )
 
     @property

@@ -132,16 +132,18 @@ def to_nir(
 
 
 def _in_steps(network: SpikingNetwork, time_step: float) -> tuple[SpikingNetwork, float]:
-    """Return a network whose weights are charges of the first step, of equal thresholds, and tau in steps."""
+    """Return a network whose weights are charges of the first step, and tau in steps."""
     if isinstance(network.weights, StencilWeights):
         weights: Any = StencilWeights(
             -np.expm1(-time_step) * network.weights.values, network.weights.grid_shape
         )
     else:
         weights = -np.expm1(-time_step) * network.weights.toarray()
-    threshold = network.firing_threshold
-    if np.ptp(threshold) <= SAME_THRESHOLD * threshold.max():
-        threshold = np.full(len(threshold), threshold[0])
+    order = np.argsort(network.firing_threshold)
+    ordered = network.firing_threshold[order]
+    is_first = np.diff(ordered, prepend=0.0) > SAME_THRESHOLD * ordered
+    threshold = np.empty_like(ordered)
+    threshold[order] = ordered[is_first][np.cumsum(is_first) - 1]
     return SpikingNetwork(weights, network.soma_bias, threshold), 1.0 / time_step
 
 

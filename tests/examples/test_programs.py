@@ -105,6 +105,12 @@ def filled_in(of):
     assert "121 patches in one call" in of
 
 
+def in_integers(of):
+    names = ("start", "floats", "integers, by chance", "integers, to the nearest")
+    start, *learned = (of.floats(rf"^{name} +([\d.]+)")[0] for name in names)
+    assert max(learned) < 0.9 * start
+
+
 def kernels(of):
     (start,) = of.floats(r"^start +([\d.]+) ")
     _, _, learned = of.floats(r"^spiking codes +([\d.]+) +([\d.]+) +([\d.]+) ")
@@ -191,6 +197,8 @@ PROGRAMS = {
     "learn": ("photographs --samples 1500 --held-out 50 --steps 0.2 1 --seeds 0 1 --learners random-start "
               "gradient scikit-learn", "photographs_atoms.png photographs_learning.png "
               "photographs_rasters.png", learned_photographs, ["photographs --samples 10"]),
+    "learn_in_integers": ("--samples 80 --atoms 12", "learned_in_integers.png", in_integers,
+                          ["--samples 0", "--atoms 1"]),
     "learn_kernels": ("--small", "kernels.png colour_kernels.webp", kernels, []),
     "learn_missing_pixels": ("--samples 200 --atoms 12 --seeds 0 1 --held-out 100", "missing_pixels.png",
                              missing_pixels, ["--samples 0"]),

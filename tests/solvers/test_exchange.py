@@ -51,6 +51,18 @@ def test_the_network_after_the_round_trip(drawn, tmp_path_factory):
         np.testing.assert_array_equal(came.weights.toarray(), ours.weights.toarray())
 
 
+def test_the_graph_of_a_problem_in_steps():
+    """The drive is that of a step, tau is in steps, and a spike brings its whole weight over all steps."""
+    problem = random_problem(8, 12, positive=True)
+    whole, steps = problem_to_nir(problem).nodes, problem_to_nir(problem, time_step=0.25).nodes
+    for name in ("weight", "bias"):
+        one, other = (getattr(nodes["input_to_neurons"], name) for nodes in (whole, steps))
+        np.testing.assert_allclose(other, 0.25 * one, rtol=1e-15)
+    np.testing.assert_array_equal(steps["neurons_synapses"].tau, 4.0)
+    weights, charges = (nodes["neurons_to_neurons"].weight for nodes in (whole, steps))
+    np.testing.assert_allclose(charges, -np.expm1(-0.25) * weights, rtol=1e-15)
+
+
 def test_rates_of_the_graph_code_a_signal_that_the_problem_never_had():
     problem = random_problem(64, 150, positive=True)
     signal = problem.signals[0] - 0.5 * problem.signals[1]

@@ -32,6 +32,7 @@ from solvers import (
 from solvers.certificate.optimality import measure
 from solvers.methods.active_set import ActiveSet
 from solvers.problem.matrix import MatrixAtoms
+from solvers.studies import design_space as of_designs
 from tests.reference.costs import costs
 from tests.reference.methods import TOLS, methods
 from tests.reference.problems import random_problem
@@ -462,6 +463,12 @@ def test_a_design_space_has_the_gaps_of_single_runs_and_a_front_that_nothing_bea
     assert (table["cycles"][1::2] < table["cycles"][::2]).all()
     space.plot()
     plt.close("all")
+
+
+def test_costs_of_a_bit_agree_with_published_ones_of_other_widths():
+    """Horowitz (2014): a sum of 8 bits takes 0.03 pJ, a product 0.2 pJ, 64 bits of memory 10 pJ."""
+    costs_of_widths = [8 * of_designs.SUM_BIT, 8**2 * of_designs.PRODUCT_BIT, 64 * of_designs.MEMORY_BIT]
+    np.testing.assert_allclose(costs_of_widths, [0.03, 0.2, 10.0], rtol=0.2)
 
 
 def test_a_design_space_refuses_what_it_cannot_count():

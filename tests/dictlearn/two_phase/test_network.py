@@ -162,6 +162,9 @@ def test_spikes_after_a_round_trip_through_nir(signs, gamma, tmp_path):
     assert ("coding_neurons_to_input_neurons" in graph.nodes) is (gamma > 0.0)
     drive = graph.nodes["input_to_input_neurons"].weight
     np.testing.assert_allclose(drive[:7], (1.0 - gamma) / 2.0 * np.eye(7), rtol=1e-15)
+    steps = network.to_nir(time_step=0.25, **options).nodes
+    np.testing.assert_allclose(steps["input_to_input_neurons"].weight, drive / 2.0, rtol=1e-15)
+    np.testing.assert_array_equal(steps["coding_neurons_synapses"].tau, 4.0)
 
 
 def test_the_neuron_that_fires_most_is_named():

@@ -197,9 +197,11 @@ def test_a_graph_in_steps_read_step_by_step_has_the_spikes_of_a_clock(data, step
 
 
 def test_a_graph_in_steps_has_one_threshold_where_thresholds_differ_by_rounding():
-    thresholds = 1.0 + np.array([0.0, 8e-16, -4e-16])
-    network = SpikingNetwork(np.zeros((3, 3)), np.ones(3), thresholds)
-    assert len(np.unique(to_nir(network, time_step=0.25).nodes["neurons"].v_threshold)) == 1
-    assert len(np.unique(to_nir(network).nodes["neurons"].v_threshold)) == 3
+    thresholds = np.array([1.0, 2.0, 1.0 + 8e-16, 2.0 - 4e-16, 1.0 - 4e-16, 1.0 + 1e-9])
+    network = SpikingNetwork(np.zeros((6, 6)), np.ones(6), thresholds)
+    written = to_nir(network, time_step=0.25).nodes["neurons"].v_threshold
+    np.testing.assert_allclose(written, thresholds, rtol=1e-12)
+    assert len(np.unique(written)) == 3
+    assert len(np.unique(to_nir(network).nodes["neurons"].v_threshold)) == 6
     with pytest.raises(ValueError, match="time_constant must be 1 with a time_step"):
         to_nir(network, time_step=0.25, time_constant=2.0)
