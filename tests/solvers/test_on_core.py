@@ -89,10 +89,25 @@ def test_stages_correct_a_core_that_loses_spikes(small):
     assert (result.codes != solve_digital(small, tol=1e-3).codes).any()
 
 
-@pytest.mark.parametrize("spike", [(0, 0, 1), (1, 12, 1), (1, -1, 1), (1, 0, 0), (10_000, 0, 1)], ids=str)
-def test_spikes_that_no_core_sends_are_refused(small, spike):
+@pytest.mark.parametrize(
+    "spikes",
+    [
+        *([(0, 0, 1)], [(1, 12, 1)], [(1, -1, 1)], [(1, 0, 0)], [(10_000, 0, 1)]),
+        *([(1, 0, 2)], [(1, 0, 1), (2, 0, 1), (1, 0, 1)], [(1.7, 0, 1)]),
+    ],
+    ids=str,
+)
+def test_spikes_that_no_core_sends_are_refused(small, spikes):
     with pytest.raises(ValueError, match=r"core must return rows \(step, neuron, message\).*; got \["):
-        solve_on_core(small, lambda commands: [spike])
+        solve_on_core(small, lambda commands: spikes)
+
+
+@pytest.mark.parametrize(
+    "spikes", [None, 5, [1, 0, 1, 2, 0, 1], [(1, 0)], [(1, 0, 1), (2, 0)], np.ones((3, 4)), [("1", "0", "1")]]
+)
+def test_spikes_that_are_no_rows_of_numbers_are_refused(small, spikes):
+    with pytest.raises((TypeError, ValueError), match=r"^core's spikes must "):
+        solve_on_core(small, lambda commands: spikes)
 
 
 @pytest.mark.filterwarnings("ignore:time_step is 2 synaptic time constants")
