@@ -95,7 +95,7 @@ def design_space(
     """
     checks.instance_of("problem", problem, LassoProblem)
     for name, values in (("formats", formats), ("steps", steps), ("lanes", lanes)):
-        if np.ndim(values) != 1 or not len(values):
+        if np.ndim(values) != 1 or not len(values):  # type: ignore[arg-type]
             raise ValueError(f"{name} must be a sequence with at least one entry; got {values!r}")
     for form in formats:
         if checks.instance_of("an entry of formats", form, DigitalFormat).graded:

@@ -10,6 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
 
+from amaranth.sim import Simulator
+
 from snn import Clock, Imperfections
 from snn.digital import DigitalFormat
 from snn.hardware import SimulatedCore
@@ -76,6 +78,23 @@ def test_gates_run_the_stages(small):
     result = solve_on_core(small, simulated(small, time), tol=1e-3)
     require_equal(result, solve_digital(small, tol=1e-3))
     assert result.info["n_stages"] > 1
+
+
+@pytest.mark.parametrize("n_before", [3, 60, 300])
+def test_a_simulated_core_ends_what_was_interrupted(small, n_before, monkeypatch):
+    """Else the spikes of the interrupted RUN would be taken for those of the next."""
+    core, advance, calls = simulated(small, Clock(0.25, DigitalFormat())), Simulator.advance, []
+
+    def interrupted(simulator):
+        calls.append(None)
+        if len(calls) == n_before:
+            raise KeyboardInterrupt
+        return advance(simulator)
+
+    monkeypatch.setattr(Simulator, "advance", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        solve_on_core(small, core, tol=1e-3)
+    require_equal(solve_on_core(small, core, tol=1e-3), solve_digital(small, tol=1e-3))
 
 
 def test_stages_correct_a_core_that_loses_spikes(small):
