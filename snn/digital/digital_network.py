@@ -346,7 +346,8 @@ def _fault_map(name: str, faults: ArrayLike, n: int, rng: np.random.Generator) -
         return array
     if array.ndim or array.dtype.kind not in "fiu" or not 0.0 <= array <= 1.0:
         raise ValueError(
-            f"{name} must be a probability from 0 to 1, or an array of bool of shape ({n},); got {array!r}"
+            f"{name} must be a probability from 0 to 1, or an array of bool of shape ({n},); got "
+            f"{array.item() if array.size == 1 else f'shape {array.shape}, {array.dtype}'}"
         )
     return rng.random(n) < array
 

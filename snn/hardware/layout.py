@@ -139,13 +139,14 @@ class CoreLayout(Value, Described):
     def cycles(self, n_steps: int, neurons: np.ndarray, steps: np.ndarray | None = None) -> int:
         """Return the cycles of a RUN with spikes of these neurons in these steps.
 
-        Without their steps, as if each neuron fired alone in its group: usually a little too many.
+        Without their steps, as if each neuron fired alone in its step: an upper bound.
         """
         form = self.network.format
         # A message has no bits above those of the largest potential / threshold.
         largest = 2 ** (form.potential_bits - 1) // int(self.firing_threshold.min())
         sweep = self.n_groups + 5 + (1 if form.graded else min(form.message_bits, largest.bit_length()))
-        groups, n_alone, n_firing = neurons // self.lanes, 0, len(neurons)
+        groups, n_firing = neurons // self.lanes, len(neurons)
+        n_alone = int((groups == self.n_groups - 1).sum())
         if steps is not None:
             firing = np.unique(np.stack([steps, groups]), axis=1)
             _, firsts, n_each = np.unique(firing[0], return_index=True, return_counts=True)

@@ -39,11 +39,15 @@ class SimulatedCore:
 
     def __call__(self, commands: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
         """Do commands (action, neuron, value); return the spikes of each RUN: (step, neuron, message)."""
+        self._finish()  # what a call that was interrupted has left
         self._commands, self._spikes = list(commands), []
         self._n_runs = sum(action == Action.RUN for action, _, _ in self._commands)
+        self._finish()
+        return self._spikes
+
+    def _finish(self) -> None:
         while self._commands or self._n_runs:
             self._simulator.advance()
-        return self._spikes
 
     async def _send(self, ctx: Any) -> None:
         command = self.core.command

@@ -50,18 +50,21 @@ class CoreCodes(RefinedCodes):
         if last <= first:
             return
         commands = [] if first else self._loading(signal)
-        spikes = np.asarray(self._core([*commands, (Action.RUN, 0, last - first)]), dtype=np.int64)
-        spikes = spikes.reshape(-1, 3)
-        steps, neurons, messages = spikes.T
-        n_neurons = run.integers.n_neurons
-        is_possible = (
-            (first < steps) & (steps <= last) & (neurons >= 0) & (neurons < n_neurons) & (messages > 0)
-        )
+        found: Any = self._core([*commands, (Action.RUN, 0, last - first)])
+        is_silent = hasattr(found, "__len__") and not len(found)
+        spikes = np.empty((0, 3)) if is_silent else checks.real_array("core's spikes", found, shape=(None, 3))
+        n_neurons, largest = run.integers.n_neurons, run.integers.format.largest_message
+        is_possible = np.zeros(len(spikes), dtype=np.bool_)
+        is_possible[np.unique(spikes[:, :2], axis=0, return_index=True)[1]] = True
+        is_inside = (spikes >= (first + 1, 0, 1)) & (spikes <= (last, n_neurons - 1, largest))
+        is_possible &= (is_inside & (spikes == np.rint(spikes))).all(axis=1)
         if not is_possible.all():
             raise ValueError(
                 f"core must return rows (step, neuron, message), with steps {first + 1} to {last}, neurons "
-                f"below {n_neurons} and messages above 0; got {spikes[~is_possible][0].tolist()}"
+                f"below {n_neurons} and messages 1 to {largest}, a neuron at most once in a step; got "
+                f"{spikes[~is_possible][0].tolist()}"
             )
+        steps, neurons, messages = spikes.T.astype(np.int64)
         run.take_spikes(signal, last, steps, neurons, messages)
 
     def _loading(self, signal: int) -> list[tuple[Action, int, int]]:

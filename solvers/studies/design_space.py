@@ -88,7 +88,7 @@ def design_space(
 
     Notes
     -----
-    Cycles are those of the steps and the spikes of all stages, as if each neuron fired alone in its group:
+    Cycles are those of the steps and the spikes of all stages, as if each neuron fired alone in its step:
     a little too many, the more the more lanes there are.  Commands before a run are not counted.  Energy is
     an estimate, not a measurement: the bits that are read, written, added and multiplied cost what they do in
     Horowitz (2014), in 45 nm, with memories of 8 kilobytes, without clocks and leakage.
@@ -99,7 +99,7 @@ def design_space(
     """
     checks.instance_of("problem", problem, LassoProblem)
     for name, values in (("formats", formats), ("steps", steps), ("lanes", lanes)):
-        if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
+        if np.ndim(values) != 1 or not len(values):  # type: ignore[arg-type]
             raise ValueError(f"{name} must be a sequence with at least one entry; got {values!r}")
     for form in formats:
         if checks.instance_of("an entry of formats", form, DigitalFormat).graded:
@@ -109,7 +109,7 @@ def design_space(
 
     order, designs = LassoNetwork(problem).in_result_order, []
     runs = [(k, step) for k in range(len(formats)) for step in steps]
-    for k, step in tqdm(runs, disable=not progress):
+    for k, step in tqdm(runs, disable=not checks.flag("progress", progress)):
         # What misses `tol` is in the table.
         with checks.without_warnings():
             clock = Clock(step, formats[k])
@@ -135,6 +135,7 @@ def _runs(layout: "CoreLayout", result: SpikingCodingResult, spikes: np.ndarray)
     form, n_signals = layout.network.format, result.problem.n_signals
     n_steps = int(result.info["n_clock_steps"].sum())
     cycles = layout.cycles(n_steps, np.repeat(np.arange(len(spikes)), spikes))
+    cycles += (int(result.info["n_stages"].sum()) - 1) * layout.cycles(0, np.empty(0, dtype=np.int64))
     pending = len(layout.pending_range).bit_length()
     # A step reads and writes the potential, the current and the pending input, and reads the drive.
     moved = 3 * form.potential_bits + 2 * form.current_bits + 2 * pending

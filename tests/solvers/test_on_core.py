@@ -10,6 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
 
+from amaranth.sim import Simulator
+
 from snn import Clock, Imperfections
 from snn.digital import DigitalFormat
 from snn.hardware import SimulatedCore
@@ -78,6 +80,23 @@ def test_gates_run_the_stages(small):
     assert result.info["n_stages"] > 1
 
 
+@pytest.mark.parametrize("n_before", [3, 60, 300])
+def test_a_simulated_core_ends_what_was_interrupted(small, n_before, monkeypatch):
+    """Else the spikes of the interrupted RUN would be taken for those of the next."""
+    core, advance, calls = simulated(small, Clock(0.25, DigitalFormat())), Simulator.advance, []
+
+    def interrupted(simulator):
+        calls.append(None)
+        if len(calls) == n_before:
+            raise KeyboardInterrupt
+        return advance(simulator)
+
+    monkeypatch.setattr(Simulator, "advance", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        solve_on_core(small, core, tol=1e-3)
+    require_equal(solve_on_core(small, core, tol=1e-3), solve_digital(small, tol=1e-3))
+
+
 def test_stages_correct_a_core_that_loses_spikes(small):
     """Every fifth spike is not heard: other codes, and true certificates."""
     core = emulated(small, Clock(0.25, DigitalFormat()))
@@ -89,10 +108,25 @@ def test_stages_correct_a_core_that_loses_spikes(small):
     assert (result.codes != solve_digital(small, tol=1e-3).codes).any()
 
 
-@pytest.mark.parametrize("spike", [(0, 0, 1), (1, 12, 1), (1, -1, 1), (1, 0, 0), (10_000, 0, 1)], ids=str)
-def test_spikes_that_no_core_sends_are_refused(small, spike):
+@pytest.mark.parametrize(
+    "spikes",
+    [
+        *([(0, 0, 1)], [(1, 12, 1)], [(1, -1, 1)], [(1, 0, 0)], [(10_000, 0, 1)]),
+        *([(1, 0, 2)], [(1, 0, 1), (2, 0, 1), (1, 0, 1)], [(1.7, 0, 1)]),
+    ],
+    ids=str,
+)
+def test_spikes_that_no_core_sends_are_refused(small, spikes):
     with pytest.raises(ValueError, match=r"core must return rows \(step, neuron, message\).*; got \["):
-        solve_on_core(small, lambda commands: [spike])
+        solve_on_core(small, lambda commands: spikes)
+
+
+@pytest.mark.parametrize(
+    "spikes", [None, 5, [1, 0, 1, 2, 0, 1], [(1, 0)], [(1, 0, 1), (2, 0)], np.ones((3, 4)), [("1", "0", "1")]]
+)
+def test_spikes_that_are_no_rows_of_numbers_are_refused(small, spikes):
+    with pytest.raises((TypeError, ValueError), match=r"^core's spikes must "):
+        solve_on_core(small, lambda commands: spikes)
 
 
 @pytest.mark.filterwarnings("ignore:time_step is 2 synaptic time constants")

@@ -22,12 +22,14 @@ from solvers import (
     ElasticNet,
     LassoProblem,
     compare,
+    core_network,
     design_space,
     path,
     solve,
     solve_active_set,
     solve_digital,
     solve_fista,
+    solve_on_core,
 )
 from solvers.certificate.optimality import measure
 from solvers.methods.active_set import ActiveSet
@@ -469,6 +471,30 @@ def test_costs_of_a_bit_agree_with_published_ones_of_other_widths():
     """Horowitz (2014): a sum of 8 bits takes 0.03 pJ, a product 0.2 pJ, 64 bits of memory 10 pJ."""
     costs_of_widths = [8 * of_designs.SUM_BIT, 8**2 * of_designs.PRODUCT_BIT, 64 * of_designs.MEMORY_BIT]
     np.testing.assert_allclose(costs_of_widths, [0.03, 0.2, 10.0], rtol=0.2)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_cycles_of_a_design_are_not_less_than_those_of_the_gates(positive):
+    """Each stage, in one RUN; a signal of zero has none."""
+    pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
+    from snn.hardware import SimulatedCore  # Amaranth is an extra
+    from snn.hardware.layout import CoreLayout
+
+    problem, runs = random_problem(5, 6, positive=positive, n_signals=1), []
+    core = SimulatedCore(core_network(problem))
+    layout = CoreLayout(core_network(problem))
+
+    def count(commands):
+        spikes = core(commands)
+        steps, neurons, _ = np.array(spikes, dtype=np.int64).reshape(-1, 3).T
+        runs.append(layout.cycles(commands[-1][2], neurons, steps))
+        return spikes
+
+    solve_on_core(problem, count, tol=1e-2, max_duration=500.0)
+    space = design_space(problem, [DigitalFormat()], np.array([1 / 4]), np.array([1]))
+    assert sum(runs) <= space.table["cycles"][0] <= 1.1 * sum(runs)
+    zero = problem.with_signals(0.0 * problem.signals)
+    assert design_space(zero, [DigitalFormat()], [1 / 4], [1]).table["cycles"][0] == 0.0
 
 
 def test_a_design_space_refuses_what_it_cannot_count():

@@ -343,3 +343,5 @@ def test_faults_are_what_maps_say(sign):
     assert counts.sum() > 0
     with pytest.raises(ValueError, match="dead_synapses must be a probability"):
         whole.with_faults(dead_synapses=1.5)
+    with pytest.raises(ValueError, match=r"or an array of bool of shape \(\d+,\); got shape \(2,\), bool$"):
+        whole.with_faults(silent_neurons=[True, False])
