@@ -108,6 +108,7 @@ def make_things():
         stream,
         stream.code(problem.signals),
         solvers.path(problem, n_multiples=5),
+        solvers.design_space(problem, [snn.digital.DigitalFormat()], [1 / 4], [1, 2]),
         solvers.compare(problem, ["active_set", "fista"]),
         solvers.LassoModel(problem.dictionary, 0.3),
         solvers.reweighted(problem),

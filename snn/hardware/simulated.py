@@ -5,13 +5,14 @@ from typing import Any
 
 from amaranth.sim import Simulator
 
+from snn.base.describe import Closed
 from snn.digital.command import Action
 from snn.digital.digital_network import DigitalNetwork
 from snn.hardware.core import Core
 from snn.hardware.layout import CoreLayout
 
 
-class SimulatedCore:
+class SimulatedCore(Closed):
     """A core in Amaranth's simulator: commands go in, spikes come out.
 
     Parameters
@@ -20,22 +21,22 @@ class SimulatedCore:
         The network.
     lanes, compressed
         See `to_verilog`.
-
-    Attributes
-    ----------
-    cycles : int
-        Clock cycles so far.
     """
 
     def __init__(self, network: DigitalNetwork, *, lanes: int = 1, compressed: bool | None = None) -> None:
-        self.core = Core(CoreLayout(network, lanes, compressed))  # type: ignore[arg-type]
-        self.cycles = self._n_runs = 0
+        self._core = Core(CoreLayout(network, lanes, compressed))  # type: ignore[arg-type]
+        self._cycles = self._n_runs = 0
         self._commands: list[tuple[int, int, int]] = []
         self._spikes: list[tuple[int, int, int]] = []
-        self._simulator = Simulator(self.core)
+        self._simulator = Simulator(self._core)
         self._simulator.add_clock(1e-8)
         self._simulator.add_testbench(self._send)
         self._simulator.add_testbench(self._receive, background=True)
+
+    @property
+    def cycles(self) -> int:
+        """Clock cycles so far."""
+        return self._cycles
 
     def __call__(self, commands: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
         """Do commands (action, neuron, value); return the spikes of each RUN: (step, neuron, message)."""
@@ -50,7 +51,7 @@ class SimulatedCore:
             self._simulator.advance()
 
     async def _send(self, ctx: Any) -> None:
-        command = self.core.command
+        command = self._core.command
         while True:
             if not self._commands:
                 await ctx.tick()
@@ -63,10 +64,10 @@ class SimulatedCore:
             self._commands.pop(0)
 
     async def _receive(self, ctx: Any) -> None:
-        spikes = self.core.spikes
+        spikes = self._core.spikes
         ctx.set(spikes.ready, 1)
         async for _, _, valid, spike in ctx.tick().sample(spikes.valid, spikes.payload):
-            self.cycles += 1
+            self._cycles += 1
             if valid and spike.message == 0:
                 self._n_runs -= 1
             elif valid:

@@ -83,13 +83,13 @@ def test_a_consistent_network_has_the_lasso_code_at_any_feedback(signs, masked, 
     assert np.count_nonzero(expected) > 4
 
 
-def assert_same_phases(phases, others, rows=slice(None), sign=1.0):
+def assert_same_phases(phases, others, rows=slice(None), sign=1.0, *, is_same=True):
     for phase, other in zip(phases, others, strict=True):
         for name, value in vars(phase).items():
             if name != "duration":
                 factor = 1 if name == "n_spikes" else sign
                 np.testing.assert_allclose(
-                    getattr(other, name), factor * value[rows], rtol=0, atol=0 if sign > 0 else 1e-12, err_msg=name
+                    getattr(other, name), factor * value[rows], rtol=0, atol=0 if is_same and sign > 0 else 1e-12, err_msg=name
                 )  # fmt: skip
 
 
@@ -97,13 +97,18 @@ def assert_same_phases(phases, others, rows=slice(None), sign=1.0):
 @examples(10)
 @given(signs=signs_drawn, time=st.sampled_from(list(TIMES.values())), masked=st.booleans())
 def test_nothing_else_changes_a_row(signs, time, masked):
-    """Other signals, threads and unknown values have no effect; a mask of only True equals no mask."""
+    """Other signals, threads and unknown values have no effect; a mask of only True has none but rounding.
+
+    A network with masks has predicting neurons besides, and windows are planned for all neurons.
+    """
     network, signals = network_of(signs, strength=0.03), signals_for(signs, 70)
     mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7
     mask[0] = True
     options = {"penalty": PENALTY, "duration": 4.0, "time": time}
     plain = network.run(signals, **options)
-    assert_same_phases(plain, network.run(signals, mask=np.ones(7, dtype=bool), n_jobs=3, **options))
+    assert_same_phases(
+        plain, network.run(signals, mask=np.ones(7, dtype=bool), n_jobs=3, **options), is_same=False
+    )
     if masked:
         together = network.run(signals, mask=mask, **options)
         filled = np.where(mask, signals, np.nan)
@@ -111,7 +116,9 @@ def test_nothing_else_changes_a_row(signs, time, masked):
         assert_same_phases(
             together, network.run(signals[5:7], mask=mask[5:7], **options), slice(5, 7)
         )  # fmt: skip
-        assert_same_phases(plain, network.run(signals[:1], mask=mask[:1], **options), slice(0, 1))
+        assert_same_phases(
+            plain, network.run(signals[:1], mask=mask[:1], **options), slice(0, 1), is_same=False
+        )
     else:
         assert_same_phases(plain, network.run(signals[5:7], n_jobs=2, **options), slice(5, 7))
 
