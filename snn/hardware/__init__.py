@@ -7,6 +7,7 @@ from snn.base import checks
 
 checks.installed("amaranth", extra="hardware")  # all of this room is written in it
 
+from snn.hardware.capacity import Capacity  # noqa: E402
 from snn.hardware.verilog import to_verilog  # noqa: E402
 
-__all__ = ["to_verilog"]
+__all__ = ["Capacity", "to_verilog"]

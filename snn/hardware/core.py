@@ -10,7 +10,6 @@ sequence of operations is the same.  So a current in memory has decayed, and lac
 """
 
 from collections.abc import Iterator
-from enum import IntEnum
 from functools import reduce
 from itertools import repeat
 from operator import or_
@@ -18,9 +17,10 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, fifo, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from snn.digital.command import Action
+from snn.hardware.gates import delayed, fitted, in_bytes, memory_of, quotient
 from snn.hardware.layout import CoreLayout
 
 STEP_BITS = 32  # of a number of steps
@@ -28,57 +28,11 @@ IGNORED_BITS = 16  # of the number of commands that were ignored
 # Which register was too narrow: the potential below or above, the current, the message.
 NARROW = data.StructLayout({"below": 1, "above": 1, "current": 1, "message": 1})
 # Which memories are written.
-LOADS = data.StructLayout({"drive": 1, "potential": 1, "current": 1, "pending": 1})
+LOADS = data.StructLayout(
+    dict.fromkeys(["drive", "potential", "current", "pending", "threshold", "weight"], 1)
+)
 RESTING = LOADS.const({"potential": 1, "current": 1, "pending": 1})
-
-
-class Action(IntEnum):
-    """Commands of a core."""
-
-    REST = 0  # set potentials, currents, what has not arrived, and the number of the step to zero
-    DRIVE = 1  # set what is added to the potential of a neuron in each step
-    POTENTIAL = 2  # set the potential of a neuron
-    CURRENT = 3  # set the synaptic current of a neuron; between REST and RUN
-    RUN = 4  # do as many steps as the value says
-    STOP = 5  # end a RUN after the step that is being done
-
-
 LOADED = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}
-
-
-def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
-    """Return what a value was some cycles before."""
-    for _ in range(cycles):
-        register = Signal(value.shape())
-        module.d.sync += register.eq(value)
-        value = register
-    return value
-
-
-def memory_of(module: Module, name: str, shape: Any, depth: int, values: Any = ()) -> Memory:
-    """Return a memory of a module."""
-    # Yosys takes no memory without an address.
-    memory = Memory(shape=shape, depth=max(depth, 2), init=list(values))
-    module.submodules[name] = memory
-    return memory
-
-
-def quotient(number: Any, shift: int, rounding: str) -> Any:
-    """Return number / 2^shift, rounded."""
-    if shift == 0 or rounding == "floor":
-        return number.shift_right(shift)
-    negative, half = number < 0, 2 ** (shift - 1)
-    added = Mux(negative, 2 * half - 1, 0) if rounding == "truncate" else Mux(negative, half - 1, half)
-    return (number + added).shift_right(shift)
-
-
-def fitted(number: Any, bits: int, overflow: str) -> tuple[Any, Any, Any]:
-    """Return a number as a register holds it, and whether it is below or above what the register holds."""
-    least, largest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    below, above = number < least, number > largest
-    if overflow == "saturate":
-        number = Mux(below, least, Mux(above, largest, number))
-    return number[:bits].as_signed(), below, above
 
 
 def orders(layout: CoreLayout) -> data.StructLayout:
@@ -98,7 +52,8 @@ def orders(layout: CoreLayout) -> data.StructLayout:
             "factor": form.message_bits,
             "target": group,
             "target_slot": slot,
-            "value": signed(max(form.potential_bits, form.current_bits)),
+            "value": signed(max(form.potential_bits, form.current_bits, form.weights.bits + 1)),
+            "shift": range(layout.exponents[1] - layout.exponents[0] + 1),
         }
     )
 
@@ -119,9 +74,9 @@ class Lane(wiring.Component):
                 "narrow": Out(NARROW),
             }
         )
-        lowest = int(layout.network.firing_threshold.min())
         # A message is divided out bit by bit; a quotient has no bits above those of potential / threshold.
-        self.quotient_bits = min(form.message_bits, ((2 ** (form.potential_bits - 1)) // lowest).bit_length())
+        most = 2 ** (form.potential_bits - 1) // layout.thresholds[0]
+        self.quotient_bits = min(form.message_bits, most.bit_length())
         self.latency = 4 + (1 if form.graded else self.quotient_bits)
         # For simulations, at the time of the message: the potential after the step, and the current in it.
         self.potential, self.current = Signal(signed(form.potential_bits)), Signal(signed(form.current_bits))
@@ -144,9 +99,14 @@ class Lane(wiring.Component):
         m.d.comb += [x.addr.eq(Mux(order.update, place, target_place)), w.addr.eq(order.word)]
 
         # The step of a neuron.  Cycle 0 gives addresses; cycle 1 has the numbers, and rounds what arrives.
-        exponent = layout.network.rules.exponent
+        # A number is shifted by what its exponent is above the smallest one, and divided after that.
+        exponent, arriving = layout.exponents[0], x.data
+        if layout.capacity is not None:
+            arriving = arriving << order.shift
         arriving = self._delayed(
-            x.data.shift_left(exponent) if exponent >= 0 else quotient(x.data, -exponent, form.input_rounding)
+            arriving.shift_left(exponent)
+            if exponent >= 0
+            else quotient(arriving, -exponent, form.input_rounding)
         )
         # Cycle 2: the current.
         current, below, above = fitted(
@@ -185,6 +145,9 @@ class Lane(wiring.Component):
                 with m.If(is_updated):
                     m.d.comb += [port.addr.eq(group), port.data.eq(number), port.en.eq(1)]
 
+        if layout.capacity is not None:
+            port = weights.write_port()
+            m.d.comb += [port.addr.eq(order.word), port.data.eq(order.value), port.en.eq(self.load.weight)]
         self._bring(w.data, x.data, pending.write_port(), place, target_place)
         return m
 
@@ -206,13 +169,20 @@ class Lane(wiring.Component):
 
     def _thresholds(self, cycle: int) -> Iterator[Any]:
         """Yield the threshold of the neuron in a cycle of its step, and in those after it."""
-        thresholds = self.layout.network.firing_threshold
-        largest = int(thresholds.max())
-        if (thresholds == largest).all():
+        layout, largest = self.layout, self.layout.thresholds[1]
+        if layout.capacity is None and (layout.network.firing_threshold == largest).all():
             yield from repeat(Const(largest))
-        own = self.layout.of_lane(thresholds, self.index, filler=largest)
-        port = memory_of(self.m, "thresholds", range(largest + 1), len(own), own).read_port()
+        own = layout.of_lane(layout.network.firing_threshold, self.index, filler=largest)
+        memory = memory_of(self.m, "thresholds", range(largest + 1), len(own), own)
+        port, loaded = memory.read_port(), self.load.threshold
         self.m.d.comb += port.addr.eq(self.order.group)
+        if layout.capacity is not None:
+            written, order = memory.write_port(), self.order
+            self.m.d.comb += [
+                written.addr.eq(order.group),
+                written.data.eq(order.value),
+                written.en.eq(loaded),
+            ]
         yield (threshold := self._delayed(port.data, cycle - 1))
         while True:
             yield (threshold := self._delayed(threshold))
@@ -244,9 +214,9 @@ class Core(wiring.Component):
 
     # `command` is a stream of `action`, `neuron` and `value`; one is taken when the one before is done.
     # `spikes` is a stream of `neuron`, `message` and `step`, in the order of steps, and of neurons in a step;
-    # a message of 0 says that a RUN is done.  `narrow` says which registers were too narrow since REST, and
-    # `ignored` how many commands named a neuron, or an action, that there is not.  STOP alone is taken while
-    # it runs.
+    # a message of 0, and `last`, say that a RUN is done.  `narrow` says which registers were too narrow since
+    # REST, and `ignored` how many commands named a neuron, an action or a number that there is not.  STOP
+    # alone is taken while it runs.
     def __init__(self, layout: CoreLayout) -> None:
         self.layout, form = layout, layout.network.format
         self.lanes = [Lane(layout, index) for index in range(layout.lanes)]
@@ -259,8 +229,9 @@ class Core(wiring.Component):
         spike = {"neuron": self.neuron_bits, "message": form.message_bits, "step": STEP_BITS}
         super().__init__(
             {
-                "command": In(stream.Signature(data.StructLayout(command))),
-                "spikes": Out(stream.Signature(data.StructLayout(spike))),
+                "command": In(stream.Signature(in_bytes(command))),
+                "spikes": Out(stream.Signature(in_bytes(spike))),
+                "last": Out(1),
                 "narrow": Out(NARROW),
                 "ignored": Out(IGNORED_BITS),
             }
@@ -272,7 +243,11 @@ class Core(wiring.Component):
         self.taken = Signal(data.StructLayout({"group": len(self.order.group), "messages": messages}))
         self.chosen = Signal(self.lane_bits)
         self.step, self.steps_left = Signal(STEP_BITS), Signal(value_bits)
-        self.is_stopping = Signal()
+        self.is_stopping, self.is_ignored = Signal(), Signal()
+        # The first word of the row that is written, and the exponent of weights above the smallest one.
+        self.written_row = Signal(range(max(len(layout.words), 2)), reset_less=True)
+        shift = layout.network.rules.exponent - layout.exponents[0]
+        self.shift = Signal(range(layout.exponents[1] - layout.exponents[0] + 1), init=shift, reset_less=True)
         # The next group of a sweep, and the slot of this step.
         self.sweep, self.slot = Signal.like(self.order.group), Signal.like(self.order.slot)
         # The next word of a row, where the row ends, and the group of that word.
@@ -287,7 +262,8 @@ class Core(wiring.Component):
             m.d.comb += [lane.order.eq(self.order), lane.load.eq(self.loads[index])]
         queue, row = self._queue(), self._row()
         self._choose_spike()
-        m.d.comb += [self.order.group.eq(self.sweep), self.order.slot.eq(self.slot)]
+        order = self.order
+        m.d.comb += [order.group.eq(self.sweep), order.slot.eq(self.slot), order.shift.eq(self.shift)]
         with m.FSM() as states:
             self._take_commands()
             self._update_neurons()
@@ -326,6 +302,7 @@ class Core(wiring.Component):
             spike.neuron.eq(Cat(self.chosen, taken.group)),
             spike.message.eq(taken.messages[self.chosen]),
             spike.step.eq(self.step),
+            self.last.eq(spike.message == 0),
         ]
 
     def _row(self) -> Any:
@@ -354,7 +331,7 @@ class Core(wiring.Component):
         return is_last
 
     def _take_commands(self) -> None:
-        m, slot, command, is_ignored = self.m, self.slot, self.command.payload, Signal()
+        m, slot, command, is_ignored = self.m, self.slot, self.command.payload, self.is_ignored
         with m.State("IDLE"):
             m.d.comb += [
                 self.command.ready.eq(1),
@@ -374,10 +351,9 @@ class Core(wiring.Component):
                     pass
                 for action, name in LOADED.items():
                     with m.Case(action):
-                        m.d.comb += is_ignored.eq(command.neuron >= self.layout.network.n_neurons)
-                        for index, load in enumerate(self.loads):
-                            is_meant = command.neuron[: self.lane_bits] == index
-                            m.d.comb += load[name].eq(is_meant & ~is_ignored)
+                        self._load(name, command.neuron >= self.layout.network.n_neurons)
+                if self.layout.capacity is not None:
+                    self._take_network()
                 with m.Default():
                     m.d.comb += is_ignored.eq(1)
             with m.If(is_ignored & ~self.ignored.all()):
@@ -388,6 +364,36 @@ class Core(wiring.Component):
                 m.d.sync += slot.eq(self._next_slot())
                 with m.If(slot == self.layout.n_slots - 1):
                     m.next = "IDLE"
+
+    def _load(self, name: str, is_ignored: Any) -> None:
+        """Write the value of a command to a memory of the lane of its neuron."""
+        self.m.d.comb += self.is_ignored.eq(is_ignored)
+        for index, load in enumerate(self.loads):
+            is_meant = self.command.payload.neuron[: self.lane_bits] == index
+            self.m.d.comb += load[name].eq(is_meant & ~is_ignored)
+
+    def _take_network(self) -> None:
+        """Take the commands that write thresholds and weights."""
+        m, layout, command = self.m, self.layout, self.command.payload
+        is_beyond = command.neuron >= layout.network.n_neurons
+        form, (least, most) = layout.network.format.weights, layout.exponents
+        for action, smallest, largest in (
+            (Action.THRESHOLD, *layout.thresholds),
+            (Action.WEIGHT, form.smallest, form.largest),
+        ):
+            with m.Case(action):
+                fits = (command.value >= smallest) & (command.value <= largest)
+                self._load(action.name.lower(), is_beyond | ~fits)
+                m.d.comb += self.order.word.eq(self.written_row + command.neuron[self.lane_bits :])
+        with m.Case(Action.EXPONENT):
+            fits = (command.value >= least) & (command.value <= most)
+            m.d.comb += self.is_ignored.eq(~fits)
+            with m.If(fits):
+                m.d.sync += self.shift.eq(command.value - least)
+        with m.Case(Action.ROW):
+            m.d.comb += self.is_ignored.eq(is_beyond)
+            with m.If(~is_beyond):
+                m.d.sync += self.written_row.eq(command.neuron * layout.n_groups)
 
     def _update_neurons(self) -> None:
         m, step, steps_left = self.m, self.step, self.steps_left

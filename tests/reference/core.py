@@ -1,8 +1,10 @@
 """A core in Amaranth's simulator, and what it has to do, in Python's integers."""
 
+from amaranth.hdl import Shape
 from amaranth.sim import Simulator
 
-from snn.hardware.core import Action, Core
+from snn.digital.command import Action
+from snn.hardware.core import Core
 from tests.reference.digital import in_register, quotient
 
 
@@ -92,6 +94,14 @@ class EmulatedCore:
     def __init__(self, layout):
         self.network, self.n_slots = layout.network, layout.n_slots
         self.drive = layout.drive.tolist()
+        self.layout, self.row, self.exponent = layout, 0, layout.network.rules.exponent
+        self.threshold = layout.network.firing_threshold.tolist()
+        starts, targets, mantissas, _ = layout.network.synapses
+        n = self.network.n_neurons
+        self.weights = [[0] * n for _ in range(n)]
+        for source, row in enumerate(self.weights):
+            for entry in range(starts[source], starts[source + 1]):
+                row[targets[entry]] = int(mantissas[entry])
         self.rest()
 
     def rest(self):
@@ -110,18 +120,37 @@ class EmulatedCore:
             name = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}[action]
             bits = form.current_bits if action == Action.CURRENT else form.potential_bits
             getattr(self, name)[neuron] = in_register(value, bits, "wrap")[0]
-        elif action != Action.STOP:
+        elif action != Action.STOP and not self.write(action, neuron, value):
             self.ignored += 1
         return None
+
+    def write(self, action, neuron, value):
+        """Write a part of a network; return whether the command is a legal one."""
+        layout, form, is_there = self.layout, self.network.format.weights, neuron < self.network.n_neurons
+        if layout.capacity is None:
+            return False
+        if action == Action.EXPONENT and layout.exponents[0] <= value <= layout.exponents[1]:
+            self.exponent = value
+        elif (
+            action == Action.THRESHOLD and is_there and layout.thresholds[0] <= value <= layout.thresholds[1]
+        ):
+            self.threshold[neuron] = value
+        elif action == Action.ROW and is_there:
+            self.row = neuron
+        elif action == Action.WEIGHT and is_there and form.smallest <= value <= form.largest:
+            self.weights[self.row][neuron] = value
+        else:
+            return False
+        return True
 
     def do_step(self):
         network, form, spikes = self.network, self.network.format, []
         self.step += 1
         arrived = self.pending.pop(0)
         self.pending.append([0] * network.n_neurons)
-        threshold, shift = network.firing_threshold.tolist(), network.rules.message_shift
+        threshold, shift = self.threshold, network.rules.message_shift
         for i, amount in enumerate(arrived):
-            brought = quotient(amount, -network.rules.exponent, form.input_rounding)
+            brought = quotient(amount, -self.exponent, form.input_rounding)
             current, _ = in_register(self.current[i] + brought, form.current_bits, form.current_overflow)
             v = self.potential[i] + self.drive[i] + current
             v, _ = in_register(v, form.potential_bits, form.potential_overflow)
@@ -132,8 +161,12 @@ class EmulatedCore:
                 message = min(v // unit, 2**form.message_bits - 1)
                 self.potential[i] = v - message * unit if form.reset == "subtract" else 0
                 spikes.append((self.step, i, message))
-        starts, targets, mantissas, delays = network.synapses
+        pending_range = Shape.cast(self.layout.pending_range)
         for _, source, message in spikes:
-            for entry in range(starts[source], starts[source + 1]):
-                self.pending[delays[source]][targets[entry]] += int(mantissas[entry]) * message
+            pending = self.pending[network.synapses.delays[source]]
+            for target, weight in enumerate(self.weights[source]):
+                amount = pending[target] + weight * message
+                pending[target] = (
+                    in_register(amount, pending_range.width, "wrap")[0] if pending_range.signed else amount
+                )
         return spikes
