@@ -174,15 +174,12 @@ class Lane(wiring.Component):
             yield from repeat(Const(largest))
         own = layout.of_lane(layout.network.firing_threshold, self.index, filler=largest)
         memory = memory_of(self.m, "thresholds", range(largest + 1), len(own), own)
-        port, loaded = memory.read_port(), self.load.threshold
+        port = memory.read_port()
         self.m.d.comb += port.addr.eq(self.order.group)
         if layout.capacity is not None:
-            written, order = memory.write_port(), self.order
-            self.m.d.comb += [
-                written.addr.eq(order.group),
-                written.data.eq(order.value),
-                written.en.eq(loaded),
-            ]
+            written = memory.write_port()
+            self.m.d.comb += [written.addr.eq(self.order.group), written.en.eq(self.load.threshold)]
+            self.m.d.comb += written.data.eq(self.order.value)
         yield (threshold := self._delayed(port.data, cycle - 1))
         while True:
             yield (threshold := self._delayed(threshold))
@@ -247,7 +244,7 @@ class Core(wiring.Component):
         # The first word of the row that is written, and the exponent of weights above the smallest one.
         self.written_row = Signal(range(max(len(layout.words), 2)), reset_less=True)
         shift = layout.network.rules.exponent - layout.exponents[0]
-        self.shift = Signal(range(layout.exponents[1] - layout.exponents[0] + 1), init=shift, reset_less=True)
+        self.shift = Signal.like(self.order.shift, init=shift, reset_less=True)
         # The next group of a sweep, and the slot of this step.
         self.sweep, self.slot = Signal.like(self.order.group), Signal.like(self.order.slot)
         # The next word of a row, where the row ends, and the group of that word.
@@ -302,7 +299,6 @@ class Core(wiring.Component):
             spike.neuron.eq(Cat(self.chosen, taken.group)),
             spike.message.eq(taken.messages[self.chosen]),
             spike.step.eq(self.step),
-            self.last.eq(spike.message == 0),
         ]
 
     def _row(self) -> Any:
@@ -426,7 +422,7 @@ class Core(wiring.Component):
                 with m.If((self.steps_left == 0) | self.is_stopping):
                     m.next = "DONE"
         with m.State("DONE"):
-            m.d.comb += self.spikes.valid.eq(1)
+            m.d.comb += [self.spikes.valid.eq(1), self.last.eq(1)]
             with m.If(self.spikes.ready):
                 m.next = "IDLE"
 

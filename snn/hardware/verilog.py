@@ -138,8 +138,8 @@ def to_verilog(
     bench_steps : int, default 100
         Steps of the test bench.
     capacity : Capacity, optional
-        Which other networks can be written to the core, with the commands of `network_commands`.  By default,
-        none.
+        Which other networks can be written to the core: ``commands(network)`` of what is returned are the
+        commands.  By default, none.
 
     Returns
     -------
