@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespik
 from snn import NetworkState, SpikingNetwork
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
 from snn.digital.command import Action
-from snn.digital.digital_network import integer_drive
+from snn.digital.digital_network import DelayedRows, integer_drive
 from snn.hardware import Capacity, to_verilog
 from snn.hardware.layout import CoreLayout
 from tests.reference.core import EmulatedCore, SimulatedCore
@@ -179,6 +180,53 @@ def test_another_network_is_written_to_a_core_and_its_bits_are_the_emulators(see
     expected_spikes, expected_potentials = expected(network, n_steps)
     assert (core.ignored, spikes) == (0, expected_spikes)
     np.testing.assert_array_equal(potentials[:n], expected_potentials)
+
+
+def half_of(network, is_own):
+    """The weights that lead to some neurons; the others are relays: they bring the spikes of another core.
+
+    A relay fires a step later than the neuron, so its delay is a step less.
+    """
+    starts, targets, mantissas, delays = network.synapses
+    kept = np.where(is_own[targets], mantissas, 0)
+    rows = DelayedRows(starts, targets, kept, np.where(is_own, delays, delays - 1))
+    return replace(network, synapses=rows)
+
+
+@of_any_format
+@pytest.mark.property
+@examples(8)
+@given(seed=st.integers(0, 2**32))
+def test_two_cores_with_half_of_a_network_each_have_the_spikes_of_the_whole(seed):
+    """By RUN 1 in turn, with the spikes of each brought to the other as potentials of its relays."""
+    rng, n_steps = np.random.default_rng(seed), 10
+    network = random_digital(rng, int(rng.integers(2, 10)))
+    network = replace(network, synapses=network.synapses._replace(delays=network.synapses.delays + 1))
+    shift, is_graded = network.rules.message_shift, network.format.graded
+    is_first = np.arange(network.n_neurons) < network.n_neurons // 2
+    cores = []
+    try:
+        drive = CoreLayout(network).drive
+        for is_own in (is_first, ~is_first):
+            core = SimulatedCore(
+                CoreLayout(half_of(network, is_own), lanes=2, compressed=True), stall=0.1, rng=rng
+            )
+            core.do(REST, *((Action.DRIVE, i, drive[i] * is_own[i]) for i in range(network.n_neurons)))
+            cores.append((core, is_own))
+    except ValueError:  # a drive that is wider than its potential, or a half without weights
+        reject()
+    together, brought = [], ([], [])
+    for _ in range(n_steps):
+        sent = []
+        for (core, is_own), spikes in zip(cores, brought, strict=True):
+            for _, neuron, message in spikes:
+                threshold = int(network.firing_threshold[neuron])
+                least = message << shift if is_graded else message * threshold
+                core.do((Action.POTENTIAL, neuron, max(least, threshold)))
+            sent.append([spike for spike in core.run(1)[1] if is_own[spike[1]]])
+        together += sent[0] + sent[1]
+        brought = sent[::-1]
+    assert together == expected(network, n_steps)[0]
 
 
 def test_values_can_be_loaded():
