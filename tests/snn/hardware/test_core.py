@@ -193,28 +193,16 @@ def half_of(network, is_own):
     return replace(network, synapses=rows)
 
 
-@of_any_format
-@pytest.mark.property
-@examples(8)
-@given(seed=st.integers(0, 2**32))
-def test_two_cores_with_half_of_a_network_each_have_the_spikes_of_the_whole(seed):
-    """By RUN 1 in turn, with the spikes of each brought to the other as potentials of its relays."""
-    rng, n_steps = np.random.default_rng(seed), 10
-    network = random_digital(rng, int(rng.integers(2, 10)))
-    network = replace(network, synapses=network.synapses._replace(delays=network.synapses.delays + 1))
+def on_two_cores(network, n_steps, rng):
+    """The spikes of RUN 1 in turn; those of a core are brought to the other one as potentials of relays."""
     shift, is_graded = network.rules.message_shift, network.format.graded
     is_first = np.arange(network.n_neurons) < network.n_neurons // 2
-    cores = []
-    try:
-        drive = CoreLayout(network).drive
-        for is_own in (is_first, ~is_first):
-            core = SimulatedCore(
-                CoreLayout(half_of(network, is_own), lanes=2, compressed=True), stall=0.1, rng=rng
-            )
-            core.do(REST, *((Action.DRIVE, i, drive[i] * is_own[i]) for i in range(network.n_neurons)))
-            cores.append((core, is_own))
-    except ValueError:  # a drive that is wider than its potential, or a half without weights
-        reject()
+    cores, drive = [], CoreLayout(network).drive
+    for is_own in (is_first, ~is_first):
+        layout = CoreLayout(half_of(network, is_own), lanes=2, compressed=True)
+        core = SimulatedCore(layout, stall=0.1, rng=rng)
+        core.do(REST, *((Action.DRIVE, i, drive[i] * is_own[i]) for i in range(network.n_neurons)))
+        cores.append((core, is_own))
     together, brought = [], ([], [])
     for _ in range(n_steps):
         sent = []
@@ -226,7 +214,30 @@ def test_two_cores_with_half_of_a_network_each_have_the_spikes_of_the_whole(seed
             sent.append([spike for spike in core.run(1)[1] if is_own[spike[1]]])
         together += sent[0] + sent[1]
         brought = sent[::-1]
-    assert together == expected(network, n_steps)[0]
+    return together
+
+
+@of_any_format
+@pytest.mark.property
+@examples(8)
+@given(seed=st.integers(0, 2**32))
+def test_two_cores_with_half_of_a_network_each_have_the_spikes_of_the_whole(seed):
+    rng = np.random.default_rng(seed)
+    network = random_digital(rng, int(rng.integers(3, 10)))
+    network = replace(network, synapses=network.synapses._replace(delays=network.synapses.delays + 1))
+    try:
+        spikes = on_two_cores(network, 12, rng)
+    except ValueError:  # a drive that is wider than its potential, or a half without weights
+        reject()
+    assert spikes == expected(network, 12)[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"message_bits": 3}, {"graded": True, "message_bits": 9}])
+def test_spikes_go_from_core_to_core(options):
+    network = ring(8, delay=2, drive=0.9, **options)
+    spikes = expected(network, 40)[0]
+    assert on_two_cores(network, 40, np.random.default_rng(0)) == spikes
+    assert len(spikes) > 30
 
 
 def test_values_can_be_loaded():
