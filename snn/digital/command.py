@@ -13,3 +13,8 @@ class Action(IntEnum):
     RUN = 4  # do as many steps as the value says
     STOP = 5  # end a RUN after the step that is being done
     SPIKE = 6  # deliver a message, the value, of a neuron or an input, as if it fired in the last step
+    # Only of a core with a capacity:
+    THRESHOLD = 7  # set the threshold of a neuron
+    ROW = 8  # choose the neuron whose weights are set
+    WEIGHT = 9  # set the weight that leads from the neuron of ROW to a neuron
+    EXPONENT = 10  # set the exponent of all weights

@@ -17,10 +17,10 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, fifo, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from snn.digital.command import Action
+from snn.hardware.gates import delayed, fitted, in_bytes, memory_of, quotient
 from snn.hardware.layout import CoreLayout
 
 STEP_BITS = 32  # of a number of steps
@@ -28,44 +28,11 @@ IGNORED_BITS = 16  # of the number of commands that were ignored
 # Which register was too narrow: the potential below or above, the current, the message.
 NARROW = data.StructLayout({"below": 1, "above": 1, "current": 1, "message": 1})
 # Which memories are written.
-LOADS = data.StructLayout({"drive": 1, "potential": 1, "current": 1, "pending": 1})
+LOADS = data.StructLayout(
+    dict.fromkeys(["drive", "potential", "current", "pending", "threshold", "weight"], 1)
+)
 RESTING = LOADS.const({"potential": 1, "current": 1, "pending": 1})
 LOADED = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}
-
-
-def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
-    """Return what a value was some cycles before."""
-    for _ in range(cycles):
-        register = Signal(value.shape())
-        module.d.sync += register.eq(value)
-        value = register
-    return value
-
-
-def memory_of(module: Module, name: str, shape: Any, depth: int, values: Any = ()) -> Memory:
-    """Return a memory of a module."""
-    # Yosys takes no memory without an address.
-    memory = Memory(shape=shape, depth=max(depth, 2), init=list(values))
-    module.submodules[name] = memory
-    return memory
-
-
-def quotient(number: Any, shift: int, rounding: str) -> Any:
-    """Return number / 2^shift, rounded."""
-    if shift == 0 or rounding == "floor":
-        return number.shift_right(shift)
-    negative, half = number < 0, 2 ** (shift - 1)
-    added = Mux(negative, 2 * half - 1, 0) if rounding == "truncate" else Mux(negative, half - 1, half)
-    return (number + added).shift_right(shift)
-
-
-def fitted(number: Any, bits: int, overflow: str) -> tuple[Any, Any, Any]:
-    """Return a number as a register holds it, and whether it is below or above what the register holds."""
-    least, largest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    below, above = number < least, number > largest
-    if overflow == "saturate":
-        number = Mux(below, least, Mux(above, largest, number))
-    return number[:bits].as_signed(), below, above
 
 
 def orders(layout: CoreLayout) -> data.StructLayout:
@@ -85,7 +52,8 @@ def orders(layout: CoreLayout) -> data.StructLayout:
             "factor": form.message_bits,
             "target": group,
             "target_slot": slot,
-            "value": signed(max(form.potential_bits, form.current_bits)),
+            "value": signed(max(form.potential_bits, form.current_bits, form.weights.bits + 1)),
+            "shift": range(layout.exponents[1] - layout.exponents[0] + 1),
         }
     )
 
@@ -106,9 +74,9 @@ class Lane(wiring.Component):
                 "narrow": Out(NARROW),
             }
         )
-        lowest = int(layout.firing_threshold.min())
         # A message is divided out bit by bit; a quotient has no bits above those of potential / threshold.
-        self.quotient_bits = min(form.message_bits, ((2 ** (form.potential_bits - 1)) // lowest).bit_length())
+        most = 2 ** (form.potential_bits - 1) // layout.thresholds[0]
+        self.quotient_bits = min(form.message_bits, most.bit_length())
         self.latency = 4 + (1 if form.graded else self.quotient_bits)
         # For simulations, at the time of the message: the potential after the step, and the current in it.
         self.potential, self.current = Signal(signed(form.potential_bits)), Signal(signed(form.current_bits))
@@ -131,9 +99,14 @@ class Lane(wiring.Component):
         m.d.comb += [x.addr.eq(Mux(order.update, place, target_place)), w.addr.eq(order.word)]
 
         # The step of a neuron.  Cycle 0 gives addresses; cycle 1 has the numbers, and rounds what arrives.
-        exponent = layout.network.rules.exponent
+        # A number is shifted by what its exponent is above the smallest one, and divided after that.
+        exponent, arriving = layout.exponents[0], x.data
+        if layout.capacity is not None:
+            arriving = arriving << order.shift
         arriving = self._delayed(
-            x.data.shift_left(exponent) if exponent >= 0 else quotient(x.data, -exponent, form.input_rounding)
+            arriving.shift_left(exponent)
+            if exponent >= 0
+            else quotient(arriving, -exponent, form.input_rounding)
         )
         # Cycle 2: the current.
         current, below, above = fitted(
@@ -172,6 +145,9 @@ class Lane(wiring.Component):
                 with m.If(is_updated):
                     m.d.comb += [port.addr.eq(group), port.data.eq(number), port.en.eq(1)]
 
+        if layout.capacity is not None:
+            port = weights.write_port()
+            m.d.comb += [port.addr.eq(order.word), port.data.eq(order.value), port.en.eq(self.load.weight)]
         self._bring(w.data, x.data, pending.write_port(), place, target_place)
         return m
 
@@ -193,13 +169,17 @@ class Lane(wiring.Component):
 
     def _thresholds(self, cycle: int) -> Iterator[Any]:
         """Yield the threshold of the neuron in a cycle of its step, and in those after it."""
-        thresholds = self.layout.firing_threshold
-        largest = int(thresholds.max())
-        if (thresholds == largest).all():
+        layout, largest = self.layout, self.layout.thresholds[1]
+        if layout.capacity is None and (layout.firing_threshold == largest).all():
             yield from repeat(Const(largest))
-        own = self.layout.of_lane(thresholds, self.index, filler=largest)
-        port = memory_of(self.m, "thresholds", range(largest + 1), len(own), own).read_port()
+        own = layout.of_lane(layout.firing_threshold, self.index, filler=largest)
+        memory = memory_of(self.m, "thresholds", range(largest + 1), len(own), own)
+        port = memory.read_port()
         self.m.d.comb += port.addr.eq(self.order.group)
+        if layout.capacity is not None:
+            written = memory.write_port()
+            self.m.d.comb += [written.addr.eq(self.order.group), written.en.eq(self.load.threshold)]
+            self.m.d.comb += written.data.eq(self.order.value)
         yield (threshold := self._delayed(port.data, cycle - 1))
         while True:
             yield (threshold := self._delayed(threshold))
@@ -231,9 +211,9 @@ class Core(wiring.Component):
 
     # `command` is a stream of `action`, `neuron` and `value`; one is taken when the one before is done.
     # `spikes` is a stream of `neuron`, `message` and `step`, in the order of steps, and of neurons in a step;
-    # a message of 0 says that a RUN is done.  `narrow` says which registers were too narrow since REST, and
-    # `ignored` how many commands named a neuron, or an action, that there is not.  STOP alone is taken while
-    # it runs.
+    # a message of 0, and `last`, say that a RUN is done.  `narrow` says which registers were too narrow since
+    # REST, and `ignored` how many commands named a neuron, an action or a number that there is not.  STOP
+    # alone is taken while it runs.
     def __init__(self, layout: CoreLayout) -> None:
         self.layout, form = layout, layout.network.format
         self.lanes = [Lane(layout, index) for index in range(layout.lanes)]
@@ -248,8 +228,9 @@ class Core(wiring.Component):
         spike = {"neuron": self.neuron_bits, "message": form.message_bits, "step": STEP_BITS}
         super().__init__(
             {
-                "command": In(stream.Signature(data.StructLayout(command))),
-                "spikes": Out(stream.Signature(data.StructLayout(spike))),
+                "command": In(stream.Signature(in_bytes(command))),
+                "spikes": Out(stream.Signature(in_bytes(spike))),
+                "last": Out(1),
                 "narrow": Out(NARROW),
                 "ignored": Out(IGNORED_BITS),
             }
@@ -261,9 +242,13 @@ class Core(wiring.Component):
         self.taken = Signal(data.StructLayout({"group": len(self.order.group), "messages": messages}))
         self.chosen = Signal(self.lane_bits)
         self.step, self.steps_left = Signal(STEP_BITS), Signal(value_bits)
-        self.is_stopping, self.is_idle = Signal(), Signal()
+        self.is_stopping, self.is_idle, self.is_ignored = Signal(), Signal(), Signal()
         # What the weights of a row are multiplied by, and whether the row is that of a SPIKE.
         self.factor, self.is_command = Signal.like(self.order.factor), Signal()
+        # The first word of the row that is written, and the exponent of weights above the smallest one.
+        self.written_row = Signal(range(max(len(layout.words), 2)), reset_less=True)
+        shift = layout.network.rules.exponent - layout.exponents[0]
+        self.shift = Signal.like(self.order.shift, init=shift, reset_less=True)
         # The next group of a sweep, and the slot of this step.
         self.sweep, self.slot = Signal.like(self.order.group), Signal.like(self.order.slot)
         # The next word of a row, where the row ends, and the group of that word.
@@ -278,7 +263,8 @@ class Core(wiring.Component):
             m.d.comb += [lane.order.eq(self.order), lane.load.eq(self.loads[index])]
         queue, row = self._queue(), self._row()
         self._choose_spike()
-        m.d.comb += [self.order.group.eq(self.sweep), self.order.slot.eq(self.slot)]
+        order = self.order
+        m.d.comb += [order.group.eq(self.sweep), order.slot.eq(self.slot), order.shift.eq(self.shift)]
         with m.FSM() as states:
             self._take_commands()
             self._update_neurons()
@@ -348,7 +334,7 @@ class Core(wiring.Component):
         return is_last
 
     def _take_commands(self) -> None:
-        m, slot, command, is_ignored = self.m, self.slot, self.command.payload, Signal()
+        m, slot, command, is_ignored = self.m, self.slot, self.command.payload, self.is_ignored
         with m.State("IDLE"):
             m.d.comb += [
                 self.command.ready.eq(1),
@@ -368,21 +354,17 @@ class Core(wiring.Component):
                 with m.Case(Action.STOP):
                     pass
                 with m.Case(Action.SPIKE):
-                    most, n_sources = (
-                        self.layout.network.format.largest_message,
-                        self.layout.network.n_neurons,
-                    )
-                    is_message = (command.value > 0) & (command.value <= most)
-                    m.d.comb += is_ignored.eq(~is_message | (command.neuron >= n_sources))
+                    network = self.layout.network
+                    is_message = (command.value > 0) & (command.value <= network.format.largest_message)
+                    m.d.comb += is_ignored.eq(~is_message | (command.neuron >= network.n_neurons))
                     with m.If(~is_ignored):
                         m.d.sync += [self.factor.eq(command.value), self.is_command.eq(1)]
                         m.next = "ROW"
                 for action, name in LOADED.items():
                     with m.Case(action):
-                        m.d.comb += is_ignored.eq(command.neuron >= self.layout.n_neurons)
-                        for index, load in enumerate(self.loads):
-                            is_meant = command.neuron[: self.lane_bits] == index
-                            m.d.comb += load[name].eq(is_meant & ~is_ignored)
+                        self._load(name, command.neuron >= self.layout.n_neurons)
+                if self.layout.capacity is not None:
+                    self._take_network()
                 with m.Default():
                     m.d.comb += is_ignored.eq(1)
             with m.If(is_ignored & ~self.ignored.all()):
@@ -393,6 +375,36 @@ class Core(wiring.Component):
                 m.d.sync += slot.eq(self._next_slot())
                 with m.If(slot == self.layout.n_slots - 1):
                     m.next = "IDLE"
+
+    def _load(self, name: str, is_ignored: Any) -> None:
+        """Write the value of a command to a memory of the lane of its neuron."""
+        self.m.d.comb += self.is_ignored.eq(is_ignored)
+        for index, load in enumerate(self.loads):
+            is_meant = self.command.payload.neuron[: self.lane_bits] == index
+            self.m.d.comb += load[name].eq(is_meant & ~is_ignored)
+
+    def _take_network(self) -> None:
+        """Take the commands that write thresholds and weights."""
+        m, layout, command = self.m, self.layout, self.command.payload
+        is_beyond = command.neuron >= layout.network.n_neurons
+        form, (least, most) = layout.network.format.weights, layout.exponents
+        for action, smallest, largest in (
+            (Action.THRESHOLD, *layout.thresholds),
+            (Action.WEIGHT, form.smallest, form.largest),
+        ):
+            with m.Case(action):
+                fits = (command.value >= smallest) & (command.value <= largest)
+                self._load(action.name.lower(), is_beyond | ~fits)
+                m.d.comb += self.order.word.eq(self.written_row + command.neuron[self.lane_bits :])
+        with m.Case(Action.EXPONENT):
+            fits = (command.value >= least) & (command.value <= most)
+            m.d.comb += self.is_ignored.eq(~fits)
+            with m.If(fits):
+                m.d.sync += self.shift.eq(command.value - least)
+        with m.Case(Action.ROW):
+            m.d.comb += self.is_ignored.eq(is_beyond)
+            with m.If(~is_beyond):
+                m.d.sync += self.written_row.eq(command.neuron * layout.n_groups)
 
     def _update_neurons(self) -> None:
         m, step, steps_left = self.m, self.step, self.steps_left
@@ -426,7 +438,7 @@ class Core(wiring.Component):
                 with m.If((self.steps_left == 0) | self.is_stopping):
                     m.next = "DONE"
         with m.State("DONE"):
-            m.d.comb += self.spikes.valid.eq(1)
+            m.d.comb += [self.spikes.valid.eq(1), self.last.eq(1)]
             with m.If(self.spikes.ready):
                 m.next = "IDLE"
 

@@ -8,7 +8,9 @@ import numpy as np
 from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, assign, checked
+from snn.digital.command import Action
 from snn.digital.digital_network import DigitalNetwork, integer_drive
+from snn.hardware.capacity import Capacity
 
 MOST_LANES = 256
 LARGEST_MEMORY = 2**22  # words of the largest memory of a lane
@@ -30,6 +32,8 @@ class CoreLayout(Value, Described):
     # The core has neurons first to last - 1, by default all; spikes of the others, its inputs, are commands.
     # They follow in their order, and those before `first` come last: input k is neuron first + k, modulo all.
     part: tuple[int, int] | None = None
+    # Which networks can be written to the core; the network is what it holds at first.
+    capacity: Capacity | None = checked(checks.instance_of, Capacity, default=None)
     first: int = field(init=False)  # the neuron of the network that is neuron 0 of the core
     n_neurons: int = field(init=False)  # neurons of the core
     words: np.ndarray = field(init=False)  # mantissas of the weights, row after row, shape (n_words, lanes)
@@ -52,16 +56,22 @@ class CoreLayout(Value, Described):
         if lanes & (lanes - 1) or lanes > MOST_LANES:
             raise ValueError(f"lanes must be a power of two, at most {MOST_LANES}; got {lanes}")
         starts, all_targets, mantissas, _ = network.synapses
+        if self.capacity is not None:
+            if self.part is not None:
+                raise ValueError("part must be left out for a core with a capacity: it has all neurons")
+            self.require(network)
+            if self.compressed:
+                raise ValueError("compressed must not be True for a core with a capacity; leave it out")
         sources = np.repeat(np.arange(network.n_neurons), np.diff(starts))
         sources, targets = ((which - self.first) % network.n_neurons for which in (sources, all_targets))
         kept = (mantissas != 0) & (targets < self.n_neurons)
-        if not kept.any():
+        if self.capacity is None and not kept.any():
             raise ValueError("network must have a weight that is not zero, to be a core; got none")
         sources, targets = sources[kept], targets[kept]
         # Words that are not all zero; a row of all words has one for each group.
         places = sources * n_groups + targets // lanes
         positions, n_all = np.unique(places), network.n_neurons * n_groups
-        compressed = self.compressed
+        compressed = self.compressed if self.capacity is None else False
         if compressed is None:
             word_bits = lanes * network.format.weights.bits
             compressed = len(positions) * (word_bits + (n_groups - 1).bit_length()) < n_all * word_bits
@@ -72,17 +82,63 @@ class CoreLayout(Value, Described):
             raise ValueError(f"network must need at most 2^22 words in a memory of a core; got {largest:,}")
         words = np.zeros((len(positions), lanes), dtype=np.int64)
         words[np.searchsorted(positions, places), targets % lanes] = mantissas[kept]
-        amounts = integer_drive(network, network.network.soma_bias)
-        half = 2 ** (network.format.potential_bits - 1)
-        drive = self.of_part(amounts.values << amounts.exponent)[: self.n_neurons]
-        if drive.min() < -half or drive.max() >= half:
-            raise ValueError(
-                f"drive of network must fit into the {network.format.potential_bits} bits of the potential; "
-                f"got {drive.min()} to {drive.max()}"
-            )
         rows = np.searchsorted(positions, np.arange(network.n_neurons + 1) * n_groups)
         groups = positions % n_groups
-        assign(self, compressed=compressed, words=words, word_groups=groups, rows=rows, drive=drive)
+        assign(self, compressed=compressed, words=words, word_groups=groups, rows=rows)
+        assign(self, drive=self._drive_of(network))
+
+    def _drive_of(self, network: DigitalNetwork) -> np.ndarray:
+        """Return what is added to each potential of the core in a step."""
+        amounts, bits = integer_drive(network, network.network.soma_bias), network.format.potential_bits
+        drive = self.of_part(amounts.values << amounts.exponent)[: self.n_neurons]
+        if drive.min() < -(2 ** (bits - 1)) or drive.max() >= 2 ** (bits - 1):
+            raise ValueError(
+                f"drive of network must fit into the {bits} bits of the potential; got {drive.min()} to "
+                f"{drive.max()}"
+            )
+        return drive
+
+    def require(self, network: DigitalNetwork) -> None:
+        """Raise ValueError if the core cannot hold a network."""
+        held, n, (least, most) = self.network, network.n_neurons, self.exponents
+        if network.rules._replace(exponent=held.rules.exponent) != held.rules:
+            raise ValueError("network must have the format and the time step of the network of the core")
+        if n > held.n_neurons:
+            raise ValueError(f"network must have at most the {held.n_neurons} neurons of the core; got {n}")
+        if (network.synapses.delays != held.synapses.delays[:n]).any():
+            raise ValueError("delays of network must be those of the network of the core")
+        weights, exponent = network.synapses.weights, network.rules.exponent
+        if not least <= exponent <= most:
+            raise ValueError(f"exponent of weights must be from {least} to {most}; got {exponent}")
+        form, sums = held.format.weights, np.bincount(network.synapses.targets, np.abs(weights), minlength=1)
+        if weights.min(initial=0) < form.smallest or weights.max(initial=0) > form.largest:
+            raise ValueError(f"weights must have mantissas from {form.smallest} to {form.largest}")
+        if sums.max() > self.largest_sum:
+            raise ValueError(
+                f"weights that lead to a neuron must sum to at most {self.largest_sum}; got {sums.max():.0f}"
+            )
+
+    def commands(self, network: DigitalNetwork) -> list[tuple[Action, int, int]]:
+        """Return the commands (action, neuron, value) that write a network to a core with a capacity.
+
+        They go between REST and RUN.  Neurons beyond those of the network are silent.
+        """
+        if self.capacity is None:
+            raise ValueError("network can be written to a core with a capacity only: pass one to to_verilog")
+        self.require(network)
+        n, n_core = network.n_neurons, self.network.n_neurons
+        weights = np.zeros((n_core, n_core), dtype=np.int64)
+        sources = np.repeat(np.arange(n), np.diff(network.synapses.starts))
+        weights[sources, network.synapses.targets] = network.synapses.weights
+        thresholds = np.pad(network.firing_threshold, (0, n_core - n), constant_values=self.thresholds[1])
+        drive = np.pad(self._drive_of(network), (0, n_core - n))
+        commands = [(Action.EXPONENT, 0, network.rules.exponent)]
+        for action, values in (Action.THRESHOLD, thresholds), (Action.DRIVE, drive):
+            commands += [(action, neuron, value) for neuron, value in enumerate(values.tolist())]
+        for source, row in enumerate(weights.tolist()):
+            commands.append((Action.ROW, source, 0))
+            commands += [(Action.WEIGHT, neuron, value) for neuron, value in enumerate(row)]
+        return commands
 
     @property
     def n_groups(self) -> int:
@@ -104,12 +160,35 @@ class CoreLayout(Value, Described):
         return int(self.network.synapses.delays.max()) + 1
 
     @property
+    def exponents(self) -> tuple[int, int]:
+        """The smallest and the largest exponent of weights."""
+        if self.capacity is not None:
+            return self.capacity.least_exponent, self.capacity.largest_exponent
+        return (self.network.rules.exponent,) * 2
+
+    @property
+    def thresholds(self) -> tuple[int, int]:
+        """The smallest and the largest threshold; a graded message of a smaller one would say nothing."""
+        if self.capacity is not None:
+            return 2**self.network.rules.message_shift, 2 ** (self.network.format.potential_bits - 1) - 1
+        return int(self.firing_threshold.min()), int(self.firing_threshold.max())
+
+    @property
+    def largest_sum(self) -> int:
+        """The largest sum of sizes of weights that can lead to a neuron of a core with a capacity."""
+        form = self.network.format.weights
+        most = self.network.n_neurons * max(-form.smallest, form.largest)
+        return min(most, (self.capacity and self.capacity.largest_sum) or most)
+
+    @property
     def pending_range(self) -> range:
         """Sums of weights times messages that can reach a neuron in one step."""
+        most = self.network.format.largest_message
+        if self.capacity is not None:
+            return range(-self.largest_sum * most, self.largest_sum * most + 1)
         sums = np.zeros((2, self.n_groups, self.lanes), dtype=np.int64)
         np.add.at(sums[0], self.word_groups, np.minimum(self.words, 0))
         np.add.at(sums[1], self.word_groups, np.maximum(self.words, 0))
-        most = self.network.format.largest_message
         return range(int(sums.min()) * most, int(sums.max()) * most + 1)
 
     @property
@@ -117,11 +196,11 @@ class CoreLayout(Value, Described):
         """Bits of all memories: registers, pending input, weights, rows, and the queue of groups."""
         form, n_words, n_neurons = self.network.format, len(self.words), self.network.n_neurons
         group_bits, slot_bits = (max(self.n_groups, 2) - 1).bit_length(), (self.n_slots - 1).bit_length()
-        thresholds = self.firing_threshold
+        least, most = self.thresholds
         pending = max(-self.pending_range.start - 1, self.pending_range.stop - 1).bit_length()
         pending += self.pending_range.start < 0
         of_group = 2 * form.potential_bits + form.current_bits
-        of_group += int(thresholds.max()).bit_length() * bool(np.ptp(thresholds))
+        of_group += most.bit_length() * (most > least)
         of_lane = max(self.n_groups, 2) * of_group + (self.n_slots << group_bits) * pending
         of_word = self.lanes * form.weights.bits + self.compressed * group_bits
         of_row = 2 * n_words.bit_length() + slot_bits
@@ -143,7 +222,7 @@ class CoreLayout(Value, Described):
         """
         form = self.network.format
         # A message has no bits above those of the largest potential / threshold.
-        largest = 2 ** (form.potential_bits - 1) // int(self.firing_threshold.min())
+        largest = 2 ** (form.potential_bits - 1) // self.thresholds[0]
         sweep = self.n_groups + 5 + (1 if form.graded else min(form.message_bits, largest.bit_length()))
         groups, n_firing = neurons // self.lanes, len(neurons)
         n_alone = int((groups == self.n_groups - 1).sum())

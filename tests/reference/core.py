@@ -1,5 +1,6 @@
 """A core in Amaranth's simulator, and what it has to do, in Python's integers."""
 
+from amaranth.hdl import Shape
 from amaranth.sim import Simulator
 
 from snn.digital.command import Action
@@ -93,6 +94,16 @@ class EmulatedCore:
     def __init__(self, layout):
         self.layout, self.network, self.n_slots = layout, layout.network, layout.n_slots
         self.drive = layout.drive.tolist()
+        self.row, self.exponent = 0, layout.network.rules.exponent
+        self.threshold = layout.firing_threshold.tolist()
+        starts, targets, mantissas, _ = layout.network.synapses
+        n = self.network.n_neurons
+        self.weights = [[0] * n for _ in range(n)]
+        for source in range(n):
+            for entry in range(starts[source], starts[source + 1]):
+                # Sources and targets have the numbers that they have in the core.
+                row = self.weights[(source - layout.first) % n]
+                row[(targets[entry] - layout.first) % n] = int(mantissas[entry])
         self.rest()
 
     def rest(self):
@@ -113,18 +124,37 @@ class EmulatedCore:
             name = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}[action]
             bits = form.current_bits if action == Action.CURRENT else form.potential_bits
             getattr(self, name)[neuron] = in_register(value, bits, "wrap")[0]
-        elif action != Action.STOP:
+        elif action != Action.STOP and not self.write(action, neuron, value):
             self.ignored += 1
         return None
+
+    def write(self, action, neuron, value):
+        """Write a part of a network; return whether the command is a legal one."""
+        layout, form, is_there = self.layout, self.network.format.weights, neuron < self.network.n_neurons
+        if layout.capacity is None:
+            return False
+        if action == Action.EXPONENT and layout.exponents[0] <= value <= layout.exponents[1]:
+            self.exponent = value
+        elif (
+            action == Action.THRESHOLD and is_there and layout.thresholds[0] <= value <= layout.thresholds[1]
+        ):
+            self.threshold[neuron] = value
+        elif action == Action.ROW and is_there:
+            self.row = neuron
+        elif action == Action.WEIGHT and is_there and form.smallest <= value <= form.largest:
+            self.weights[self.row][neuron] = value
+        else:
+            return False
+        return True
 
     def do_step(self):
         network, form, spikes = self.network, self.network.format, []
         self.step += 1
         arrived = self.pending.pop(0)
         self.pending.append([0] * self.layout.n_neurons)
-        threshold, shift = self.layout.firing_threshold.tolist(), network.rules.message_shift
+        threshold, shift = self.threshold, network.rules.message_shift
         for i, amount in enumerate(arrived):
-            brought = quotient(amount, -network.rules.exponent, form.input_rounding)
+            brought = quotient(amount, -self.exponent, form.input_rounding)
             current, _ = in_register(self.current[i] + brought, form.current_bits, form.current_overflow)
             v = self.potential[i] + self.drive[i] + current
             v, _ = in_register(v, form.potential_bits, form.potential_overflow)
@@ -141,10 +171,8 @@ class EmulatedCore:
 
     def deliver(self, neuron, message):
         """Add the row of a neuron, or input, of the core to what arrives in a later step."""
-        starts, targets, mantissas, delays = self.network.synapses
-        first, n_all = self.layout.first, self.network.n_neurons
-        source = (neuron + first) % n_all
-        for entry in range(starts[source], starts[source + 1]):
-            target = (targets[entry] - first) % n_all
-            if target < self.layout.n_neurons:
-                self.pending[delays[source]][target] += int(mantissas[entry]) * message
+        layout, arriving = self.layout, Shape.cast(self.layout.pending_range)
+        pending = self.pending[layout.of_part(self.network.synapses.delays)[neuron]]
+        for target, weight in enumerate(self.weights[neuron][: layout.n_neurons]):
+            amount = pending[target] + weight * message
+            pending[target] = in_register(amount, arriving.width, "wrap")[0] if arriving.signed else amount

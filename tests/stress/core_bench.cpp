@@ -1,5 +1,5 @@
 // A core under Verilator: commands from standard input, spikes to standard output.
-//   verilator --cc --exe --build -CFLAGS "-DACTION_BITS=3 -DNEURON_BITS=3 -DVALUE_BITS=32 -DMESSAGE_BITS=1"
+//   verilator --cc --exe --build -CFLAGS "-DACTION_BITS=4 -DNEURON_BITS=3 -DVALUE_BITS=32 -DMESSAGE_BITS=1"
 //     --top-module snn_core snn_core.vlt snn_core.v core_bench.cpp
 // The widths are those of the fields of the payloads; a payload has at most 64 bits.
 // A command is a line of action, neuron, value, and the cycles in which the core has to be ready again.

