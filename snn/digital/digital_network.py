@@ -251,6 +251,14 @@ def integer_drive(network: DigitalNetwork, soma_bias: np.ndarray) -> Mantissas:
     return integers
 
 
+def require_in_potential(name: str, integers: np.ndarray, network: DigitalNetwork) -> None:
+    """Raise ValueError unless integers fit into the register of a potential."""
+    least, largest = integers.min(), integers.max()
+    if least < network.rules.least_potential or largest > network.rules.largest_potential:
+        bits = network.format.potential_bits
+        raise ValueError(f"{name} must fit into the {bits} bits of the potential; got {least} to {largest}")
+
+
 def integer_inputs(
     network: DigitalNetwork, weights: sparse.csr_array, spike_counts: np.ndarray
 ) -> sparse.csr_array:

@@ -74,10 +74,7 @@ class Lane(wiring.Component):
                 "narrow": Out(NARROW),
             }
         )
-        # A message is divided out bit by bit; a quotient has no bits above those of potential / threshold.
-        most = 2 ** (form.potential_bits - 1) // layout.thresholds[0]
-        self.quotient_bits = min(form.message_bits, most.bit_length())
-        self.latency = 4 + (1 if form.graded else self.quotient_bits)
+        self.latency = 4 + layout.message_cycles
         # For simulations, at the time of the message: the potential after the step, and the current in it.
         self.potential, self.current = Signal(signed(form.potential_bits)), Signal(signed(form.current_bits))
 
@@ -196,7 +193,7 @@ class Lane(wiring.Component):
             left = Mux(fires, 0, potential) if form.reset == "zero" else left[:bits].as_signed()
             return self._delayed(left), self._delayed(message), self._delayed(narrow)
         message = Const(0, 0)
-        for power in reversed(range(self.quotient_bits)):
+        for power in reversed(range(self.layout.message_cycles)):
             multiple = next(thresholds).shift_left(power)
             fires = potential >= multiple
             left = 0 if form.reset == "zero" else (potential - multiple)[:bits].as_signed()

@@ -9,7 +9,7 @@ from snn.base import checks
 from snn.base.describe import Described
 from snn.base.value import Value, assign, checked
 from snn.digital.command import Action
-from snn.digital.digital_network import DigitalNetwork, integer_drive
+from snn.digital.digital_network import DigitalNetwork, integer_drive, require_in_potential
 from snn.hardware.capacity import Capacity
 
 MOST_LANES = 256
@@ -89,13 +89,9 @@ class CoreLayout(Value, Described):
 
     def _drive_of(self, network: DigitalNetwork) -> np.ndarray:
         """Return what is added to each potential of the core in a step."""
-        amounts, bits = integer_drive(network, network.network.soma_bias), network.format.potential_bits
+        amounts = integer_drive(network, network.network.soma_bias)
         drive = self.of_part(amounts.values << amounts.exponent)[: self.n_neurons]
-        if drive.min() < -(2 ** (bits - 1)) or drive.max() >= 2 ** (bits - 1):
-            raise ValueError(
-                f"drive of network must fit into the {bits} bits of the potential; got {drive.min()} to "
-                f"{drive.max()}"
-            )
+        require_in_potential("drive of network", drive, network)
         return drive
 
     def require(self, network: DigitalNetwork) -> None:
@@ -192,16 +188,28 @@ class CoreLayout(Value, Described):
         return range(int(sums.min()) * most, int(sums.max()) * most + 1)
 
     @property
+    def pending_bits(self) -> int:
+        """Bits of a sum of `pending_range`."""
+        sums = self.pending_range
+        return max(-sums.start - 1, sums.stop - 1).bit_length() + (sums.start < 0)
+
+    @property
+    def message_cycles(self) -> int:
+        """Cycles in which a message is found: graded ones in one, others bit by bit."""
+        form = self.network.format
+        # A quotient has no bits above those of the largest potential / threshold.
+        largest = 2 ** (form.potential_bits - 1) // self.thresholds[0]
+        return 1 if form.graded else min(form.message_bits, largest.bit_length())
+
+    @property
     def memory_bits(self) -> int:
         """Bits of all memories: registers, pending input, weights, rows, and the queue of groups."""
         form, n_words, n_neurons = self.network.format, len(self.words), self.network.n_neurons
         group_bits, slot_bits = (max(self.n_groups, 2) - 1).bit_length(), (self.n_slots - 1).bit_length()
         least, most = self.thresholds
-        pending = max(-self.pending_range.start - 1, self.pending_range.stop - 1).bit_length()
-        pending += self.pending_range.start < 0
         of_group = 2 * form.potential_bits + form.current_bits
         of_group += most.bit_length() * (most > least)
-        of_lane = max(self.n_groups, 2) * of_group + (self.n_slots << group_bits) * pending
+        of_lane = max(self.n_groups, 2) * of_group + (self.n_slots << group_bits) * self.pending_bits
         of_word = self.lanes * form.weights.bits + self.compressed * group_bits
         of_row = 2 * n_words.bit_length() + slot_bits
         queue = max(self.n_groups, 2) * (group_bits + self.lanes * form.message_bits)
@@ -220,10 +228,7 @@ class CoreLayout(Value, Described):
 
         Without their steps, as if each neuron fired alone in its step: an upper bound.
         """
-        form = self.network.format
-        # A message has no bits above those of the largest potential / threshold.
-        largest = 2 ** (form.potential_bits - 1) // self.thresholds[0]
-        sweep = self.n_groups + 5 + (1 if form.graded else min(form.message_bits, largest.bit_length()))
+        sweep = self.n_groups + 5 + self.message_cycles
         groups, n_firing = neurons // self.lanes, len(neurons)
         n_alone = int((groups == self.n_groups - 1).sum())
         if steps is not None:

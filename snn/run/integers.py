@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from snn._kernels.digital_neurons import HIGH_POTENTIAL, DigitalNeurons, Rules
+from snn._kernels.neuron import add_to_moments
 from snn._kernels.sparse_rows import CompressedRows
 from snn._kernels.stepped import MessageLog
 from snn.base import checks
@@ -49,10 +50,9 @@ class IntegersOnClock(SteppedRun):
         self, copy: int, step: int, steps: np.ndarray, neurons: np.ndarray, messages: np.ndarray
     ) -> None:
         """Go to a step, with the spikes that another implementation of this network had until then."""
-        times = steps * self.time_step
-        squares = messages * self.integers.message_value[neurons] * (times * times)
-        moments = np.stack([squares, squares * times, squares * (times * times)], axis=1)
-        np.add.at(self.window_moments[copy], neurons, moments)
+        weights = messages * self.integers.message_value[neurons]
+        for neuron, time, weight in zip(neurons, steps * self.time_step, weights, strict=True):
+            add_to_moments(self.window_moments, copy, neuron, time, weight)
         np.add.at(self.spike_counts[copy], neurons, 1)
         self._copies.steps[copy] = step
 

@@ -151,6 +151,12 @@ def require_time(name: str, value: Any) -> None:
         )
 
 
+def require_digital(name: str, value: Any) -> None:
+    """Raise TypeError unless a value is a `Clock` of integers."""
+    if not is_digital(value):
+        raise TypeError(f"{name} must be a Clock with a DigitalFormat; got {value}")
+
+
 def is_digital(time: Time) -> bool:
     """Return whether the neurons of a time are integers."""
     return isinstance(time, Clock) and isinstance(time.neuron, DigitalFormat | DigitalNetwork)

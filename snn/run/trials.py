@@ -85,10 +85,8 @@ class Trials(Value, Drawn):
 
         Parameters
         ----------
-        time_constant : float
-            The synaptic time constant, in `units`.
-        units : str, default "ms"
-            The unit of the times.
+        time_constant, units
+            See `SpikeTrain.to_neo`.
         """
         trains = [spikes.to_neo(time_constant, units) for spikes in self.spikes]
         neo = checks.installed("neo", extra="peers")

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from snn._kernels.stepped import last_step
 from snn.base import checks
 from snn.digital import Action, DigitalNetwork
+from snn.digital.digital_network import require_in_potential
 from snn.run.integers import IntegersOnClock
-from snn.run.time import Clock, is_digital
+from snn.run.time import Clock, require_digital
 from solvers._kernels.refinement import DONE
 from solvers.methods.method import solve
 from solvers.methods.spiking import QUARTER_STEPS, Stages
@@ -69,13 +70,8 @@ class CoreCodes(RefinedCodes):
 
     def _loading(self, signal: int) -> list[tuple[Action, int, int]]:
         """Return the commands that load the drives and the state with which a stage begins."""
-        neurons, bits = self.run.neurons, self.run.integers.format.potential_bits
-        drive = neurons.drive[signal]
-        if drive.min() < -(2 ** (bits - 1)) or drive.max() >= 2 ** (bits - 1):
-            raise ValueError(
-                f"drives must fit into the {bits} bits of the potential of a core; got {drive.min()} to "
-                f"{drive.max()}"
-            )
+        neurons = self.run.neurons
+        require_in_potential("drives of core", neurons.drive[signal], self.run.integers)
         loads = (
             (Action.DRIVE, neurons.drive),
             (Action.POTENTIAL, neurons.potential),
@@ -121,7 +117,7 @@ def core_network(problem: LassoProblem, time: Clock = QUARTER_STEPS) -> DigitalN
         The network, without drives.
     """
     checks.instance_of("problem", problem, LassoProblem)
-    fitted = OnCore(time=_digital(time)).prepare(problem).time
+    fitted = Stages(time=_digital(time)).prepare(problem).time
     assert isinstance(fitted, Clock)
     assert isinstance(fitted.neuron, DigitalNetwork)
     return fitted.neuron
@@ -169,8 +165,7 @@ def solve_on_core(
 
 def _digital(time: Clock) -> Clock:
     """Return the clock of a core."""
-    if not is_digital(time):
-        raise TypeError(f"time must be a Clock with a DigitalFormat; got {time}")
+    require_digital("time", time)
     if time.imperfections is not None:
         raise ValueError("time must have no imperfections for a core, which has none; got some")
     return time

@@ -15,7 +15,7 @@ from snn.digital import DigitalFormat
 from snn.record.spikes import smooth_rate_of_moments
 from snn.run.simulate import EXACT_TIME
 from snn.run.start import start_run
-from snn.run.time import Clock, Exact, Time, is_digital, require_time
+from snn.run.time import Clock, Exact, Time, is_digital, require_digital, require_time
 from solvers import plan
 from solvers._kernels.refinement import HEAD_START, PRODUCTS_OF_RATE
 from solvers.methods.method import Method, documented, solve
@@ -219,8 +219,7 @@ def solve_digital(
     time: Time = QUARTER_STEPS,
 ) -> SpikingCodingResult:
     """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom."""
-    if not is_digital(time):
-        raise TypeError(f"time must be a Clock with a DigitalFormat; got {time}")
+    require_digital("time", time)
     return solve(problem, Stages(max_duration, time), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 

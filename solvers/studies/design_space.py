@@ -136,7 +136,7 @@ def _runs(layout: "CoreLayout", result: SpikingCodingResult, spikes: np.ndarray)
     n_steps = int(result.info["n_clock_steps"].sum())
     cycles = layout.cycles(n_steps, np.repeat(np.arange(len(spikes)), spikes))
     cycles += (int(result.info["n_stages"].sum()) - 1) * layout.cycles(0, np.empty(0, dtype=np.int64))
-    pending = len(layout.pending_range).bit_length()
+    pending = layout.pending_bits
     # A step reads and writes the potential, the current and the pending input, and reads the drive.
     moved = 3 * form.potential_bits + 2 * form.current_bits + 2 * pending
     added = 2 * form.potential_bits + form.current_bits

@@ -138,5 +138,5 @@ def test_bad_arguments_are_refused(small):
     with pytest.raises(ValueError, match="time must have no imperfections"):
         core_network(small, Clock(0.25, DigitalFormat(), imperfections=Imperfections(leak=0.1)))
     wide = Clock(2.0, DigitalFormat(potential_bits=10, threshold=511))
-    with pytest.raises(ValueError, match="drives must fit into the 10 bits of the potential of a core"):
+    with pytest.raises(ValueError, match="drives of core must fit into the 10 bits of the potential"):
         solve_on_core(small, lambda commands: [], time=wide)
