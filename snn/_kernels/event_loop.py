@@ -23,7 +23,7 @@ MOST_EVENTS_PER_WINDOW = 512  # most spikes in one window, except that those of 
 # Most bounds of candidates that one window may renew, LEAST_RENEWED + RENEWED_PER_NEURON * n_neurons; if it
 # renews more, the next window is shorter.  Renewing a bound costs some twenty times as much as opening a
 # window for a neuron, and in long windows strongly inhibited neurons are all candidates, at every spike.
-LEAST_RENEWED, RENEWED_PER_NEURON = 16.0, 0.05
+LEAST_RENEWED, RENEWED_PER_NEURON = 16.0, 0.1
 
 
 @inlined
