@@ -14,16 +14,15 @@ from snn.base.value import Value, assign, checked
 from snn.network import RunnableNetwork, SpikingNetwork
 from snn.record.spikes import TIME_ROUNDING
 
-MOST_DELAY_STEPS = 4096  # steps of the longest delay: for each, a copy stores one number per neuron
-LARGEST_SEED = 2**63 - 1
+MOST_DELAY_STEPS = 4096  # the longest delay, in steps: for each step, a copy stores one number per neuron
+LARGEST_SEED = 2**63 - 1  # the largest seed, which kernels take as a 64-bit integer
 MOST_STEPS = 2**40  # most steps of a run: step numbers must be exact as 64-bit integers and as floats
-SINGLE_TIME_ROUNDING = 1e-6  # as `TIME_ROUNDING`, for times in float32
-# Quantities with mismatch, as keys of separate random numbers.
-THRESHOLDS, WEIGHTS = 0, 1
+SINGLE_TIME_ROUNDING = 1e-6  # relative rounding error of times in float32, as `TIME_ROUNDING` for float64
+THRESHOLDS, WEIGHTS = 0, 1  # keys of the random numbers of the two quantities with mismatch
 
 
 def checked_floor(name: str, value: float) -> float:
-    """Return a lowest potential, in firing thresholds."""
+    """Return a lowest potential, in firing thresholds; raise ValueError if it is positive."""
     if checks.real_number(name, value) > 0.0:
         raise ValueError(f"{name} must be at most 0, where potentials start; got {value}")
     return float(value)
@@ -37,9 +36,9 @@ class Imperfections(Value):
 
         dv_i/dt = mu_i - l v_i + s theta_i white noise       in a refractory neuron: dv_i/dt = 0
 
-    All is deterministic for one seed: mismatch depends only on the seed; noise and lost spikes depend on the
-    seed, the neuron and the number of the step.  Therefore all copies of a run have the same chip and the
-    same noise, for any number of copies and any division of them among calls or threads.
+    All random numbers are functions of the seed: mismatch depends only on the seed; noise and lost spikes
+    depend on the seed, the neuron and the number of the step.  Therefore all copies of a run have the same
+    chip and the same noise, for any number of copies and any division of copies among calls or threads.
 
     Parameters
     ----------
@@ -104,7 +103,7 @@ class Imperfections(Value):
     def mismatched(self, network: RunnableNetwork) -> SpikingNetwork:
         """Return the network with the mismatched thresholds and weights of a chip with this seed.
 
-        A run draws the same numbers again.
+        A run with these imperfections draws the same thresholds and weights.
 
         Parameters
         ----------
@@ -114,7 +113,7 @@ class Imperfections(Value):
         Returns
         -------
         SpikingNetwork
-            With weight mismatch, its weights are stored as one number per synapse.
+            The network of the chip.  With weight mismatch, each synapse has a stored weight of its own.
         """
         n_neurons, weights = network.n_neurons, network.weights
         if self.weight_mismatch > 0.0:
@@ -140,7 +139,7 @@ def rounding_of(times: ArrayLike, time_step: float) -> np.ndarray:
     """Return the rounding error of times, in steps: two times that differ by less are the same."""
     times = np.asarray(times, dtype=np.float64)
     with float_errors(over="ignore"):
-        # Times that came as float32 are recognised here: by chance, hardly any float64 has so few digits.
+        # A float64 time that is exact in float32 has probably been in float32: others have more digits.
         relative = np.where(times.astype(np.float32) == times, SINGLE_TIME_ROUNDING, TIME_ROUNDING)
     return np.minimum(relative * np.maximum(np.abs(times) / time_step, 1.0), 0.5)
 
