@@ -1,4 +1,4 @@
-"""Sparse rows of weights, to ranges of targets or to single targets."""
+"""Sparse rows of weights: `Segments` to ranges of targets, and `CompressedRows` to single targets."""
 
 from typing import NamedTuple
 
@@ -135,12 +135,12 @@ class CompressedRows(_CompressedRows, ScreenedForm):
         return n_candidates
 
     def renew(self, n_candidates, moment, instant, windows):
-        # A spike reaches few candidates; the bounds and exact crossings of all others still hold.
+        # A spike reaches few candidates.  Bounds and exact crossings of all other candidates remain valid.
         renew_touched(moment, windows)
         return instant
 
     def gather(self, source, members, n_members, rows, offset):
-        # Members and targets are sorted, so one pass goes through both.
+        # Members and targets are sorted, so one pass over both is enough.
         entry, last = self.starts[source], self.starts[source + 1]
         for k in range(n_members):
             while entry < last and self.targets[entry] < members[k]:
