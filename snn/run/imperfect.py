@@ -17,7 +17,7 @@ from snn.record.spikes import TIME_ROUNDING
 MOST_DELAY_STEPS = 4096  # the longest delay, in steps: for each step, a copy stores one number per neuron
 LARGEST_SEED = 2**63 - 1  # the largest seed, which kernels take as a 64-bit integer
 MOST_STEPS = 2**40  # most steps of a run: step numbers must be exact as 64-bit integers and as floats
-SINGLE_TIME_ROUNDING = 1e-6  # relative rounding error of times in float32, as `TIME_ROUNDING` for float64
+SINGLE_TIME_ROUNDING = 2.0**-22  # relative rounding error of times start + k dt in float32: four roundings
 THRESHOLDS, WEIGHTS = 0, 1  # keys of the random numbers of the two quantities with mismatch
 
 
@@ -139,7 +139,8 @@ def rounding_of(times: ArrayLike, time_step: float) -> np.ndarray:
     """Return the rounding error of times, in steps: two times that differ by less are the same."""
     times = np.asarray(times, dtype=np.float64)
     with float_errors(over="ignore"):
-        # A float64 time that is exact in float32 has probably been in float32: others have more digits.
+        # A time that came as float32 is exact in float32.  So is a float64 time of at most 22 binary digits,
+        # but this time differs from the end of a step of a power of two by more than the rounding, or by 0.
         relative = np.where(times.astype(np.float32) == times, SINGLE_TIME_ROUNDING, TIME_ROUNDING)
     return np.minimum(relative * np.maximum(np.abs(times) / time_step, 1.0), 0.5)
 

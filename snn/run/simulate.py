@@ -60,8 +60,8 @@ def simulate(
     stimulus : Stimulus, optional
         Changes of the drive, and input spikes.  Their times lie within the run, which starts at the time of
         `state`.  The final state includes changes at the end.  On a clock, a change acts from the end of its
-        step on, as a spike does.  A time that exceeds the end of a step by less than 1e-9 of itself (1e-6 for
-        a time in float32) counts as that end, because sums such as ``t += dt`` are rounded.
+        step on, as a spike does.  A time that exceeds the end of a step by less than 1e-9 of itself (2.4e-7
+        for a time in float32) counts as that end, because sums such as ``t += dt`` are rounded.
     record_spikes : bool, default False
         Keep the time and the neuron of every spike.
     potential_times : array_like, shape (n_times,), optional
