@@ -224,7 +224,7 @@ def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> 
 def starting_state(
     network: SpikingNetwork, state: NetworkState | None, *, is_exact: bool = True
 ) -> NetworkState:
-    """Return `state`, or rest if it is None; raise an error if the network cannot have this state."""
+    """Return `state`, or the state of rest for None; raise an error if the network cannot have the state."""
     if state is None:
         return NetworkState.at_rest(network.n_neurons)
     checks.instance_of("state", state, NetworkState)

@@ -7,9 +7,9 @@ neurons are advanced to the end of the interval, source by source, and proven no
 If the proof fails for a neuron that does cross its threshold, this neuron joins the active set, and the
 interval is run again.  The state is written only after the proof.
 
-The choice of the active set is a guess that cannot make a result wrong.  It takes the neurons that would come
-near their thresholds if their soma currents stayed at the mean of the last interval (`drift`).  At the
-beginning of a run nearly all neurons may fire; then all neurons are integrated in place.
+The choice of the active set is a guess that cannot make a result wrong.  The chosen neurons would come near
+their thresholds if their soma currents stayed at the mean of the last interval (`drift`).  At the beginning
+of a run nearly all neurons may fire; then all neurons are integrated in place.
 """
 
 import math

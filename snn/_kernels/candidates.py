@@ -37,7 +37,7 @@ from snn._kernels.neuron import (
 BIAS, THRESHOLD, END_POTENTIAL, CURRENT, ARRIVING = 0, 1, 2, 3, 4
 CANDIDATE_ROWS = 5
 
-INFINITE = int(np.array(np.inf).view(np.int64))  # the bits of inf
+INFINITE = int(np.array(np.inf).view(np.int64))  # the bits of inf, read as an integer
 
 
 class Windows(NamedTuple):

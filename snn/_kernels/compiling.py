@@ -77,7 +77,7 @@ def inner(function: Callable, **options: Any) -> Callable:
     if IS_LINKED and is_compiled:
         kernel: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
         resolve = dispatcher.get_call_template
-        # Numba compiles again for each literal number in a call.  Here one version serves all numbers.
+        # Numba compiles again for each literal number in a call.  With this change, one version serves all.
         dispatcher.get_call_template = lambda args, kws: resolve(
             tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
         )
@@ -125,12 +125,12 @@ _FOLDERS: dict[type, set[Path]] = {}
 
 @infer_getattr
 class _Methods(AttributeTemplate):
-    """The methods of records within kernels."""
+    """The place where Numba looks up methods of records when it compiles kernels."""
 
     key = BaseNamedTuple
 
     def generic_resolve(self, type_: Any, name: str) -> Any:
-        """Return the type of a method; None for a field, and for a NamedTuple that is no record."""
+        """Return the type of a method; return None for a field, or if the NamedTuple is not a record."""
         method = _METHODS_OF_RECORDS.get(type_.instance_class, {}).get(name)
         is_missing = method is None or getattr(method, "__isabstractmethod__", False)
         return None if is_missing else _Method(method, type_)
@@ -166,7 +166,7 @@ def _as_integers(values):
 
 def _as_integers_typed(_: Any, values: numba.types.Array) -> tuple:
     # This function does the same as `values.view(np.int64)`, which takes a second to compile.
-    from numba.core.imputils import impl_ret_borrowed  # imported here, since this takes long
+    from numba.core.imputils import impl_ret_borrowed  # imported only here, because this import takes long
     from numba.np.arrayobj import make_array, populate_array
 
     def generate(context: Any, builder: Any, signature: Any, arguments: tuple) -> Any:

@@ -5,7 +5,7 @@ Other modules have the same equations: `candidates` for windows and resets, `con
 `real_neurons` from step to step.
 
 A neuron has soma bias c, threshold theta and, at some instant, potential v and synaptic current h.  If no
-further spike arrives, a time t later (docs/theory.md, equations 1-3)
+further spike arrives, the soma current and the potential a time t later are (docs/theory.md, equations 1-3)
 
     mu(t) = c + h e^-t        v(t) = v + c t + h (1 - e^-t).
 
@@ -244,7 +244,7 @@ def crossing_time(gap, bias, current, horizon):
         return time if time <= horizon else math.inf
     slope = bias + current
     if slope > 0.0:
-        # Most crossings are near.  Start from the root of the parabola slope t - current t^2 / 2, if the
+        # Most crossings come soon.  Start from the root of the parabola slope t - current t^2 / 2, if the
         # slope of the parabola at its root is at least half of its slope at 0.
         linear_time = gap / slope
         bend = current / slope

@@ -36,7 +36,7 @@ class _RealNeurons(NamedTuple):
     trace: np.ndarray  # filtered spikes times `growth`, so that a spike changes only one entry
     growth: np.ndarray  # shape (n_copies,): e^t, which a step multiplies by `step_growth`
     step_growth: float  # e^dt
-    workspace: np.ndarray  # shape (4, n_neurons with padding)
+    workspace: np.ndarray  # the running copy, shape (4, n_neurons with padding)
 
 
 @record
@@ -113,7 +113,7 @@ class RealNeurons(_RealNeurons, ClockNeurons):
         potential, threshold, n_above = self.potential[k], self.workspace[THRESHOLD_ROW], 0
         for i in range(potential.shape[0]):
             n_above += potential[i] > threshold[i]
-        # Refractory neurons and neurons with raised thresholds may be above their thresholds without a loss.
+        # A copy is not lost if refractory neurons, or neurons with raised thresholds, are above `threshold`.
         return n_above > 0 and self.faults.keeps_up()
 
     def restart(self, states, k):

@@ -37,7 +37,7 @@ class _Rows(NamedTuple):
     # int64, shape (n_rows,): index of each row among the stored rows, -1 for a row that is not computed yet.
     row_of: np.ndarray
     factor: float  # factor of all values
-    cross: np.ndarray  # float64, shape (n_rows,) with sign pairs, (0,) without
+    cross: np.ndarray  # float64, shape (n_rows,): weight between the neurons of each sign pair; or shape (0,)
 
 
 @record

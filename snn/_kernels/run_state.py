@@ -53,7 +53,7 @@ RUN_STATE = np.dtype(
 
 
 class BurstLimit(NamedTuple):
-    """The burst at which a copy is given up: a spike adds 1 to it, a time constant subtracts `rate`."""
+    """The burst at which a copy is given up; a spike adds 1 to a burst, a time constant subtracts `rate`."""
 
     # 1e7 spikes take about a second.  If thresholds differ greatly, one spike can cause 1e10 others.
     spikes: float = 10_000_000

@@ -33,7 +33,7 @@ class Sources(NamedTuple):
     """The sources, which are the members of the active set that fired in the interval; one slot for each."""
 
     members: np.ndarray  # places of the sources in the active set
-    rows: np.ndarray  # where the weights of the sources are (`ScreenedForm.note_rows`)
+    rows: np.ndarray  # for each source, the place of its weights (`ScreenedForm.note_rows`)
     sums: np.ndarray  # rows TOTAL, TRACE, DEVIATION, and LAST, a work array
     totals: np.ndarray  # for each spike of the interval, f of its source before the spike
     traces: np.ndarray  # for each spike of the interval, the trace of its source after the spike

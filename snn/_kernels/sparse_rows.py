@@ -21,7 +21,7 @@ class _Segments(NamedTuple):
     # Segment s adds ``factors[s] * values[offsets[s] + i]`` to neuron ``targets[s] + i``, for 0 <= i <
     # lengths[s].  Segments may share values.  No segment contains its own source.
 
-    starts: np.ndarray  # int64, shape (n_neurons + 1,)
+    starts: np.ndarray  # int64, shape (n_neurons + 1,): first segment of each source
     targets: np.ndarray  # int64, shape (n_segments,): first target of each segment
     lengths: np.ndarray  # int64, shape (n_segments,)
     offsets: np.ndarray  # int64, shape (n_segments,): where the weights of each segment begin in `values`
@@ -91,8 +91,8 @@ class Segments(_Segments, ScreenedForm):
 
 
 class _CompressedRows(NamedTuple):
-    starts: np.ndarray  # int64, shape (n_neurons + 1,)
-    targets: np.ndarray  # int64, shape (n_weights,)
+    starts: np.ndarray  # int64, shape (n_neurons + 1,): first weight of each source
+    targets: np.ndarray  # int64, shape (n_weights,): target of each weight
     weights: np.ndarray  # float64, shape (n_weights,)
 
 

@@ -52,7 +52,7 @@ class Stops(NamedTuple):
 
     copies: np.ndarray  # one `STOP` for each copy
     changes: np.ndarray  # the `CHANGE` records in the order of time; the last one never comes
-    targets: np.ndarray  # the neuron of each amount
+    targets: np.ndarray  # for each amount, the neuron whose drive or current it changes
     amounts: np.ndarray
     seen: np.ndarray  # potentials of the only copy, with one row for each SHOW_POTENTIALS
 

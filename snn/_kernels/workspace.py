@@ -21,7 +21,7 @@ class Settings(NamedTuple):
     events_in_place: int  # most spikes of an interval without an active set, or of an epoch of a grid
     n_wanted: float  # target number of spikes per window when all neurons are integrated
     n_sums: int  # number of targets with sums over sources; the two neurons of a sign pair share their sums
-    sums_at_once: int  # number of these targets that are updated together
+    sums_at_once: int  # number of targets whose sums are updated together
     cost_in_place: float  # nanoseconds per spike when all neurons are integrated
     cost_of_source: float  # nanoseconds of screening per source of an interval
 

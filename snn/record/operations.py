@@ -25,7 +25,7 @@ ARITHMETIC_45NM = {"multiply_adds": 4.6}
 """Cost in picojoules of a product and a sum of 32-bit floating-point numbers: Horowitz (2014), IEEE ISSCC,
 Figure 1.1.9.  The cost excludes memory, which may take a hundred times as much, instructions and static
 power."""
-PRICED = ("synaptic_operations", "neuron_updates", "multiply_adds")  # counts that may have a cost
+PRICED = ("synaptic_operations", "neuron_updates", "multiply_adds")  # names that a table of costs may have
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

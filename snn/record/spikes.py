@@ -41,7 +41,7 @@ class SpikeTrain(Value, Saved, Drawn):
         The interval that was recorded.
     departures : str, default ""
         Names of the deviations of the neurons from the equations of `SpikingNetwork`, e.g. "leak, delays".
-        If there are any, potentials and currents cannot be rebuilt from the spikes.
+        With deviations, potentials and currents cannot be rebuilt from the spikes.
     """
 
     times: np.ndarray

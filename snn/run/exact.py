@@ -110,7 +110,7 @@ class ExactRun(Run):
         self._is_stepping = n_spikes == 1
         while n_spikes > 0:
             time = float(self.time[0]) + ahead
-            if time == np.inf:  # no neuron fires before time overflows
+            if time == np.inf:  # no neuron fires before the time leaves the range of numbers
                 break
             parts.append(self.advance(time, max_spikes=n_spikes - 1, record=True))
             n_spikes -= len(parts[-1].times)

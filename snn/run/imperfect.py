@@ -45,8 +45,8 @@ class Imperfections(Value):
     leak : float, default 0.0
         l: the rate at which potentials decay towards zero, in 1 / synaptic time constant.
     refractory_time : float, default 0.0
-        Time after a spike in which a neuron ignores its soma current, in synaptic time constants.  If it is
-        positive, a neuron fires at most once in a step.
+        Time after a spike in which a neuron ignores its soma current, in synaptic time constants.  With a
+        positive refractory time, a neuron fires at most once in a step.
     delays : float or array_like, default 0.0
         Travel time of spikes, in synaptic time constants: one number for all, one for the spikes of each
         neuron, shape (n_neurons,), or one for each synapse, shape (n_neurons, n_neurons), [source, target].
@@ -108,7 +108,7 @@ class Imperfections(Value):
         Parameters
         ----------
         network : SpikingNetwork, or another object with weights and thresholds
-            The network without mismatch.  Its drive, if it has one, is kept.
+            The network without mismatch.  The result has the same drive, or zeros if there is none.
 
         Returns
         -------
@@ -139,8 +139,8 @@ def rounding_of(times: ArrayLike, time_step: float) -> np.ndarray:
     """Return the rounding error of times, in steps: two times that differ by less are the same."""
     times = np.asarray(times, dtype=np.float64)
     with float_errors(over="ignore"):
-        # A time that came as float32 is exact in float32.  So is a float64 time of at most 22 binary digits,
-        # but this time differs from the end of a step of a power of two by more than the rounding, or by 0.
+        # A time that came as float32 is exact in float32.  A float64 time of at most 22 binary digits is too,
+        # but differs from the end of a dyadic step by more than the rounding, or not at all.
         relative = np.where(times.astype(np.float32) == times, SINGLE_TIME_ROUNDING, TIME_ROUNDING)
     return np.minimum(relative * np.maximum(np.abs(times) / time_step, 1.0), 0.5)
 

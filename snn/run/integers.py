@@ -71,7 +71,7 @@ class IntegersOnClock(SteppedRun):
 
     def _start(self, state: NetworkState | Run | None) -> None:
         integers, chip, shape = self.integers, self._clock.imperfections, self.soma_bias.shape
-        integer_drive(integers, self.soma_bias)  # called for its warnings and errors
+        integer_drive(integers, self.soma_bias)  # warns of drives that do not fit, or raises an error
         drive, potential, current, messages, removed = np.zeros((5, *shape), dtype=np.int64)
         self.neurons = DigitalNeurons(
             faults=self._faults(leak=0.0, n_leaking=0),
@@ -107,7 +107,7 @@ class IntegersOnClock(SteppedRun):
 
     def _inputs_of(self, stimulus: Stimulus) -> Any:
         if stimulus.drive is not None:
-            integer_drive(self.integers, stimulus.drive)  # called for its warnings and errors
+            integer_drive(self.integers, stimulus.drive)  # warns, or raises an error
         if stimulus.spikes is None or stimulus.onto != ONTO_CURRENT:
             return stimulus.weights
         return integer_inputs(self.integers, stimulus.weights, stimulus.spikes.counts())
@@ -120,7 +120,7 @@ class IntegersOnClock(SteppedRun):
         return Spikes(steps * self.time_step, neurons.copy(), messages.copy())
 
     def _removed(self) -> np.ndarray:
-        # This is the charge of the messages.  A reset to zero removes more, and narrow registers lose charge.
+        # The charge of the messages counts.  A reset to zero removes more, and narrow registers lose charge.
         return self.neurons.removed * self.integers.unit
 
 

@@ -130,7 +130,7 @@ def result_of(
         duration, stop = end, start.time + end
     max_spikes = _spike_limit(max_spikes, by_drive, record_spikes)
     run = start_run(time, network, drive[np.newaxis], state, window_moments=True, check_weights=True)
-    chip: Any = run.network  # with mismatch, if there is any
+    chip: Any = run.network  # the network that ran, with mismatch if there is any
     if chip is not network:
         network = chip.with_soma_bias(network.soma_bias)
     looks = NO_LOOKS if potential_times is None else _looks(run, potential_times, start.time, stop, end)
@@ -145,7 +145,7 @@ def result_of(
     if elapsed == end != duration:
         elapsed, times = duration, np.minimum(times, duration)
     average_soma_current = network.soma_bias + start.synaptic_current
-    if elapsed > 0.0:  # 0 if the run ran away in its first instant
+    if elapsed > 0.0:  # the elapsed time is 0 if the run ran away in its first instant
         average_soma_current = run.charge[0] / elapsed
     departures = ", ".join(filter(None, (run.departures, _between_steps(run, stimulus, start.time))))
     train = None

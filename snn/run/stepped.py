@@ -135,7 +135,7 @@ class SteppedRun(Run):
         return {name: pair for name, pair in arrays.items() if pair[0][0].size}
 
     def _with_delays(self, form: Any, delays: np.ndarray, first: np.ndarray | None = None) -> tuple[Any, int]:
-        """Return weights with the sum of `delays` and the delays of a chip, and the number of slots."""
+        """Return a record of weights with delays, and the number of slots; a chip adds to `delays`."""
         # `first` has the place in a slot where the currents of each source begin.
         chip = self._clock.imperfections
         steps = whole_steps(0.0 if chip is None else chip.delays, self.time_step)

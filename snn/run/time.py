@@ -32,7 +32,7 @@ class Exact(Value):
     Attributes
     ----------
     time_step : float
-        0, because there are no steps.
+        Always 0, because exact time has no steps.
     """
 
     screening: bool = checked(checks.flag, default=True)

@@ -4,17 +4,17 @@ Neurons lie on a grid of positions, with the same channels at each position.  Th
 of `neuron`, but the scheduling is different.  Time is cut into epochs.  Potentials and currents refer to the
 beginning of an epoch.  With tau the time since the beginning,
 
-    v = w + c tau - p e^-tau        h = p e^-tau        (at the beginning w = v + h, p = h)
+    v = w + c tau - p e^-tau        h = p e^-tau        (at the beginning w = v + h, p = h).
 
-so that a spike at tau_s adds W to w and W e^tau_s to p of its targets.  The speed of the memory limits such
+A spike at tau_s adds W to w and W e^tau_s to p of its targets.  The speed of the memory limits these
 additions, if a spike has a few thousand targets.  Therefore each position has its own window of time, and a
 log of the spikes that reached the position within the window.  The logged spikes are added to w and p when
 the window ends or the log is full.  For a window from tau_0 to T, each neuron has an upper bound on the
 excess of its potential over its threshold,
 
-    excess >= w + max(c T, c tau_0) - p e^-T - theta,
+    excess >= w + max(c T, c tau_0) - p e^-T - theta.
 
-to which a spike adds W (1 - e^-(T - tau_s)).  While the bound is negative, the neuron does not fire.  If
+A spike adds W (1 - e^-(T - tau_s)) to the bound.  While the bound is negative, the neuron does not fire.  If
 h < 0, v is convex, so its maximum is at an end; if h > 0, no term exceeds its value at an end.
 
 A neuron whose bound is not negative becomes a candidate.  The w and p of a candidate contain all spikes.  A
