@@ -61,10 +61,9 @@ def compiled(function: Callable, **options: Any) -> Callable:
     return dispatcher
 
 
-def uncounted(function: Callable, **options: Any) -> Callable:
-    """Compile a kernel that allocates and keeps no arrays, like `compiled` but without reference counts."""
-    # In a kernel that takes a few dozen nanoseconds, counting references costs as much as the work.
-    return compiled(function, _nrt=False, **options)
+# Like `compiled`, for kernels that neither allocate nor keep arrays: references are not counted.  In a kernel
+# that takes a few dozen nanoseconds, counting references costs as much as the work.
+uncounted = functools.partial(compiled, _nrt=False)
 
 
 def inner(function: Callable, **options: Any) -> Callable:
