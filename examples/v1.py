@@ -148,11 +148,11 @@ class Cortex:
         times, frames = drifting(orientation, frequency)
         return Stimulus(drive_times=times, drive=self.drive(frames))
 
-    def poisson(self, orientation: float, frequency: float, seed: int) -> Stimulus:
+    def poisson(self, orientation: float, frequency: float, rng: int) -> Stimulus:
         """Return a grating through ON and OFF cells that fire Poisson spikes; its mean is the `film`."""
         times, frames = drifting(orientation, frequency)
         gain = LARGEST_RATE * TIME_CONSTANT / 1000.0 / frames.max()
-        spikes = SpikeTrain.poisson(frames * gain, [*times, STOP], seed=seed)
+        spikes = SpikeTrain.poisson(frames * gain, [*times, STOP], rng=rng)
         return Stimulus(spikes=spikes, weights=self.dictionary.T / (SCALE * gain))
 
     def adapted(self, orientation: float, frequency: float, strength: float) -> SpikingNetwork:
@@ -292,7 +292,7 @@ def record(n_neurons: int, n_samples: int, n_trials: int, n_patches: int) -> Fin
     # A neuron that is driven well, but not the one that is driven best.
     neuron = int(np.argsort(tuning.rates.max(axis=(0, 1)))[-n_neurons // 8])
     best = float(ORIENTATIONS[orientations[neuron]]), FREQUENCIES[frequencies[neuron]]
-    stimuli = [cortex.poisson(*best, seed=seed) for seed in range(n_trials)]
+    stimuli = [cortex.poisson(*best, rng=seed) for seed in range(n_trials)]
     trials = simulate_trials(cortex.network, STOP, FLOOR, stimuli=stimuli)
     # A quarter of a second of each natural patch, the first part of it left out.
     shown = simulate_trials(cortex.network, 30.0, FLOOR, drives=cortex.drive(tested))

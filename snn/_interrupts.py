@@ -1,8 +1,9 @@
-"""State that C code restores, so that Ctrl-C cannot prevent it; and objects that only one thread may change.
+"""State that is restored in spite of Ctrl-C, and objects that only one thread at a time may change.
 
 CPython looks for signals when a function begins, when a loop repeats, and after a call.  Therefore Ctrl-C may
-come before the first line of an `__exit__` in Python, but not between an `__enter__` in C and its block, nor
-in a `finally` that only assigns.  A traceback keeps only the local variables of functions alive.
+interrupt an `__exit__` in Python before its first line.  Ctrl-C cannot come between an `__enter__` in C and
+its block, nor in a `finally` that only assigns, so C code restores the state.  A traceback keeps only the
+local variables of functions alive.
 """
 
 import os
@@ -18,7 +19,7 @@ import numpy as np
 
 Change = TypeVar("Change", bound=Callable[..., Any])
 _locks: set[ref[Any]] = set()
-# For each object that is being changed, by `id`: the thread that changes it.
+# For the `id` of each object that is being changed: the thread that changes the object.
 _turns: dict[int, int] = {}
 
 
@@ -29,7 +30,7 @@ class Undo:
     __del__ = property(attrgetter("call"))
 
 
-class _Held(type(threading.RLock())):  # type: ignore[misc] # its `__enter__` and `__exit__` are in C
+class _Held(type(threading.RLock())):  # type: ignore[misc] # locks have `__enter__` and `__exit__` in C
     content: object = None
 
 
@@ -41,7 +42,7 @@ def held(make: Callable[..., object], *arguments: object) -> Any:
 
 
 def undone(undo: Callable[[], object], change: Callable[..., object], *arguments: object) -> Any:
-    """Call `change` now, and return a context manager that calls the C function `undo` at its end."""
+    """Call `change`; return a context manager that calls the C function `undo` at the end of its block."""
     return held(_changed, undo, change, arguments)
 
 
@@ -58,7 +59,7 @@ def _changed(
 
 
 def float_errors(**errors: Any) -> Any:
-    """Return a context manager that does what `np.errstate` does."""
+    """Return a context manager like `np.errstate` that restores the state in spite of Ctrl-C."""
     before = _ERRORS.get()
     changed = _changed_errors(before, *errors.items())
     return held(_changed, partial(_ERRORS.set, before), _ERRORS.set, (changed,))
@@ -95,7 +96,7 @@ def _turn(changed: object) -> Undo | None:
     key, thread, undo = id(changed), threading.get_ident(), cast(Any, Undo())
     end = partial(_turns.pop, key, None)
     try:
-        if key not in _turns:  # from here on nothing is called, so no signal and no other thread can come
+        if key not in _turns:  # nothing is called below, so no signal and no other thread can come
             _turns[key] = thread
             undo.call = end
             return undo
@@ -103,14 +104,14 @@ def _turn(changed: object) -> Undo | None:
         undo = None
     if _turns.get(key) != thread:
         raise RuntimeError(
-            f"a {type(changed).__name__} must be used by one thread at a time; another thread uses it now: "
-            "give each thread its own, or hold a threading.Lock around the calls"
+            f"a {type(changed).__name__} must be used by one thread at a time; got a call while another "
+            "thread uses it: give each thread its own, or hold a threading.Lock around the calls"
         )
     return None
 
 
 def fork_safe_lock() -> Any:
-    """Return a `threading.Lock` that a forked child finds free, since no thread there would release it."""
+    """Return a `threading.Lock` that is free in a forked child, where no other thread could release it."""
     lock = threading.Lock()
     _locks.add(ref(lock, _locks.discard))
     return lock

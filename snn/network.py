@@ -1,4 +1,4 @@
-"""A spiking network: weights, drive and thresholds; and its state between two runs."""
+"""A spiking network, made of weights, drive and thresholds; and the state of a network between two runs."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class SpikingNetwork(Value, Described):
         dv_i/dt = mu_i
         v_i reaches theta_i:  a spike, and v_i <- 0
 
-    There is no leak, no refractory period and no delay.  The synaptic time constant is the unit of
-    time, and the area under a unit-weight synaptic current is 1.
+    The neurons have no leak, no refractory period and no delay.  The synaptic time constant is the unit of
+    time, and the area under a synaptic current of weight 1 is 1.
 
     Parameters
     ----------
     weights : array_like, scipy.sparse matrix, or `snn.weights.Weights`
-        W: ``weights[source, target]``, shape (n_neurons, n_neurons), of any sign, with a zero diagonal.  They
-        are stored as a `Weights`; ``numpy.asarray(network.weights)`` returns the array.
+        W: ``weights[source, target]``, shape (n_neurons, n_neurons), of any sign, with a zero diagonal.  The
+        network stores them as a `Weights`; ``numpy.asarray(network.weights)`` returns the array.
     soma_bias : array_like, shape (n_neurons,)
-        beta, the constant drive.
+        beta: the constant drive of each neuron.
     firing_threshold : float or array_like, shape (n_neurons,), default 1.0
-        theta, positive.
+        theta: the potential at which a neuron fires; positive.
 
     Notes
     -----
@@ -85,7 +85,7 @@ class SpikingNetwork(Value, Described):
         return self.weights.out_degrees(np.arange(self.n_neurons))
 
     def with_soma_bias(self, soma_bias: ArrayLike) -> SpikingNetwork:
-        """Return the network with another drive; its weights are shared, and not checked again."""
+        """Return a network with another drive and the same weights, which are not copied or checked again."""
         return unchecked(
             SpikingNetwork,
             weights=self.weights,
@@ -96,37 +96,37 @@ class SpikingNetwork(Value, Described):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class NetworkState(Value, Saved, Described):
-    """The state from which a run continues: potentials, synaptic currents, time, and delayed charge.
+    """A state from which a run continues: potentials, synaptic currents, time, and delayed charge.
 
     Parameters
     ----------
     membrane_potential : array_like, shape (n_neurons,)
-        v; in exact time, at most the firing threshold (a neuron at its threshold fires at once).
+        v: the potentials; in exact time, at most the thresholds.  A neuron at its threshold fires at once.
     synaptic_current : array_like, shape (n_neurons,)
-        mu - beta, the part of the soma current that spikes caused.
+        mu - beta: the part of the soma currents that spikes caused.
     time : float, default 0.0
         Time of the state, in synaptic time constants.
     pending : array_like, shape (n_slots, n_neurons), optional
         On a clock with delays, the charge of spikes that have not arrived: row d arrives d steps after the
-        next step.  For each kind of current, there is one row more than the steps of the longest delay.  It
-        has integers if the neurons are integers.
+        next step.  Each kind of current has one row more than the longest delay has steps.  The charge of
+        neurons in integers is an array of integers.
     waiting : array_like, shape (n_neurons,), optional
         On a clock with a refractory time, the time until each neuron integrates again; by default 0.
     threshold_rise : array_like, shape (n_neurons,), optional
-        For adapting neurons on a clock, how far spikes have raised the thresholds; by default 0.
+        On a clock with adapting neurons, the amount by which spikes have raised each threshold; by default 0.
     other_currents : array_like, shape (n_kinds, n_neurons), optional
-        On a clock, synaptic currents with time constants other than 1, the shortest first; by default 0.
+        On a clock, the synaptic currents of time constants other than 1, the shortest first; by default 0.
     """
 
     membrane_potential: np.ndarray = checked(
-        checks.real_array, shape=(None,), meaning="one potential a neuron"
+        checks.real_array, shape=(None,), meaning="one potential for each neuron"
     )
     synaptic_current: np.ndarray
     time: float = checked(checks.real_number, default=0.0)
     pending: np.ndarray | None = None
     waiting: np.ndarray | None = None
     threshold_rise: np.ndarray | None = checked(
-        checks.real_array, shape=(None,), meaning="one a neuron", default=None
+        checks.real_array, shape=(None,), meaning="one for each neuron", default=None
     )
     other_currents: np.ndarray | None = checked(
         checks.real_array, shape=(None, None), meaning="(kind, neuron)", default=None
@@ -159,7 +159,7 @@ class NetworkState(Value, Saved, Described):
     def _check(self) -> None:
         shape = self.membrane_potential.shape
         current = checks.real_array(
-            "synaptic_current", self.synaptic_current, shape=shape, meaning="one current a neuron"
+            "synaptic_current", self.synaptic_current, shape=shape, meaning="one current for each neuron"
         )
         assign(self, synaptic_current=current)
         if self.pending is not None:
@@ -187,12 +187,13 @@ def require_known(state: NetworkState, known: Collection[str]) -> None:
         value = getattr(state, name)
         if name not in known and value is not None and value.any():
             raise ValueError(
-                f"state must be one of neurons of the same kind: it has {name}, which would be lost"
+                f"state must be of the same kind of neurons as this run; got {name}, which would be lost: "
+                "pass the time and the imperfections of the earlier run"
             )
 
 
 def state_of(membrane_potential: np.ndarray, synaptic_current: np.ndarray, time: float) -> NetworkState:
-    """Return a state with unchecked arrays, which must be finite and of one length; make them read-only."""
+    """Return a state with unchecked arrays, which become read-only; they must be finite and equally long."""
     membrane_potential.setflags(write=False)
     synaptic_current.setflags(write=False)
     arrays = {"membrane_potential": membrane_potential, "synaptic_current": synaptic_current}
@@ -200,7 +201,7 @@ def state_of(membrane_potential: np.ndarray, synaptic_current: np.ndarray, time:
 
 
 class RunnableNetwork(Protocol):
-    """The parts of a network that a run of several copies needs: all except the drive."""
+    """The parts of a network that a run of several copies needs: everything except the drive."""
 
     @property
     def weights(self) -> Weights:
@@ -208,7 +209,7 @@ class RunnableNetwork(Protocol):
 
     @property
     def firing_threshold(self) -> np.ndarray:
-        """theta, shape (n_neurons,)."""
+        """Firing thresholds theta, shape (n_neurons,)."""
 
     @property
     def n_neurons(self) -> int:
@@ -223,27 +224,29 @@ def require_moderate_weights(weights: Weights, firing_threshold: np.ndarray) -> 
 def starting_state(
     network: SpikingNetwork, state: NetworkState | None, *, is_exact: bool = True
 ) -> NetworkState:
-    """Return `state`, or rest if it is None; raise an error if the network cannot have this state."""
+    """Return `state`, or the state of rest for None; raise an error if the network cannot have the state."""
     if state is None:
         return NetworkState.at_rest(network.n_neurons)
     checks.instance_of("state", state, NetworkState)
     if state.n_neurons != network.n_neurons:
-        raise ValueError(f"state has {state.n_neurons} neurons but the network has {network.n_neurons}")
+        raise ValueError(
+            f"state must have the {network.n_neurons} neurons of the network; got {state.n_neurons}"
+        )
     if is_exact:
         require_known(state, ())
     above = state.membrane_potential > network.firing_threshold
     if is_exact and above.any():
         neuron = int(np.argmax(above))
         raise ValueError(
-            f"state must have potentials up to the firing threshold; got "
-            f"{state.membrane_potential[neuron]} above {network.firing_threshold[neuron]} for neuron {neuron}"
+            f"state must have potentials up to the firing threshold; got {state.membrane_potential[neuron]} "
+            f"for neuron {neuron} with threshold {network.firing_threshold[neuron]}"
         )
     checks.require_ratio("synaptic currents of state", state.synaptic_current, network.firing_threshold)
     return state
 
 
 def _soma_bias(value: ArrayLike, firing_threshold: np.ndarray) -> np.ndarray:
-    meaning = "one constant drive a neuron (for a drive that changes with time, pass a Stimulus)"
+    meaning = "one constant drive for each neuron (for a drive that changes with time, pass a Stimulus)"
     array = checks.real_array("soma_bias", value, shape=firing_threshold.shape, meaning=meaning)
     checks.require_ratio("soma_bias", array, firing_threshold)
     return checks.read_only(array)

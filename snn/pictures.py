@@ -1,7 +1,7 @@
 """Pictures of runs, and functions that the pictures of all packages share.
 
-Each function draws into `ax` (default: a new figure) and returns it.  ``result.plot()`` calls the function
-that is registered with `plot` for its type.
+Each function draws into the axes `ax`, by default of a new figure, and returns the axes.  ``result.plot()``
+calls the function that is registered for the type of the result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,15 +24,15 @@ from snn.run.trials import Trials
 __all__ = ["rates_against_time"]
 
 TIME_LABEL = "time (synaptic time constants)"
-N_NAMED = 6  # lines with a colour and a name; all further lines are grey and share one name
-# Smallest and largest sizes of a tick of a raster, in points (1/72 inch).  A tick of 2 points has 2.8 pixels
-# at 100 pixels per inch; a smaller one would be invisible.
+N_NAMED = 6  # number of lines with a colour and a name; all further lines are grey and share one name
+# Smallest and largest height and width of a tick in a raster, in points (1/72 inch).  A tick of 2 points has
+# 2.8 pixels at 100 pixels per inch; a smaller tick would be invisible.
 TICK_HEIGHTS, TICK_WIDTHS = (2.0, 18.0), (0.8, 2.0)
 WANTED_COVER = 0.02  # part of the axes that the ticks should cover, within the limits of TICK_WIDTHS
-# Spikes above which a vector file stores ticks as pixels: a million vectors would take tens of megabytes.
+# Largest number of ticks that are drawn as vectors: a file with a million vectors has tens of megabytes.
 MOST_VECTORS = 20_000
-LIGHTEST = 0.2  # count of a cell that would be white, so that a cell of one spike is well visible
-N_LABELLED = 20  # most neurons with labels; if there are more, only some neurons have one
+LIGHTEST = 0.2  # count of spikes that would be drawn white; a cell with one spike is well visible
+N_LABELLED = 20  # most labels of neurons on an axis; with more neurons, only some neurons have a label
 
 
 @plot.register
@@ -46,7 +46,7 @@ def raster(
     """Draw a tick for each spike, with one row for each of the `neurons` (default: all that fired).
 
     Named `populations` are drawn one below the other, each in its own colour.  If there is no room for all
-    ticks, counts of spikes are drawn: the darker, the more spikes.
+    ticks, counts of spikes are drawn: darker cells have more spikes.
     """
     if neurons is not None and populations is not None:
         raise ValueError("neurons must be None if populations are passed; got both")
@@ -62,17 +62,17 @@ def raster(
     rows = row_of[spikes.neurons]
     shown = rows >= 0
     times, rows = spikes.times[shown], rows[shown]
-    # Sizes are in points.  Ticks are almost as high as their rows, and wider if they cover little.
+    # Sizes are in points.  Ticks are almost as high as their rows.  Few ticks are drawn wider.
     width, height = (float(side) * 72.0 / ax.figure.dpi for side in ax.get_window_extent().size)
     tick = np.clip(0.8 * height / len(chosen), *TICK_HEIGHTS)
-    cover = max(len(times), 1) * tick / (width * height)  # part covered by ticks one point wide
+    cover = max(len(times), 1) * tick / (width * height)  # part of the axes, if ticks are one point wide
     if cover * TICK_WIDTHS[0] <= 1.0:
         wide, is_large = np.clip(WANTED_COVER / cover, *TICK_WIDTHS), len(times) > MOST_VECTORS
         colours: Any = "C0"
         if groups:
             colours = [f"C{k}" for k in np.searchsorted(ends, rows, side="right")]
         ax.scatter(times, rows, marker="|", s=tick**2, linewidths=wide, color=colours, rasterized=is_large)
-    else:  # ticks would hide each other: draw counts in cells of at least a point
+    else:  # ticks would hide each other: draw counts in cells of at least one point
         bins = max(int(width), 1), min(len(chosen), max(int(height), 1))
         limits = ((spikes.start, spikes.stop), (-0.5, len(chosen) - 0.5))
         style: dict[str, Any] = {"cmap": "Blues", "norm": LogNorm(LIGHTEST), "rasterized": True}
@@ -91,7 +91,7 @@ def raster(
 
 @plot.register
 def charges(explanation: SpikeExplanation, *, n_sources: int = 10, ax: Axes | None = None) -> Axes:
-    """Draw the charges that brought a neuron to its threshold, one bar for each."""
+    """Draw the charges that brought a neuron to its threshold, as one bar for each charge."""
     names, amounts = zip(*explanation.parts(n_sources), strict=True)
     ax = axes_of(ax)
     ends = np.cumsum(amounts)
@@ -117,7 +117,10 @@ def run(
     if result.spikes is not None:
         return raster(result.spikes, neurons=neurons, populations=populations, ax=ax)
     if populations is not None:
-        raise ValueError("populations must be None without recorded spikes: pass record_spikes=True")
+        raise ValueError(
+            "populations must be None for a run without recorded spikes; got "
+            f"{counted(len(populations), 'population')}: pass record_spikes=True to simulate"
+        )
     chosen = _chosen(neurons, len(result.spike_counts))
     ax = axes_of(ax)
     rates = np.nan_to_num(result.spike_rate[chosen], posinf=0.0)
@@ -168,7 +171,7 @@ def potentials(
     n_times: int = 1000,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw exact potentials of `neurons` (default: the three busiest ones) from `start` to `stop`."""
+    """Draw the exact potentials of `neurons` (default: the three busiest ones) from `start` to `stop`."""
     spikes = record.spikes
     start, stop = spikes._interval(start, stop)
     if neurons is None:
@@ -197,14 +200,14 @@ def rates_against_time(
 ) -> Axes:
     """Draw spike rates since the start of the record against time, and return the axes.
 
-    If there are many neurons, the ones with the largest rates are named, and all others are grey.
+    With more than six neurons, the neurons with the largest rates have names, and all others are grey.
 
     Parameters
     ----------
     spikes : SpikeTrain
         The recorded spikes.
     limits : ndarray, shape (n_neurons,), optional
-        The rates that the neurons should approach; drawn dashed.
+        The rates that the neurons should approach, drawn as dashed lines.
     n_times : int, default 500
         Number of times at which rates are computed.
     ax : Axes, optional
@@ -271,7 +274,7 @@ def _label_time(ax: Axes, spikes: SpikeTrain) -> None:
 
 
 def _label_neurons(axis: Axis, chosen: np.ndarray) -> None:
-    """Label positions 0, 1, ... with their neurons: all of them if there is room, otherwise some."""
+    """Label positions 0, 1, ... with their neurons; if there is little room, label only some positions."""
     most = min(len(chosen), N_LABELLED, max(axis.get_tick_space(), 2))
     positions = np.unique(np.linspace(0, len(chosen) - 1, most).round().astype(int))
     axis.set_ticks(positions, labels=chosen[positions])

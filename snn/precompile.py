@@ -1,4 +1,4 @@
-"""Compiles kernels before they are needed."""
+"""Compilation of kernels before the first call that needs them."""
 
 import contextlib
 import os
@@ -29,17 +29,17 @@ for tasks in reversed([import_module(name).tasks() for name in sys.argv[1:]]):
     for task in reversed(tasks.values()):
         task()
 """
-# Small runs by name.  Together they call every kernel, with the types of users' runs.
+# Small runs by name.  Together, the runs call every kernel with the types of users' runs.
 Tasks: TypeAlias = Mapping[str, Callable[[], object]]
 
 
 def warm_up(*, progress: bool = True) -> None:
     """Compile all kernels of `snn`, or load them from disk, so that no later call has to compile.
 
-    Otherwise, the first call that needs a kernel compiles it.  Compiled kernels are stored on disk for later
-    processes: in the folder that the environment variable ``NUMBA_CACHE_DIR`` names, otherwise in
-    ``__pycache__`` next to the sources, or if this is not writable, in Numba's folder for the user.  Call
-    `warm_up` before starting many processes, while building an image for them, or before measuring time.
+    Without `warm_up`, the first call that needs a kernel compiles this kernel.  Compiled kernels are stored
+    on disk for later processes: in the folder that the environment variable ``NUMBA_CACHE_DIR`` names,
+    otherwise in ``__pycache__`` next to the sources, or if this folder is not writable, in Numba's folder for
+    the user.  Call `warm_up` before starting many processes, building an image, or measuring time.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None
     progress = checks.flag("progress", progress)
     todo = [task for source in sources for task in source().items()]
     second: subprocess.Popen[bytes] | None = None
-    # In a frozen program, `sys.executable` is the program, not an interpreter.
+    # In a frozen program, `sys.executable` is the program and not an interpreter.
     if (os.cpu_count() or 1) > 1 and not getattr(sys, "frozen", False):
         command = [sys.executable, "-c", BACKWARDS, *(source.__module__ for source in sources)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
         none = subprocess.DEVNULL
-        # If no second process starts, this one compiles all.
+        # If no second process starts, this process compiles all kernels.
         with contextlib.suppress(OSError, ValueError):
             second = subprocess.Popen(command, env=environment, stdin=none, stdout=none, stderr=none)
     sentence, NOTICE.sentence = NOTICE.sentence, ""  # the progress bar replaces the notice
@@ -70,7 +70,7 @@ def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None
                 task()
     finally:
         NOTICE.sentence = sentence
-        # It may be writing a kernel: a file on disk is complete or absent.
+        # The second process may be writing a kernel.  A killed process leaves no incomplete file.
         if second is not None:
             second.kill()
             second.wait()
@@ -91,7 +91,7 @@ def tasks() -> Tasks:
     runs["integers"] = partial(simulate, network, 5.0, Clock(0.5, integers))
     runs["delays of synapses"] = partial(simulate, network, 5.0, Clock(0.5, imperfections=slow))
     runs["imperfect integers"] = partial(simulate, network, 5.0, Clock(0.5, integers, imperfections=chip))
-    # Larger networks have an active set: one network for each record of weights that has one.
+    # Larger networks have an active set.  Three records of weights can have one.
     n_neurons = FEWEST_SCREENED
     inhibition = -0.01 * (1.0 - np.eye(n_neurons))
     for weights in (

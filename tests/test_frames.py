@@ -61,13 +61,13 @@ def test_numbers_of_every_kind_of_column_are_accepted(frame):
         (
             lambda: LassoProblem(np.eye(2), np.eye(2), WEIGHTS),
             ValueError,
-            "penalty goes by position.*to_numpy",
+            "penalty must have the index.*to_numpy",
         ),
-        (lambda: ElasticNet(0.1, WEIGHTS), ValueError, "l2 goes by position.*'b', 'a'.*to_numpy"),
+        (lambda: ElasticNet(0.1, WEIGHTS), ValueError, "l2 must have the index.*'b', 'a'.*to_numpy"),
         (
             lambda: SpikingSparseCoder(np.eye(2), alpha=WEIGHTS).fit(np.eye(2)),
             ValueError,
-            "alpha goes by position",
+            "alpha must have the index",
         ),
         (
             lambda: LassoProblem(np.eye(1), FRAME[["text"]].astype("category"), 0.1),

@@ -1,15 +1,15 @@
 """The active set: the few neurons that can fire are integrated spike by spike, all others are screened.
 
-Time is cut into intervals.  At the beginning of an interval, the neurons that may fire in it are chosen: the
-active set.  They are copied out and go through the event loop as if there were no other neurons; the weights
-within the active set are gathered when a source first fires.  Then all other neurons are advanced to the end
-of the interval, source by source, and proven not to have fired in it (`screening`).  If the proof fails and a
-neuron does cross its threshold, it joins the active set, and the interval is run again.  The state is written
-only after all is proven.
+Time is cut into intervals.  At the beginning of an interval, the active set is chosen: the neurons that may
+fire in the interval.  The active neurons are copied out and go through the event loop as if there were no
+other neurons; the weights within the active set are gathered when a source first fires.  Then all other
+neurons are advanced to the end of the interval, source by source, and proven not to have fired (`screening`).
+If the proof fails for a neuron that does cross its threshold, this neuron joins the active set, and the
+interval is run again.  The state is written only after the proof.
 
-The choice is a guess, which cannot make a result wrong: it takes the neurons that would come near their
-thresholds if their soma currents stayed at the mean of the last interval (`drift`).  When a run begins, these
-are nearly all neurons; then all are integrated in place.
+The choice of the active set is a guess that cannot make a result wrong.  The chosen neurons would come near
+their thresholds if their soma currents stayed at the mean of the last interval (`drift`).  At the beginning
+of a run nearly all neurons may fire; then all neurons are integrated in place.
 """
 
 import math
@@ -36,38 +36,38 @@ from snn._kernels.screening import (
 )
 from snn._kernels.workspace import Memory, new_floats, overshoot
 
-MOST_MEMBERS = 4096  # neurons of the largest active set: its weights take at most 128 MB
-FEWEST_SCREENED = 64  # networks with fewer neurons have no active set: all neurons are integrated
-LARGEST_PART = 2  # an active set has at most n_neurons / LARGEST_PART neurons; with more, all are integrated
-MOST_RUNS = 5  # runs of an interval before it is given up: a cascade may add one neuron in each run
-# Target number of spikes per window: CANDIDATES_WANTED / n_active, at least LEAST_WANTED.
+MOST_MEMBERS = 4096  # most neurons of an active set, whose weights then take 128 MB
+FEWEST_SCREENED = 64  # fewest neurons of a network with an active set; smaller networks integrate all neurons
+LARGEST_PART = 2  # most neurons of an active set are n_neurons / LARGEST_PART; with more, all are integrated
+MOST_RUNS = 5  # most runs of one interval: in a cascade, each run may add only one neuron
+# The target number of spikes per window is CANDIDATES_WANTED / n_active, and at least LEAST_WANTED.
 LEAST_WANTED, CANDIDATES_WANTED = 8, 384
 
 # Rough costs in nanoseconds, for planning intervals (as in `screening`): per gathered weight; per spike and
 # member of the active set.
 COST_OF_GATHERING, COST_OF_MEMBER = 1.5, 0.3
-# An interval is at most MOST_GROWTH times the last one, or SHARE_OF_PAST of the time so far.
+# An interval is at most MOST_GROWTH times the last interval, or SHARE_OF_PAST of the elapsed time.
 MOST_GROWTH, SHARE_OF_PAST = 2.0, 0.5
-# It is at most MOST_SHARE_OF_PAST of the time so far if at most SETTLED_PART of the neurons are active: while
-# many are near their thresholds, drifts change, and long intervals end in violators.
+# If at most SETTLED_PART of the neurons are active, an interval is at most MOST_SHARE_OF_PAST of the elapsed
+# time.  While many neurons are near their thresholds, drifts change, and long intervals have violators.
 MOST_SHARE_OF_PAST, SETTLED_PART = 2.0, 1 / 32
 LENGTHS_COMPARED = 4  # number of lengths that are tried for an interval
-# An interval lowers the margin to MARGIN_KEPT of it at most: a short interval shows only small deviations.
+# After an interval, the margin is at least MARGIN_KEPT of the old one: short intervals have small deviations.
 MARGIN_KEPT = 0.9
 SHARE_OF_UPDATES = 0.05  # part of the time of an interval for work that does not grow with its spikes
-# Room for the spikes of an interval: EVENTS_PER_NEURON n_neurons, within the two limits.  An interval is
-# planned to fill at most half of it.
+# The memory for the spikes of an interval is EVENTS_PER_NEURON * n_neurons, from LEAST_EVENTS to MOST_EVENTS.
+# An interval is planned to fill at most half of this memory.
 EVENTS_PER_NEURON, LEAST_EVENTS, MOST_EVENTS = 8, 1024, 65_536
 
 
 class Active(NamedTuple):
-    """The members of the active set, copied out."""
+    """Copies of the members of the active set, and of the weights between them."""
 
-    members: np.ndarray  # indices of the neurons, sorted
-    own: np.ndarray  # a column for each member, with the rows OWN_BIAS to OWN_BEFORE
-    slots: np.ndarray  # for each member, its slot in `rows`, or -1
-    rows: np.ndarray  # gathered weights, n_members for each slot
-    n_slots: np.ndarray  # number of gathered rows; an array of one number
+    members: np.ndarray  # indices of the active neurons, sorted
+    own: np.ndarray  # one column for each member, with the rows OWN_BIAS to OWN_BEFORE
+    slots: np.ndarray  # for each member, the slot of its weights in `rows`, or -1
+    rows: np.ndarray  # gathered weights; a slot has n_members weights
+    n_slots: np.ndarray  # number of used slots; an array of one number
 
 
 # Rows of `Active.own`; OWN_BEFORE is the potential at the beginning of the interval.
@@ -94,7 +94,7 @@ class ScreeningWork(NamedTuple):
             elapsed, n_new, n_windows = integrate_active(form, group, drift, state, interval, settings, self)
             if elapsed >= 0.0:
                 return elapsed, n_new, n_windows
-        # Note what choosing an active set needs: mean soma currents, and the number of neurons that fired.
+        # Keep the numbers by which an active set is chosen: mean soma currents, and how many neurons fired.
         before, log, marks = self.screened.potential, self.log, self.windows.exact_at
         n_neurons = group.threshold.shape[0]
         for i in range(n_neurons):
@@ -122,7 +122,7 @@ class ScreeningWork(NamedTuple):
 
 @record
 class ScreeningMemory(NamedTuple):
-    """Memory of a run with an active set.  Often only a small part of `rows` is ever touched."""
+    """Memory of a run with an active set; often only a small part of `rows` is ever touched."""
 
     in_place: Memory
     floats: np.ndarray
@@ -213,8 +213,9 @@ class Gathered(NamedTuple):
 
 @inner
 def choose(group, drift, interval, margin, n_sums, is_active):
-    """Mark neurons that may come near their thresholds within the interval; return how many."""
-    # Both neurons of a sign pair are marked, because `ScreenedForm.add_sources` is wrong between partners.
+    """Mark the neurons that may come near their thresholds within the interval; return their number."""
+    # Both neurons of a sign pair are marked, because `ScreenedForm.add_sources` is wrong for the weight
+    # between the two neurons of a pair.
     n_neurons = group.threshold.shape[0]
     rise = -math.expm1(-interval)
     bulge = bulge_of(rise, interval)
@@ -244,7 +245,7 @@ def plan(group, drift, state, remaining, settings, work):
     n_events = min(fixed / (SHARE_OF_UPDATES * COST_OF_SPIKE), 0.5 * settings.most_events)
     safe = max(MOST_GROWTH * state.interval, SHARE_OF_PAST * state.time)
     interval = min(n_events / rate, max(safe, MOST_SHARE_OF_PAST * state.time), remaining)
-    # The least cost per unit of time so far, at first that of integrating all neurons.
+    # `least` is the least cost per unit of time so far, at first the cost of integrating all neurons.
     least = rate * settings.cost_in_place
     best = marked = 0.0
     for _ in range(LENGTHS_COMPARED):
@@ -265,7 +266,7 @@ def plan(group, drift, state, remaining, settings, work):
 
 @inner
 def copy_active(group, is_active, active):
-    """Copy out the active set; return its number of neurons, which may exceed the room."""
+    """Copy out the active set; return its number of neurons, even if `active` has no room for all of them."""
     n_active = 0
     for i in range(group.threshold.shape[0]):
         if is_active[i] and n_active < active.slots.shape[0]:
@@ -283,7 +284,7 @@ def copy_active(group, is_active, active):
 
 @inner
 def take_over(group, drift, elapsed, active, n_active, screened, log, n_events):
-    """Write the state at the end of an interval and its mean soma currents; number its spikes by neurons."""
+    """Write the state and the mean soma currents of an interval; number its spikes by neurons."""
     for i in range(group.threshold.shape[0]):
         drift[i] = (screened.potential[i] - group.potential[i]) / elapsed
         group.potential[i] = screened.potential[i]
@@ -302,8 +303,8 @@ def take_over(group, drift, elapsed, active, n_active, screened, log, n_events):
 @inner
 def integrate_active(form, group, drift, state, interval, settings, work):
     """Run the active set, then screen the other neurons; return (elapsed time, spikes, windows)."""
-    # The time is -1, and the state of the neurons unchanged, if there are too many active neurons, if the
-    # interval was run too often, or if no time would pass.
+    # If there are too many active neurons, if the interval was run too often, or if no time would pass, the
+    # elapsed time is -1, and the state of the neurons does not change.
     active, sources, screened, log = work.active, work.sources, work.screened, work.log
     n_neurons = group.threshold.shape[0]
     next_interval = interval

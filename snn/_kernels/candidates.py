@@ -1,17 +1,19 @@
 """Windows of time and their candidates: the few neurons that could fire in a window.
 
-A group of neurons, all of a network or its active set, goes through a window together.  `neuron` defines y
-and p.  A neuron that could fire before the end of the window has y + max(c, 0) T >= theta - slack.  The loop
-keeps the excess over this bound: while a spike is delivered, its sign finds the candidates.
+A group of neurons, which is a whole network or its active set, goes through a window together.  `neuron`
+defines y and p.  A neuron that could fire before the end of the window has y + max(c, 0) T >= theta - slack.
+The loop keeps the excess over this bound for each neuron.  When a spike raises the excess of a neuron to zero
+or more, the neuron becomes a candidate.
 
-The candidates, a dozen or so, are copied to the columns of `candidates`.  Until the window ends, only the
-copy counts, and the excess of a candidate is -inf, so that it is not found twice.  Each candidate has a time
-before which it does not cross; at every spike, one pass without branches renews these times.  The smallest
-time is replaced by the exact crossing until the smallest is exact.  Then this neuron fires, together with all
-that cross in the same instant (`neuron.tie_tolerance`).
+The candidates, usually about a dozen, are copied to the columns of `candidates`.  Until the window ends, only
+the copy of a candidate is up to date, and its excess is -inf, so that the candidate is not found twice.  Each
+candidate has a lower bound on the time at which its potential crosses the threshold.  At every spike, one
+pass without branches renews these bounds.  Then the smallest bound is replaced by the exact crossing of its
+candidate, again and again, until the smallest time is an exact crossing.  This neuron fires, together with
+all neurons that cross in the same instant (`neuron.tie_tolerance`).
 
-Code that runs at every spike is inlined and takes no slices: calls with a dozen arrays and the counting of
-references to slices cost as much as the work.
+Code that runs at every spike is inlined and takes no slices of arrays: calls with a dozen arguments, and the
+counting of references to slices, would cost as much as the work.
 """
 
 import math
@@ -31,25 +33,25 @@ from snn._kernels.neuron import (
     tie_tolerance,
 )
 
-# Rows of `candidates`; ARRIVING is the sum of the weights that arrive in this instant.
+# Rows of `Windows.candidates`; ARRIVING is the sum of the weights that arrive in the present instant.
 BIAS, THRESHOLD, END_POTENTIAL, CURRENT, ARRIVING = 0, 1, 2, 3, 4
 CANDIDATE_ROWS = 5
 
-INFINITE = int(np.array(np.inf).view(np.int64))  # the bits of inf
+INFINITE = int(np.array(np.inf).view(np.int64))  # the bits of inf, read as an integer
 
 
 class Windows(NamedTuple):
     """Work arrays of windows."""
 
-    excess: np.ndarray
-    may_fire: np.ndarray
-    neurons: np.ndarray  # the neuron of each candidate
-    column_of: np.ndarray  # the column of each neuron that is a candidate
+    excess: np.ndarray  # for each neuron, its excess over the bound
+    may_fire: np.ndarray  # for each neuron, whether it could fire in a new window
+    neurons: np.ndarray  # for each candidate, its neuron
+    column_of: np.ndarray  # for each neuron that is a candidate, its column in `candidates`
     candidates: np.ndarray
-    crossing: np.ndarray  # for each candidate, its crossing or a lower bound on it
-    exact_at: np.ndarray  # the number of the instant for which a crossing is exact
-    tied: np.ndarray
-    # Columns of the candidates that the spikes of an instant reach, for forms that renew only these.
+    crossing: np.ndarray  # for each candidate, its exact crossing or a lower bound on its crossing
+    exact_at: np.ndarray  # for each candidate, the number of the instant for which its crossing is exact
+    tied: np.ndarray  # columns of the candidates that fire together, later their neurons
+    # Columns of the candidates that the spikes of an instant reach, for forms that renew only these columns.
     touched: np.ndarray
     n_touched: np.ndarray  # number of touched candidates; an array of one number
 
@@ -61,7 +63,7 @@ class Moment(NamedTuple):
     growth: float  # e^now
     fade: float  # e^-now
     rest: float  # e^-now - e^-T
-    to_end: float  # 1 - e^-(T - now): a spike of weight 1 adds it to y
+    to_end: float  # 1 - e^-(T - now), which a spike of weight 1 adds to y
 
 
 @inlined
@@ -74,7 +76,7 @@ def moment_at(now, end_fade):
 
 @inner
 def close_window(n_candidates, now, length, group, windows):
-    """Advance potentials and currents to `now`, which is the end of the window or earlier."""
+    """Advance potentials and currents to `now`, which is the end of the window or an earlier time."""
     for k in range(n_candidates):
         i = windows.neurons[k]
         y = windows.candidates[END_POTENTIAL, k]
@@ -95,7 +97,7 @@ def add_to_range(windows, current, first, n_targets, values, offset, to_end, gro
     excess = windows.excess
     reached = np.int64(0)
     for k in range(n_targets):
-        # An unsigned index cannot be negative.  Signed ones would prevent vectorisation of the loop.
+        # Unsigned indices cannot be negative; signed indices would prevent vectorisation of the loop.
         i = np.uint64(first + k)
         weight = values[np.uint64(offset + k)]
         over = excess[i] + to_end * weight
@@ -107,7 +109,7 @@ def add_to_range(windows, current, first, n_targets, values, offset, to_end, gro
 
 @inlined
 def add_candidate(n_candidates, i, end_potential, group, windows):
-    """Make neuron i the candidate in column n_candidates; its time bound is not set yet."""
+    """Make neuron i the candidate in column n_candidates, without a bound on its crossing."""
     windows.neurons[n_candidates] = i
     windows.column_of[i] = n_candidates
     windows.candidates[BIAS, n_candidates] = group.bias[i]
@@ -120,13 +122,13 @@ def add_candidate(n_candidates, i, end_potential, group, windows):
 
 @inlined
 def end_potential_of(i, length, group, windows):
-    """Return y of a neuron that is no candidate."""
+    """Return y of a neuron that is not a candidate."""
     return windows.excess[i] + end_bound(group.bias[i], group.threshold[i], group.potential[i], length)
 
 
 @inner
 def find_candidates(first, last, length, n_candidates, group, windows):
-    """Add the neurons of a range that the last spike lets fire; return the number of candidates."""
+    """Make candidates of neurons of a range whose excess is not negative; return the number of candidates."""
     for block in range(first, last, 32):
         n_block = min(32, last - block)
         reached = np.int64(0)
@@ -144,7 +146,7 @@ def find_candidates(first, last, length, n_candidates, group, windows):
 
 @inner
 def open_window(group, length, windows):
-    """Set the excess of each neuron, and make candidates of neurons that could fire; return their number."""
+    """Set the excess of each neuron; make candidates of the neurons that could fire; return their number."""
     rise = -math.expm1(-length)
     for i in range(group.potential.shape[0]):
         v, threshold = group.potential[i], group.threshold[i]
@@ -169,7 +171,7 @@ def open_window(group, length, windows):
 
 @inlined
 def renew_bound(k, moment, windows):
-    """Deliver the arriving weights to a candidate, and note a time before which it does not cross."""
+    """Deliver the arriving weights to a candidate, and store a lower bound on its crossing."""
     candidates = windows.candidates
     weight = candidates[ARRIVING, k]
     candidates[ARRIVING, k] = 0.0
@@ -192,15 +194,15 @@ def renew_bounds(n_candidates, moment, windows):
         renew_bound(np.uint64(column), moment, windows)
 
 
-# With more candidates, all crossings that could be the first are refined together
-# (`python -m tests.benchmarks correlated`).
+# With more than MANY_CANDIDATES candidates, all crossings that could be the first are refined together
+# (tried by `python -m tests.benchmarks correlated`).
 MANY_CANDIDATES = 64
 PENDING = -1  # value of `exact_at` for a candidate that is listed in `touched`
 
 
 @inlined
 def touch(column, windows):
-    """List a candidate as one to be renewed."""
+    """List a candidate whose bound must be renewed."""
     if windows.exact_at[column] != PENDING:
         windows.exact_at[column] = PENDING
         windows.touched[windows.n_touched[0]] = column
@@ -209,7 +211,7 @@ def touch(column, windows):
 
 @inlined
 def renew_touched(moment, windows):
-    """Renew the bounds of the candidates that were touched."""
+    """Renew the bounds of the listed candidates, and empty the list."""
     for t in range(windows.n_touched[0]):
         k = windows.touched[t]
         renew_bound(k, moment, windows)
@@ -219,7 +221,7 @@ def renew_touched(moment, windows):
 
 @inlined
 def refine(k, moment, length, instant, windows):
-    """Note the exact crossing of a candidate, inf if it is more than LONGEST_TIE after the window."""
+    """Store the exact crossing of a candidate, or inf if it is later than LONGEST_TIE after the window."""
     bias = windows.candidates[BIAS, k]
     p = windows.candidates[CURRENT, k]
     y = windows.candidates[END_POTENTIAL, k]
@@ -242,7 +244,8 @@ def tolerance_of(column, moment, fade, windows):
 @inlined
 def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
     """Return the column of the candidate that crosses first, with its exact crossing; -1 if none crosses."""
-    # Nonnegative floats have the order of their bits, whose minimum a processor takes eight at a time.
+    # The bits of nonnegative floats, read as integers, have the same order as the floats.  A processor takes
+    # the minimum of eight integers at a time.
     bits = as_integers(windows.crossing)
     while True:
         first = INFINITE
@@ -258,12 +261,12 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
                 return column
             if windows.crossing[column] > length + tolerance_of(column, moment, end_fade, windows):
                 return -1
-            # Up to rounding, it crosses at the end of the window, which may be the end of the run.
+            # Up to rounding, the neuron crosses at the end of the window, which may be the end of the run.
             windows.crossing[column] = length
             return column
         refine(column, moment, length, instant, windows)
         if n_candidates > MANY_CANDIDATES:
-            # Refined one by one, each would cost a search of all candidates.
+            # If crossings were refined one by one, each would cost a search of all candidates.
             limit = min(windows.crossing[column], length)
             for k in range(n_candidates):
                 if windows.crossing[k] <= limit and windows.exact_at[k] != instant:
@@ -274,13 +277,13 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
 @inlined
 def find_tied(column, n_candidates, moment, fade, length, instant, windows):
     """List the columns of all candidates that cross in the instant of `column`; return their number."""
-    # fade = e^-t at that instant t; `moment` is the instant from which its crossing was computed.
+    # fade = e^-t at the crossing t of `column`; `moment` is the instant from which t was computed.
     limit = windows.crossing[column] + tolerance_of(column, moment, fade, windows)
     n_close = np.int64(0)
     for k in range(n_candidates):
         n_close += np.int64(1) if windows.crossing[np.uint64(k)] <= limit else np.int64(0)
     windows.tied[0] = column
-    if n_close <= 1:  # 0 if numbers are out of range
+    if n_close <= 1:  # `n_close` is 0 if numbers are out of range
         return 1
     n_tied = 0
     for k in range(n_candidates):

@@ -1,4 +1,4 @@
-"""Compiles kernels, and keeps their machine code on disk for the next process."""
+"""Compilation of kernels, and a cache of their machine code on disk for later processes."""
 
 import contextlib
 import functools
@@ -26,7 +26,8 @@ from numba.extending import infer_getattr, intrinsic, register_jitable, register
 
 from snn._kernels.compile_notice import NOTICE, PLAINLY
 
-# Releases of Numba with which inner functions are linked into kernels.  Others compile in Numba's own way.
+# Releases of Numba with which inner functions are linked into kernels.  With other releases, Numba compiles
+# kernels in its own way.
 TESTED_RELEASES = ("0.68",)
 IS_WANTED = os.environ.get("SPARSESPIKE_LINKING") != "0"
 IS_LINKED = IS_WANTED and numba.__version__.rpartition(".")[0] in TESTED_RELEASES
@@ -48,34 +49,34 @@ if IS_LINKED:
 
 
 def compiled(function: Callable, **options: Any) -> Callable:
-    """Compile a kernel that Python calls: at its first call, kept on disk, and run without the GIL."""
+    """Compile a kernel that Python calls, at its first call; store it on disk, and run it without the GIL."""
     # Results depend on `inf` and on exact comparisons of times, so fast-math is off.  `options` are further
-    # options of `numba.njit`: write ``partial(compiled, ...)`` to pass them.
+    # options of `numba.njit`; ``partial(compiled, ...)`` passes them.
     function = getattr(function, "py_func", function)
     dispatcher = njit(**_KERNEL, **options)(function)
-    # Numba raises an error if it may write to no folder, and Python if Numba's internals have changed: then
-    # each process compiles for itself.
+    # Numba raises RuntimeError if no folder is writable.  Python raises AttributeError if Numba's internals
+    # have changed.  In both cases each process compiles for itself.
     with contextlib.suppress(RuntimeError, AttributeError):
         dispatcher._cache = KernelCache(function)
     return dispatcher
 
 
-def uncounted(function: Callable, **options: Any) -> Callable:
-    """Compile a kernel that allocates and keeps no arrays: as `compiled`, without counting references."""
-    # In kernels that take a few dozen nanoseconds, counting references costs as much as the work.
-    return compiled(function, _nrt=False, **options)
+# Like `compiled`, for kernels that neither allocate nor keep arrays: references are not counted.  In a kernel
+# that takes a few dozen nanoseconds, counting references costs as much as the work.
+uncounted = functools.partial(compiled, _nrt=False)
 
 
 def inner(function: Callable, **options: Any) -> Callable:
-    """Compile a function that only kernels call, and that allocates nothing, as a part of each kernel."""
-    # An inner function has no machine code of its own and is not kept on disk.  If it allocates, write
-    # ``partial(inner, _nrt=True)``.  If Python calls it, as tests do, it becomes a kernel by itself.
+    """Compile a function into each kernel that calls it; the function must not allocate memory."""
+    # An inner function has no machine code of its own and is not stored on disk.  A function that allocates
+    # needs ``partial(inner, _nrt=True)``.  When Python calls an inner function, as tests do, the function
+    # becomes a kernel.
     dispatcher: Any = njit(**{**_INNER, **options})(function)
     is_compiled = isinstance(dispatcher, Dispatcher)  # not with NUMBA_DISABLE_JIT
     if IS_LINKED and is_compiled:
         kernel: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
         resolve = dispatcher.get_call_template
-        # Compile once for all values of an argument: Numba compiles again for each literal number in a call.
+        # Numba compiles again for each literal number in a call.  With this change, one version serves all.
         dispatcher.get_call_template = lambda args, kws: resolve(
             tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
         )
@@ -84,23 +85,24 @@ def inner(function: Callable, **options: Any) -> Callable:
     return dispatcher
 
 
-# As `inner`, for functions that run at every spike: the compiler inlines every call.
+# Like `inner`, for functions that run at every spike: the compiler inlines every call.
 inlined = functools.partial(inner, forceinline=True)
 
 
 def callable_in_kernels(function: Callable) -> Callable:
-    """Let kernels call a function that Python calls uncompiled: for functions that make records."""
-    # When a compiled function returns a record, Numba makes it by calling Python and does not check for
-    # errors: a Ctrl-C at that moment would end the process.
+    """Let kernels call a function that makes records, and that Python calls without compilation."""
+    # When a compiled function returns a record to Python, Numba makes the record by calling Python and does
+    # not check for errors: a Ctrl-C at that moment would end the process.
     return register_jitable(**{**_INNER, "_nrt": True})(function)
 
 
 def record(kind: type[T]) -> type[T]:
-    """Let kernels call the public methods of a NamedTuple, also inherited ones, compiled as `inlined`."""
+    """Let kernels call the public methods of a NamedTuple, own or inherited, compiled like `inlined`."""
     # The type of the record selects the method when a kernel is compiled.  A call of an abstract method does
-    # not compile.  Callers of methods must be `compiled`: plain `numba.njit` does not link them, and crashes.
+    # not compile.  Callers of methods must be `compiled`: plain `numba.njit` does not link methods, and
+    # crashes.
     if kind.__dictoffset__ != 0:
-        raise TypeError(f"{kind.__name__} and its bases must have __slots__ = (), as tuples have")
+        raise TypeError(f"{kind.__name__} and its bases must have __slots__ = (); got a class without it")
     bases = [base for base in reversed(kind.__mro__) if base not in (tuple, object)]
     attributes = {name: value for base in bases for name, value in vars(base).items() if name[0] != "_"}
     methods = {name: value for name, value in attributes.items() if inspect.isfunction(value)}
@@ -122,12 +124,12 @@ _FOLDERS: dict[type, set[Path]] = {}
 
 @infer_getattr
 class _Methods(AttributeTemplate):
-    """The methods of records within kernels."""
+    """The place where Numba looks up methods of records when it compiles kernels."""
 
     key = BaseNamedTuple
 
     def generic_resolve(self, type_: Any, name: str) -> Any:
-        """Return the type of a method; None for a field, and for a NamedTuple that is no record."""
+        """Return the type of a method; return None for a field, or if the NamedTuple is not a record."""
         method = _METHODS_OF_RECORDS.get(type_.instance_class, {}).get(name)
         is_missing = method is None or getattr(method, "__isabstractmethod__", False)
         return None if is_missing else _Method(method, type_)
@@ -162,8 +164,8 @@ def _as_integers(values):
 
 
 def _as_integers_typed(_: Any, values: numba.types.Array) -> tuple:
-    # Does what `values.view(np.int64)` does, which takes a second to compile.
-    from numba.core.imputils import impl_ret_borrowed  # imported here, since this takes long
+    # This function does the same as `values.view(np.int64)`, which takes a second to compile.
+    from numba.core.imputils import impl_ret_borrowed  # imported only here, because this import takes long
     from numba.np.arrayobj import make_array, populate_array
 
     def generate(context: Any, builder: Any, signature: Any, arguments: tuple) -> Any:
@@ -188,17 +190,18 @@ as_integers = _as_integers if numba.config.DISABLE_JIT else intrinsic(_as_intege
 class KernelCache(FunctionCache):
     """Numba's cache of machine code on disk, safe for many processes, unreadable files and full disks."""
 
-    # Numba numbers the files of a kernel and writes an index of them first.  If two processes compile for
-    # different types at once, or if one is killed after the index, the index leads to code for other types or
-    # of older sources, and Numba runs it.  An unreadable file or a full disk is an error in Numba.
+    # Numba numbers the files of a kernel, and writes an index of the files first.  If two processes compile
+    # for different types at once, or if a process is killed after it wrote the index, the index may lead to
+    # code for other types or of older sources, which Numba then runs.  An unreadable file or a full disk is
+    # an error in Numba.
     #
-    # Here the name of a file has digests of all that its code depends on, a checksum inside covers the name,
-    # and the file appears when it is complete.  Any other file is ignored.  If a file cannot be written, the
-    # next process compiles again.
+    # In this cache, the name of a file has digests of everything on which the code depends.  A checksum in
+    # the file covers the name, and the file appears when it is complete.  Any other file is ignored.  If a
+    # file cannot be written, the next process compiles again.
 
     def __init__(self, function: Callable) -> None:
         super().__init__(function)
-        # Numba's stamp covers only the file of the kernel, but a kernel contains functions of other files.
+        # Numba's stamp covers only the file of the kernel, but a kernel has parts from other files.
         folders = {HERE, *_folders_of_kernels(function.__code__.co_filename)}
         sources = [_digest_of_files(folder) for folder in sorted(folders)]
         locator = self._impl.locator
@@ -249,7 +252,7 @@ class _Files:
 
 
 def _folders_of_records(types: Iterable[Any]) -> set[Path]:
-    """Return the folders of kernels that define the records among the types, nested records included."""
+    """Return the folders of kernels that define the records among the types, and their nested records."""
     folders = set()
     for type_ in types:
         if isinstance(type_, BaseTuple):
@@ -270,7 +273,7 @@ def _folders_of_kernels(file: str) -> set[Path]:
 
 
 def _remove(path: Path) -> None:
-    # Another process may have removed the file, or may hold it open where that forbids removal.
+    # Another process may have removed the file, or may hold the file open, which can forbid removal.
     with contextlib.suppress(OSError):
         path.unlink()
 

@@ -1,7 +1,7 @@
-"""The event loop: it integrates a group of neurons from spike to spike, window by window.
+"""The event loop: integrates a group of neurons from spike to spike, window by window.
 
-One loop serves all forms of weights (`delivery`), which are selected when it is compiled; and it serves a
-whole network as well as its active set.
+One loop serves all forms of weights: the type of the record of weights selects the methods at compile time
+(`delivery`).  The same loop serves a whole network and the active set of a network.
 """
 
 import math
@@ -19,16 +19,16 @@ from snn._kernels.compiling import inlined, inner
 from snn._kernels.neuron import coast, quiet_time_of
 from snn._kernels.run_state import LONGEST_WINDOW, SHORTEST_WINDOW
 
-MOST_EVENTS_PER_WINDOW = 512  # most spikes in one window, except that those of one instant are not split
-# Most bounds of candidates that one window may renew, LEAST_RENEWED + RENEWED_PER_NEURON * n_neurons; if it
-# renews more, the next window is shorter.  Renewing a bound costs some twenty times as much as opening a
-# window for a neuron, and in long windows strongly inhibited neurons are all candidates, at every spike.
+MOST_EVENTS_PER_WINDOW = 512  # most spikes in one window; the spikes of one instant may exceed this number
+# If a window renews more than LEAST_RENEWED + RENEWED_PER_NEURON * n_neurons bounds of candidates, the next
+# window is shorter.  Renewing a bound costs about twenty times as much as opening a window for a neuron.  In
+# a long window, all strongly inhibited neurons are candidates, and every spike renews their bounds.
 LEAST_RENEWED, RENEWED_PER_NEURON = 16.0, 0.1
 
 
 @inlined
 def missing_row(form, n_tied, windows):
-    """Return a neuron that fires and whose row of weights has not been computed, or -1."""
+    """Return a neuron that fires although its row of weights has not been computed, or -1."""
     missing = -1
     for c in range(n_tied):
         source = windows.neurons[windows.tied[c]]
@@ -40,9 +40,10 @@ def missing_row(form, n_tied, windows):
 @inner
 def integrate_windows(form, group, interval, window, most_events, n_wanted, windows, log):
     """Integrate a group for `interval`; return (elapsed time, window, spikes, windows, missing)."""
-    # The length of a window aims at `n_wanted` spikes; a window ends early after twice as many.  The loop
-    # returns between two windows: at the end, after `most_events` spikes or windows, or before a spike whose
-    # row of weights has not been computed (`missing` is its neuron, otherwise -1).
+    # The length of a window is chosen for `n_wanted` spikes; after twice as many, the window ends early.  The
+    # loop returns between two windows: at the end of the interval, after `most_events` spikes or windows, or
+    # before a spike whose row of weights has not been computed.  Then `missing` is the neuron of this spike;
+    # otherwise `missing` is -1.
     for k in range(windows.exact_at.shape[0]):
         windows.exact_at[k] = 0
     windows.n_touched[0] = 0
@@ -60,7 +61,7 @@ def integrate_windows(form, group, interval, window, most_events, n_wanted, wind
         is_quiet = n_candidates == 0
         quiet = quiet_time_of(group, length) if is_quiet or length >= LONGEST_WINDOW else 0.0
         if is_quiet or quiet > length:
-            # No neuron can fire in this window, nor before `quiet`.
+            # No neuron can fire in the window or before the time `quiet`.
             length = max(length, min(quiet, remaining))
             coast(group, length)
             elapsed = interval if length == remaining else elapsed + length

@@ -12,12 +12,12 @@ from snn._kernels.real_neurons import CURRENT_ROW, POTENTIAL_ROW, RISE_ROW, THRE
 
 @record
 class NoFaults(NamedTuple):
-    """The absence of imperfections; its methods say what `Faults` does."""
+    """The absence of imperfections; the docstrings of these methods describe the methods of `Faults`."""
 
     refractory_steps: int
 
     def keeps_up(self):
-        """Return whether a potential above its threshold means that the neuron cannot fire fast enough."""
+        """Return whether a potential above its threshold means that the neuron cannot fire often enough."""
         return True
 
     def clear(self, k):
@@ -25,11 +25,11 @@ class NoFaults(NamedTuple):
         return
 
     def take_further(self, k, arriving):
-        """Add the arriving charge of the other time constants to their currents, and clear it."""
+        """Add the arriving charge of further time constants to their currents, and clear this charge."""
         return
 
     def n_that_reach(self, k, neuron, step, count):
-        """Return the number of spikes, of `count` fired ones, that reach the targets of a neuron."""
+        """Return how many of the `count` spikes of a neuron reach its targets."""
         return count
 
     def advance_real(self, neurons, copies, k, step):
@@ -41,7 +41,7 @@ class NoFaults(NamedTuple):
         return
 
     def n_free(self, k, fired, n_fired):
-        """Keep the listed neurons that are not refractory; return their number.  Count waiting steps down."""
+        """Keep the listed neurons that are not refractory; return their number; reduce waiting times."""
         return n_fired
 
 
@@ -52,28 +52,28 @@ class Faults(NamedTuple):
     # A step of a real neuron, with x a standard normal number:
     #     refractory:  v stays, and the charge that arrives is refused
     #     otherwise:   v <- keep v + rise beta + arrival h + noise theta x
-    # The charge of a step is dt beta + charge h; the part that does not reach the potential has leaked.
+    # The charge of a step is dt beta + charge h; the part of it that does not reach the potential has leaked.
 
-    refractory_steps: int  # steps after a spike in which a neuron does not integrate
+    refractory_steps: int  # number of steps after a spike in which a neuron does not integrate
     noise: float  # standard deviation of the noise of a potential in one step, in thresholds
     floor: float  # the lowest potential, in thresholds
     lost: float  # probability that a spike reaches no target
     key: int  # key of the random numbers
-    waiting: np.ndarray  # steps until a neuron integrates again
-    n_lost: np.ndarray  # spikes that reached no target
+    waiting: np.ndarray  # number of steps until each neuron integrates again
+    n_lost: np.ndarray  # number of spikes of each neuron that reached no target
     normals: np.ndarray  # memory of one random number for each neuron
-    # Charge of real neurons; empty arrays for integer neurons.
+    # Sums of the charge of real neurons; empty arrays for neurons in integers.
     leaked: np.ndarray
     refused: np.ndarray
-    kicks: np.ndarray  # charge added by noise and by the floor
+    kicks: np.ndarray  # charge that noise and the floor have added
     threshold: np.ndarray  # thresholds before any spike has raised them
-    # The following fields are for real neurons only.
-    keep: float = 1.0  # a step multiplies potentials by it; integer neurons have their leak in `Rules`
-    charge: float = 0.0  # charge of a step for one unit of current at its beginning
-    raised: np.ndarray = np.empty((1, 0))  # by how much spikes have raised thresholds, or an empty array
-    raise_by: float = 0.0  # by how much one spike raises a threshold, in thresholds
+    # Only real neurons have the following fields.
+    keep: float = 1.0  # factor of potentials in a step; neurons in integers have their leak in `Rules`
+    charge: float = 0.0  # charge of a step for one unit of current at the beginning of the step
+    raised: np.ndarray = np.empty((1, 0))  # amounts by which spikes have raised thresholds, or an empty array
+    raise_by: float = 0.0  # amount by which one spike raises a threshold, in thresholds
     stays: float = 1.0  # the part of `raised` that remains after a step
-    # Currents of other time constants, shape (n_copies, n_kinds, n_neurons), and the constants of each kind.
+    # Currents of further time constants, shape (n_copies, n_kinds, n_neurons), and constants of each kind.
     currents: np.ndarray = np.empty((1, 0, 0))
     decays: np.ndarray = np.empty(0)
     arrivals: np.ndarray = np.empty(0)
@@ -153,7 +153,7 @@ class Faults(NamedTuple):
         for i in range(potential.shape[0]):
             v = potential[i]
             if waiting[i] > 0:
-                # The drive and current that are added next bring it back to where it was.
+                # The drive and the current that are added next bring the potential back to its present value.
                 potential[i] = v - neurons.drive[k, i] - neurons.current[k, i]
                 continue
             v -= rounded_quotient(v * rules.leak, rules.decay_bits, rules.decay_rounding)

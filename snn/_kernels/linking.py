@@ -1,13 +1,13 @@
-"""Links inner functions into kernels, so that they are optimised only once, as parts of a kernel.
+"""Linking of inner functions into kernels, so that they are optimised only once, as parts of a kernel.
 
-By default, Numba optimises each function, makes machine code of it that Python may call, and optimises it
-again in each caller.  Here the code of an inner function is a `Part`.  A kernel, a `Whole`, collects its
-parts and their parts, and LLVM sees all of them at once.  Records of this project are passed by address,
-while Numba passes seven numbers for each of their arrays.  The address of an array element is computed
-directly, while Numba first copies all that describes the array.
+By default, Numba optimises each function, makes machine code that Python may call, and optimises the function
+again in each caller.  In this module, the code of an inner function is a `Part`.  The code of a kernel is a
+`Whole`, which collects its parts and their parts, so that LLVM sees all of them at once.  Records of this
+project are passed by address, while Numba passes seven numbers for each array of a record.  The address of an
+array element is computed directly, while Numba first copies the whole description of the array.
 
-The option ``pipeline_class`` switches this on; functions of other packages are compiled as always.  Numba
-does not document what is overridden here, so `compiling` does not use it in releases that were not tested.
+The option ``pipeline_class`` of a function switches linking on; functions of other packages are compiled as
+usual.  This module overrides undocumented classes of Numba, so `compiling` uses it only with tested releases.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ class Part(codegen.JITCodeLibrary):
     def _get_module_for_linking(self) -> Any:
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage.name == "external":
-                # Several kernels may have a copy of the function, and drop it if they have inlined it.
+                # Several kernels may have a copy of the function, and drop the copy if all calls are inlined.
                 function.linkage = "linkonce_odr"
         return self._final_module
 
@@ -60,7 +60,7 @@ def _with_parts(library: codegen.CodeLibrary, seen: set) -> Iterator[codegen.Cod
 
 
 class _Models:
-    """The models by which values are passed to functions: records of this project are passed by address."""
+    """The models by which values are passed to functions; records of this project are passed by address."""
 
     def __init__(self, models: Any) -> None:
         self._models = models
@@ -72,7 +72,7 @@ class _Models:
 
 
 class _ByAddress:
-    """The address of a record, which nothing changes during the call."""
+    """The model of a record that is passed by its address; the record does not change during the call."""
 
     def __init__(self, type_: llvm.Type) -> None:
         self._type = type_
@@ -111,7 +111,7 @@ class _Typing:
 
 
 class _Lower(lowering.Lower):
-    """Lowers kernels and inner functions."""
+    """Lowering of kernels and inner functions to the code of LLVM."""
 
     def extract_function_arguments(self) -> Any:
         """Return the values of arguments."""
@@ -119,8 +119,8 @@ class _Lower(lowering.Lower):
         return super().extract_function_arguments()
 
     def storevar(self, value: llvm.Value, name: str, argidx: int | None = None) -> None:
-        """Assign a value to a variable; a record that came as an argument is not copied."""
-        # If references are counted, Numba may delete an argument twice, and must find null the second time.
+        """Assign a value to a variable, without copying a record that is an argument of the function."""
+        # With reference counts, Numba may delete an argument twice, and must find null the second time.
         is_record = argidx is not None and hasattr(value, "place")
         if is_record and not self.context.enable_nrt and name not in self._singly_assigned_vars:
             self._records[name] = value
@@ -191,7 +191,7 @@ class _LowerByAddress(NativeLowering):
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _NameInner(LoweringPass):
-    """Register an inner function, which has no machine code to call, for the kernels that call it."""
+    """Pass that registers an inner function, which has no machine code, for the kernels that call it."""
 
     _name = "sparsespike_name_inner"
 
@@ -199,7 +199,7 @@ class _NameInner(LoweringPass):
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
-        # Numba needs a different built-in callable as the name of each function.
+        # Numba needs a different built-in callable as the key of each function.
         name = [state.func_id.func_qualname].count
         state["cr"] = state["cr"]._replace(cfunc=name)
         state.targetctx.insert_user_function(name, state["cr"].fndesc, [state.library])
@@ -207,7 +207,7 @@ class _NameInner(LoweringPass):
 
 
 class KernelCompiler(compiler.Compiler):
-    """Compiles kernels."""
+    """Compiler of kernels."""
 
     library: type = Whole
 
@@ -233,6 +233,6 @@ class KernelCompiler(compiler.Compiler):
 
 
 class InnerCompiler(KernelCompiler):
-    """Compiles inner functions, without making machine code."""
+    """Compiler of inner functions, for which no machine code is made."""
 
     library = Part

@@ -1,27 +1,27 @@
-"""The equations of a neuron between two spikes, and what follows from them.
+"""The equations of a neuron between two spikes, and functions that follow from the equations.
 
-The same equations are written out elsewhere too: `candidates` has windows and resets, `convolution.windows`
-and its loop have both in other variables, `screening.fires` goes from spike to spike, `real_neurons` from
-step to step.
+Other modules have the same equations: `candidates` for windows and resets, `convolution.windows` and
+`convolution.loop` for windows and resets in other variables, `screening.fires` from spike to spike, and
+`real_neurons` from step to step.
 
 A neuron has soma bias c, threshold theta and, at some instant, potential v and synaptic current h.  If no
-further spike arrives, a time t later (docs/theory.md, equations 1-3)
+further spike arrives, the soma current and the potential a time t later are (docs/theory.md, equations 1-3)
 
     mu(t) = c + h e^-t        v(t) = v + c t + h (1 - e^-t).
 
-It fires when v reaches theta, and theta is subtracted from v.
+The neuron fires when v reaches theta, and theta is subtracted from v.
 
-Event loops cut time into windows of length T.  With tau the time since a window began, they keep two numbers
-that each spike changes by a multiple of its weight:
+Event loops cut time into windows of length T.  With tau the time since the beginning of a window, they keep
+two numbers for each neuron; a spike changes each number by a multiple of the weight:
 
     p = h e^tau               the synaptic current, referred to the beginning of the window
     y = v(T) - c T            the potential at the end of the window without further spikes, minus c T
 
 A spike that arrives at tau with weight W adds W e^tau to p and W (1 - e^-(T - tau)) to y.
 
-Rounding has one rule: a neuron whose potential seems below its threshold by less than `slack` is examined
-exactly.  An exact crossing has an error of rounding only; crossings that differ by less than `tie_tolerance`
-are one instant.
+The rule for rounding is: a neuron is examined exactly if its potential seems to be below its threshold by
+less than `slack`.  The exact crossing of a threshold has only rounding errors.  Crossings that differ by less
+than `tie_tolerance` are one instant.
 """
 
 import math
@@ -32,16 +32,15 @@ import numpy as np
 
 from snn._kernels.compiling import inlined, inner
 
-# Slack of a bound, relative to the numbers that it is computed from.  It is far more than their rounding.
+# Slack of a bound, relative to the numbers from which the bound is computed; far more than their rounding.
 BOUND_SLACK = 1e-9
-FAR = 2.0**12  # potentials and rises beyond this many thresholds add to the slack (`end_bound`)
-# Tolerance of a crossing, relative to the numbers that it is computed from: 2^10 roundings.
+FAR = 2.0**12  # potentials and rises larger than FAR thresholds add to the slack of a bound (`end_bound`)
+# Tolerance of a crossing, relative to the numbers from which the crossing is computed: 2^10 roundings.
 TIE = 2.0**-42
-LONGEST_TIE = 2.0**-30  # largest tolerance, in time constants: a slowly rising neuron ties with few others
-# The part of a quiet time that is passed at once.  The rest is far more than rounding.
-SHORTER = 1.0 - 2.0**-20
-# Smallest slope of a potential in `tie_tolerance`, relative to |c| + |h|.
-FLATTEST = 2.0**-10
+# Largest tolerance of a crossing, in time constants, so that a slowly rising neuron ties with few others.
+LONGEST_TIE = 2.0**-30
+SHORTER = 1.0 - 2.0**-20  # part of a quiet time that is passed at once, so that rounding does not matter
+FLATTEST = 2.0**-10  # smallest slope of a potential in `tie_tolerance`, relative to |c| + |h|
 
 
 class Group(NamedTuple):
@@ -50,7 +49,7 @@ class Group(NamedTuple):
     bias: np.ndarray
     threshold: np.ndarray
     potential: np.ndarray
-    current: np.ndarray  # within a window, p
+    current: np.ndarray  # the synaptic currents; within a window, p
 
 
 @inlined
@@ -68,7 +67,7 @@ def largest_rise(bias, current, time, rise):
 
 @inlined
 def earliest_crossing(gap, bias, current):
-    """Return a lower bound on the time at which a gap closes: the slope of v is at most c + max(h, 0)."""
+    """Return a lower bound on the time at which v rises by `gap`: the slope of v is at most c + max(h, 0)."""
     slope = bias + (current if current > 0.0 else 0.0)
     time = (gap if gap > 0.0 else 0.0) / slope
     return time if slope > 0.0 else (math.inf if gap > 0.0 else 0.0)
@@ -77,8 +76,8 @@ def earliest_crossing(gap, bias, current):
 @inner
 def quiet_time_of(group, enough):
     """Return a time before which no neuron fires, inf if none ever does; or any number below `enough`."""
-    # v <= v(0) + max(c, 0) t + max(h, 0).  Without a positive current, the gap has an error only in its last
-    # digit, so no slack is subtracted: neurons that hardly rise would spend a long time within it.
+    # v <= v(0) + max(c, 0) t + max(h, 0).  If the current is not positive, the gap has an error only in its
+    # last digit, and no slack is subtracted: a neuron that hardly rises would spend a long time in the slack.
     earliest = math.inf
     for i in range(group.potential.shape[0]):
         threshold, potential, current = group.threshold[i], group.potential[i], group.current[i]
@@ -106,9 +105,9 @@ def coast(group, interval):
 @inlined
 def end_bound(bias, threshold, potential, length):
     """Return the smallest y with which a neuron could fire in a window: theta - max(c, 0) T - slack."""
-    # If a neuron starts far below its threshold and still fires, the numbers that raised it are as large, and
-    # their sum is rounded.  Beyond FAR thresholds they therefore add to the slack, which would otherwise be
-    # less than 2^10 roundings.
+    # If a neuron starts far below its threshold and still fires, the numbers that raise its potential are
+    # large, and their sum is rounded.  Numbers beyond FAR thresholds therefore add to the slack, which would
+    # otherwise be less than 2^10 roundings.
     rise = (bias if bias > 0.0 else 0.0) * length
     far = abs(potential) + rise - FAR * threshold
     return threshold * (1.0 - BOUND_SLACK) - rise - BOUND_SLACK * (far if far > 0.0 else 0.0)
@@ -128,8 +127,8 @@ def potential_in_window(end_potential, bias, referred_current, now, rest):
 
 @inlined
 def tie_tolerance(threshold, potential, bias, current, time, slope):
-    """Return the tolerance of a crossing: crossings that differ by less are one instant."""
-    # The crossing is `time` after the instant of `potential` and `current`, and has the slope `slope`.
+    """Return the tolerance of a crossing: crossings that differ by less than this are one instant."""
+    # The crossing is `time` after the instant of `potential` and `current`; v has the slope `slope` there.
     size = threshold + abs(potential) + abs(bias) * time + abs(current)
     flattest = FLATTEST * (abs(bias) + abs(current))
     slope = slope if slope > flattest else flattest
@@ -150,7 +149,7 @@ def add_to_moments(moments, k, neuron, now, weight):
 
 @partial(inner, fastmath={"contract"})
 def _near_expm1(x):
-    """Return e^x - 1 for |x| <= 1/2, to rounding, by its series to x^14: faster than expm1."""
+    """Return e^x - 1 for |x| <= 1/2, to rounding, by the series to x^14, which is faster than expm1."""
     square = x * x
     fourth = square * square
     first = (1.0 + x * (1.0 / 2.0)) + square * (1.0 / 6.0 + x * (1.0 / 24.0))
@@ -162,7 +161,7 @@ def _near_expm1(x):
 
 @inlined
 def _near_crossing(time, gap, bias, current):
-    """Return the crossing near a time by Chebyshev's method, of third order: one step is usually enough."""
+    """Return the crossing near a time by Chebyshev's method of third order; one step is usually enough."""
     for _ in range(100):
         decay_minus_one = _near_expm1(-time)
         curvature = current * (1.0 + decay_minus_one)
@@ -177,12 +176,12 @@ def _near_crossing(time, gap, bias, current):
 
 @inner
 def _convex_crossing(gap, bias, current, horizon):
-    """Return the crossing for current < 0 (none unless bias > 0): Newton from the right is monotone."""
+    """Return the crossing for current < 0, by Newton's method from the right, which is monotone."""
     if bias <= 0.0:
         return math.inf
-    time = (gap - current) / bias  # right of the root, since e^-t >= 0
+    time = (gap - current) / bias  # this time is after the crossing, since e^-t >= 0
     if bias + current > 0.0:
-        time = min(time, gap / (bias + current))  # the tangent at 0 lies below
+        time = min(time, gap / (bias + current))  # also after the crossing: v lies above its tangent at 0
     if horizon < time:
         time = horizon
     for iteration in range(100):
@@ -201,15 +200,15 @@ def _convex_crossing(gap, bias, current, horizon):
 
 @inner
 def _concave_crossing(gap, bias, current, horizon):
-    """Return the crossing for current > 0, before the maximum: Newton's method from the left is monotone."""
+    """Return the crossing for current > 0, by Newton's method from the left, which is monotone."""
     if bias + current <= 0.0:
         return math.inf
     peak_time = math.inf
     if bias <= 0.0:
         if bias == 0.0:
-            # Without a bias, the rise tends to the current.
+            # If the bias is zero, the rise of v tends to the current.
             return -math.log1p(-gap / current) if gap < current else math.inf
-        # Beyond t = 745, e^-t is zero; the quotient overflows only if the peak is later than that.
+        # For t > 745, e^-t is zero.  The quotient overflows only if the peak is later.
         peak_time = min(math.log(-current / bias), 800.0)
         if bias * peak_time - current * math.expm1(-peak_time) < gap:
             return math.inf
@@ -235,8 +234,9 @@ def _concave_crossing(gap, bias, current, horizon):
 
 @inner
 def crossing_time(gap, bias, current, horizon):
-    """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if past the horizon."""
-    # Newton's method stops when the next step, proportional to the square of the last, is below rounding.
+    """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if t is past the horizon."""
+    # Newton's method stops when the next step, which is proportional to the square of the last step, would be
+    # smaller than rounding.
     if gap <= 0.0:
         return 0.0
     if current == 0.0:
@@ -244,8 +244,8 @@ def crossing_time(gap, bias, current, horizon):
         return time if time <= horizon else math.inf
     slope = bias + current
     if slope > 0.0:
-        # Most crossings are near: start from the root of the parabola slope t - current t^2 / 2, if the slope
-        # of the parabola at its root is at least half of that at 0.
+        # Most crossings come soon.  Start from the root of the parabola slope t - current t^2 / 2, if the
+        # slope of the parabola at its root is at least half of its slope at 0.
         linear_time = gap / slope
         bend = current / slope
         square = 1.0 - 2.0 * bend * linear_time

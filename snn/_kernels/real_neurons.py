@@ -1,4 +1,4 @@
-"""Neurons on a clock whose states are real numbers."""
+"""Neurons on a clock whose states are real numbers, without imperfections; `faults` adds imperfections."""
 
 import math
 from typing import NamedTuple
@@ -8,35 +8,35 @@ import numpy as np
 from snn._kernels.compiling import inner, record
 from snn._kernels.stepped import ClockNeurons, restart_steps
 
-# Rows of the workspace; RISE_ROW is what the bias adds to a potential in a step.
+# Rows of the workspace; RISE_ROW is the rise of a potential in a step by the bias.
 POTENTIAL_ROW, CURRENT_ROW, RISE_ROW, THRESHOLD_ROW = 0, 1, 2, 3
-CHUNK = 32  # the workspace is padded to a multiple of CHUNK with neurons that never fire
-ONE_NEURON = 2**32  # each neuron that fires adds this number, plus its index, to a sum
+CHUNK = 32  # the workspace has a multiple of CHUNK neurons; the additional neurons never fire
+ONE_NEURON = 2**32  # each neuron that fires adds this number and its index to a sum (`_integrate`)
 MOST_AT_ONCE = 1024.0  # most spikes of one neuron in one step; the remaining charge stays for the next step
-LARGEST_TRACE_GROWTH = 1e50  # traces are rescaled when e^t exceeds this number, far below the largest float
+LARGEST_TRACE_GROWTH = 1e50  # largest e^t before traces are rescaled, far below the largest float
 
 
 class _RealNeurons(NamedTuple):
     # A step of a perfect neuron with bias beta, potential v and current h:
-    #     v <- v + rise beta + arrival h    rise dt; arrival 1 - e^-dt: exact; dt: Euler, v + dt (beta + h)
-    #     h <- decay h                      decay e^-dt
-    # A step reads four numbers per neuron and writes two.  It takes as long as the first-level cache needs
-    # for this, 0.2 ns per neuron.  Therefore charge and filtered spikes are updated at spikes only, no flags
-    # are stored, and the copy that runs is held in a workspace aligned to cache lines.
+    #     v <- v + rise beta + arrival h    rise = dt; arrival = 1 - e^-dt (exact), or dt (Euler's step)
+    #     h <- decay h                      decay = e^-dt
+    # A step reads four numbers per neuron and writes two.  The time of a step, 0.2 ns per neuron, is the time
+    # that the first-level cache needs for this.  Therefore charge and filtered spikes are updated only at
+    # spikes, no flags are stored, and the running copy is kept in a workspace aligned to cache lines.
 
     faults: tuple
     rise: float
     arrival: float
     decay: float
-    subtract: bool  # True: a spike subtracts the threshold from the potential; False: it sets it to zero
+    subtract: bool  # True: a spike subtracts the threshold from the potential; False: it resets to zero
     bias: np.ndarray
     potential: np.ndarray
     current: np.ndarray
     removed: np.ndarray  # charge that resets took from the potential
-    trace: np.ndarray  # filtered spikes times `growth`, so that a spike changes one entry only
-    growth: np.ndarray  # shape (n_copies,): a step multiplies it by `step_growth`
+    trace: np.ndarray  # filtered spikes times `growth`, so that a spike changes only one entry
+    growth: np.ndarray  # shape (n_copies,): e^t, which a step multiplies by `step_growth`
     step_growth: float  # e^dt
-    workspace: np.ndarray  # shape (4, n_neurons with padding)
+    workspace: np.ndarray  # the running copy, shape (4, n_neurons with padding)
 
 
 @record
@@ -68,7 +68,7 @@ class RealNeurons(_RealNeurons, ClockNeurons):
         return self.faults.advance_real(self, copies, k, step)
 
     def advance_perfect(self, copies):
-        """Advance perfect neurons in the workspace by a step; list those that fire, return their number."""
+        """Advance perfect neurons in the workspace by a step; list the neurons that fire; return how many."""
         workspace, fired = self.workspace, copies.fired
         threshold, potential = workspace[THRESHOLD_ROW], workspace[POTENTIAL_ROW]
         fired_sum = _integrate(
@@ -93,7 +93,7 @@ class RealNeurons(_RealNeurons, ClockNeurons):
     def fire(self, k, neuron):
         potential, threshold = self.workspace[POTENTIAL_ROW, neuron], self.workspace[THRESHOLD_ROW, neuron]
         times = 1.0
-        # With a refractory time, a neuron fires at most once in a step.
+        # A neuron with a refractory time fires at most once in a step.
         if self.subtract and potential >= 2.0 * threshold and self.faults.refractory_steps == 0:
             times = min(math.floor(potential / threshold), MOST_AT_ONCE)
         taken = times * threshold if self.subtract else potential
@@ -113,7 +113,7 @@ class RealNeurons(_RealNeurons, ClockNeurons):
         potential, threshold, n_above = self.potential[k], self.workspace[THRESHOLD_ROW], 0
         for i in range(potential.shape[0]):
             n_above += potential[i] > threshold[i]
-        # A refractory neuron has to wait, and a raised threshold falls: these potentials above are no loss.
+        # A copy is not lost if refractory neurons, or neurons with raised thresholds, are above `threshold`.
         return n_above > 0 and self.faults.keeps_up()
 
     def restart(self, states, k):
@@ -131,7 +131,8 @@ class RealNeurons(_RealNeurons, ClockNeurons):
 @inner
 def _integrate(rise, threshold, potential, current, arrival, decay):
     """Advance potentials and currents; return the sum of ONE_NEURON + i over all i that fire."""
-    # The sum says whether no neuron fires, which one fires, or that several do.  Most steps need no more.
+    # The sum tells whether no neuron fires, one neuron fires, and which, or several neurons fire.  In most
+    # steps at most one neuron fires, and no further pass is needed.
     fired_sum = 0
     for i in range(potential.shape[0]):
         h = current[i]

@@ -1,6 +1,6 @@
-"""The state of a run between calls: its time, its plans and the arrays of its neurons.
+"""The state of a run between calls of a kernel: time, plans, and the arrays of the neurons.
 
-Time is a sum of millions of small intervals, so its rounding error is carried along (two-sum).
+The time of a run is a sum of millions of small intervals, so its rounding error is kept (two-sum).
 """
 
 import math
@@ -13,16 +13,16 @@ from snn._kernels.compiling import compiled, inlined, inner, record
 from snn._kernels.neuron import BOUND_SLACK, add_to_moments
 from snn._kernels.stops import StoppedNeurons
 
-# What a call of `simulation.advance` returns.
-PAUSED = 0  # the budget of work is spent; call again with the same arrays
+# Status that a call of `simulation.advance` returns.
+PAUSED = 0  # the budget of work is spent: call again with the same arrays
 REACHED = 1  # every copy is past its last stop
-MISSING_ROW = 2  # a row of the weights is needed but not computed yet; store it, and call again
+MISSING_ROW = 2  # a row of weights is needed but not computed yet: compute the row, and call again
 BURST = 3  # the burst of a copy exceeds `largest_burst`
 
-# Limits of the length of a window, in synaptic time constants.  Windows are halved: none may become zero.
+# Shortest and longest window, in synaptic time constants.  Windows are halved often, but never to zero.
 SHORTEST_WINDOW, LONGEST_WINDOW = 1e-290, 16.0
 
-# Smaller currents are set to zero: they are subnormal numbers, which slow the processor down.
+# The smallest current that is kept.  Smaller currents are subnormal numbers, which slow the processor down.
 NEGLIGIBLE_CURRENT = np.finfo(np.float64).tiny
 
 # The state of one copy of the network.
@@ -30,20 +30,20 @@ RUN_STATE = np.dtype(
     [
         ("time", np.float64),
         ("time_error", np.float64),
-        # Length of the next window, kept so that pausing changes no bit of the result.
+        # The length of the next window, which is kept so that a pause changes no bit of the result.
         ("window", np.float64),
-        # For choosing an active set: length of the last interval, halved if it had to be run again; expected
-        # deviation of potentials from their chords; spike rate, and number of neurons that fired.
+        # Four numbers for choosing an active set: the length of the last interval, halved if the interval was
+        # run again; the expected deviation of potentials from chords; the spike rate; the number of sources.
         ("interval", np.float64),
         ("margin", np.float64),
         ("rate", np.float64),
         ("n_sources", np.int64),
-        # Time that passed in intervals with screening.
+        # The time that passed in intervals with screening.
         ("screened_time", np.float64),
         # The source whose row of weights is missing, or -1.
         ("missing", np.int64),
-        # Spikes beyond `burst_rate` per unit of time, summed up; above `largest_burst` the copy is given up.
-        # They depend only on the copy itself, not on pauses or on other copies.
+        # The number of spikes beyond `burst_rate` per unit of time.  A copy whose burst exceeds
+        # `largest_burst` is given up.  A burst depends only on its copy, not on pauses or on other copies.
         ("burst", np.float64),
         ("burst_rate", np.float64),
         ("largest_burst", np.float64),
@@ -53,16 +53,16 @@ RUN_STATE = np.dtype(
 
 
 class BurstLimit(NamedTuple):
-    """The burst at which a copy is given up: a spike adds 1 to it, a time constant subtracts `rate`."""
+    """The burst at which a copy is given up; a spike adds 1 to a burst, a time constant subtracts `rate`."""
 
     # 1e7 spikes take about a second.  If thresholds differ greatly, one spike can cause 1e10 others.
     spikes: float = 10_000_000
     rate: int = 10_000
-    per_neuron: int = 10  # added to `spikes` and to `rate`, for each neuron
+    per_neuron: int = 10  # each neuron adds this number to `spikes` and to `rate`
 
 
 def new_records(n_records: int, columns: np.dtype) -> np.ndarray:
-    """Return records of zeros, whose columns kernels read and write as attributes."""
+    """Return records of zeros; kernels read and write the columns as attributes."""
     records = np.zeros(n_records, dtype=columns)
     # Without compilation, columns are attributes only of a recarray.
     return records.view(np.recarray) if config.DISABLE_JIT else records
@@ -73,13 +73,13 @@ class _Neurons(NamedTuple):
     threshold: np.ndarray
     potential: np.ndarray
     current: np.ndarray
-    drift: np.ndarray  # mean soma current over the last interval; active sets are chosen by it
+    drift: np.ndarray  # mean soma current over the last interval, by which active sets are chosen
     spike_counts: np.ndarray
     # For each neuron, its filtered spikes right after its last spike, and the time of this spike, shape
     # (n_copies, n_neurons, 2); or an empty array.
     traces: np.ndarray
-    # The lowest potential of each neuron after a change of input, or an empty array; and the charge that
-    # raised potentials to this floor.
+    # The lowest potential of each neuron after a change of input; and the charge that raised potentials to
+    # this floor.  Both are empty arrays if there is no floor.
     floor: np.ndarray
     lifted: np.ndarray
     # For each neuron, sums of t^2, t^3 and t^4 over its spike times t (`neuron.add_to_moments`), shape
@@ -89,12 +89,12 @@ class _Neurons(NamedTuple):
 
 @record
 class Neurons(_Neurons, StoppedNeurons):
-    """The neurons of all copies of an exact run: one row for each copy; all share the thresholds."""
+    """The neurons of all copies of an exact run: arrays with one row for each copy, and shared thresholds."""
 
     __slots__ = ()
 
     def restart(self, states, k):
-        # The plans of the run so far remain as guesses for its next active set and interval.
+        # The plans of the run so far remain, as guesses for the next active set and interval.
         state = states[k]
         state.time = state.time_error = state.window = 0.0
         for i in range(self.threshold.shape[0]):
@@ -115,7 +115,7 @@ class Neurons(_Neurons, StoppedNeurons):
 
 
 class SpikeLog(NamedTuple):
-    """Spikes of an interval, or recorded spikes; the arrays are empty if none are recorded."""
+    """Spikes of an interval, or recorded spikes; the arrays are empty if no spikes are recorded."""
 
     times: np.ndarray
     neurons: np.ndarray
@@ -123,7 +123,7 @@ class SpikeLog(NamedTuple):
 
 @inlined
 def note_spike(neurons, k, neuron, now, spikes, n_recorded):
-    """Count a spike of copy k; update its trace, its moments and the record if these are kept."""
+    """Count a spike of copy k; update the trace, the moments and the record, if they are kept."""
     neurons.spike_counts[k, neuron] += 1
     if neurons.traces.shape[1] > 0:
         trace, last = neurons.traces[k, neuron, 0], neurons.traces[k, neuron, 1]
@@ -138,7 +138,7 @@ def note_spike(neurons, k, neuron, now, spikes, n_recorded):
 
 @inlined
 def advance_time(state, interval):
-    """Add an interval to the time, and keep the rounding error."""
+    """Add an interval to the time, and keep the rounding error of the sum."""
     time = state.time
     addend = interval + state.time_error
     total = time + addend
@@ -162,18 +162,8 @@ def drop_negligible(current):
 
 
 @compiled
-def expected_spikes(soma_bias, threshold, current, duration):
-    """Return the number of spikes that drive and present currents could cause, plus one for each neuron."""
-    total = 0.0
-    for i in range(threshold.shape[0]):
-        charge = max(soma_bias[i], 0.0) * duration + max(current[i], 0.0)
-        total += charge / threshold[i] + 1.0
-    return total
-
-
-@compiled
 def settle(potential, threshold):
-    """Lower potentials that exceed their thresholds only by rounding to the thresholds."""
+    """Set potentials that exceed their thresholds only by rounding to their thresholds."""
     for i in range(potential.shape[0]):
         if potential[i] <= threshold[i] * (1.0 + BOUND_SLACK):
             potential[i] = min(potential[i], threshold[i])

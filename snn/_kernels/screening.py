@@ -1,16 +1,18 @@
 """Screening: neurons outside the active set are advanced by an interval, and proven not to fire in it.
 
-With f_j(tau) the spikes of source j in the interval, filtered by 1 - e^-t, and F_j = f_j(T) at its end,
+Let f_j(tau) be the spikes of source j in the interval, filtered by 1 - e^-t, and F_j = f_j(T) the value at
+the end T.  Then
 
     v_i(tau) = v_i + c_i tau + h_i (1 - e^-tau) + sum_j W_ji f_j(tau).
 
-The chord of v_i between the ends of the interval is made of the chords of its terms, so v_i exceeds the
-larger of its two ends by no more than
+The chord of a function is the straight line between its values at the two ends of the interval.  The chord of
+v_i is the sum of the chords of the terms.  Therefore v_i exceeds the larger of its values at the two ends by
+no more than
 
     max(h_i, 0) max_tau (1 - e^-tau - (1 - e^-T) tau / T)  +  sum_j |W_ji| max_tau |f_j(tau) - F_j tau / T|.
 
-If this sum stays below the threshold, neuron i is proven not to have fired.  The few other neurons, the
-violators, are followed exactly through the spikes of the interval.
+If this bound on v_i is below the threshold, neuron i is proven not to have fired.  The few neurons without
+such a proof, the violators, are followed exactly through the spikes of the interval.
 """
 
 import math
@@ -28,29 +30,30 @@ COST_OF_SPIKE, COST_OF_NEURON, COST_OF_LOOKING_UP, COST_OF_REPLAYING = 150.0, 4.
 
 
 class Sources(NamedTuple):
-    """The sources: members of the active set that fired in the interval, one slot each."""
+    """The sources, which are the members of the active set that fired in the interval; one slot for each."""
 
     members: np.ndarray  # places of the sources in the active set
-    rows: np.ndarray  # where the weights of the sources are (`ScreenedForm.note_rows`)
+    rows: np.ndarray  # for each source, the place of its weights (`ScreenedForm.note_rows`)
     sums: np.ndarray  # rows TOTAL, TRACE, DEVIATION, and LAST, a work array
     totals: np.ndarray  # for each spike of the interval, f of its source before the spike
     traces: np.ndarray  # for each spike of the interval, the trace of its source after the spike
 
 
 class Screened(NamedTuple):
-    """The state of all neurons at the end of the interval; invalid for the active set."""
+    """The state of all neurons at the end of the interval; not valid for the active set."""
 
     potential: np.ndarray
     current: np.ndarray
     is_violator: np.ndarray
-    sums: np.ndarray  # rows TOTAL, TRACE, DEVIATION for the targets that are updated together
+    sums: np.ndarray  # rows TOTAL, TRACE, DEVIATION, for the targets that are updated together
 
 
 @inner
 def summarise(log, n_events, interval, slots, n_slots, sources):
     """Compute, for each source, its trace and total F at the end of the interval, and its deviation."""
-    # Between two spikes, a source with trace s exceeds its chord, of slope r = F / T, by at most its excess
-    # at the first spike plus s - r - r log(s / r) <= (s - r)^2 / (s + r).  It is lowest at a spike.
+    # The chord of a source has the slope r = F / T.  Between two spikes, a source with trace s exceeds its
+    # chord by at most the excess at the first spike plus s - r - r log(s / r) <= (s - r)^2 / (s + r).  The
+    # excess is lowest at a spike.
     trace = sources.sums[TRACE]
     total = sources.sums[TOTAL]
     deviation = sources.sums[DEVIATION]
@@ -83,7 +86,7 @@ def summarise(log, n_events, interval, slots, n_slots, sources):
 
 @inner
 def bulge_of(rise, interval):
-    """Return the maximum of 1 - e^-tau - rise tau / T, which is at e^-tau = rise / T; rise = 1 - e^-T."""
+    """Return the maximum of 1 - e^-tau - rise tau / T, at e^-tau = rise / T, with rise = 1 - e^-T."""
     slope = rise / interval
     return max(1.0 - slope + slope * math.log(slope), 0.0) if slope > 0.0 else 1.0
 
@@ -91,24 +94,25 @@ def bulge_of(rise, interval):
 @inner
 def screen(form, group, is_active, interval, sources, n_sources, settings, screened):
     """Advance all neurons to the end of the interval; return (violators, largest deviation from a chord)."""
-    # Violators, which are not proven to be silent, are marked.  Members of the active set are ignored.
+    # Violators, which are not proven to be silent, are marked.  Results for the active set are not valid.
     sums, bits = screened.sums, as_integers(screened.sums)
     n_neurons, n_sums = group.threshold.shape[0], settings.n_sums
     rise = -math.expm1(-interval)
     fade = 1.0 - rise
     bulge = bulge_of(rise, interval)
     n_violators = 0
-    # Nonnegative floats have the order of their bits, whose maximum a processor takes eight at a time.
+    # The bits of nonnegative floats, read as integers, have the same order as the floats.  A processor takes
+    # the maximum of eight integers at a time.
     largest = np.int64(0)
     for start in range(0, n_sums, settings.sums_at_once):
         size = min(settings.sums_at_once, n_sums - start)
         for k in range(size):
             sums[TOTAL, k] = sums[TRACE, k] = sums[DEVIATION, k] = 0.0
         form.add_sources(start, size, sources, n_sources, sums)
-        # Neurons that share their sums are sign pairs: the negative ones receive the opposite.
+        # The neurons of a sign pair share their sums, with opposite signs.
         sign = 1.0
         for first in range(start, n_neurons, n_sums):
-            # Each loop writes one array: for more, the compiler would have to know that they do not overlap.
+            # Each loop writes one array, because the compiler does not know that two arrays do not overlap.
             for k in range(size):
                 i = np.uint64(first + k)
                 screened.current[i] = group.current[i] * fade + sign * sums[TRACE, k]
@@ -152,7 +156,7 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
         then = now
         rise = rises[event]
         rounding = slack(threshold, v, h)
-        # A near miss counts as a crossing: the neuron then joins the active set, which is exact.
+        # A near miss counts as a crossing: the neuron then joins the active set, which is integrated exactly.
         if (
             v + largest_rise(bias, h, elapsed, rise) >= threshold - rounding
             and crossing_time(threshold - v - rounding, bias, h, elapsed) <= elapsed
@@ -169,13 +173,14 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
 def find_firing(
     form, group, interval, is_active, active, sources, screened, log, n_events, n_slots, cost, n_sums
 ):
-    """Add violators that fire to the active set, or all violators if this costs less; return their number."""
+    """Add violators that fire, or all violators if that is cheaper, to the active set; return how many."""
     n_neurons = group.threshold.shape[0]
     n_violators = 0
     for i in range(n_neurons):
         n_violators += screened.is_violator[np.uint64(i)]
     follow = n_violators * (n_slots * COST_OF_LOOKING_UP + n_events * COST_OF_REPLAYING)
-    # The part of a current that decays before each spike; it replaces `totals`, which are no longer needed.
+    # For each spike, the part of a current that decays before it.  These numbers replace `totals`, which are
+    # no longer needed.
     then = 0.0
     for event in range(n_events + 1):
         now = log.times[event] if event < n_events else interval

@@ -1,6 +1,4 @@
-"""The kernel that Python calls to advance the copies of a network, one by one, until the budget is spent."""
-
-from functools import lru_cache
+"""The kernel `advance`, by which Python advances copies of a network one by one, and the plans of runs."""
 
 import numpy as np
 from numba import config
@@ -35,8 +33,9 @@ from snn._kernels.run_state import (
 from snn._kernels.sparse_rows import CompressedRows, Segments
 from snn._kernels.workspace import Settings
 
-# Spikes after which an interval that integrates all neurons ends, so that an active set can be tried.  Sparse
-# weights need the larger of SPARSE_IN_PLACE and n_neurons / NEURONS_PER_SPARSE, since planning costs more.
+# Number of spikes after which an interval that integrates all neurons ends, so that an active set can be
+# tried: DENSE_IN_PLACE for dense weights; for sparse weights, since planning costs more than a spike, the
+# larger of SPARSE_IN_PLACE and n_neurons / NEURONS_PER_SPARSE.
 DENSE_IN_PLACE, SPARSE_IN_PLACE, NEURONS_PER_SPARSE = 32, 128, 16
 # Target number of spikes per window: at least n_neurons / NEURONS_PER_WANTED, since the cost of opening and
 # closing a window grows with the number of neurons.
@@ -45,21 +44,19 @@ NEURONS_PER_WANTED = 200
 # first spike, and above 1/2, so that empty windows grow.
 WANTED_IN_STEP = 0.75
 
-# Costs in nanoseconds, for planning intervals (tried by `python -m tests.benchmarks simulate`).  First, per
-# target of a spike, if all neurons are integrated; second, per source and sum over sources.
+# Costs in nanoseconds, for planning intervals (tried by `python -m tests.benchmarks simulate`).  The first
+# cost is per target of a spike, if all neurons are integrated.  The second cost is per source and sum over
+# sources.
 COSTS_OF_FORMS = {Rows: (0.3, 0.4), Segments: (0.3, 0.4), CompressedRows: (3.0, 3.0), Stencil: (0.3, 0.4)}
-# Further costs of CompressedRows: per neuron of a window; per spike and spike of the same window.
+# Further costs of CompressedRows in nanoseconds: per window and neuron; per spike and other spike of the same
+# window.
 COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
 
 
 def settings_of(form, n_neurons, *, screening):
     """Return the settings for a network of this form."""
-    n_sums = form.row_of.shape[0] if isinstance(form, Rows) else n_neurons
-    return _settings_of(type(form), n_neurons, n_sums, form.targets_per_source(n_neurons), screening)
-
-
-@lru_cache(maxsize=64)
-def _settings_of(kind, n_neurons, n_sums, n_targets, screening):
+    kind, n_targets = type(form), form.targets_per_source(n_neurons)
+    n_sums = form.row_of.shape[0] if kind is Rows else n_neurons
     in_place, n_wanted = DENSE_IN_PLACE, max(LEAST_WANTED, n_neurons // NEURONS_PER_WANTED)
     if n_targets < n_neurons - 1:
         in_place = max(SPARSE_IN_PLACE, n_neurons // NEURONS_PER_SPARSE)
@@ -98,12 +95,12 @@ def new_memory(form, n_neurons, settings):
 @uncounted
 def advance(form, neurons, states, settings, memory, active, first, stops, budget, spikes):
     """Advance the copies active[first:] past all their stops; return (status, position, spikes)."""
-    # `position` is where the next call begins in `active`.  The run pauses between two intervals when spikes,
-    # windows and the work at stops exceed the budget: a window costs as much as a spike.  `spikes` is empty
-    # or has room for `workspace.overshoot` spikes beyond the budget.
+    # The next call begins at `position` in `active`.  The run pauses between two intervals when the number of
+    # spikes and windows and the work at stops exceed the budget: a window costs as much as a spike.  `spikes`
+    # is empty or has room for `workspace.overshoot` spikes beyond the budget.
     n_neurons = neurons.threshold.shape[0]
     work = memory.work_of(n_neurons)
-    # Copies are writable, as in an active set, so that one compiled version serves both.
+    # Thresholds are copied to a writable array, as in an active set, so that one compiled loop serves both.
     for i in range(n_neurons):
         work.threshold[i] = neurons.threshold[i]
     n_events = 0
@@ -115,7 +112,7 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
             for i in range(n_neurons):
                 work.bias[i] = neurons.bias[k, i]
             if state.window == 0.0:
-                # Guess the margin, and from the drive the first window.
+                # Guess the first window from the drive, and the margin from the thresholds.
                 driven = mean = 0.0
                 for i in range(n_neurons):
                     driven += max(work.bias[i], 0.0) / work.threshold[i]
@@ -134,7 +131,7 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
                     break
                 elapsed, n_new, n_windows = work.integrate(form, group, drift, state, remaining, settings)
                 if not elapsed < np.inf:
-                    # Numbers are out of range: the copy cannot go on.
+                    # Numbers are out of range, so the copy cannot continue.
                     elapsed = remaining
                     state.burst = np.inf
                 if elapsed > 0.0:
@@ -159,5 +156,5 @@ def advance(form, neurons, states, settings, memory, active, first, stops, budge
     return REACHED, active.shape[0], n_events
 
 
-if config.DISABLE_JIT:  # for debugging: kernels divide by zero on purpose, since a branch would cost more
+if config.DISABLE_JIT:  # for debugging: kernels divide by zero on purpose, because a branch would cost more
     advance = np.errstate(all="ignore")(advance)

@@ -1,4 +1,4 @@
-"""Sparse rows of weights, to ranges of targets or to single targets."""
+"""Sparse rows of weights: `Segments` to ranges of targets, and `CompressedRows` to single targets."""
 
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ class _Segments(NamedTuple):
     # Segment s adds ``factors[s] * values[offsets[s] + i]`` to neuron ``targets[s] + i``, for 0 <= i <
     # lengths[s].  Segments may share values.  No segment contains its own source.
 
-    starts: np.ndarray  # int64, shape (n_neurons + 1,)
+    starts: np.ndarray  # int64, shape (n_neurons + 1,): first segment of each source
     targets: np.ndarray  # int64, shape (n_segments,): first target of each segment
     lengths: np.ndarray  # int64, shape (n_segments,)
     offsets: np.ndarray  # int64, shape (n_segments,): where the weights of each segment begin in `values`
@@ -91,8 +91,8 @@ class Segments(_Segments, ScreenedForm):
 
 
 class _CompressedRows(NamedTuple):
-    starts: np.ndarray  # int64, shape (n_neurons + 1,)
-    targets: np.ndarray  # int64, shape (n_weights,)
+    starts: np.ndarray  # int64, shape (n_neurons + 1,): first weight of each source
+    targets: np.ndarray  # int64, shape (n_weights,): target of each weight
     weights: np.ndarray  # float64, shape (n_weights,)
 
 
@@ -135,12 +135,12 @@ class CompressedRows(_CompressedRows, ScreenedForm):
         return n_candidates
 
     def renew(self, n_candidates, moment, instant, windows):
-        # A spike reaches few candidates; the bounds and exact crossings of all others still hold.
+        # A spike reaches few candidates.  Bounds and exact crossings of all other candidates remain valid.
         renew_touched(moment, windows)
         return instant
 
     def gather(self, source, members, n_members, rows, offset):
-        # Members and targets are sorted, so one pass goes through both.
+        # Members and targets are sorted, so one pass over both is enough.
         entry, last = self.starts[source], self.starts[source + 1]
         for k in range(n_members):
             while entry < last and self.targets[entry] < members[k]:

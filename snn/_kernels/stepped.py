@@ -1,8 +1,9 @@
-"""The loop over the steps of a clock: it advances copies of a network, one by one, until the budget is spent.
+"""The loop over the steps of a clock, which advances copies of a network one by one until a budget is spent.
 
-One loop serves all kinds of neurons (`ClockNeurons`) and all kinds of synapses, which have `send`: forms of
-weights, `DelayedSources`, `DelayedSynapses`.  In each step, all neurons integrate, the neurons at or above
-their thresholds fire, and the charge that arrives at the end of the step is added to the synaptic currents.
+In each step, all neurons integrate, the neurons at or above their thresholds fire, and the charge that
+arrives at the end of the step is added to the synaptic currents.  One loop serves all kinds of neurons
+(`ClockNeurons`) and all kinds of synapses: forms of weights, `DelayedSources` and `DelayedSynapses` have the
+method `send`.
 """
 
 import math
@@ -22,15 +23,16 @@ class Copies(NamedTuple):
     """The state of the copies of a network, for any kind of neurons: one row for each copy."""
 
     time_step: float
-    steps: np.ndarray  # shape (n_copies,): steps since the last restart
-    steps_before: np.ndarray  # shape (n_copies,): steps before it; random numbers depend on the sum
+    steps: np.ndarray  # shape (n_copies,): number of steps since the last restart
+    # Shape (n_copies,): number of steps before the last restart.  Random numbers depend on the sum of both.
+    steps_before: np.ndarray
     spike_counts: np.ndarray
     moments: np.ndarray  # moments of the spike times of each neuron (`neuron.add_to_moments`), or empty
     # Shape (n_copies, n_slots, n_kinds * n_neurons), ordered by kinds of currents: slot s modulo n_slots has
     # the charge that arrives at the end of step s.
     pending: np.ndarray
-    is_due: np.ndarray  # shape (n_copies, n_slots): whether anything is in a slot
-    fired: np.ndarray  # work array: the neurons that fire in a step
+    is_due: np.ndarray  # shape (n_copies, n_slots): whether a slot has any charge
+    fired: np.ndarray  # work array of the neurons that fire in a step
 
 
 @record
@@ -38,8 +40,8 @@ class DelayedSources(NamedTuple):
     """A form of weights with one delay for each source."""
 
     form: Form
-    delays: np.ndarray  # whole steps, shape (n_neurons,)
-    first: np.ndarray  # for each source, where the currents of its kind begin in a slot
+    delays: np.ndarray  # delay of each source in whole steps, shape (n_neurons,)
+    first: np.ndarray  # for each source, the place in a slot where the currents of its kind begin
 
     def send(self, neurons, copies, k, neuron, step, message):
         slot = (step + self.delays[neuron]) % copies.pending.shape[1]
@@ -52,7 +54,7 @@ class DelayedSynapses(NamedTuple):
     """Compressed rows with one delay for each weight."""
 
     form: CompressedRows
-    delays: np.ndarray  # whole steps, shape (n_weights,)
+    delays: np.ndarray  # delay of each weight in whole steps, shape (n_weights,)
     first: np.ndarray
 
     def send(self, neurons, copies, k, neuron, step, message):
@@ -64,7 +66,7 @@ class DelayedSynapses(NamedTuple):
 
 
 class MessageLog(NamedTuple):
-    """Recorded spikes: step, neuron, and the number that is sent."""
+    """Recorded spikes: the step, the neuron, and the number in the message of each spike."""
 
     steps: np.ndarray
     neurons: np.ndarray
@@ -72,32 +74,32 @@ class MessageLog(NamedTuple):
 
 
 class ClockNeurons(StoppedNeurons):
-    """The neurons, of any kind, of all copies of a run on a clock: rows of arrays are copies."""
+    """The neurons, of any kind, of all copies of a run on a clock; arrays have one row for each copy."""
 
-    # The field `faults`, a `NoFaults` or `Faults`, says which spikes are lost.  Neurons whose synapses may
-    # lack delays also have `receive(form, source, count)`, which adds the weights of a source at once.
+    # The field `faults`, a `NoFaults` or `Faults`, says which spikes are lost.  If synapses may have no
+    # delays, the neurons also have the method `receive(form, source, count)`, which adds weights of a source.
 
     __slots__ = ()
 
     def enter(self, k):
-        """Copy the state of copy k to the workspace, if there is one."""
+        """Write the state of copy k to the workspace, if there is one."""
         return
 
     @abstractmethod
     def leave(self, k):
-        """Copy the state of copy k back to its row, where it is read between calls."""
+        """Write the state of copy k back to its row of the arrays, which are read between calls."""
 
     @abstractmethod
     def integrate_step(self, copies, k, step):
-        """Advance copy k by a step, without resets; list the neurons that fire, and return their number."""
+        """Advance copy k by a step without resets; list the neurons that fire, and return their number."""
 
     @abstractmethod
     def fire(self, k, neuron):
-        """Reset a neuron that fires; return (spikes, message of each spike, weight in the moments)."""
+        """Reset a neuron that fires; return (number of spikes, message of each, weight in the moments)."""
 
     @abstractmethod
     def arrive(self, copies, k, slot):
-        """Add the charge of a slot to the currents."""
+        """Add the charge of a slot to the currents of copy k."""
 
 
 @inner
@@ -117,7 +119,7 @@ def restart_steps(copies, k):
 @inlined
 def last_step(time, time_step):
     """Return the last step that ends by a time."""
-    # (n * time_step) / time_step may be a little below n.
+    # By rounding, (n * time_step) / time_step may be a little below n.
     steps = math.floor(time / time_step)
     return int(steps) + ((steps + 1.0) * time_step <= time)
 
@@ -125,8 +127,8 @@ def last_step(time, time_step):
 @uncounted
 def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spikes, spikes):
     """Advance the copies active[first:] past all their stops; return (position, spikes, entries recorded)."""
-    # `position` is where the next call begins in `active`.  The loop returns early after `max_steps` steps or
-    # `max_spikes` spikes.  `spikes` is empty or has room for n_neurons entries more: a step is not split.
+    # The next call begins at `position` in `active`.  The loop returns early after `max_steps` steps or
+    # `max_spikes` spikes.  A step is not split, so `spikes` is empty or has room for n_neurons more entries.
     n_slots = copies.is_due.shape[1]
     n_steps = n_spikes = n_recorded = 0
     for position in range(first, active.shape[0]):

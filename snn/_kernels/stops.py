@@ -1,4 +1,4 @@
-"""Where copies stop, and what is done there: `Stops`, or another record with `stop_of` and `go_on`."""
+"""The times at which copies stop, and the actions at a stop: `Stops`, or a record with the same methods."""
 
 from abc import abstractmethod
 from typing import NamedTuple
@@ -7,53 +7,54 @@ import numpy as np
 
 from snn._kernels.compiling import record
 
-SET_DRIVE, ADD_TO_DRIVE, ADD_TO_CURRENT, SHOW_POTENTIALS = 0, 1, 2, 3  # kinds of changes; the last is none
+# Kinds of actions: three changes, and SHOW_POTENTIALS, which copies potentials and changes nothing.
+SET_DRIVE, ADD_TO_DRIVE, ADD_TO_CURRENT, SHOW_POTENTIALS = 0, 1, 2, 3
 
-# Of a copy: its end, and its next change.
+# The stop of one copy: the end of its run, and the position of its next change.
 STOP = np.dtype([("end", np.float64), ("position", np.int64)], align=True)
-# A change from outside: when and of which kind it is; its amounts are those from `first` to before `last`.
-# With SHOW_POTENTIALS `first` is the row of `Stops.seen`.
+# A change from outside has an instant, a kind, and the amounts from `first` to before `last`.  For
+# SHOW_POTENTIALS, `first` is the row of `Stops.seen`.
 CHANGE = np.dtype(
     [("instant", np.float64), ("kind", np.int64), ("first", np.int64), ("last", np.int64)], align=True
 )
 
 
 class StoppedNeurons:
-    """The neurons of a run; `states` are those of its copies: `RUN_STATE` records, or `stepped.Copies`."""
+    """The neurons of a run; `states` has its copies: an array of `RUN_STATE`, or a `stepped.Copies`."""
 
     __slots__ = ()
 
     @abstractmethod
     def restart(self, states, k):
-        """Start copy k again at time zero, from its potentials and currents; spikes go on being counted."""
+        """Restart copy k at time zero with its present potentials and currents; keep its counts of spikes."""
 
     def is_lost(self, states, k):
-        """Return whether copy k runs away; copies in exact time are given up before they stop."""
+        """Return whether copy k runs away; in exact time, `simulation.advance` has given up such copies."""
         return False
 
     def take_input(self, states, stops, change, k):
-        """Take an input spike of copy k."""
+        """Add an input spike to the currents of copy k."""
         stops.add_amounts(change, self.current[k])
 
     def take_changes(self, states, k):
-        """Take changed currents and drives of copy k, if its neurons work with other numbers."""
+        """Adapt copy k to changed currents and drives: convert numbers, or raise potentials to a floor."""
         return
 
     def show(self, k, seen):
-        """Write the potentials of copy k."""
+        """Write the potentials of copy k to `seen`."""
         for i in range(seen.shape[0]):
             seen[i] = self.potential[k, i]
 
 
 @record
 class Stops(NamedTuple):
-    """When copies stop, and stay; and changes from outside on the way, which all copies make."""
+    """The times at which copies end, and changes from outside on the way, equal for all copies."""
 
-    copies: np.ndarray  # `STOP` of each
-    changes: np.ndarray  # `CHANGE` of each, in order, and one that never comes
-    targets: np.ndarray  # the neuron of each amount
+    copies: np.ndarray  # one `STOP` for each copy
+    changes: np.ndarray  # the `CHANGE` records in the order of time; the last one never comes
+    targets: np.ndarray  # for each amount, the neuron whose drive or current it changes
     amounts: np.ndarray
-    seen: np.ndarray  # potentials of the only copy at looks, a row each
+    seen: np.ndarray  # potentials of the only copy, with one row for each SHOW_POTENTIALS
 
     def add_amounts(self, change, numbers):
         """Add the amounts of a change to the numbers of its targets."""
@@ -61,12 +62,12 @@ class Stops(NamedTuple):
             numbers[self.targets[entry]] += self.amounts[entry]
 
     def stop_of(self, k):
-        """Return when copy k stops next."""
+        """Return the time of the next stop of copy k."""
         copy = self.copies[k]
         return min(self.changes[copy.position].instant, copy.end)
 
     def go_on(self, neurons, states, k):
-        """Do what is due at a stop of copy k; return whether it goes on, and the work done, in spikes."""
+        """Make the changes at a stop of copy k; return (whether it goes on, work in units of a spike)."""
         copy = self.copies[k]
         now = self.changes[copy.position].instant
         if now > copy.end:
@@ -87,7 +88,7 @@ class Stops(NamedTuple):
             self.add_amounts(change, neurons.bias[k])
         if n_changes > 0:
             neurons.take_changes(states, k)
-        while self.changes[copy.position].instant == now:  # looks come after changes
+        while self.changes[copy.position].instant == now:  # SHOW_POTENTIALS comes after changes
             neurons.show(k, self.seen[self.changes[copy.position].first])
             copy.position += 1
             n_changes += 1

@@ -1,4 +1,4 @@
-"""Memory and settings of event loops: memory is allocated once per run, and divided at each call."""
+"""Memory and settings of event loops; a run allocates its memory once, and each call divides this memory."""
 
 import mmap
 from typing import NamedTuple
@@ -10,31 +10,31 @@ from snn._kernels.compiling import record
 from snn._kernels.event_loop import MOST_EVENTS_PER_WINDOW, integrate_windows
 from snn._kernels.run_state import SpikeLog
 
-LARGE = 2**19  # size in floats (4 MB) of the smallest array for which NumPy asks for pages of 2 MB
+LARGE = 2**19  # size in floats (4 MB) of the smallest array for which NumPy requests pages of 2 MB
 
 
 class Settings(NamedTuple):
-    """The plan of a run.  It changes spikes only by rounding."""
+    """The plan of a run.  Different settings change spikes only by rounding."""
 
-    room: int  # neurons of the largest active set; 0: all neurons are integrated
+    room: int  # largest number of neurons of an active set; 0: all neurons are integrated
     most_events: int  # most spikes of an interval with an active set
     events_in_place: int  # most spikes of an interval without an active set, or of an epoch of a grid
     n_wanted: float  # target number of spikes per window when all neurons are integrated
-    n_sums: int  # number of targets that need sums over sources: the neurons of a sign pair share one
-    sums_at_once: int  # number of these targets that are updated together
+    n_sums: int  # number of targets with sums over sources; the two neurons of a sign pair share their sums
+    sums_at_once: int  # number of targets whose sums are updated together
     cost_in_place: float  # nanoseconds per spike when all neurons are integrated
     cost_of_source: float  # nanoseconds of screening per source of an interval
 
 
 def overshoot(n_neurons, settings):
-    """Return the largest number of spikes beyond its budget that a call may emit: intervals are not split."""
+    """Return how many spikes a call may emit beyond its budget, because intervals are not split."""
     longest = settings.most_events if settings.room > 0 else settings.events_in_place
     return longest + MOST_EVENTS_PER_WINDOW + n_neurons
 
 
 @record
 class Work(NamedTuple):
-    """Work arrays of one call that integrates all neurons."""
+    """Work arrays of one call that integrates all neurons in place."""
 
     bias: np.ndarray
     threshold: np.ndarray
@@ -82,7 +82,7 @@ class Memory(NamedTuple):
 
 
 def new_memory(n_neurons, settings):
-    """Return memory for one copy of a network; the system provides pages when they are first touched."""
+    """Return memory for one copy of a network; untouched parts take no physical memory."""
     n_log = overshoot(n_neurons, settings)
     return Memory(
         new_floats(4 * n_neurons + n_log),
@@ -93,8 +93,8 @@ def new_memory(n_neurons, settings):
 
 
 def new_floats(size):
-    """Return an array of floats; the system provides pages when they are first touched."""
+    """Return an array of floats; untouched parts take no physical memory."""
     if size < LARGE:
         return np.empty(size)
-    # For large arrays, NumPy asks for pages of 2 MB, and the first touch of a page clears all of it.
+    # For large arrays, NumPy requests pages of 2 MB, and the first touch of a page clears the whole page.
     return np.frombuffer(mmap.mmap(-1, 8 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))

@@ -1,4 +1,4 @@
-"""Objects in files: named arrays, which are written completely or not at all, and checked by a schema."""
+"""Objects in files: named arrays that are written completely or not at all, and checked by a schema."""
 
 import io
 import os
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 DIGEST_SIZE = 32  # bytes of the SHA-256 digest at the end of a file
-# Largest integer in a file: the largest seed that is drawn.  Adding to a counter cannot overflow 64 bits.
+# Largest integer in a file: seeds are drawn up to this number, and counters may grow without an overflow.
 LARGEST_INTEGER = 2**62
 
 
@@ -24,7 +24,7 @@ class Entry(NamedTuple):
     kinds : str
         Allowed characters of `numpy.dtype.kind`.
     shape : tuple or None
-        Lengths, or names of lengths such as "atoms"; None for any shape.
+        Lengths of the axes, or names of lengths, such as "atoms"; None for any shape.
     least : float, optional
         The smallest number that is allowed.
     optional : bool, default False
@@ -40,7 +40,8 @@ class Entry(NamedTuple):
 class Saved:
     """An object that can be written to a file and read again."""
 
-    # If the entries are not attributes and constructor arguments, override `_entries` and `_of_entries`.
+    # A subclass whose entries are not attributes and constructor arguments overrides `_entries` and
+    # `_of_entries`.
     _schema: ClassVar[Mapping[str, Entry]]
 
     def save(self, path: str | os.PathLike[str], **extra: Any) -> None:
@@ -52,7 +53,10 @@ class Saved:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote, exact to the bit; ValueError if a file is damaged or has another object."""
+        """Read an object that `save` wrote, equal to the bit.
+
+        A file that is damaged, or that has an object of another kind, raises ValueError.
+        """
         with reading(path, cls.__name__) as entries:
             return cls._of_entries(entries)
 
@@ -70,13 +74,13 @@ class Saved:
 def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> None:
     """Write named arrays to `path` (npz), completely or not at all, even if several processes write it."""
     path = Path(path)
-    # Not made by `tempfile`, whose files only their owner can read.  A name may have at most 255 bytes.
+    # Only their owner can read files of `tempfile`, so it is not used.  A name may have at most 255 bytes.
     name = os.fsdecode(os.fsencode(path.name)[:200])
     part = path.with_name(f"{name}.{uuid.uuid4().hex[:16]}.part")
     for entry, value in entries.items():
         if np.asarray(value).dtype.hasobject:
             raise ValueError(f"{entry} must be made of numbers or text to be saved; got Python objects")
-    # Written to memory first: on a full disk, a zip archive writes again when Python collects it.
+    # The archive is made in memory: on a full disk, a zip file would write again when it is collected.
     packed = io.BytesIO()
     np.savez(packed, **entries)
     # The digest of all bytes becomes the comment at the end of the zip file, after its length.
@@ -94,13 +98,13 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
 
 @contextmanager
 def reading(path: str | os.PathLike[str], kind: str) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the arrays of a file; any error in its content becomes one sentence that names the file."""
+    """Yield the arrays of a file; an error in its content becomes one sentence that names the file."""
     try:
         whole = Path(path).read_bytes()
         if sha256(memoryview(whole)[: -2 - DIGEST_SIZE]).digest() != whole[-DIGEST_SIZE:]:
             raise ValueError("its bytes have changed since it was written")
         with np.load(io.BytesIO(whole), allow_pickle=False) as arrays:
-            # `save_archive` does not compress: this keeps a small file from filling the memory.
+            # `save_archive` does not compress, so a small file cannot have entries that fill the memory.
             if sum(entry.file_size for entry in arrays.zip.infolist()) > len(whole):
                 raise ValueError("its entries are larger than the file")
             entries = dict(arrays)

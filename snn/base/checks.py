@@ -1,6 +1,6 @@
-"""Checks of arguments, which return what kernels need or raise an error of one sentence; and warnings.
+"""Checks of arguments, which return checked values or raise an error of one sentence; and warnings.
 
-They raise `TypeError` for a wrong type, and `ValueError` for a wrong value or shape.
+A check raises `TypeError` for a wrong type, and `ValueError` for a wrong value or shape.
 """
 
 import importlib
@@ -21,25 +21,28 @@ import numpy as np
 
 from snn._interrupts import undone
 
-# Largest weight, bias or current, in firing thresholds.  Potentials are differences of such sums, with errors
-# of 2^-53 of the sums: 1e-4 of a threshold at 2^40; from 2^53 on, rounding makes neurons fire.
+# Largest weight, bias or current, in firing thresholds.  A potential is a difference of sums of such numbers,
+# with an error of 2^-53 of the sums.  At 2^40, this error is 1e-4 of a threshold; from 2^53 on, rounding
+# makes neurons fire.
 LARGEST_RATIO = 2.0**40
 
 PASSED_OVER = {"sklearn", "joblib"}  # packages whose frames are not the caller of a warning
 
-# Warnings that `warn_caller` suppresses in this thread.  Filters of `warnings` act on all threads.
+# The warnings that `warn_caller` suppresses in this thread: filters of `warnings` would act on all threads.
 _LEFT_OUT: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", default=())
 
 
-UNITLESS = float, int, list, np.ndarray  # the most frequent types, which have no unit
+UNITLESS = float, int, list, np.ndarray  # the most frequent types of arguments, which have no unit
 
 
 def real_array(
     name: str, value: Any, *, shape: tuple[int | None, ...] | None, meaning: str = "", finite: bool = True
 ) -> np.ndarray:
-    """Return `value` as a float64 array in C order, copied only if necessary; finite by default."""
+    """Return `value` as a float64 array in C order, copied only if necessary; require finite entries."""
     if np.ma.is_masked(value):
-        raise TypeError(f"{name} must not have masked entries")
+        raise TypeError(
+            f"{name} must not have masked entries; got {np.ma.count_masked(value)}: pass {name}.filled(x)"
+        )
     refuse_units(name, value)
     try:
         array = np.asarray(value)
@@ -47,7 +50,7 @@ def real_array(
         array = np.empty(0, dtype=object)
     hint = f": pass {name}.toarray()" if hasattr(value, "toarray") else ""
     if array.dtype.kind == "O" and hasattr(value, "to_numpy"):
-        # A pandas frame of bools and floats, or with columns that may contain pandas.NA or None.
+        # This is a pandas frame of bools and floats, or with columns that may contain pandas.NA or None.
         kinds = {type(entry) for entry in array.flat}
         other = {k.__name__ for k in kinds if not issubclass(k, (numbers.Real, np.bool_, type(None)))}
         hint = f" with entries of type {min(other, default='')}: drop them, or call pandas.get_dummies"
@@ -70,13 +73,14 @@ def real_array(
     array = np.ascontiguousarray(array, dtype=np.float64)
     if finite:
         require_finite(name, array)
-    # BLAS needs aligned arrays; without them NumPy uses its own products, which round differently.
+    # BLAS needs aligned arrays.  NumPy multiplies others by its own routines, which round differently.
     return array if array.flags.aligned else array.copy()
 
 
 def refuse_units(name: str, value: Any) -> None:
     """Raise TypeError for quantities with a unit, because the unit would be lost."""
-    # Quantities and pint, Brian2, and astropy have these attributes.  A frame may have a column of this name.
+    # Types of quantities and pint, Brian2 and astropy have one of these attributes.  The type is looked at,
+    # because a pandas frame may have a column of such a name.
     kind = type(value)
     if kind not in UNITLESS and any(hasattr(kind, unit) for unit in ("dimensionality", "dimensions", "unit")):
         raise TypeError(
@@ -85,7 +89,7 @@ def refuse_units(name: str, value: Any) -> None:
 
 
 def require_finite(name: str, array: np.ndarray, *, hint: str = "", first: int = 0) -> None:
-    """Raise ValueError that names the first entry that is not finite; row numbers start at `first`."""
+    """Raise ValueError if an entry is not finite, and name the first one; row numbers start at `first`."""
     if np.isfinite(array).all():
         return
     row, *others = np.argwhere(~np.isfinite(array))[0].tolist()
@@ -116,15 +120,15 @@ def require_ratio(name: str, amounts: np.ndarray, firing_threshold: np.ndarray) 
 def positive_array(
     name: str, value: Any, length: int | None = None, *, zero: bool = False, dimensions: int = 1
 ) -> np.ndarray:
-    """Return an array of `length` numbers > 0, or >= 0; without a length, keep one number as it is."""
+    """Return an array of `length` numbers > 0, or >= 0 if `zero`; without a length, keep a single number."""
     if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
         number = positive_number(name, value, zero=zero)
         return number if length is None else np.full(length, number)  # type: ignore[return-value]
     index = getattr(value, "index", None)
     if hasattr(value, "to_numpy") and index is not None and list(index) != list(range(len(value))):
         raise ValueError(
-            f"{name} goes by position, not by the index of a {type(value).__name__}; got {list(index)[:3]}: "
-            f"bring it into the right order, and pass {name}.to_numpy()"
+            f"{name} must have the index 0, 1, 2, ..., since entries go by position; got a "
+            f"{type(value).__name__} with index {list(index)[:3]}: sort it, and pass {name}.to_numpy()"
         )
     array = real_array(name, value, shape=None if length is None else (length,), meaning="one number each")
     if array.ndim > dimensions:
@@ -150,7 +154,7 @@ def real_number(name: str, value: Any) -> float:
 
 
 def positive_number(name: str, value: Any, *, zero: bool = False, where: str = "") -> float:
-    """Return `value` as a finite float > 0, or >= 0."""
+    """Return `value` as a finite float > 0, or >= 0 if `zero`."""
     number = real_number(name, value)
     if number < 0.0 or (number == 0.0 and not zero):
         raise ValueError(f"{name} must {'not be negative' if zero else 'be positive'}; got {number}{where}")
@@ -198,7 +202,7 @@ def worker_count(name: str, value: Any) -> int | None:
     """Return a number of joblib workers: None, or any integer except 0."""
     number = None if value is None else integer(name, value)
     if number == 0:
-        raise ValueError(f"{name} must not be 0: pass -1 for one worker per processor")
+        raise ValueError(f"{name} must not be 0; got 0: pass -1 for one worker per processor")
     return number
 
 
@@ -218,26 +222,26 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def instance_of(name: str, value: Any, kind: type, *, hint: str = "") -> Any:
-    """Return `value` if it is of type `kind`; `hint`, which says what to do, ends the message."""
+    """Return `value` if it is an instance of `kind`; the error ends with `hint`, which says what to do."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be of type {kind.__name__}; got {type(value).__name__}{hint}")
     return value
 
 
 def installed(module: str, *, extra: str) -> ModuleType:
-    """Import and return a module that the extra of this project installs."""
+    """Import and return a module that an extra of this project installs."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"{module} must be installed ({error}): pip install 'sparsespike[{extra}]'"
+            f"{module} must be installed; got an error, {error}: run pip install 'sparsespike[{extra}]'"
         ) from error
 
 
 @contextmanager
 def called(**names: str) -> Iterator[None]:
-    """Rename arguments in errors: penalty="alpha" makes "alpha must be ..." of "penalty must be ..."."""
-    # In a message, the name of an argument is the first word, or it is followed by "is" or "=".
+    """Rename arguments in errors: penalty="alpha" turns "penalty must be ..." into "alpha must be ..."."""
+    # In a message, the name of an argument is the first word, or "is" or "=" follows it.
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -250,13 +254,13 @@ def called(**names: str) -> Iterator[None]:
 
 
 def without_warnings(category: type[Warning] = Warning) -> Any:
-    """Suppress warnings of this project in a block and thread, if the caller warns once for all of them."""
+    """Suppress warnings of this project in a block and its thread; the caller warns once for all of them."""
     before = _LEFT_OUT.get()
     return undone(partial(_LEFT_OUT.set, before), _LEFT_OUT.set, (*before, category))
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the line of the caller outside of this project, scikit-learn and joblib."""
+    """Warn at the line of the user's code, outside of this project, scikit-learn and joblib."""
     if issubclass(category, _LEFT_OUT.get()):
         return
     frame: FrameType | None = sys._getframe(1)

@@ -1,4 +1,4 @@
-"""Objects that describe themselves in one line and as a table, and results that draw themselves."""
+"""Classes for objects that describe themselves in one line or as a table, and for results with pictures."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from snn.base.checks import is_ours
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_CHARACTERS = 100  # most characters of a fact; the rest is cut off
-MOST_NUMBERS = 100_000  # the range of a larger array is not computed
+MOST_CHARACTERS = 100  # most characters of a fact; further characters are cut off
+MOST_NUMBERS = 100_000  # size of the largest array whose range is computed
 UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 class Closed:
-    """An object that refuses to set unknown attributes, which would have no effect; users' classes may."""
+    """An object that refuses to set unknown attributes; subclasses outside of this project may set any."""
 
-    # Attributes that can be set, besides properties with a setter.  Names with an underscore are internal.
+    # Attributes that can be set, as can properties with a setter.  Names with an underscore are internal.
     _assignable: ClassVar[tuple[str, ...]] = ()
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -42,14 +42,14 @@ def _has_setter(kind: type, name: str) -> bool:
 
 
 class Described(Closed):
-    """An object that shows the same few facts by `repr`, in one line, and in notebooks, as a table."""
+    """An object that shows a few facts: in one line by `repr`, and as a table in notebooks."""
 
-    # Attributes that are facts; by default the fields of a dataclass, except those with ``repr=False``.  The
-    # dataclass itself needs ``repr=False``: otherwise its own `__repr__` replaces the one below.
+    # Names of the attributes that are facts; by default the fields of a dataclass without ``repr=False``.
+    # The dataclass itself needs ``repr=False``: otherwise its own `__repr__` replaces the one below.
     _shown: ClassVar[tuple[str, ...] | None] = None
 
     def _facts(self) -> Mapping[str, str]:
-        """Return the facts by name; they must be cheap to compute."""
+        """Return the facts by name; the computation of a fact must be cheap."""
         names = self._shown
         if names is None:
             names = tuple(field.name for field in fields(self) if field.repr)  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ class Drawn(Described):
         """Draw the result into `ax` or a new figure; docs/pictures.md lists the options of each type."""
         for package in {base.__module__.partition(".")[0] for base in type(self).__mro__}:
             if is_ours(package):
-                import_module(f"{package}.pictures")  # which imports Matplotlib
+                import_module(f"{package}.pictures")  # this module imports Matplotlib
         return plot(self, ax=ax, **options)
 
 
@@ -82,7 +82,7 @@ def plot(value: Any, *, ax: Axes | None = None) -> Axes:
 
 
 def fact_of(value: Any) -> str:
-    """Return a value as a short text: a number, the size and range of an array, or the name of a class."""
+    """Return a value as a short text, such as a number, the size and range of an array, or a class name."""
     if isinstance(value, str):
         return value
     if isinstance(value, (bool, np.bool_)):
@@ -103,7 +103,7 @@ def fact_of(value: Any) -> str:
 
 
 def table(title: str, rows: Iterable[Iterable[str]], *, columns: Sequence[str] = ()) -> str:
-    """Return an HTML table, with all texts escaped and with a header if there are `columns`."""
+    """Return an HTML table with escaped texts, and with a header if there are `columns`."""
     side = "right" if columns else "left"
 
     def line(tag: str, texts: Iterable[str]) -> str:
@@ -113,7 +113,7 @@ def table(title: str, rows: Iterable[Iterable[str]], *, columns: Sequence[str] =
 
     body = "".join([*(line("th", heads) for heads in [columns] if heads), *(line("td", row) for row in rows)])
     caption = f'<caption style="text-align: left"><strong>{escape(_one_line(title))}</strong></caption>'
-    # The table takes the colours of a notebook, light or dark.  Without a doctype it must be told to inherit.
+    # A page without a doctype does not pass its colours on to tables, so the style asks for the notebook's.
     return f'<table style="color: inherit">{caption}<tbody>{body}</tbody></table>'
 
 
@@ -126,7 +126,7 @@ def value_range(values: np.ndarray) -> str:
 
 
 def number(value: Any) -> str:
-    """Return a number as text: integers with all digits, floats with three."""
+    """Return a number as text: an integer with all digits, a float with three digits."""
     return f"{value:,}" if isinstance(value, (int, np.integer)) else f"{value:.3g}"
 
 
@@ -136,7 +136,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def size(shape: Sequence[int]) -> str:
-    """Return a shape as text: ``64 x 64 x 8``."""
+    """Return a shape as text, such as ``64 x 64 x 8``."""
     return " x ".join(f"{side:,}" for side in shape)
 
 

@@ -14,12 +14,12 @@ from snn.base.checks import read_only
 Object = TypeVar("Object")
 
 
-# Only the next four functions may write frozen values: `tests/test_style.py` checks this.
+# Only the next four functions may write frozen values (`tests/test_style.py`).
 
 
 def assign(value: Object, /, **attributes: Any) -> Object:
-    """Set attributes, unchecked and all at once, of a value that no other code has yet; return the value."""
-    # Learners, which change, use it too, so that Ctrl-C comes before or after all changes.
+    """Set attributes of a value that no other code has yet, unchecked and all at once; return the value."""
+    # Learners, which change, use `assign` too, so that Ctrl-C comes before or after all changes.
     vars(value).update(attributes)
     return value
 
@@ -34,7 +34,7 @@ def unchecked(kind: type[Object], /, **attributes: Any) -> Object:
 def replaced(
     value: Any, kind: type | None = None, /, *, without: tuple[str, ...] = (), **changes: Any
 ) -> Any:
-    """Return a copy of a value, or of another class, with `changes` and without the attributes `without`."""
+    """Return a copy of a value with `changes` and without the attributes `without`, of a class `kind`."""
     copy: Any = object.__new__(kind or type(value))
     attributes = vars(copy)
     attributes.update(vars(value), **changes)
@@ -49,7 +49,7 @@ def take_over(target: Any, attributes: dict[str, Any]) -> None:
 
 
 def checked(check: Callable[..., Any], *arguments: Any, default: Any = MISSING, **rules: Any) -> Any:
-    """Return a field that becomes ``check(name, value, *arguments, **rules)``; a default may be None."""
+    """Return a dataclass field that becomes ``check(name, value, *arguments, **rules)``."""
 
     def apply(name: str, value: Any) -> Any:
         return check(name, value, *arguments, **rules)
@@ -58,13 +58,13 @@ def checked(check: Callable[..., Any], *arguments: Any, default: Any = MISSING, 
 
 
 class Value:
-    """Base of frozen dataclasses: their fields are checked in order, and their arrays are read-only."""
+    """Base class of frozen dataclasses whose fields are checked in order and whose arrays are read-only."""
 
-    # NumPy drops the read-only flag in pickles and copies; `__setstate__` restores it.  Caches rely on the
-    # flag, and kernels would be compiled again for writable arrays.
+    # NumPy drops the read-only flag in pickles and copies; `__setstate__` restores the flag.  Caches rely on
+    # the flag, and kernels would be compiled again for writable arrays.
 
     def __new__(cls, *arguments: Any, **named: Any) -> Self:
-        """Refuse arguments without names in one sentence if all fields need names."""
+        """Make a value; if all fields need names, raise TypeError for an argument without a name."""
         known = getattr(cls, "__dataclass_fields__", {})
         if arguments and known and all(field.kw_only for field in known.values()):
             raise TypeError(
@@ -86,7 +86,7 @@ class Value:
                 values[name] = read_only(value)
 
     def _check(self) -> None:
-        """Check the rules between fields, after each field is checked; `assign` can replace a field."""
+        """Check rules between fields, after the check of each field; `assign` may replace a field."""
 
     def __getstate__(self) -> dict[str, Any]:
         # Dictionaries are copied, because other threads may add results to them during pickling.
@@ -99,13 +99,13 @@ class Value:
 
 @functools.cache
 def _checks_of(kind: Any) -> list[tuple[str, Any, bool]]:
-    """Return the name of each checked field, its check, and whether None is allowed."""
+    """Return (name, check, whether None is allowed) for each checked field."""
     checks = ((field.name, field.metadata.get("check"), field.default is None) for field in fields(kind))
     return [check for check in checks if check[1]]
 
 
 def _read_only(value: Any) -> Any:
-    """Return an array, or the arrays of a tuple or of compressed rows, read-only."""
+    """Return a value whose arrays are read-only: an array, a tuple of arrays, or a sparse matrix."""
     if isinstance(value, np.ndarray):
         return read_only(value)
     if isinstance(value, tuple):
@@ -122,10 +122,10 @@ if TYPE_CHECKING:
 else:
 
     class cached_property(functools.cached_property):
-        """The cached property of Python 3.12: Python 3.11 has one lock for all objects of a class."""
+        """The cached property of Python 3.12; in Python 3.11, one lock serves all objects of a class."""
 
         def __get__(self, instance, owner=None):
-            """Return the value; two threads that come at the same time may both compute it."""
+            """Return the value; two threads that ask at the same time may both compute the value."""
             if instance is None:
                 return self
             value = vars(instance)[self.attrname] = self.func(instance)

@@ -1,1 +1,1 @@
-"""Results of runs: spikes and rates, records and operations; and the stimulus of a run."""
+"""Results of runs: spikes, rates, records and counts of operations; and the stimulus of a run."""

@@ -14,36 +14,37 @@ from snn.base.value import assign
 
 Count: TypeAlias = int | np.ndarray
 
-# Relative rounding error of simulated time: a smaller excess over whole steps is not a further step.
+# Relative rounding error of simulated time: a smaller excess over whole steps does not count as a step.
 STEP_ROUNDING = 1e-12
 
 LOIHI = {"synaptic_operations": 23.6, "neuron_updates": 81.0}
-"""Picojoules, from Davies et al. (2018), IEEE Micro 38(1), Table 2, at 0.75 V in 14 nm: the minimum energy of
-a synaptic operation, and the update of an active neuron.  Excluded: routing of spikes, static power, input
-and output."""
+"""Costs in picojoules of a synaptic operation (minimum) and of the update of an active neuron, at 0.75 V in
+14 nm: Davies et al. (2018), IEEE Micro 38(1), Table 2.  The costs exclude the routing of spikes, static
+power, input and output."""
 ARITHMETIC_45NM = {"multiply_adds": 4.6}
-"""Picojoules, from Horowitz (2014), IEEE ISSCC, Figure 1.1.9: a product and a sum of 32-bit floating-point
-numbers.  Excluded: memory, which may take a hundred times as much, instructions, static power."""
-PRICED = ("synaptic_operations", "neuron_updates", "multiply_adds")
+"""Cost in picojoules of a product and a sum of 32-bit floating-point numbers: Horowitz (2014), IEEE ISSCC,
+Figure 1.1.9.  The cost excludes memory, which may take a hundred times as much, instructions and static
+power."""
+PRICED = ("synaptic_operations", "neuron_updates", "multiply_adds")  # names that a table of costs may have
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class OperationCounts(Described):
     """Numbers of operations of a network or of a program, for one signal or for several signals.
 
-    Counts can be added: ``first + second``, or ``sum(many)``.  They count operations of the network, not of
-    this simulator.  Each count is an integer, or an array with one entry for each signal.
+    Counts can be added: ``first + second``, or ``sum(many)``.  They are operations of the network, not
+    instructions of this simulator.  Each count is an integer, or an array with one entry for each signal.
 
     Attributes
     ----------
     spikes : int or ndarray
         Spikes of all neurons.
     synaptic_operations : int or ndarray
-        Deliveries of a spike to a target by a non-zero weight; the effective ACs of NeuroBench.
+        Deliveries of a spike to a target through a non-zero weight; NeuroBench calls them effective ACs.
     neuron_updates : int or ndarray
         Number of neurons times number of clock steps.  An exact run has no steps, and therefore no updates.
     multiply_adds : int or ndarray
-        Products added to a sum, without products that have a known zero; the effective MACs of NeuroBench.
+        Products added to a sum, except products with a known zero; NeuroBench calls them effective MACs.
     neuron_time : float or ndarray
         Number of neurons times simulated time, for exact runs.
 
@@ -87,13 +88,13 @@ class OperationCounts(Described):
     def on_clock(self, time_step: float) -> OperationCounts:
         """Return the counts that a clock would have for the simulated time and spikes of exact runs.
 
-        Every neuron is updated at each step.  The sum of updates over all runs is rounded up.
+        A clock updates every neuron at each step.  The number of updates is rounded up.
 
         Parameters
         ----------
         time_step : float
-            Length of a step, in synaptic time constants.  Section 7 of docs/theory.md says with which steps
-            codes are as good as in exact time.
+            Length of a step, in synaptic time constants.  Section 7 of docs/theory.md says which steps give
+            codes that are as good as in exact time.
         """
         time_step = checks.positive_number("time_step", time_step)
         if np.any(np.logical_and(self.neuron_time, self.neuron_updates)):
@@ -108,15 +109,16 @@ class OperationCounts(Described):
 def energy_estimate(counts: OperationCounts, costs: Mapping[str, float] = LOIHI) -> np.ndarray | float:
     """Return an estimate of the energy of operations, in picojoules: the sum of each count times its cost.
 
-    An estimate excludes all that the table of costs excludes.  It compares algorithms, but does not predict
-    the energy of a device that was not measured.
+    An estimate excludes everything that the table of costs excludes.  Estimates can compare algorithms, but
+    cannot predict the energy of a device that was not measured.
 
     Parameters
     ----------
     counts : OperationCounts
         The operations.  For an exact run, pass ``counts.on_clock(time_step)`` if neuron updates have a cost.
     costs : mapping of str to float, default LOIHI
-        Picojoules of "synaptic_operations", "neuron_updates" and "multiply_adds", for all nonzero counts.
+        Costs in picojoules of "synaptic_operations", "neuron_updates" and "multiply_adds".  Every count that
+        is not zero needs a cost.
     """
     hint = ": pass run.operations, or one part of a ledger"
     checks.instance_of("counts", counts, OperationCounts, hint=hint)

@@ -1,7 +1,7 @@
 """Potentials, currents and charges at any time, rebuilt in closed form from recorded spikes.
 
-Nothing here integrates: each number is a formula of the model, evaluated on the spike train.  This is also an
-independent check of the simulators.
+This module does not integrate: each number is a formula of the model, evaluated on the spike train.  The
+formulas are therefore an independent check of the simulators.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from snn.network import NetworkState, SpikingNetwork, starting_state
 from snn.record.spikes import SpikeTrain, checked_times, cumulative_counts, require_record
 from snn.record.stimulus import ONTO_CURRENT, Stimulus, drive_charge, require_fitting
 
-# Largest relative difference between the threshold and the charges of a spike in an exact run.
+# Largest relative difference between the threshold and the sum of the charges of a spike in an exact run.
 LARGEST_MISMATCH = 1e-6
 
 
@@ -28,15 +28,15 @@ LARGEST_MISMATCH = 1e-6
 class Record(Value, Drawn):
     """A network and its recorded spikes, from which potentials and currents are rebuilt at any time.
 
-    ``run.record`` is the record of a run.  Spikes of neurons that deviate from the equations of
-    `SpikingNetwork`, for example by a leak, delays or Euler's steps, are refused.
+    ``run.record`` is the record of a run.  The neurons must follow the equations of `SpikingNetwork`: spikes
+    of neurons with, for example, a leak, delays or Euler's steps are refused.
 
     Parameters
     ----------
     network : SpikingNetwork
         The network that ran.
     spikes : SpikeTrain
-        Its spikes, recorded by ``simulate(..., record_spikes=True)``.
+        Spikes of the network, recorded by ``simulate(..., record_spikes=True)``.
     state : NetworkState, optional
         State in which the run started; by default rest at time 0.
     stimulus : Stimulus, optional
@@ -52,7 +52,8 @@ class Record(Value, Drawn):
         network, spikes = self.network, self.spikes
         if spikes.n_neurons != network.n_neurons:
             raise ValueError(
-                f"spikes are of {spikes.n_neurons} neurons but the network has {network.n_neurons}"
+                f"spikes must be of the {network.n_neurons} neurons of the network; got spikes of "
+                f"{spikes.n_neurons} neurons"
             )
         if spikes.departures:
             raise ValueError(
@@ -62,8 +63,8 @@ class Record(Value, Drawn):
         state = starting_state(network, self.state)
         if state.time != spikes.start:
             raise ValueError(
-                f"state is of time {state.time} but the spikes start at time {spikes.start}: pass the state "
-                "that the run started from"
+                f"state must be of time {spikes.start}, at which the spikes start; got a state of time "
+                f"{state.time}: pass the state from which the run started"
             )
         assign(self, state=state)
         if self.stimulus is not None:
@@ -172,7 +173,7 @@ class Record(Value, Drawn):
 
     @property
     def _inputs(self) -> SpikeTrain | None:
-        """Input spikes onto the current, or None."""
+        """Input spikes that change the current, or None."""
         stimulus = self.stimulus
         return stimulus.spikes if stimulus is not None and stimulus.onto == ONTO_CURRENT else None
 

@@ -1,4 +1,4 @@
-"""Results of runs."""
+"""The result of a run, and the error of a run that emits too many spikes."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,10 +26,10 @@ class SimulationResult(Value, Drawn):
     duration : float
         Length of this run, in synaptic time constants.
     spike_counts : ndarray of int, shape (n_neurons,)
-        Number of spikes of each neuron in this run; with integers, number of messages.
+        Number of spikes of each neuron in this run; for neurons in integers, the number of messages.
     average_soma_current : ndarray, shape (n_neurons,)
-        u: the mean of the soma current mu over this run.  For imperfect neurons it includes charge that
-        leaked or was refused.
+        u: the mean of the soma current mu over this run.  For imperfect neurons, the mean includes charge
+        that leaked or was refused.
     window_moments : ndarray, shape (n_neurons, 3)
         Sums of t^2, t^3 and t^4 over the spikes of each neuron, with t the time since this run began.
     start : NetworkState
@@ -37,14 +37,15 @@ class SimulationResult(Value, Drawn):
     state : NetworkState
         State of the network at the end; pass it to the next run.
     spikes : SpikeTrain or None
-        All spikes if ``record_spikes=True``; on a clock, at the end of their steps.  Otherwise None, and only
-        counts are kept: run the network again to record its spikes.
+        All spikes if ``record_spikes=True``; the spikes of a clock are at the ends of their steps.  Otherwise
+        None: only counts of spikes are kept.
     potentials : ndarray, shape (n_times, n_neurons), or None
-        Potentials at the times ``potential_times``; NaN after a `RunawayError`.
+        Potentials at the times ``potential_times``; NaN at times that a run with a `RunawayError` did not
+        reach.
     n_steps : int or None
         Number of clock steps; None for an exact run.
     stimulus : Stimulus or None
-        Input from outside during the run.  `network` has the drive before it.
+        Input from outside during the run; `network` has the drive before the first change.
     registers : Registers or None
         The integers of a run in a `DigitalFormat`.
     """
@@ -70,19 +71,19 @@ class SimulationResult(Value, Drawn):
     def spike_rate(self) -> np.ndarray:
         """a: spikes per unit of time over this run, shape (n_neurons,).
 
-        With integers, a message counts as the number of spikes that it stands for.
+        For neurons in integers, a message counts as the number of spikes that the message stands for.
         """
         if self.registers is not None:
             return self.registers.messages * self.registers.network.message_value / self.duration
-        if self.duration == 0.0:  # a run that ended in its first instant (`RunawayError`)
+        if self.duration == 0.0:  # the run ended in its first instant, by a `RunawayError`
             return np.where(self.spike_counts > 0, np.inf, 0.0)
         return self.spike_counts / self.duration
 
     @property
     def smooth_rate(self) -> np.ndarray:
-        """Spike rates with a smooth window over this run; no recorded spikes are needed; shape (n_neurons,).
+        """Spike rates, weighted by a smooth window over this run, shape (n_neurons,).
 
-        See `SpikeTrain.smooth_rate`.
+        `SpikeTrain.smooth_rate` has the equation.  The spikes of the run need not be recorded.
         """
         return smooth_rate_of_moments(self.window_moments, self.duration)
 
@@ -90,14 +91,15 @@ class SimulationResult(Value, Drawn):
     def thresholded_current(self) -> np.ndarray:
         """max(u, 0) / theta, with u the average soma current of the run, shape (n_neurons,).
 
-        This is the sparsest read-out: neurons with a negative mean current are exactly zero, even if they
-        fired at first.  It differs from the rate by at most C / t (Tang, Lin and Davies, equation 8).
+        The thresholded current is the sparsest read-out: neurons with a negative mean current are exactly
+        zero, even if they fired at first.  The difference to the rate is at most C / t for some constant C
+        (Tang, Lin and Davies, equation 8).
         """
         return np.maximum(self.average_soma_current, 0.0) / self.network.firing_threshold
 
     @property
     def record(self) -> Record:
-        """Potentials and currents at any time, and explanations of spikes; needs recorded spikes."""
+        """The `Record` of a run with recorded spikes, which has potentials and currents at any time."""
         return Record(self.network, self.spikes, self.start, self.stimulus)  # type: ignore[arg-type]
 
     @property
@@ -109,7 +111,8 @@ class SimulationResult(Value, Drawn):
     def operations(self) -> OperationCounts:
         """Operations of the network in this run: spikes, synaptic operations, neuron updates.
 
-        Deliveries of input spikes are synaptic operations too; deliveries by weights rounded to zero are not.
+        Deliveries of input spikes count as synaptic operations.  Deliveries by weights that were rounded to
+        zero do not count.
         """
         fired = np.flatnonzero(self.spike_counts)
         if self.registers is None:

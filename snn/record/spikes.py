@@ -1,6 +1,7 @@
-"""Spike trains, and rates read from them.
+"""Spike trains, and the spike rates that are read from them.
 
-All rates tend to the same limit.  They differ in how fast, and in the entries that are exactly zero.
+All kinds of rates tend to the same limit.  Rates of different kinds differ in the speed of convergence, and
+in the neurons whose rates are exactly zero.
 """
 
 from collections.abc import Iterable
@@ -16,9 +17,9 @@ from snn.base.archive import Entry, Saved
 from snn.base.describe import Drawn
 from snn.base.value import Value, assign, checked
 
-POWERS = (2, 3, 4)
-TIME_ROUNDING = 1e-9  # of times that were computed, such as by t += dt, as a share of them
-# In synaptic time constants: beyond, the fourth power of a time may leave the range of numbers.
+POWERS = (2, 3, 4)  # powers of spike times in the moments of a smooth rate
+TIME_ROUNDING = 1e-9  # relative rounding error of computed times, such as sums t += dt
+# Length of the longest smooth window, in synaptic time constants: the fourth power of a time must be finite.
 LONGEST_SMOOTH_WINDOW = 1e75
 
 
@@ -26,12 +27,12 @@ LONGEST_SMOOTH_WINDOW = 1e75
 class SpikeTrain(Value, Saved, Drawn):
     """The spikes of n neurons in an interval of time.
 
-    `save` and `load` keep it in a file.
+    `save` writes a train to a file, and `load` reads it.
 
     Parameters
     ----------
     times : array_like, shape (n_spikes,)
-        In synaptic time constants, not decreasing.
+        Spike times, in synaptic time constants, not decreasing.
     neurons : array_like of int, shape (n_spikes,)
         The neuron that fired each spike.
     n_neurons : int
@@ -39,8 +40,8 @@ class SpikeTrain(Value, Saved, Drawn):
     start, stop : float
         The interval that was recorded.
     departures : str, default ""
-        In which ways the neurons departed from the equations of `SpikingNetwork`, such as "leak, delays":
-        then potentials and currents cannot be rebuilt from these spikes.
+        Names of the deviations of the neurons from the equations of `SpikingNetwork`, e.g. "leak, delays".
+        With deviations, potentials and currents cannot be rebuilt from the spikes.
     """
 
     times: np.ndarray
@@ -60,7 +61,7 @@ class SpikeTrain(Value, Saved, Drawn):
         "departures": Entry("U", ()),
     }
 
-    if TYPE_CHECKING:  # what is accepted is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self,
@@ -82,7 +83,8 @@ class SpikeTrain(Value, Saved, Drawn):
             raise TypeError(f"neurons must be an array of integers; got dtype {neurons.dtype}")
         if times.ndim != 1 or neurons.shape != times.shape:
             raise ValueError(
-                f"times and neurons must be 1-D, of one length; got shapes {times.shape} and {neurons.shape}"
+                "times and neurons must be 1-D and equally long; got shapes "
+                f"{times.shape} and {neurons.shape}"
             )
         if stop < start:
             raise ValueError(f"stop must not be before start; got {stop} and {start}")
@@ -90,7 +92,10 @@ class SpikeTrain(Value, Saved, Drawn):
         neurons = np.ascontiguousarray(neurons, dtype=np.int64)
         if len(times):
             if not (times[:-1] <= times[1:]).all() or not (start <= times[0] and times[-1] <= stop):
-                raise ValueError(f"times must not decrease and lie in [start, stop] = [{start}, {stop}]")
+                raise ValueError(
+                    f"times must not decrease and lie in [start, stop] = [{start}, {stop}]; got times from "
+                    f"{times.min()} to {times.max()}"
+                )
             if neurons.min() < 0 or neurons.max() >= self.n_neurons:
                 raise ValueError(
                     f"neurons must lie in [0, {self.n_neurons}); got {neurons.min()} to {neurons.max()}"
@@ -98,17 +103,19 @@ class SpikeTrain(Value, Saved, Drawn):
         assign(self, times=times, neurons=neurons)
 
     @classmethod
-    def poisson(cls, rates: ArrayLike, edges: ArrayLike, *, seed: int = 0) -> "SpikeTrain":
-        """Return independent Poisson processes whose rates are constant between edges.
+    def poisson(
+        cls, rates: ArrayLike, edges: ArrayLike, *, rng: int | np.random.Generator = 0
+    ) -> "SpikeTrain":
+        """Return independent Poisson processes, one for each neuron, with constant rates in each bin of time.
 
         Parameters
         ----------
         rates : array_like, shape (n_neurons,) or (n_bins, n_neurons)
-            Expected spikes per unit of time of each neuron, in each bin if there are several.
+            Expected spikes of each neuron per unit of time; one row for each bin if there are several bins.
         edges : array_like, shape (n_bins + 1,)
-            Where bins begin and end; ``[start, stop]`` for rates that do not change.
-        seed : int, default 0
-            Of the generator.
+            Times at which bins begin and end; ``[start, stop]`` for rates that do not change.
+        rng : int or numpy.random.Generator, default 0
+            Seed or generator of the random numbers.
         """
         edges = _checked_edges(edges)
         rates = np.atleast_2d(checks.real_array("rates", rates, shape=None))
@@ -118,33 +125,34 @@ class SpikeTrain(Value, Saved, Drawn):
             )
         if (rates < 0.0).any():
             raise ValueError(f"rates must not be negative; got {rates.min()}")
-        generator = np.random.default_rng(checks.integer("seed", seed, 0))
+        generator = np.random.default_rng(rng)
         counts = generator.poisson(rates * np.diff(edges)[:, np.newaxis])
         bins, neurons = (
             np.repeat(index, counts.ravel()) for index in map(np.ravel, np.indices(counts.shape))
         )
-        # In (edge, next edge], as bins are.
+        # `random` draws from [0, 1), so spikes lie in (edge, next edge], as bins do.
         times = edges[bins + 1] - generator.random(len(bins)) * np.diff(edges)[bins]
         return cls._sorted(times, neurons, n_neurons=rates.shape[1], start=edges[0], stop=edges[-1])
 
     @classmethod
     def merged(cls, trains: Iterable["SpikeTrain"]) -> "SpikeTrain":
-        """Return all spikes of several trains, in order: parts of a run, or sources of the same neurons.
+        """Return all spikes of several trains of the same neurons, in the order of time.
 
         Parameters
         ----------
         trains : iterable of SpikeTrain
-            Together they must record one interval without a gap.
+            One or more trains, such as the parts of a run.  Together they must record one interval without a
+            gap.
         """
         parts = sorted((require_record("trains", train) for train in trains), key=lambda train: train.start)
         if not parts or any(part.n_neurons != parts[0].n_neurons for part in parts):
             numbers = sorted({part.n_neurons for part in parts})
-            raise ValueError(f"trains must be one or more, all of as many neurons; got n_neurons {numbers}")
+            raise ValueError(f"trains must be one or more, with equal n_neurons; got n_neurons {numbers}")
         ends = np.maximum.accumulate([part.stop for part in parts])
         for end, part in zip(ends, parts[1:], strict=False):
             if part.start > end:
                 raise ValueError(
-                    f"trains must leave no gap; got none that records from {end} to {part.start}"
+                    f"trains must leave no gap; got no train that records from {end} to {part.start}"
                 )
         times = np.concatenate([part.times for part in parts])
         neurons = np.concatenate([part.neurons for part in parts])
@@ -169,8 +177,9 @@ class SpikeTrain(Value, Saved, Drawn):
     def counts(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
         """Return how often each neuron fired in (start, stop], shape (n_neurons,).
 
-        A spike on an edge, as those of a clock are, is in the interval that ends there; `numpy.histogram`
-        has it in the next one.  A spike at the very start of the record is in the interval that begins there.
+        A spike on an edge, such as the spikes of a clock, counts in the interval that ends at the edge;
+        `numpy.histogram` counts it in the next interval.  A spike at the very start of the record counts in
+        the interval that begins there.
         """
         if start is None and stop is None:
             return np.bincount(self.neurons, minlength=self.n_neurons)
@@ -179,13 +188,13 @@ class SpikeTrain(Value, Saved, Drawn):
     def binned(self, edges: ArrayLike) -> np.ndarray:
         """Return how often each neuron fired in each bin, shape (n_bins, n_neurons).
 
-        Bin k is (edges[k], edges[k + 1]], as the interval of `counts`.  A spike that is later than an edge by
-        less than 1e-9 of itself is on it: sums such as ``t += dt`` are rounded.
+        Bin k is (edges[k], edges[k + 1]], like the interval of `counts`.  A spike that is later than an edge
+        by less than 1e-9 of the edge is on the edge, because sums such as ``t += dt`` are rounded.
 
         Parameters
         ----------
         edges : array_like, shape (n_bins + 1,)
-            Increasing, within the record.
+            Edges of the bins, increasing, within the record.
         """
         edges = _checked_edges(edges)
         room = TIME_ROUNDING * np.abs(edges)
@@ -195,7 +204,7 @@ class SpikeTrain(Value, Saved, Drawn):
         return interval_counts(self, (edges + room)[1:], start=first)
 
     def time_slice(self, start: float | None = None, stop: float | None = None) -> "SpikeTrain":
-        """Return the spikes in (start, stop], those that `counts` has; by default up to the record's end."""
+        """Return the part of the record in (start, stop]; its spikes are the spikes that `counts` counts."""
         start, stop = self._interval(start, stop)
         ends = np.array([start, stop])
         first, last = np.searchsorted(self.times, ends + TIME_ROUNDING * np.abs(ends), side="right")
@@ -204,16 +213,16 @@ class SpikeTrain(Value, Saved, Drawn):
         return replace(self, times=times, neurons=self.neurons[part], start=start, stop=stop)
 
     def time_shift(self, shift: float) -> "SpikeTrain":
-        """Return the record as if all of it had been later by `shift`, or earlier if that is negative."""
+        """Return the record with all times later by `shift`, or earlier if `shift` is negative."""
         shift = checks.real_number("shift", shift)
         return replace(self, times=self.times + shift, start=self.start + shift, stop=self.stop + shift)
 
     def intervals(self) -> list[np.ndarray]:
-        """Return the times between spikes of each neuron, an array for each."""
+        """Return the times between successive spikes, one array for each neuron."""
         return [np.diff(times) for times in self._of_each()]
 
     def _of_each(self) -> list[np.ndarray]:
-        """Return the spike times of each neuron."""
+        """Return the spike times, one array for each neuron."""
         order = np.argsort(self.neurons, kind="stable")
         return np.split(
             self.times[order], np.cumsum(np.bincount(self.neurons, minlength=self.n_neurons))[:-1]
@@ -226,7 +235,7 @@ class SpikeTrain(Value, Saved, Drawn):
         )
 
     def to_neo(self, time_constant: float, units: str = "ms") -> list[Any]:
-        """Return a `neo.SpikeTrain` for each neuron, for Elephant and others that analyse spikes.
+        """Return a `neo.SpikeTrain` for each neuron, for Elephant and other programs that analyse spikes.
 
         Parameters
         ----------
@@ -244,8 +253,8 @@ class SpikeTrain(Value, Saved, Drawn):
     def rate(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
         """Return spikes per unit of time in (start, stop], shape (n_neurons,).
 
-        From the beginning of the run the error falls like 1/t, and every early spike counts.  Over a later
-        interval, neurons that fired only early are exactly zero.
+        If the interval begins with the run, the error falls like 1/t, and every early spike counts.  If the
+        interval begins later, neurons that fired only before it have rates that are exactly zero.
 
         Parameters
         ----------
@@ -263,23 +272,24 @@ class SpikeTrain(Value, Saved, Drawn):
         times : array_like, shape (n_times,)
             Ends of the intervals, not decreasing, within the record.
         start : float, optional
-            Where all intervals begin; by default where the record does.
+            Time at which all intervals begin; by default the start of the record.
         """
         start, _ = self._interval(start, None)
         times = checked_times(times, start, self.stop, after_start=True)
-        # A spike at the very start of the record belongs to it.
+        # A spike at the very start of the record counts.
         counts = cumulative_counts(self, times, start=None if start == self.start else start)
         return counts / (times - start)[:, np.newaxis]
 
     def smooth_rate(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
-        """Return the rates in (start, stop] through a smooth window, shape (n_neurons,).
+        """Return the spike rates in (start, stop], weighted by a smooth window, shape (n_neurons,).
 
         With T = stop - start::
 
             a_i = 1/T sum_k w((t_ik - start) / T)        w(s) = 30 s^2 (1 - s)^2
 
-        The first transient of a network is forgotten, and where its potentials have bounded primitives the
-        error falls like 1/T^2 (docs/theory.md, section 4), where the error of `rate` falls like 1/T.
+        The window gives little weight to the first transient of a network.  If the potentials of the network
+        have bounded primitives, the error falls like 1/T^2 (docs/theory.md, section 4), while the error of
+        `rate` falls like 1/T.
 
         Parameters
         ----------
@@ -303,7 +313,7 @@ class SpikeTrain(Value, Saved, Drawn):
 
 
 def require_record(name: str, spikes: Any) -> SpikeTrain:
-    """Return recorded spikes, or raise TypeError; for a run, and for None, say where they are."""
+    """Return recorded spikes; otherwise raise TypeError, which says where a run has its spikes."""
     hint = ""
     if spikes is None or getattr(spikes, "spikes", spikes) is None:
         hint = ": run the network with record_spikes=True, and pass run.spikes"
@@ -316,19 +326,21 @@ def checked_times(
     times: ArrayLike, start: float = -np.inf, stop: float = np.inf, *, after_start: bool = False
 ) -> np.ndarray:
     """Return times that do not decrease and lie in [start, stop], or in (start, stop]."""
-    times = checks.real_array("times", times, shape=(None,), meaning="one after the other")
+    times = checks.real_array("times", times, shape=(None,))
     is_before = times[0] <= start if after_start else times[0] < start
     if is_before or times[-1] > stop or (np.diff(times) < 0.0).any():
         interval = f"{'(' if after_start else '['}{start}, {stop}]"
-        raise ValueError(f"times must not decrease and lie in {interval}; got {times[0]} to {times[-1]}")
+        raise ValueError(
+            f"times must not decrease and lie in {interval}; got times from {times[0]} to {times[-1]}"
+        )
     return times
 
 
 def _checked_edges(edges: ArrayLike) -> np.ndarray:
-    """Return the edges of one or more bins."""
-    edges = checks.real_array("edges", edges, shape=(None,), meaning="one more than there are bins")
+    """Return the edges of one or more bins, or raise an error."""
+    edges = checks.real_array("edges", edges, shape=(None,), meaning="one more than the number of bins")
     if len(edges) < 2 or not (edges[:-1] < edges[1:]).all():
-        raise ValueError(f"edges must be at least two numbers that increase; got {edges}")
+        raise ValueError(f"edges must be at least two increasing numbers; got {edges}")
     return edges
 
 
@@ -340,8 +352,9 @@ def cumulative_counts(spikes: SpikeTrain, times: np.ndarray, **options: Any) -> 
 def interval_counts(
     spikes: SpikeTrain, times: np.ndarray, *, start: float | None = None, amounts: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return how often each neuron fired from one time to the next, the first one `start`."""
-    # Without a `start`, spikes count from the first one.  With `amounts`, one a spike, these are added up.
+    """Return how often each neuron fired between successive times, from `start` on."""
+    # Without `start`, all spikes up to the first time count.  With `amounts`, one number for each spike, the
+    # numbers are added instead of counting spikes.
     first = 0 if start is None else np.searchsorted(spikes.times, start, side="right")
     edges = np.concatenate([[first], np.searchsorted(spikes.times, times, side="right")])
     counts = np.empty((len(times), spikes.n_neurons), dtype=np.int64 if amounts is None else np.float64)

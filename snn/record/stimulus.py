@@ -23,8 +23,8 @@ ONTO_CURRENT, ONTO_DRIVE = "current", "drive"
 class Stimulus(Value, Described):
     """Changes from outside while a network runs: a drive that changes, and input spikes.
 
-    The drive is constant between its changes.  At its time, an input spike of source k adds row k of the
-    weights to one of these quantities::
+    The drive is constant between its changes.  At the time of an input spike of source k, row k of the
+    weights is added to one of these quantities::
 
         onto="current"    the synaptic currents, which decay as e^-t, like currents of spikes of the network
         onto="drive"      the drive, which keeps the change
@@ -39,9 +39,9 @@ class Stimulus(Value, Described):
     spikes : SpikeTrain, optional
         Input spikes; the neurons of this train are the sources.
     weights : array_like or scipy.sparse matrix, shape (n_sources, n_neurons), optional
-        Effect of an input spike of each source.  A positive weight excites.
+        Effect of an input spike of each source on each neuron.  A positive weight excites.
     onto : {"current", "drive"}, default "current"
-        Quantity that an input spike is added to.
+        Quantity to which the weights of an input spike are added.
 
     Notes
     -----
@@ -147,7 +147,10 @@ class Stimulus(Value, Described):
                 stop=max(spikes.stop, start) if stop == np.inf else stop,
             )
         if len(changes) == 2:
-            raise ValueError(f"start and stop must be around a change of the drive; got {start} and {stop}")
+            raise ValueError(
+                "start and stop must have a change of the drive between them, if there are no input spikes; "
+                f"got {start} and {stop}"
+            )
         return Stimulus(**changes)
 
     def drive_at(self, times: ArrayLike, soma_bias: ArrayLike) -> np.ndarray:
@@ -183,7 +186,7 @@ def drive_charge(stimulus: Stimulus | None, times: np.ndarray, soma_bias: np.nda
     spikes = stimulus.spikes
     if spikes is None or stimulus.onto == ONTO_CURRENT:
         return charge
-    # A spike at t_k adds the charge of its weights times t - t_k.
+    # At time t, a spike at t_k has added a charge of its weights times t - t_k.
     counts, sums = (
         cumulative_counts(spikes, times, start=times[0], amounts=amounts)
         for amounts in (None, spikes.times - times[0])
@@ -192,7 +195,7 @@ def drive_charge(stimulus: Stimulus | None, times: np.ndarray, soma_bias: np.nda
 
 
 def n_deliveries(stimulus: Stimulus | None) -> int:
-    """Return the number of deliveries of an input spike to a neuron by a non-zero weight."""
+    """Return the number of deliveries of input spikes to neurons through non-zero weights."""
     if stimulus is None or stimulus.spikes is None:
         return 0
     return int(stimulus.spikes.counts() @ np.diff(stimulus.weights.indptr))
@@ -205,7 +208,8 @@ def require_fitting(
     checks.instance_of("stimulus", stimulus, Stimulus)
     if stimulus.n_neurons != network.n_neurons:
         raise ValueError(
-            f"stimulus is for {stimulus.n_neurons} neurons but the network has {network.n_neurons}"
+            f"stimulus must be for the {network.n_neurons} neurons of the network; got a stimulus for "
+            f"{stimulus.n_neurons}"
         )
     times = stimulus.times
     if len(times) and not start <= times[0] <= times[-1] <= stop:
@@ -221,13 +225,13 @@ def require_fitting(
     checks.require_ratio("drives and weights of stimulus", largest, network.firing_threshold)
 
 
-def excitation(stimulus: Stimulus, duration: float, soma_bias: np.ndarray) -> np.ndarray:
-    """Return a bound on the charge that drive and input spikes bring to each neuron, shape (n_neurons,)."""
+def excitation(stimulus: Stimulus | None, duration: float, soma_bias: np.ndarray) -> np.ndarray:
+    """Return an upper bound on the charge of drive and input spikes for each neuron, shape (n_neurons,)."""
     drive = soma_bias
-    if stimulus.drive is not None:
+    if stimulus is not None and stimulus.drive is not None:
         drive = np.maximum(drive, stimulus.drive.max(axis=0))
     charge = np.maximum(drive, 0.0) * duration
-    if stimulus.spikes is None:
+    if stimulus is None or stimulus.spikes is None:
         return charge
     excites = stimulus.weights * (stimulus.weights > 0.0)
     return charge + (duration if stimulus.onto == ONTO_DRIVE else 1.0) * (stimulus.spikes.counts() @ excites)

@@ -1,4 +1,4 @@
-"""Exact runs: from event to event, with no time step."""
+"""Exact runs, which go from event to event and have no time step."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from snn.network import NetworkState, RunnableNetwork, require_moderate_weights
 from snn.run.run import NO_SPIKES, Run, Spikes
 from snn.run.time import Exact
 
-# Spikes and windows after which a call to the kernel ends.
+# Smallest and largest number of spikes and windows after which a call of the kernel ends.
 LEAST_WORK_PER_CALL, MOST_WORK_PER_CALL = 16, 65_536
-# When a row of weights is missing, those of neurons that will fire within about this time are computed with
-# it, but no more than this number for each copy: one product of matrices costs little more than one of a
-# matrix and a vector.
+# When a row of weights is missing, the rows of neurons that will fire within about LOOK_AHEAD time constants
+# are computed too, at most ROWS_PER_COPY for each copy: a product of two matrices costs little more than a
+# product of a matrix and a vector.
 LOOK_AHEAD, ROWS_PER_COPY = 2.0, 64
-# Synaptic time constants within which a next spike is looked for at first, then twice as many, and so on.
+# Length of the first search for the next spike, in synaptic time constants; each further search is twice as
+# long.
 FIRST_SEARCH = 16.0
 
 NO_TRACES = np.empty((0, 0, 2))
@@ -32,7 +33,7 @@ CHANGING = ("bias", "potential", "current", "drift", "spike_counts", "traces", "
 
 
 class ExactRun(Run):
-    """Copies of one network, advanced exactly; parameters as of `Run`."""
+    """Copies of one network, advanced exactly; for the parameters, see `Run`."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class ExactRun(Run):
             lifted = np.zeros(shape)
         self._neurons = Neurons(
             self.soma_bias,
-            # Read-only, as all that kernels only read: they are compiled once for all callers.
+            # Arrays that kernels only read are read-only, so that a kernel is compiled once for all callers.
             checks.read_only(network.firing_threshold),
             self.membrane_potential,
             self.synaptic_current,
@@ -73,12 +74,12 @@ class ExactRun(Run):
         limit = self._burst_limit or run_state.BurstLimit(spikes=np.inf)
         self._states["largest_burst"] = limit.spikes + limit.per_neuron * n_neurons
         self._states["burst_rate"] = limit.rate + limit.per_neuron * n_neurons
-        self._first_states = self._states.tobytes()  # a tenth of the time of a copy
+        self._first_states = self._states.tobytes()  # `tobytes` takes a tenth of the time of `copy`
         self._form = network.weights.kernel_form
         self._usual = simulation.settings_of(self._form, n_neurons, screening=exact.screening)
-        # Those of the present calls of the kernel, which may go from spike to spike.
+        # `_settings` are the settings of the present calls of the kernel, which may go from spike to spike.
         self._settings, self._is_stepping = self._usual, False
-        # Copies at the end of the active ones that wait for a row of weights.
+        # Number of copies at the end of `active` that wait for a row of weights.
         self._n_waiting = 0
         self._memory = simulation.new_memory(self._form, n_neurons, self._usual)
         work = int(self._updates_per_call / max(self._form.targets_per_source(n_neurons), 1.0))
@@ -94,7 +95,7 @@ class ExactRun(Run):
         return self._is_lost
 
     @property
-    def departures(self) -> str:  # type: ignore[override]  # of most runs a constant
+    def departures(self) -> str:  # type: ignore[override]  # other runs have a constant
         return "a potential floor" if self._neurons.lifted.any() else ""
 
     @property
@@ -103,13 +104,13 @@ class ExactRun(Run):
         return trace * np.exp(last_spike - self.time[:, np.newaxis])
 
     def step(self, n_spikes: int = 1) -> Spikes:
-        """Advance the only copy by at least so many spikes, all of the last instant; return them."""
-        # There are fewer if no more will come; time then goes on beyond the last one.
+        """Advance the only copy until at least `n_spikes` spikes have come; return all that came."""
+        # If no neuron fires any more, fewer spikes are returned, and time goes beyond the last spike.
         ahead, parts = FIRST_SEARCH, [NO_SPIKES]
         self._is_stepping = n_spikes == 1
         while n_spikes > 0:
             time = float(self.time[0]) + ahead
-            if time == np.inf:  # nor will there be one within the range of numbers
+            if time == np.inf:  # no neuron fires before the time leaves the range of numbers
                 break
             parts.append(self.advance(time, max_spikes=n_spikes - 1, record=True))
             n_spikes -= len(parts[-1].times)
@@ -121,7 +122,7 @@ class ExactRun(Run):
         return Spikes(*(np.concatenate(column) for column in list(zip(*parts, strict=True))[:2]))
 
     def renew(self) -> None:
-        """Forget all that copies did, before they start again, so that they run as those of a new run."""
+        """Clear counts and run states, so that restarted copies behave exactly like copies of a new run."""
         self.spike_counts.fill(0)
         self._is_lost.fill(False)
         self._states.view(np.uint8)[:] = np.frombuffer(self._first_states, np.uint8)
@@ -129,13 +130,13 @@ class ExactRun(Run):
         self.n_emitted = 0
 
     def _is_silent(self) -> bool:
-        """Whether no neuron of the only copy will ever fire, whatever the time."""
+        """Return whether no neuron of the only copy will ever fire."""
         potential, current = self.membrane_potential[0], self.synaptic_current[0]
         highest = potential + np.maximum(current, 0.0)
         return bool(((self._neurons.bias[0] <= 0.0) & (highest < self._neurons.threshold)).all())
 
     def _removed(self) -> np.ndarray:
-        # What a floor brought is no charge of the soma.
+        # A floor raises potentials without charge of the soma.
         return super()._removed() - (self._neurons.lifted if len(self._neurons.floor) else 0.0)
 
     def _begin(self, record: bool) -> run_state.SpikeLog:
@@ -163,21 +164,21 @@ class ExactRun(Run):
             position, stops, min(self._work_per_call, budget), buffer,
         )  # fmt: skip
         if before is not None and n_new > most:
-            # Go back, and on from spike to spike.
+            # The limit was passed within an interval: restore the state, and go from spike to spike.
             for array, rows in zip(changing, before, strict=True):
                 array[active[position:]] = rows
             self._settings = simulation.single_step(self._usual)
             return position, 0, 0
         if status == run_state.MISSING_ROW:
-            # It waits behind the others, unless a record or a limit depends on their order: rows that several
-            # copies wait for are computed together.
+            # The copy waits behind the others, so that the rows for which copies wait are computed together.
+            # If spikes are recorded or limited, the order of copies matters, and the row is computed at once.
             if len(buffer.times) or most < sys.maxsize // 2:
                 self._compute_rows(active[reached : reached + 1])
             else:
                 active[reached:] = np.roll(active[reached:], -1)
                 self._n_waiting += 1
         if status == run_state.BURST:
-            # It stays where it is, or at rest where its numbers have left their range.
+            # The copy is lost: its state stays, or becomes rest if its numbers are not finite.
             lost = active[reached]
             self._is_lost[lost] = True
             potential, current = self.membrane_potential[lost], self.synaptic_current[lost]
@@ -198,7 +199,7 @@ class ExactRun(Run):
         run_state.restart(self._neurons, self._states, copies)
 
     def _compute_rows(self, copies: np.ndarray) -> None:
-        """Have the rows of weights computed that copies wait for, and some that they will need soon."""
+        """Compute the rows of weights for which copies wait, and rows that the copies will need soon."""
         neurons = self._neurons
         drive = np.maximum(neurons.bias[copies] + neurons.current[copies], 0.0)
         nearness = ((neurons.potential[copies] + drive * LOOK_AHEAD) / neurons.threshold).max(axis=0)

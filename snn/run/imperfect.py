@@ -14,16 +14,15 @@ from snn.base.value import Value, assign, checked
 from snn.network import RunnableNetwork, SpikingNetwork
 from snn.record.spikes import TIME_ROUNDING
 
-MOST_DELAY_STEPS = 4096  # steps of the longest delay: for each, a copy stores one number per neuron
-LARGEST_SEED = 2**63 - 1
+MOST_DELAY_STEPS = 4096  # the longest delay, in steps: for each step, a copy stores one number per neuron
+LARGEST_SEED = 2**63 - 1  # the largest seed, which kernels take as a 64-bit integer
 MOST_STEPS = 2**40  # most steps of a run: step numbers must be exact as 64-bit integers and as floats
-SINGLE_TIME_ROUNDING = 1e-6  # as `TIME_ROUNDING`, for times in float32
-# Quantities with mismatch, as keys of separate random numbers.
-THRESHOLDS, WEIGHTS = 0, 1
+SINGLE_TIME_ROUNDING = 2.0**-22  # relative rounding error of times start + k dt in float32: four roundings
+THRESHOLDS, WEIGHTS = 0, 1  # keys of the random numbers of the two quantities with mismatch
 
 
 def checked_floor(name: str, value: float) -> float:
-    """Return a lowest potential, in firing thresholds."""
+    """Return a lowest potential, in firing thresholds; raise ValueError if it is positive."""
     if checks.real_number(name, value) > 0.0:
         raise ValueError(f"{name} must be at most 0, where potentials start; got {value}")
     return float(value)
@@ -37,17 +36,17 @@ class Imperfections(Value):
 
         dv_i/dt = mu_i - l v_i + s theta_i white noise       in a refractory neuron: dv_i/dt = 0
 
-    All is deterministic for one seed: mismatch depends only on the seed; noise and lost spikes depend on the
-    seed, the neuron and the number of the step.  Therefore all copies of a run have the same chip and the
-    same noise, for any number of copies and any division of them among calls or threads.
+    All random numbers are functions of the seed: mismatch depends only on the seed; noise and lost spikes
+    depend on the seed, the neuron and the number of the step.  Therefore all copies of a run have the same
+    chip and the same noise, for any number of copies and any division of copies among calls or threads.
 
     Parameters
     ----------
     leak : float, default 0.0
         l: the rate at which potentials decay towards zero, in 1 / synaptic time constant.
     refractory_time : float, default 0.0
-        Time after a spike in which a neuron ignores its soma current, in synaptic time constants.  If it is
-        positive, a neuron fires at most once in a step.
+        Time after a spike in which a neuron ignores its soma current, in synaptic time constants.  With a
+        positive refractory time, a neuron fires at most once in a step.
     delays : float or array_like, default 0.0
         Travel time of spikes, in synaptic time constants: one number for all, one for the spikes of each
         neuron, shape (n_neurons,), or one for each synapse, shape (n_neurons, n_neurons), [source, target].
@@ -104,17 +103,17 @@ class Imperfections(Value):
     def mismatched(self, network: RunnableNetwork) -> SpikingNetwork:
         """Return the network with the mismatched thresholds and weights of a chip with this seed.
 
-        A run draws the same numbers again.
+        A run with these imperfections draws the same thresholds and weights.
 
         Parameters
         ----------
         network : SpikingNetwork, or another object with weights and thresholds
-            The network without mismatch.  Its drive, if it has one, is kept.
+            The network without mismatch.  The result has the same drive, or zeros if there is none.
 
         Returns
         -------
         SpikingNetwork
-            With weight mismatch, its weights are stored as one number per synapse.
+            The network of the chip.  With weight mismatch, each synapse has a stored weight of its own.
         """
         n_neurons, weights = network.n_neurons, network.weights
         if self.weight_mismatch > 0.0:
@@ -140,7 +139,8 @@ def rounding_of(times: ArrayLike, time_step: float) -> np.ndarray:
     """Return the rounding error of times, in steps: two times that differ by less are the same."""
     times = np.asarray(times, dtype=np.float64)
     with float_errors(over="ignore"):
-        # Times that came as float32 are recognised here: by chance, hardly any float64 has so few digits.
+        # A time that came as float32 is exact in float32.  A float64 time of at most 22 binary digits is too,
+        # but differs from the end of a dyadic step by more than the rounding, or not at all.
         relative = np.where(times.astype(np.float32) == times, SINGLE_TIME_ROUNDING, TIME_ROUNDING)
     return np.minimum(relative * np.maximum(np.abs(times) / time_step, 1.0), 0.5)
 

@@ -1,4 +1,4 @@
-"""Runs on a clock in the integers of a chip."""
+"""Runs on a clock whose neurons compute in the integers of a chip."""
 
 import math
 from typing import Any
@@ -19,8 +19,8 @@ from snn.run.run import Run, Spikes
 from snn.run.stepped import SteppedRun
 
 MOST_PRODUCT_BITS = 62  # most bits of the product of a potential and a leak, which must fit 64 bits
-# Largest noise of a potential in one step, in units of the potential; `fill_normals` draws no number above 9.
-LARGEST_NOISE, LARGEST_NORMAL = 2.0**60, 9.0
+LARGEST_NOISE = 2.0**60  # largest noise of a potential in one step, in units of the potential
+LARGEST_NORMAL = 9.0  # bound on the normal numbers that `fill_normals` draws
 
 
 class IntegersOnClock(SteppedRun):
@@ -49,7 +49,7 @@ class IntegersOnClock(SteppedRun):
     def take_spikes(
         self, copy: int, step: int, steps: np.ndarray, neurons: np.ndarray, messages: np.ndarray
     ) -> None:
-        """Go to a step, with the spikes that another implementation of this network had until then."""
+        """Go to a step, with the spikes that another implementation of the network emitted before it."""
         weights = messages * self.integers.message_value[neurons]
         for neuron, time, weight in zip(neurons, steps * self.time_step, weights, strict=True):
             add_to_moments(self.window_moments, copy, neuron, time, weight)
@@ -57,7 +57,7 @@ class IntegersOnClock(SteppedRun):
         self._copies.steps[copy] = step
 
     def require_valid(self) -> None:
-        return  # registers always hold numbers
+        return  # registers always hold finite numbers
 
     def _running(self, network: RunnableNetwork) -> RunnableNetwork:
         # The neuron of the clock is the rounded network, including mismatch.
@@ -71,7 +71,7 @@ class IntegersOnClock(SteppedRun):
 
     def _start(self, state: NetworkState | Run | None) -> None:
         integers, chip, shape = self.integers, self._clock.imperfections, self.soma_bias.shape
-        integer_drive(integers, self.soma_bias)  # called for its warnings and errors
+        integer_drive(integers, self.soma_bias)  # warns of drives that do not fit, or raises an error
         drive, potential, current, messages, removed = np.zeros((5, *shape), dtype=np.int64)
         self.neurons = DigitalNeurons(
             faults=self._faults(leak=0.0, n_leaking=0),
@@ -98,25 +98,29 @@ class IntegersOnClock(SteppedRun):
     def _take_pending(self, pending: np.ndarray) -> None:
         largest = LARGEST_INPUT / 2.0 ** max(self.integers.rules.exponent, 0)
         if pending.dtype.kind != "i" or np.abs(pending.astype(np.float64)).max(initial=0.0) > largest:
-            raise ValueError("pending of state must be made of integers up to 2^53 units of a current")
+            raise ValueError(
+                "pending of state must be made of integers, whose currents are at most 2^53 units; got "
+                f"{pending.dtype} up to {np.abs(pending.astype(np.float64)).max(initial=0.0):.3g}: pass a "
+                "state of the same DigitalFormat"
+            )
         super()._take_pending(pending)
 
     def _inputs_of(self, stimulus: Stimulus) -> Any:
         if stimulus.drive is not None:
-            integer_drive(self.integers, stimulus.drive)  # called for its warnings and errors
+            integer_drive(self.integers, stimulus.drive)  # warns, or raises an error
         if stimulus.spikes is None or stimulus.onto != ONTO_CURRENT:
             return stimulus.weights
         return integer_inputs(self.integers, stimulus.weights, stimulus.spikes.counts())
 
     def _potential_of(self, copy: int) -> np.ndarray:
-        return self.membrane_potential[copy].copy()  # exact
+        return self.membrane_potential[copy].copy()  # integers have no rounding to settle
 
     def _recorded(self, buffer: MessageLog, n_entries: int) -> Spikes:
         steps, neurons, messages = (column[:n_entries] for column in buffer)
         return Spikes(steps * self.time_step, neurons.copy(), messages.copy())
 
     def _removed(self) -> np.ndarray:
-        # The charge of the messages.  A reset to zero removes more, and narrow registers lose charge.
+        # The charge of the messages counts.  A reset to zero removes more, and narrow registers lose charge.
         return self.neurons.removed * self.integers.unit
 
 

@@ -21,7 +21,8 @@ class RealOnClock(SteppedRun):
 
     @property
     def is_lost(self) -> np.ndarray:
-        # A neuron is lost if it has to fire too often in a step; refractory or adapting ones may stay above.
+        # A copy is lost if a neuron must fire too often in a step, and so stays above its threshold.
+        # Refractory or adapting neurons may stay above their thresholds for other reasons.
         if self.neurons.faults.refractory_steps > 0 or self._clock.neuron.adaptation > 0.0:  # type: ignore[union-attr]
             return super().is_lost
         return ~(self.membrane_potential <= self.network.firing_threshold).all(axis=1)
@@ -37,7 +38,7 @@ class RealOnClock(SteppedRun):
             raise ValueError(
                 f"time_step must be so short that no neuron has to fire more than {MOST_AT_ONCE:,.0f} times "
                 f"in a step; got {self.time_step}, too long for neuron {int(np.argmax(is_late))}: "
-                "docs/theory.md, section 7.2"
+                "see docs/theory.md, section 7.2"
             )
 
     def _running(self, network: RunnableNetwork) -> RunnableNetwork:
@@ -78,8 +79,8 @@ class RealOnClock(SteppedRun):
             + ("time constants",) * (len(self._kinds) > 1)
             + ("adaptation",) * (neuron.adaptation > 0.0)
         )
-        # For one unit of each kind of current: its remainder after a step, its charge, and the part of the
-        # charge that arrives in spite of a leak.
+        # For one unit of each kind of current: `decays` is the current after a step, `charges` the charge of
+        # the step, and `arrivals` the part of this charge that does not leak within the step.
         decays = np.array([math.exp(-step / constant) for constant in self._kinds])
         charges = arrivals = np.full(len(self._kinds), step) if is_euler else self._kinds * (1.0 - decays)
         rise, charge = step, float(charges[0])
@@ -134,13 +135,13 @@ class RealOnClock(SteppedRun):
 
 def charge_of_step(clock: Clock) -> float:
     """Return the charge that one unit of synaptic current at the beginning of a step brings in the step."""
-    # Exact integration rounds only the decay: charge and decay add up to 1, so charge is conserved.
+    # With exact integration only the decay is rounded: charge and decay add up to 1, so charge is conserved.
     is_euler = clock.neuron.integration == "euler"  # type: ignore[union-attr]
     return clock.time_step if is_euler else 1.0 - math.exp(-clock.time_step)
 
 
 def new_workspace(firing_threshold: np.ndarray) -> np.ndarray:
-    """Return the workspace of a kernel, with rows aligned to cache lines."""
+    """Return the workspace of `RealNeurons`, with rows aligned to cache lines of 64 bytes."""
     padded = -(-len(firing_threshold) // CHUNK) * CHUNK
     memory = np.zeros(4 * padded + 8)
     first = -memory.__array_interface__["data"][0] % 64 // 8

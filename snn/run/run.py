@@ -1,4 +1,4 @@
-"""Runs of any kind of time: copies of one network that are advanced together, and the loop over kernels."""
+"""Runs in any kind of time: a run advances copies of one network together, by repeated calls of a kernel."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from snn.base import checks
 from snn.network import NetworkState, RunnableNetwork, state_of
 from snn.record.stimulus import ONTO_CURRENT, Stimulus
 
-# Updates of a neuron after which a kernel returns to Python, a tenth of a second or so: Ctrl-C and a progress
-# bar work in between.
+# Number of neuron updates after which a kernel returns to Python, after about a tenth of a second, so that
+# Ctrl-C and the progress bar work.
 UPDATES_PER_CALL = 30_000_000
-# The largest synaptic current, in firing thresholds.  Above it, rounding decides which neurons fire.
+# The largest synaptic current, in firing thresholds.  With larger currents, rounding decides who fires.
 LARGEST_GROWN_RATIO = 2.0**46
 
 NO_MOMENTS = np.empty((0, 0, 3))
@@ -33,11 +33,11 @@ NO_LOOKS = np.empty(0), np.empty((0, 0))
 
 
 class Spikes(NamedTuple):
-    """Spikes of a call of `Run.advance`, copy by copy."""
+    """Recorded spikes of one call of `Run.advance`, copy by copy."""
 
-    times: np.ndarray  # since each copy was started
+    times: np.ndarray  # times of the spikes since the start of their copy
     neurons: np.ndarray
-    messages: np.ndarray | None = None  # what each spike of a digital run says; None of other runs
+    messages: np.ndarray | None = None  # the number in each message of a digital run; None for other runs
 
 
 NO_SPIKES = Spikes(np.empty(0), np.empty(0, dtype=np.int64))
@@ -47,11 +47,11 @@ class Run(ABC):
     """Copies of one network, each with its own drive, advanced together; made by `start_run`."""
 
     time_step = 0.0
-    # In which ways neurons depart from the equations of `SpikingNetwork`, such as "leak, delays".
+    # Names of the deviations of the neurons from the equations of `SpikingNetwork`, such as "leak, delays".
     departures = ""
-    # The charge that a spike brings in all, in units of its weight.
+    # The total charge that a spike brings, in units of its weight.
     gain = 1.0
-    # Synaptic current at the beginning of a step, for one unit of the currents of constant rates, W^T r.
+    # At constant rates r, the synaptic current at the beginning of a step, in units of W^T r.
     current_per_rate = 1.0
 
     def __init__(
@@ -66,20 +66,19 @@ class Run(ABC):
         check_weights: bool = False,
         updates_per_call: int = UPDATES_PER_CALL,
     ) -> None:
-        # All arrays have shape (n_copies, n_neurons).  `soma_bias`, the drives now, is copied if read-only.
+        # The arrays have shape (n_copies, n_neurons).  The run writes the present drives to `soma_bias`.
         shape = soma_bias.shape
         self.network = network
         self.soma_bias = soma_bias if soma_bias.flags.writeable else soma_bias.copy()
         self._filters_spikes, self._checks_weights = filter_spikes, check_weights
         self._burst_limit, self._updates_per_call = burst_limit, updates_per_call
-        # The last two are of the time when each copy was started.
+        # `_first_potential` and `_first_counts` are the potentials and counts at the start of each copy.
         potential, current, self._first_potential, self._first_counts = np.zeros((4, *shape))
         self.membrane_potential, self.synaptic_current = potential, current
         self.spike_counts = np.zeros(shape, dtype=np.int64)
         # The sums of t^2, t^3 and t^4 over the times of each neuron's spikes since the start.
         self.window_moments = np.zeros((*shape, 3)) if window_moments else NO_MOMENTS
-        # Spikes of the last call of `advance`.
-        self.n_emitted = 0
+        self.n_emitted = 0  # number of spikes in the last call of `advance`
         if state is not None:
             self.membrane_potential[:] = state.membrane_potential
             self.synaptic_current[:] = state.synaptic_current
@@ -88,16 +87,16 @@ class Run(ABC):
     @property
     @abstractmethod
     def time(self) -> np.ndarray:
-        """Time since each copy was started, in synaptic time constants, shape (n_copies,)."""
+        """Time since the start of each copy, in synaptic time constants, shape (n_copies,)."""
 
     @property
     def n_steps(self) -> np.ndarray | None:
-        """Steps since each copy was started, shape (n_copies,); None of exact runs."""
+        """Number of steps since the start of each copy, shape (n_copies,); None for exact runs."""
         return None
 
     @property
     def is_lost(self) -> np.ndarray:
-        """Copies that cannot go on, bool, shape (n_copies,); they stay at their `time`."""
+        """True for each copy that cannot continue and stays at its `time`, shape (n_copies,)."""
         return np.zeros(len(self.spike_counts), dtype=np.bool_)
 
     @property
@@ -123,9 +122,9 @@ class Run(ABC):
         origin: float = 0.0,
         looks: tuple[np.ndarray, np.ndarray] = NO_LOOKS,
     ) -> Spikes:
-        """Advance copies to times, on a clock to the last step that ends by then; `until` may be an array."""
-        # `origin` is the time of the stimulus at which copies were started.  A run may reorder `active`.
-        # `looks` are times and an array that takes the potentials of the only copy, a row a time.
+        """Advance copies to the time `until`, one for all or one each; on a clock, to the last whole step."""
+        # `origin` is the time of the stimulus at the start of the copies.  `looks` are times and an array
+        # with a row for each time, to which the kernel writes the potentials of the only copy.
         active = np.arange(len(self.spike_counts)) if active is None else np.array(active, dtype=np.int64)
         most = sys.maxsize if max_spikes is None else max_spikes
         buffer = self._begin(record)
@@ -151,7 +150,7 @@ class Run(ABC):
     def _stops(
         self, until: float | np.ndarray, stimulus: Stimulus | None, origin: float, looks: Any = NO_LOOKS
     ) -> Stops:
-        """Return where copies stop, and what is done on the way, as kernels read it."""
+        """Return the record for kernels of the times at which copies stop, and of the changes on the way."""
         n_copies, (times, seen) = len(self.soma_bias), looks
         copies = run_state.new_records(n_copies, STOP)
         copies["end"] = until
@@ -161,7 +160,7 @@ class Run(ABC):
         if len(times):
             added = np.repeat(NEVER, len(times))
             added["instant"], added["kind"], added["first"] = times, SHOW_POTENTIALS, np.arange(len(times))
-            # Looks come after changes of their instant.
+            # Potentials are copied after the changes of the same instant.
             changes = np.concatenate([changes[:-1], added, NEVER]).view(type(NEVER))
             changes = changes[np.argsort(changes["instant"], kind="stable")]
         return Stops(copies, changes, targets, amounts, seen)
@@ -171,7 +170,7 @@ class Run(ABC):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the changes of a stimulus, and the target and size of each amount."""
         n_neurons = self.soma_bias.shape[1]
-        # Each change has a row of amounts: those of drives come first.
+        # Each change has a row of amounts.  Rows of drives come first, then rows of input spikes.
         drives = NO_AMOUNTS if stimulus.drive is None else stimulus.drive.reshape(-1)
         weights = self._inputs_of(stimulus)
         n_drives, kind = len(drives) // n_neurons, ADD_TO_DRIVE
@@ -185,9 +184,10 @@ class Run(ABC):
             starts = np.concatenate([starts[:-1], len(drives) + weights.indptr])
             rows = np.concatenate([rows, n_drives + stimulus.spikes.neurons])
             times = stimulus.spikes.times if n_drives == 0 else np.concatenate([times, stimulus.spikes.times])
-        # Rounding may leave a change at the end a little after it.
+        # By rounding, a change at the end of a run may be a little after the end.
         instants = np.minimum(self.instants_of(times, origin), end)
-        # In one instant the drive changes first; of the drives of one step of a clock, the last one holds.
+        # In one instant, the drive changes before input spikes come.  If a step of a clock has several new
+        # drives, the last one remains.
         order = np.argsort(instants, kind="stable")
         changes, rows = np.repeat(NEVER, len(order) + 1), rows[order]
         changes["instant"][:-1] = instants[order]
@@ -196,33 +196,33 @@ class Run(ABC):
         return changes, checks.read_only(targets), checks.read_only(amounts)
 
     def instants_of(self, times: np.ndarray, origin: float) -> np.ndarray:
-        """Return when changes act, in time since `origin`: at once, or at the end of a step."""
+        """Return the times, since `origin`, at which changes act: at once, or at the end of a step."""
         return times - origin
 
     def advance_through(self, stops: Callable[[], tuple[Any, ...]], active: np.ndarray) -> None:
-        """Advance copies from stop to stop within the kernel, until each is done or lost."""
-        # Where copies start again on the way, `charge` and `n_emitted` are not meaningful.
+        """Advance copies from stop to stop within the kernel, until each copy is done or lost."""
+        # If copies are restarted on the way, `charge` and `n_emitted` have no meaning.
         active, position, buffer = np.array(active, dtype=np.int64), 0, self._begin(record=False)
         while position < len(active):
             position, _, _ = self._call(active, position, stops(), sys.maxsize, buffer)
 
     def restart(self, copies: np.ndarray) -> None:
-        """Start some copies again at time zero, from potentials, currents and drives as they are now."""
-        # Spikes go on being counted; charge, filtered spikes and moments start anew.
-        # A slice takes a tenth of the time of a list of one copy.
+        """Restart copies at time zero with their present potentials, currents and drives."""
+        # The counts of spikes are kept; charge, filtered spikes and moments become zero.
+        # Indexing by a slice takes a tenth of the time of indexing by an array of one copy.
         rows = slice(None) if len(copies) == len(self.spike_counts) == 1 else copies
         self._first_counts[rows] = self.spike_counts[rows]
         self._restart(copies)
         self._first_potential[rows] = self.membrane_potential[rows]
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
-        """Return the state of one copy, whose numbers are in range."""
+        """Return the state of one copy; its numbers must be finite."""
         current = self.synaptic_current[copy].copy()
         return state_of(self._potential_of(copy), current, float(self.time[copy]) if time is None else time)
 
     def require_valid(self) -> None:
         """Raise an error if potentials or currents are no longer reliable."""
-        if self._burst_limit is not None:  # its copies are valid
+        if self._burst_limit is not None:  # the kernel itself gives up copies that are out of range
             return
         threshold = checks.read_only(self.network.firing_threshold)
         is_finite, is_moderate = run_state.in_range(
@@ -230,26 +230,27 @@ class Run(ABC):
         )
         if not is_finite:
             raise OverflowError(
-                "potentials or currents of the network have left the range of float64 numbers"
+                "potentials or currents of the network have left the range of float64 numbers: lower the "
+                "weights or the drive"
             )
         if not is_moderate:
             raise OverflowError(
                 f"currents of the network have grown beyond {LARGEST_GROWN_RATIO:.1g} firing thresholds, "
-                "where rounding decides which neurons fire"
+                "where rounding decides which neurons fire: lower the weights or the drive"
             )
 
-    # A kind of run supplies these, besides `time` and `filtered_spikes`.
+    # Each kind of run defines the following methods, and `time` and `filtered_spikes`.
 
     @abstractmethod
     def _begin(self, record: bool) -> Any:
-        """Return memory for the spikes of one call of the kernel, of size zero if none are recorded."""
+        """Return memory for the spikes of one call of the kernel; its size is zero if none are recorded."""
 
     @abstractmethod
     def _call(
         self, active: np.ndarray, position: int, stops: Any, most: int, buffer: Any
     ) -> tuple[int, int, int]:
-        """Call the kernel once for active[position:]; return where to go on, spikes, entries recorded."""
-        # Without a buffer and a limit, the order of these copies may be changed.
+        """Call the kernel once for active[position:]; return (next position, spikes, entries recorded)."""
+        # A run may reorder the rest of `active` if it records no spikes and has no limit of spikes.
 
     @abstractmethod
     def _recorded(self, buffer: Any, n_entries: int) -> Spikes:
@@ -257,19 +258,19 @@ class Run(ABC):
 
     @abstractmethod
     def _restart(self, copies: np.ndarray) -> None:
-        """Set all that changes, except potentials and counts of spikes, to what it is at time zero."""
+        """Set all numbers except potentials, currents, drives and counts to their values at time zero."""
 
     def _inputs_of(self, stimulus: Stimulus) -> Any:
-        """Return the weights of input spikes, sparse, as kernels add them; None without such spikes."""
+        """Return the sparse weights of input spikes in the units of the kernel; None if there are none."""
         return stimulus.weights
 
     def _potential_of(self, copy: int) -> np.ndarray:
-        """Return the potentials of one copy, as its state has them."""
-        # A neuron that is far above its threshold, refractory or in a run-away, keeps its charge.
+        """Return the potentials of one copy, without potentials that exceed thresholds only by rounding."""
+        # A refractory neuron, or a neuron in a runaway, may be far above its threshold and keeps its charge.
         potential = self.membrane_potential[copy].copy()
         run_state.settle(potential, checks.read_only(self.network.firing_threshold))
         return potential
 
     def _removed(self) -> np.ndarray:
-        """Return the charge that resets took since the start: a threshold a spike."""
+        """Return the charge that resets took since the start: one threshold for each spike."""
         return self.network.firing_threshold * (self.spike_counts - self._first_counts)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn._kernels import run_state
+from snn._interrupts import float_errors
 from snn.base import checks
 from snn.base.value import unchecked
 from snn.digital.digital_network import warn_of_narrow_currents
@@ -21,9 +21,9 @@ from snn.run.time import Exact, Time, end_of, require_time
 
 EXACT_TIME = Exact()
 
-# The default of `max_spikes` is SPIKE_LIMIT_FACTOR times the spikes that the drive alone could cause, and at
-# least LEAST_SPIKE_LIMIT.  If spikes are recorded it is at most MOST_RECORDED: each takes up to 50 bytes
-# while the result is made.
+# The default of `max_spikes` is SPIKE_LIMIT_FACTOR times the number of spikes that the drive could cause
+# without lateral weights, and at least LEAST_SPIKE_LIMIT.  If spikes are recorded, the default is at most
+# MOST_RECORDED: a spike takes up to 50 bytes of memory while the result is made.
 LEAST_SPIKE_LIMIT = 1_000_000
 SPIKE_LIMIT_FACTOR = 100.0
 MOST_RECORDED = 20_000_000
@@ -43,8 +43,8 @@ def simulate(
 ) -> SimulationResult:
     """Run a spiking network: exactly, from event to event, or on a clock.
 
-    In exact time potentials and currents follow a closed form between spikes, and the next spike is a root of
-    it: spike times are exact to rounding, whatever the duration.
+    In exact time, potentials and currents follow a closed form between spikes, and the time of the next spike
+    is a root of this form.  Spike times are therefore exact to rounding for any duration.
 
     Parameters
     ----------
@@ -53,41 +53,41 @@ def simulate(
     duration : float
         Simulated time, in synaptic time constants; positive, and on a clock a whole number of steps.
     time : Exact or Clock, default Exact()
-        Exact, or a clock with the length of its steps and what its neurons are: real numbers or integers,
-        perfect or not.
+        `Exact` has no steps.  A `Clock` sets the length of the steps and the kind of its neurons: real
+        numbers or integers, perfect or not.
     state : NetworkState, optional
-        Where to start; by default at rest at time 0.  Integers are rounded to.
+        State at the beginning; by default rest at time 0.  Neurons in integers round the state.
     stimulus : Stimulus, optional
-        A drive that changes, and input spikes.  Their times are within the run, which starts at the time of
-        `state`.  Changes at the end are in the final state.  On a clock all of it acts from the
-        end of its step on, as spikes do.  A time that is later than the end of a step by less than 1e-9 of
-        itself, or 1e-6 in float32, counts as that end: sums such as ``t += dt`` are rounded.
+        Changes of the drive, and input spikes.  Their times lie within the run, which starts at the time of
+        `state`.  The final state includes changes at the end.  On a clock, a change acts from the end of its
+        step on, as a spike does.  A time that exceeds the end of a step by less than 1e-9 of itself (2.4e-7
+        for a time in float32) counts as that end, because sums such as ``t += dt`` are rounded.
     record_spikes : bool, default False
-        Keep every spike's time and neuron.
+        Keep the time and the neuron of every spike.
     potential_times : array_like, shape (n_times,), optional
-        Times within the run, not decreasing, at which `potentials` of the result are kept; on a clock, at the
-        end of a step.  Perfect neurons in exact time have them at any time, by ``run.record``.
+        Times within the run, not decreasing, at which the result has `potentials`; on a clock, at the ends of
+        their steps.  For perfect neurons in exact time, ``run.record`` has the potentials at any time.
     max_spikes : int, optional
-        Stop with an error after more spikes.  By default 1,000,000, or a hundred times what the drive
-        alone could cause if that is more; a network that only inhibits never comes near.  But no more than
-        20,000,000 if they are recorded, which then take a gigabyte of memory.
+        Largest number of spikes; more spikes raise `RunawayError`.  The default is 1,000,000, or a hundred
+        times the number of spikes that the drive could cause without lateral weights, if that is more.  A
+        network that only inhibits never comes near the default.  If spikes are recorded, the default is at
+        most 20,000,000, which take a gigabyte of memory.
     progress : bool, default False
         Show a progress bar.
 
     Raises
     ------
     RunawayError
-        If the network emits more than `max_spikes` spikes.  The error carries the run up to there.
+        If the network emits more than `max_spikes` spikes.  The error has the run up to the last spike.
     OverflowError
         If currents grow beyond 7e13 firing thresholds, where rounding decides which neurons fire.
 
     Notes
     -----
-    Ties.  Neurons that reach their thresholds in the same instant all fire in it, in the order of their
-    indices, before any of these spikes is applied.  Two crossings are the same instant if they differ by
-    less than 2^10 roundings (2.3e-13) of the numbers that the earlier one is computed from, in units of time,
-    and by no more than 2^-30.  The end of a run counts as such a crossing: a neuron that is due there fires
-    in the run.
+    Ties: neurons that reach their thresholds in the same instant all fire in the order of their indices,
+    before any of these spikes is delivered.  Two crossings are one instant if their difference is less than
+    2^10 roundings (2.3e-13) of the numbers from which the earlier crossing is computed, in units of time, and
+    at most 2^-30.  The end of a run counts as a crossing: a neuron that is due at the end fires in the run.
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
@@ -96,7 +96,8 @@ def simulate(
     stop = start.time + duration
     if math.isinf(stop):
         raise ValueError(
-            f"duration must end within the range of numbers; got {duration} from time {start.time} on"
+            f"duration must be so short that the end of the run is finite; got {duration} from time "
+            f"{start.time} on"
         )
     return result_of(
         network, network.soma_bias, duration, stop, time, state, start,
@@ -120,18 +121,18 @@ def result_of(
     progress: bool,
     potential_times: ArrayLike | None = None,
 ) -> SimulationResult:
-    """Run a network from a state, which is `start` or None for rest, to time `stop`; return what happened."""
-    # `drive` is the network's; an array that can be written has the last drive of the run afterwards.
+    """Run a network from `start` to time `stop`; `state` is `start`, or None if the run begins at rest."""
+    # `drive` is the drive of the network.  After the run, a writable `drive` has the last drive of the run.
     record_spikes, progress = checks.flag("record_spikes", record_spikes), checks.flag("progress", progress)
     end = end_of(time, duration, goes_on=state is not None)
     by_drive = _spikes_by_drive(network, start, stop, stimulus, duration)
-    if not math.isclose(duration, end, rel_tol=TIME_ROUNDING):  # it was in float32
+    if not math.isclose(duration, end, rel_tol=TIME_ROUNDING):  # the duration was in float32
         duration, stop = end, start.time + end
     max_spikes = _spike_limit(max_spikes, by_drive, record_spikes)
     run = start_run(time, network, drive[np.newaxis], state, window_moments=True, check_weights=True)
-    that_ran: Any = run.network  # with mismatch, if there is any
-    if that_ran is not network:
-        network = that_ran.with_soma_bias(network.soma_bias)
+    chip: Any = run.network  # the network that ran, with mismatch if there is any
+    if chip is not network:
+        network = chip.with_soma_bias(network.soma_bias)
     looks = NO_LOOKS if potential_times is None else _looks(run, potential_times, start.time, stop, end)
     spikes = run.advance(
         end, record=record_spikes, max_spikes=max_spikes, progress=progress, stimulus=stimulus,
@@ -139,12 +140,12 @@ def result_of(
     )  # fmt: skip
     elapsed, times = float(run.time[0]), spikes.times
     if potential_times is not None:
-        looks[1][looks[0] > elapsed] = np.nan  # those that the run did not reach
+        looks[1][looks[0] > elapsed] = np.nan  # at times that the run did not reach
     final = run.state(time=stop if elapsed == end else start.time + elapsed)
     if elapsed == end != duration:
         elapsed, times = duration, np.minimum(times, duration)
     average_soma_current = network.soma_bias + start.synaptic_current
-    if elapsed > 0.0:  # not a runaway within its first instant
+    if elapsed > 0.0:  # the elapsed time is 0 if the run ran away in its first instant
         average_soma_current = run.charge[0] / elapsed
     departures = ", ".join(filter(None, (run.departures, _between_steps(run, stimulus, start.time))))
     train = None
@@ -175,16 +176,16 @@ def result_of(
 def _spikes_by_drive(
     network: SpikingNetwork, start: NetworkState, stop: float, stimulus: Stimulus | None, duration: float
 ) -> float:
-    """Return how many spikes drive and stimulus could cause alone, having checked the stimulus."""
-    soma_bias = network.soma_bias
+    """Check the stimulus; return how many spikes drive and stimulus could cause without lateral weights."""
     if stimulus is not None:
         require_fitting(stimulus, network, start.time, stop)
-        soma_bias = excitation(stimulus, duration, soma_bias) / duration
-    return run_state.expected_spikes(soma_bias, network.firing_threshold, start.synaptic_current, duration)
+    with float_errors(over="ignore"):
+        charge = excitation(stimulus, duration, network.soma_bias) + np.maximum(start.synaptic_current, 0.0)
+        return float((charge / network.firing_threshold + 1.0).sum())  # one spike of each neuron may be due
 
 
 def _spike_limit(max_spikes: int | None, by_drive: float, record_spikes: bool) -> int:
-    """Return the number of spikes that ends a run, by default a multiple of those that the drive explains."""
+    """Return the largest number of spikes of a run; by default a multiple of `by_drive`."""
     if max_spikes is None:
         max_spikes = max(LEAST_SPIKE_LIMIT, math.ceil(min(SPIKE_LIMIT_FACTOR * by_drive, 1e18)))
         max_spikes = min(max_spikes, MOST_RECORDED) if record_spikes else max_spikes
@@ -194,7 +195,7 @@ def _spike_limit(max_spikes: int | None, by_drive: float, record_spikes: bool) -
 def _looks(
     run: Run, potential_times: ArrayLike, start: float, stop: float, end: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return when potentials are kept, and where."""
+    """Return the instants at which potentials are kept, and an array for the potentials."""
     with checks.called(times="potential_times"):
         times = checked_times(potential_times, start, stop)
     instants = np.minimum(run.instants_of(times, start), end)
@@ -202,7 +203,7 @@ def _looks(
 
 
 def _between_steps(run: Run, stimulus: Stimulus | None, start: float) -> str:
-    """Return a name for what differs if a clock moves changes of the stimulus to its steps."""
+    """Return the name of a departure if a clock moves changes of the stimulus to the ends of its steps."""
     if stimulus is None or run.time_step == 0.0:
         return ""
     moved = start + run.instants_of(stimulus.times, start)
@@ -214,7 +215,7 @@ def spike_train(
     times: np.ndarray, neurons: np.ndarray, start: float, final: NetworkState, departures: str = ""
 ) -> SpikeTrain:
     """Return the spikes of a run that went from time `start` to its state `final`."""
-    # Rounding may leave the last spike of a run a little after its end.
+    # By rounding, the last spike of a run may be a little after its end.
     stop = max(final.time, float(times[-1])) if len(times) else final.time
     return unchecked(
         SpikeTrain,

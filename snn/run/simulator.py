@@ -1,4 +1,4 @@
-"""A simulator that one can step from spike to spike."""
+"""A simulator that advances a network in parts, or from spike to spike."""
 
 import math
 from copy import deepcopy
@@ -26,20 +26,20 @@ from snn.weights import DenseRows, Weights, as_weights
 
 
 class Simulator(Described):
-    """Run a network in parts: advance it to any time, or in exact time step it to its next spike.
+    """A network that runs in parts: to any time, or in exact time to its next spike.
 
-    Between two calls its drive, thresholds, weights, potentials and currents may be set; they act from then
-    on.  Within a call of `advance` a `Stimulus` changes the drive and brings input spikes.  In integers, what
-    is set must keep the unit of potentials and the exponent of the weights.
+    Between two calls, the drive, thresholds, weights, potentials and currents can be set; new values act from
+    then on.  Within a call of `advance`, a `Stimulus` changes the drive and brings input spikes.  For neurons
+    in integers, new values must keep the unit of potentials and the exponent of the weights.
 
     Parameters
     ----------
     network : SpikingNetwork
         The network to run.
     state : NetworkState, optional
-        Where to start; by default at rest at time 0.
+        State at the beginning; by default rest at time 0.
     time : Exact or Clock, default Exact()
-        As of `simulate`.  A floor of `Exact` raises lower potentials whenever anything is set.
+        See `simulate`.  The `potential_floor` of `Exact` raises lower potentials whenever a value is set.
 
     Examples
     --------
@@ -54,8 +54,8 @@ class Simulator(Described):
     (2.5, array([1, 1]))
     """
 
-    # Between calls it is a network, its state and its counts of spikes.  None of them is written to, except
-    # the weights of a network that nobody else has: `_own` is their array.
+    # Between calls, a simulator keeps a network, its state and its counts of spikes, and does not write to
+    # them.  The exception is an array of weights that no other object has: `_own` is this array, or None.
 
     _own: np.ndarray | None = None
 
@@ -67,7 +67,7 @@ class Simulator(Described):
         self._given, self._running = time, fitted(time, network)
         if state is not None:
             checks.instance_of("state", state, NetworkState, hint=": name others, as in time=Clock(1 / 8)")
-        # Copies, because the caller may change the arrays later.
+        # The simulator keeps copies, because the caller may change the arrays later.
         network = network.with_soma_bias(network.soma_bias.copy())
         state = deepcopy(starting_state(network, state, is_exact=self._is_exact))
         self._go_on(network, state, np.zeros(network.n_neurons, dtype=np.int64))
@@ -78,17 +78,18 @@ class Simulator(Described):
         self._network: SpikingNetwork
         self._state: NetworkState
         self._spike_counts: np.ndarray
-        # The run that looks for next spikes, and the time when it began; the next one, if it is known.
+        # `_ahead` has the run that looks for the next spike, and the time when this run began.  `_next` has
+        # the next spike, if it is known, and the state right after it.
         self._ahead: tuple[ExactRun, float] | None
         self._next: tuple[SpikeTrain, NetworkState] | None
-        # All at once: Ctrl-C comes before or after.
+        # All attributes are set at once, so that Ctrl-C comes before or after.
         assign(
             self, _network=network, _state=state, _spike_counts=spike_counts, _ahead=ahead, _next=None,
             _running=running or self._running,
         )  # fmt: skip
 
     def _set(self, network: SpikingNetwork, state: NetworkState, ahead: Any = None) -> None:
-        """Go on with what was set."""
+        """Continue with a network and a state that were set."""
         before, running = self._network, self._running
         if network.weights is not before.weights or network.firing_threshold is not before.firing_threshold:
             running = fitted(self._given, network)
@@ -120,26 +121,29 @@ class Simulator(Described):
 
     @property
     def network(self) -> SpikingNetwork:
-        """The network as it is now."""
+        """The network with its present drive, thresholds and weights."""
         if self._own is not None:
             self._give_away()
         return self._network
 
     @one_thread
     def _give_away(self) -> None:
-        """Let others have the network: its weights are not written to any more."""
-        before = self._network  # what it knows of its weights may be of earlier ones
+        """Make a network that the caller may keep: the simulator no longer writes to its weights."""
+        before = self._network  # may have cached properties of earlier weights
         network = SpikingNetwork(np.asarray(self._own), before.soma_bias, before.firing_threshold)
         assign(self, _network=network, _own=None)
 
     @property
     def time(self) -> float:
-        """Time now, in synaptic time constants."""
+        """Present time, in synaptic time constants."""
         return self._state.time
 
     @property
     def membrane_potential(self) -> np.ndarray:
-        """Potentials now, shape (n_neurons,), read-only: assign others, whole, none above its threshold."""
+        """Present potentials, shape (n_neurons,).
+
+        The array is read-only: assign a whole new array, in exact time with no potential above its threshold.
+        """
         return self._state.membrane_potential
 
     @membrane_potential.setter
@@ -148,7 +152,7 @@ class Simulator(Described):
 
     @property
     def synaptic_current(self) -> np.ndarray:
-        """Synaptic currents now, shape (n_neurons,), read-only: assign others, whole."""
+        """Present synaptic currents, shape (n_neurons,); read-only: assign a whole new array."""
         return self._state.synaptic_current
 
     @synaptic_current.setter
@@ -157,7 +161,7 @@ class Simulator(Described):
 
     @one_thread
     def _replace(self, name: str, value: np.ndarray) -> None:
-        """Go on from a state with other potentials or currents."""
+        """Continue from a state with other potentials or currents."""
         array = checks.real_array(name, deepcopy(value), shape=(self._network.n_neurons,))
         changed: Any = {name: array}
         state = starting_state(self._network, replace(self._state, **changed), is_exact=self._is_exact)
@@ -170,21 +174,21 @@ class Simulator(Described):
 
     @property
     def soma_bias(self) -> np.ndarray:
-        """The drive now, shape (n_neurons,), read-only: assign another, whole, to go on with a copy."""
+        """Present drive, shape (n_neurons,); read-only: assign a whole new array, which is copied."""
         return self._network.soma_bias
 
     @soma_bias.setter
     @one_thread
     def soma_bias(self, value: np.ndarray) -> None:
-        # A copy, because the caller may change the array later.
+        # The array is copied, because the caller may change it later.
         self._set(self._network.with_soma_bias(deepcopy(value)), self._state)
 
     @property
     def firing_threshold(self) -> np.ndarray:
-        """The thresholds now, read-only: assign others, or one number for all; they act from now on.
+        """Present thresholds; read-only: assign a whole new array, or one number for all neurons.
 
-        In exact time a potential above its new threshold is set to it, so that the neuron fires at once; on a
-        clock it fires in the next step.
+        In exact time, a potential above its new threshold is lowered to the threshold, and the neuron fires
+        at once.  On a clock, the neuron fires in the next step.
         """
         return self._network.firing_threshold
 
@@ -193,24 +197,27 @@ class Simulator(Described):
     def firing_threshold(self, value: ArrayLike) -> None:
         network = SpikingNetwork(self.network.weights, self._network.soma_bias, deepcopy(value))
         state = self._state
-        if self._is_exact:  # on a clock it fires at the end of the next step
+        if self._is_exact:
             potential = np.minimum(state.membrane_potential, network.firing_threshold)
             state = starting_state(network, replace(state, membrane_potential=potential))
         self._set(network, state)
 
     @property
     def weights(self) -> Weights:
-        """The weights, read-only: assign others, whole, to go on with a copy; currents stay."""
+        """Present weights; read-only: assign a whole new array, which is copied, or new `Weights`.
+
+        Synaptic currents that flow already keep their values.
+        """
         return self.network.weights
 
     @weights.setter
     @one_thread
     def weights(self, value: Any) -> None:
-        # A copy of an array, because the caller may change it later.
+        # An array is copied, because the caller may change it later.
         weights = as_weights(value if isinstance(value, Weights) else deepcopy(value))
         if weights.shape != self._network.weights.shape:
             raise ValueError(
-                f"weights must have shape {self._network.weights.shape}, as those before; got shape "
+                f"weights must have shape {self._network.weights.shape}, like the present weights; got shape "
                 f"{weights.shape}"
             )
         network = SpikingNetwork(weights, self._network.soma_bias, self._network.firing_threshold)
@@ -218,26 +225,28 @@ class Simulator(Described):
 
     @one_thread
     def set_weights_from(self, source: int, weights: ArrayLike) -> None:
-        """Set the weights of one source, a row of `weights`; currents stay.
+        """Set the weights from one source to all neurons.
 
-        If the weights are dense, this takes less time than a spike, except when the network was looked at
-        since the last change: then they are copied first.  Others become sparse weights, made anew.
+        Dense weights are changed in place, in less time than a spike takes.  If `network` or `weights` was
+        read, or `advance` was called, since the last change, all dense weights are copied first.  Weights of
+        another form are replaced by sparse weights.  Synaptic currents that flow already keep their values.
 
         Parameters
         ----------
         source : int
-            The neuron whose spikes the weights are for.
+            The source: the neuron whose outgoing weights change.
         weights : array_like, shape (n_neurons,)
-            Its weight to each neuron, 0 to itself.
+            Weight from the source to each neuron; 0 to the source itself.
         """
         network = self._network
         source = checks.integer("source", source, 0, network.n_neurons - 1)
-        row = checks.real_array("weights", weights, shape=(network.n_neurons,), meaning="one to each neuron")
+        meaning = "one weight to each neuron"
+        row = checks.real_array("weights", weights, shape=(network.n_neurons,), meaning=meaning)
         if row[source] != 0.0:
             raise ValueError(f"weights must be 0 from neuron {source} to itself; got {row[source]}")
         checks.require_ratio("weights", row, network.firing_threshold)
         if self._own is not None:
-            # A run that is at its next spike already knows the old weights.
+            # A run that has found the next spike has already used the old weights.
             ahead = self._ahead if self._next is None else None
             assign(self, _ahead=None, _next=None)
             self._own[source] = row
@@ -259,7 +268,7 @@ class Simulator(Described):
         return isinstance(self._running, Exact)
 
     def state(self) -> NetworkState:
-        """Return the state now, to save it or to start another run from."""
+        """Return the present state, from which another run can start; `NetworkState.save` writes it."""
         return self._state
 
     @one_thread
@@ -271,23 +280,24 @@ class Simulator(Described):
         max_spikes: int | None = None,
         progress: bool = False,
     ) -> SimulationResult:
-        """Advance to the time `until`; return what happened on the way, all spikes included.
+        """Advance to the time `until`; return the result of this part of the run, with all its spikes.
 
         Parameters
         ----------
         until : float
-            After `time`; on a clock by a whole number of steps.
+            Time of the end, after `time`; on a clock, later by a whole number of steps.
         stimulus : Stimulus, optional
-            A changing drive, and input spikes, from `time` to `until`.  The last drive stays as `soma_bias`.
+            Changes of the drive, and input spikes, from `time` to `until`.  The last drive remains as
+            `soma_bias`.
         max_spikes : int, optional
-            As for `simulate`, of this call.
+            Largest number of spikes in this call; see `simulate`.
         progress : bool, default False
             Show a progress bar.
 
         Raises
         ------
         RunawayError, OverflowError
-            As `simulate`.
+            See `simulate`.
         """
         until = checks.real_number("until", until)
         if not until > self.time:
@@ -295,7 +305,7 @@ class Simulator(Described):
         duration = until - self.time
         if math.isinf(duration):
             raise ValueError(f"until must be less than 1.8e308 after {self.time}; got {until}")
-        drive = self._network.soma_bias.copy()  # becomes the last one
+        drive = self._network.soma_bias.copy()  # `result_of` writes the last drive to it
         try:
             result = result_of(
                 self.network, drive, duration, until, self._running, self._state, self._state,
@@ -308,25 +318,26 @@ class Simulator(Described):
         return result
 
     def _take(self, result: SimulationResult, drive: np.ndarray) -> None:
-        """Go on from the end of a result, with its last drive."""
+        """Continue from the final state of a result, with the last drive of its run."""
         network = self._network if result.stimulus is None else self._network.with_soma_bias(drive)
         self._go_on(network, result.state, self._spike_counts + result.spike_counts)
 
     @one_thread
     def peek(self) -> float:
-        """Return the time of the next spike, inf if there will be none; nothing changes."""
+        """Return the time of the next spike, or inf if no neuron will fire; the state does not change."""
         spikes, _ = self._look_ahead()
         return float(spikes.times[0]) if len(spikes) else np.inf
 
     @one_thread
     def step(self, n_spikes: int = 1) -> SpikeTrain | None:
-        """Advance to the next spike, or by several; return them, or None if there will be none.
+        """Advance to the next spike, or by `n_spikes` spikes; return them, or None if no neuron will fire.
 
         Parameters
         ----------
         n_spikes : int, default 1
-            At least as many are returned, as all of the last instant are, or fewer if there will be no more.
-            A thousand at once take an eighth of the time of one by one.
+            Smallest number of spikes.  All spikes of the last instant are returned, which may be more.  Fewer
+            are returned if no neuron fires any more.  A call for a thousand spikes takes an eighth of the
+            time of a thousand calls.
         """
         n_spikes = checks.positive_integer("n_spikes", n_spikes)
         spikes, state = self._look_ahead()
@@ -335,9 +346,9 @@ class Simulator(Described):
         ahead = self._ahead
         if len(spikes) < n_spikes and ahead is not None:
             run, origin = ahead
-            assign(self, _ahead=None, _next=None)  # forgotten if it is interrupted
+            assign(self, _ahead=None, _next=None)  # an interrupted run is not used again
             times, neurons, _ = run.step(n_spikes - len(spikes))
-            if len(spikes) + len(times) < n_spikes:  # the run has gone beyond the last one
+            if len(spikes) + len(times) < n_spikes:  # the run has gone beyond its last spike
                 return self.step(len(spikes) + len(times))
             times = np.concatenate([spikes.times, origin + times])
             state = run.state(time=origin + float(run.time[0]))
@@ -352,13 +363,11 @@ class Simulator(Described):
         if self._ahead is None:
             bias, origin = self._network.soma_bias[np.newaxis], self.time
             if not isinstance(self._running, Exact):
-                raise ValueError(
-                    "time must be exact to look for the next spike; on a clock, advance to a time"
-                )
+                raise ValueError("time must be Exact() to look for the next spike; got a Clock: call advance")
             run = ExactRun(self._running, self._network, bias, self._state, check_weights=True)
         else:
             run, origin = self._ahead
-        assign(self, _ahead=None)  # forgotten if it is interrupted
+        assign(self, _ahead=None)  # an interrupted run is not used again
         times, neurons, _ = run.step()
         state = run.state(time=origin + float(run.time[0]))
         upcoming = spike_train(origin + times, neurons, self.time, state), state

@@ -1,4 +1,4 @@
-"""The start of runs, for any kind of time."""
+"""Functions that start a run in any kind of time."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from snn.run.time import Exact, Time, is_digital
 
 
 def fitted(time: Time, network: RunnableNetwork) -> Time:
-    """Check the imperfections of a time for a network; return the time, with rounded weights if digital."""
+    """Check the imperfections of a time; return the time, with the rounded network for integers."""
     if isinstance(time, Exact):
         return time
     if time.imperfections is not None:
@@ -33,7 +33,7 @@ def fitted(time: Time, network: RunnableNetwork) -> Time:
 def start_run(
     time: Time, network: RunnableNetwork, soma_bias: np.ndarray, state: Any = None, **options: Any
 ) -> Run:
-    """Start copies of a network, each with its own drive; for the arguments, not checked here, see `Run`."""
+    """Start copies of a network, each with its own drive; for the unchecked arguments, see `Run`."""
     time = fitted(time, network)
     if isinstance(time, Exact):
         return ExactRun(time, network, soma_bias, state, **options)

@@ -1,4 +1,4 @@
-"""Runs on a clock: the common part for all kinds of neurons."""
+"""Runs on a clock: the part that is common to all kinds of neurons."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from snn.run.imperfect import whole_steps
 from snn.run.run import Run
 from snn.run.time import Clock
 
-MOST_SPIKES_PER_CALL = 65_536  # spikes after which a call of the kernel ends: recorded spikes need memory
+MOST_SPIKES_PER_CALL = 65_536  # most spikes in one call of the kernel, because recorded spikes need memory
 NO_MESSAGES = stepped.MessageLog(*np.empty((3, 0), dtype=np.int64))
 
 
 class SteppedRun(Run):
     """Copies of one network on a clock; for the parameters, see `Run`."""
 
-    # Potentials, currents and drives are in units of the real network, for integers too.  The record
-    # `neurons` has the arrays that only one kind of neurons needs, such as `overflows` and `faults.leaked`.
+    # Potentials, currents and drives have the units of the real network, also for neurons in integers.  The
+    # record `neurons` has further arrays of one kind of neurons, such as `overflows` and `faults.leaked`.
     neurons: Any
 
     def __init__(
@@ -55,11 +55,11 @@ class SteppedRun(Run):
             fired=np.empty(n_neurons + CHUNK, dtype=np.int64),
         )
         self._start(state)
-        # Mismatch is no departure, because the network of the run includes it.
+        # Mismatch is no departure, because the network of the run has the mismatched weights and thresholds.
         departures = [] if chip is None else chip.departures
         self.departures = ", ".join([*departures, *self._own_departures])
         if isinstance(state, NetworkState):
-            # A run that continues at a later time has the noise of that time.
+            # Noise depends on the time: a run that continues at a later time has the noise of that time.
             self._copies.steps_before[:] = round(state.time / self.time_step)
             if state.pending is not None:
                 self._take_pending(state.pending)
@@ -85,7 +85,7 @@ class SteppedRun(Run):
 
     @property
     def total_steps(self) -> np.ndarray:
-        """Number of steps, including steps before a restart."""
+        """Number of steps of each copy, including steps before a restart, shape (n_copies,)."""
         return self._copies.steps_before + self._copies.steps
 
     @property
@@ -106,9 +106,9 @@ class SteppedRun(Run):
         assign(state, **{name: ours[copy] * unit for name, (ours, unit) in self._kept_arrays().items()})
         return state
 
-    # Each kind of neurons supplies the following, besides what `Run` asks for.
+    # Each kind of neurons defines the following, and the abstract methods of `Run`.
 
-    _kinds = np.ones(1)  # time constants of synaptic currents, 1 first
+    _kinds = np.ones(1)  # the time constants of the kinds of synaptic currents; the first is 1
     _number: type = np.float64  # type of the numbers in `pending`
     _own_departures: tuple[str, ...] = ()
 
@@ -125,7 +125,7 @@ class SteppedRun(Run):
         """Make the record `neurons` with the starting values of the copies."""
 
     def _kept_arrays(self) -> dict[str, tuple[np.ndarray, float]]:
-        """Return further arrays of a state, with one row per copy, and their units."""
+        """Return the optional arrays of a state, with one row for each copy, and their units."""
         faults = self.neurons.faults
         if not isinstance(faults, Faults):
             return {}
@@ -135,8 +135,8 @@ class SteppedRun(Run):
         return {name: pair for name, pair in arrays.items() if pair[0][0].size}
 
     def _with_delays(self, form: Any, delays: np.ndarray, first: np.ndarray | None = None) -> tuple[Any, int]:
-        """Return a form of weights with `delays` plus those of the imperfections, and the number of slots."""
-        # `first` says where the currents of each source begin in a slot.
+        """Return a record of weights with delays, and the number of slots; a chip adds to `delays`."""
+        # `first` has the place in a slot where the currents of each source begin.
         chip = self._clock.imperfections
         steps = whole_steps(0.0 if chip is None else chip.delays, self.time_step)
         kind: type = stepped.DelayedSources
@@ -149,11 +149,11 @@ class SteppedRun(Run):
         return kind(form, delays, checks.read_only(first)), int(delays.max(initial=0)) + 1
 
     def _faults(self, leak: float, n_leaking: int, **of_real: Any) -> NoFaults | Faults:
-        """Return the record of imperfections, with sums of charge for `n_leaking` neurons: 0 for integers."""
+        """Return the record of imperfections; `n_leaking`, 0 for integers, is the number of charge sums."""
         chip, step, shape = self._clock.imperfections, self.time_step, self.soma_bias.shape
         if chip is None:
             return NoFaults(0)
-        # The variance of unit white noise over a step, part of which leaks within the step.
+        # The variance of unit white noise over a step; a part of the noise leaks within the step.
         variance = step * mean_exponential(-2.0 * leak * step)
         leaked, refused, kicks = np.zeros((3, shape[0], n_leaking))
         return Faults(

@@ -9,14 +9,15 @@ from snn.digital.digital_network import DigitalNetwork
 from snn.digital.format import DigitalFormat, checked_step
 from snn.run.imperfect import MOST_STEPS, Imperfections, checked_floor, rounding_of
 
-LARGEST_SUM_OF_MESSAGES = 2**62  # largest sum of the messages of a neuron in a run, to fit 64-bit integers
+LARGEST_SUM_OF_MESSAGES = 2**62  # largest sum of the messages of a neuron in a run, which must fit 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exact(Value):
     """Time without steps: potentials and currents follow a closed form, and spike times are its roots.
 
-    All currents have one time constant, and thresholds are constant; otherwise use a `Clock`.
+    In exact time, all currents have one time constant, and thresholds are constant.  For other neurons, use a
+    `Clock`.
 
     Parameters
     ----------
@@ -24,14 +25,14 @@ class Exact(Value):
         True: if it is faster, only an active set of neurons is integrated spike by spike, and all others are
         screened.  False: all neurons are integrated, with the same spikes up to rounding.
     potential_floor : float, optional
-        Lowest potential after a change of the drive or an input spike, in firing thresholds, at most 0: lower
-        potentials are raised to it.  By default there is no floor: the potential of a silent neuron may fall
-        without limit, and the neuron responds late when a change lets it fire.
+        Lowest potential after a change of the drive or an input spike, in firing thresholds, at most 0; lower
+        potentials are raised to the floor.  By default there is no floor: the potential of a silent neuron
+        may fall without limit, and the neuron responds late when a change lets it fire.
 
     Attributes
     ----------
     time_step : float
-        0, because there are no steps.
+        Always 0, because exact time has no steps.
     """
 
     screening: bool = checked(checks.flag, default=True)
@@ -40,7 +41,7 @@ class Exact(Value):
 
 
 def _time_constants(name: str, value: Any) -> tuple[float, ...]:
-    array = checks.real_array(name, value, shape=(None,), meaning="one number a source")
+    array = checks.real_array(name, value, shape=(None,), meaning="one number for each source")
     return tuple(checks.positive_array(name, array).tolist())
 
 
@@ -50,12 +51,14 @@ class RealNeuron(Value):
 
     The clock of the papers, ``RealNeuron(integration="euler", reset="zero")``, has two errors that do not
     vanish with time: a spike brings dt / (1 - e^-dt) times its weight, about 1 + dt / 2, and the reset loses
-    the part of the potential above the threshold.  Each default value removes one of these errors.
+    the part of the potential above the threshold.  The default `integration` removes the first error, and the
+    default `reset` removes the second.
 
     Parameters
     ----------
     integration : {"exact", "euler"}, default "exact"
-        Rise of potentials in a step: the charge that arrives, or dt times the current at its beginning.
+        Rise of potentials in a step: the exact charge of the step ("exact"), or dt times the current at the
+        beginning of the step ("euler").
     reset : {"subtract", "zero"}, default "subtract"
         A spike subtracts the threshold from the potential, or sets the potential to zero.  With "subtract", a
         neuron fires floor(v / theta) times in a step, at most 1,024 times; with "zero", it fires once.
@@ -63,7 +66,7 @@ class RealNeuron(Value):
         The time constant of the currents that each *source* causes, such as fast excitation and slow
         inhibition; by default 1 for all.  A weight is the charge of a spike: currents begin at W / tau.
     adaptation : float, default 0.0
-        A spike raises the threshold of its neuron by this part of the original threshold.
+        Amount by which a spike raises the threshold of its neuron, in original thresholds.
     adaptation_time : float, default 10.0
         Time constant of the decay of raised thresholds.
 
@@ -93,21 +96,21 @@ class Clock(Value):
         3.  h <- e^-dt h + W^T n                the spikes of 2 act from t + dt on
 
     By default, only spike times are rounded, to the end of a step.  Rule 1 solves the equations of the neuron
-    exactly, and rule 2 fires as often as the charge allows.  Therefore the identities of an exact run hold at
-    the ends of steps, up to rounding, for any step (docs/theory.md, section 7), and rates tend to the same
-    limit.  Integers follow these steps by the rules of `DigitalFormat`.
+    exactly, and by rule 2 a neuron fires as often as its charge allows.  Therefore the identities of an exact
+    run hold at the ends of steps, up to rounding, for any length of a step (docs/theory.md, section 7), and
+    rates tend to the same limit.  Neurons in integers follow these steps by the rules of `DigitalFormat`.
 
     Parameters
     ----------
     time_step : float
         dt, in synaptic time constants.
     neuron : RealNeuron or DigitalFormat, default RealNeuron()
-        Real numbers, or integers of a format, to which weights are rounded when a run starts.  A
-        `DigitalNetwork` replaces the weights of the network that runs.
+        Kind of the neurons: real numbers, or integers of a format, to which weights are rounded when a run
+        starts.  A `DigitalNetwork` replaces the weights of the network that runs.
     imperfections : Imperfections, optional
-        Leak, refractory time, delays, mismatch, noise and lost spikes; by default none.  With integers,
-        mismatched thresholds and weights are rounded, the leak is rounded like the decay of currents, and
-        noise is rounded to whole units of the potential.
+        Leak, refractory time, delays, mismatch, noise and lost spikes; by default none.  For neurons in
+        integers, mismatched thresholds and weights are rounded, the leak is rounded like the decay of
+        currents, and noise is rounded to whole units of the potential.
     """
 
     time_step: float = field(kw_only=False)
@@ -126,7 +129,8 @@ class Clock(Value):
             self.neuron.time_constants or self.neuron.adaptation
         )
         if varied and self.imperfections is None:
-            assign(self, imperfections=Imperfections())  # only the steps of `Faults` have these options
+            # Only the kernel `Faults` has time constants and adaptation.
+            assign(self, imperfections=Imperfections())
         leak = 0.0 if self.imperfections is None else self.imperfections.leak
         is_euler = isinstance(self.neuron, RealNeuron) and self.neuron.integration == "euler"
         if is_euler and leak * self.time_step >= 1.0:
@@ -163,7 +167,7 @@ def is_digital(time: Time) -> bool:
 
 
 def end_of(time: Time, duration: float, *, goes_on: bool = False) -> float:
-    """Return the time at which a run ends; on a clock, ValueError unless this is a whole number of steps."""
+    """Return the time at which a run ends; on a clock, raise ValueError if it is not the end of a step."""
     # A run that continues from a state (`goes_on`) may be shorter than refractory time and delays.
     if isinstance(time, Exact):
         return duration

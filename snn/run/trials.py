@@ -27,7 +27,7 @@ class Trials(Value, Drawn):
     Parameters
     ----------
     runs : sequence of SimulationResult
-        With recorded spikes, of the same time and of as many neurons.
+        Runs with recorded spikes.  All runs start and end at the same times, and have equally many neurons.
     """
 
     runs: tuple[SimulationResult, ...]
@@ -39,7 +39,7 @@ class Trials(Value, Drawn):
         intervals = {(run.start.time, run.state.time, run.state.n_neurons) for run in runs}
         if len(intervals) != 1 or any(run.spikes is None for run in runs):
             raise ValueError(
-                "runs must be one or more with recorded spikes, of the same time and of as many neurons; got "
+                "runs must be one or more, with recorded spikes, equal times and equally many neurons; got "
                 f"{len(runs)} runs with (start, stop, neurons) {sorted(intervals)}"
             )
         assign(self, runs=runs)
@@ -68,12 +68,12 @@ class Trials(Value, Drawn):
         Parameters
         ----------
         edges : array_like, shape (n_bins + 1,)
-            As of `SpikeTrain.binned`.
+            See `SpikeTrain.binned`.
         """
         return np.array([spikes.binned(edges) for spikes in self.spikes])
 
     def to_pandas(self) -> Any:
-        """Return a `pandas.DataFrame` with a row for each spike: ``trial``, ``time``, ``neuron``."""
+        """Return a `pandas.DataFrame` with a row for each spike; columns ``trial``, ``time``, ``neuron``."""
         trials = np.repeat(np.arange(len(self)), [len(spikes) for spikes in self.spikes])
         frames = checks.installed("pandas", extra="test")
         frame = frames.concat([spikes.to_pandas() for spikes in self.spikes], ignore_index=True)
@@ -81,7 +81,7 @@ class Trials(Value, Drawn):
         return frame
 
     def to_neo(self, time_constant: float, units: str = "ms") -> Any:
-        """Return a `neo.Block` with a segment for each trial, and in it a `neo.SpikeTrain` for each neuron.
+        """Return a `neo.Block` with a segment for each trial; a segment has one train for each neuron.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Trials(Value, Drawn):
         Parameters
         ----------
         edges : array_like, shape (n_bins + 1,)
-            As of `SpikeTrain.binned`.
+            See `SpikeTrain.binned`.
         """
         return self.binned(edges).mean(axis=0) / np.diff(np.asarray(edges, dtype=float))[:, np.newaxis]
 
@@ -120,10 +120,10 @@ def simulate_trials(
     max_spikes: int | None = None,
     progress: bool = False,
 ) -> Trials:
-    """Run a network once for each stimulus, drive or seed; all spikes are recorded.
+    """Run a network once for each stimulus, drive or seed, and record all spikes.
 
-    Of `stimuli`, `drives` and `seeds` at least one says what differs between trials; those given have as
-    many entries.
+    Trials differ in their stimulus, drive or seed.  Pass at least one of `stimuli`, `drives` and `seeds`,
+    with one entry for each trial.
 
     Parameters
     ----------
@@ -132,17 +132,17 @@ def simulate_trials(
     duration : float
         Simulated time of each trial, in synaptic time constants.
     time : Exact or Clock, default Exact()
-        As of `simulate`.
+        See `simulate`.
     stimuli : iterable of Stimulus, optional
-        The stimulus of each trial, such as the spikes of `SpikeTrain.poisson` with a seed of its own.
+        Stimulus of each trial, such as input spikes that `SpikeTrain.poisson` draws with another `rng`.
     drives : array_like, shape (n_trials, n_neurons), optional
-        The drive of each trial.
+        Drive of each trial, in place of the `soma_bias` of the network.
     seeds : iterable of int, optional
-        The seed of the imperfections of each trial: another chip, and other noise.
+        Seed of the `Imperfections` of each trial: each seed means another chip, and other noise.
     state : NetworkState, optional
-        Where all trials start; by default at rest at time 0.
+        State at the beginning of all trials; by default rest at time 0.
     max_spikes : int, optional
-        Of one trial, as of `simulate`.
+        Largest number of spikes in one trial; see `simulate`.
     progress : bool, default False
         Show a progress bar over trials.
 
@@ -153,33 +153,36 @@ def simulate_trials(
     Raises
     ------
     RunawayError, OverflowError
-        As `simulate`.
+        See `simulate`.
     """
     checks.instance_of("network", network, SpikingNetwork)
     if drives is not None:
         drives = checks.real_array(
-            "drives", drives, shape=(None, network.n_neurons), meaning="one row a trial"
+            "drives", drives, shape=(None, network.n_neurons), meaning="one row for each trial"
         )
-    given: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     for name, entries in {"stimuli": stimuli, "drives": drives, "seeds": seeds}.items():
         if entries is not None and not isinstance(entries, Iterable):
             raise TypeError(f"{name} must have an entry for each trial; got {type(entries).__name__}")
-        given[name] = None if entries is None else list(entries)
-    lengths = {name: len(values) for name, values in given.items() if values is not None}
+        inputs[name] = None if entries is None else list(entries)
+    lengths = {name: len(values) for name, values in inputs.items() if values is not None}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
         raise ValueError(
-            "stimuli, drives or seeds must be given, with an entry for each trial, of one length; got "
+            "stimuli, drives or seeds must be passed, with one entry for each trial; got "
             f"{lengths or 'none of them'}"
         )
     clock: Any = time
     imperfections: Any = getattr(clock, "imperfections", None)
-    if given["seeds"] is not None and imperfections is None:
-        raise ValueError("seeds must be None unless time is a Clock with imperfections, which draw by them")
+    if inputs["seeds"] is not None and imperfections is None:
+        raise ValueError(
+            "seeds must be None unless time is a Clock with imperfections; got "
+            f"{len(inputs['seeds'])} seeds: pass time=Clock(..., imperfections=Imperfections(...))"
+        )
     run = partial(simulate, duration=duration, state=state, record_spikes=True, max_spikes=max_spikes)
     runs, n_trials = [], next(iter(lengths.values()))
     for trial in tqdm(range(n_trials), unit="trial", disable=not checks.flag("progress", progress)):
-        stimulus, drive, seed = (None if values is None else values[trial] for values in given.values())
+        stimulus, drive, seed = (None if values is None else values[trial] for values in inputs.values())
         driven = network if drive is None else network.with_soma_bias(drive)
-        how = clock if seed is None else replace(clock, imperfections=replace(imperfections, seed=seed))
-        runs.append(run(driven, time=how, stimulus=stimulus))
+        chip = clock if seed is None else replace(clock, imperfections=replace(imperfections, seed=seed))
+        runs.append(run(driven, time=chip, stimulus=stimulus))
     return Trials(tuple(runs))

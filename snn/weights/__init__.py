@@ -1,7 +1,7 @@
 """Synaptic weights: which neuron excites or inhibits which other one, and by how much.
 
-The order is always ``weights[source, target]``; a positive weight excites.  Each form of weights is one
-subclass of `Weights`:
+Indices have the order ``weights[source, target]``, and a positive weight excites.  Each form of weights is
+one subclass of `Weights`:
 
 - `DenseRows`: a dense row for each source, possibly computed when it fires, or shared by sign pairs;
 - `Segments`: dense blocks between ranges of neurons, whose values may change between runs;
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def as_weights(weights: Any) -> Weights:
-    """Return an array or SciPy sparse matrix as checked weights; return `Weights` unchanged."""
+    """Return checked weights from an array or a SciPy sparse matrix; return `Weights` unchanged."""
     if isinstance(weights, Weights):
         return weights
     with checks.called(strengths="weights", matrix="weights"):
@@ -46,7 +46,7 @@ def as_weights(weights: Any) -> Weights:
 
 
 def examples() -> tuple[Weights, ...]:
-    """Return small examples of every form of weights."""
+    """Return one small example of every form of weights."""
     inhibition = np.array([[0.0, -0.2], [-0.2, 0.0]])
     lateral = DenseRows(-inhibition, -1.0)
     return (

@@ -16,11 +16,11 @@ from snn.base.value import assign, replaced, unchecked
 from snn.weights.protocol import Weights, require_square, same_type
 
 NO_CROSS = checks.read_only(np.empty(0))
-ROWS_COMPARED = 64  # number of rows that are compared together, so that they stay in the cache
+ROWS_COMPARED = 64  # number of rows that are compared together: so few rows stay in the processor's cache
 
 
 class _Rows:
-    """All rows of strengths, or the rows computed so far; threads and sign pairs share one object."""
+    """All rows of strengths, or the rows computed so far; threads and sign pairs may share one object."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class _Rows:
         self._place(stored, row_of, self.n_stored)
 
     def _place(self, stored: np.ndarray, row_of: np.ndarray, n_stored: int) -> None:
-        """Set the rows: `stored` may have room for more; `row_of` has the place of each row, or -1."""
-        # All is set at once, for Ctrl-C and for threads that read.  Rows that are set already never change.
+        """Set the rows: `stored` may have room for more rows; `row_of` is the place of each row, or -1."""
+        # All attributes are set at once, for Ctrl-C and for threads that read.  Stored rows never change.
         flat = same_type(stored, np.float64), same_type(row_of, np.int64)
         assign(self, _stored=stored, n_stored=n_stored, flat=flat)
 
@@ -46,7 +46,7 @@ class _Rows:
         with self._lock:
             state = dict(vars(self))
         del state["_lock"]
-        # A copy needs its own array, because both objects may store further rows at the same place.
+        # A copy needs an array of its own, because both objects may store further rows in the same place.
         stored, (_, row_of) = state["_stored"][: max(state["n_stored"], 1)], state.pop("flat")
         return state | {"_stored": stored, "_row_of": row_of}
 
@@ -56,7 +56,7 @@ class _Rows:
         self._place(self._stored, row_of, self.n_stored)
 
     def of(self, sources: np.ndarray, target: int | None = None) -> np.ndarray:
-        """Return rows, shape (n_sources, n_rows), or their entries at one target; compute missing ones."""
+        """Return rows, shape (n_sources, n_rows), or their entries at one target; compute missing rows."""
         self.compute(np.unique(sources))
         values, row_of = self.flat
         rows = values.reshape(-1, self.n_rows)
@@ -68,7 +68,7 @@ class _Rows:
     def compute(
         self, sources: np.ndarray, at_most: int | None = None, priority: np.ndarray | None = None
     ) -> None:
-        """Compute missing rows: if there are more than `at_most`, those with the largest priority."""
+        """Compute missing rows: at most `at_most` rows, the ones with the largest priority."""
         if self._compute_rows is None:
             return
         with self._lock:
@@ -88,7 +88,8 @@ class _Rows:
         )
         stored, n_stored = self._stored, self.n_stored + len(missing)
         if n_stored > len(stored):
-            # Other runs may still read the old array.  The system provides memory when it is first written.
+            # A new array is made, because other runs may read the old one.  Memory that is never written
+            # costs nothing.
             stored = np.empty((2 * n_stored, self.n_rows))
             stored[: self.n_stored] = self._stored[: self.n_stored]
         stored[self.n_stored : n_stored] = rows
@@ -97,7 +98,7 @@ class _Rows:
         self._place(stored, row_of, n_stored)
 
     def largest(self) -> np.ndarray:
-        """Return the largest absolute strength to each target in all known rows, without the diagonal."""
+        """Return the largest absolute strength to each target in all computed rows, without the diagonal."""
         with self._lock:
             values, row_of = self.flat
             sources = np.flatnonzero(row_of >= self._n_bounded)
@@ -126,7 +127,7 @@ class DenseRows(Weights):
     strengths : array_like, shape (n_neurons, n_neurons)
         S: ``strengths[source, target]``; the diagonal is ignored.
     factor : float, default 1.0
-        Multiplies the strengths: -1 if a positive strength inhibits.
+        Factor of all strengths; -1 if a positive strength inhibits.
     """
 
     _rows: _Rows
@@ -147,9 +148,9 @@ class DenseRows(Weights):
     ) -> DenseRows:
         """Return weights whose rows are computed when needed, for large networks in which few neurons fire.
 
-        A row is computed when its neuron first fires, together with rows of neurons that will fire soon, and
-        kept.  Several runs may share one object, also in different threads.  Their results agree only to
-        rounding, because which rows are computed together depends on the run that needs them first.
+        A row is computed when its neuron first fires, together with the rows of neurons that will fire soon,
+        and is kept.  Several runs may share one object, also in different threads.  The results of such runs
+        agree only to rounding: the first run that needs a row decides which rows are computed together.
 
         Parameters
         ----------
@@ -157,9 +158,9 @@ class DenseRows(Weights):
             Number of neurons.
         compute_rows : callable
             Function of an int array of indices, shape (n_sources,), that returns these rows of S, shape
-            (n_sources, n_neurons).  It must not use this object.
+            (n_sources, n_neurons).  The function must not use the weights that are made here.
         factor : float, default 1.0
-            Multiplies the strengths: -1 if a positive strength inhibits.
+            Factor of all strengths; -1 if a positive strength inhibits.
         """
         n_neurons = checks.positive_integer("n_neurons", n_neurons)
         if not callable(compute_rows):
@@ -170,13 +171,13 @@ class DenseRows(Weights):
     def sign_pairs(self, cross: ArrayLike) -> DenseRows:
         """Return weights of sign pairs: the two neurons of a pair receive one current with opposite signs.
 
-        Neuron i < n is the positive neuron of pair i, and neuron n + i its negative neuron.  If L are these
-        weights and X is the diagonal matrix of the cross weights, the 2n x 2n weights are::
+        Neuron i < n is the positive neuron of pair i, and neuron n + i the negative neuron.  With the weights
+        L of this object and the diagonal matrix X of the cross weights, the 2n x 2n weights are::
 
             [[  L,  X - L ],
              [ X - L,  L  ]]
 
-        This matrix is never built: a spike reads one row of L, which both objects share.
+        The 2n x 2n matrix is never built: a spike reads one row of L, which both objects share.
 
         Parameters
         ----------
@@ -200,7 +201,7 @@ class DenseRows(Weights):
 
     @property
     def kernel_form(self) -> Rows:
-        # This record does not get the rows that are computed later.
+        # The record keeps the rows computed so far; later rows are in a new record.
         return Rows(*self._rows.flat, self._factor, self._cross)
 
     def toarray(self) -> np.ndarray:

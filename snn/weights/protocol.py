@@ -1,4 +1,4 @@
-"""The protocol of weights: all that simulators, results and solvers need of a form of weights."""
+"""The protocol of weights: everything that simulators, results and solvers use of a form of weights."""
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
@@ -15,9 +15,9 @@ from snn.base.value import Value
 class Weights(Value, Described, ABC):
     """Weights of a network: ``weights[source, target]``; a positive weight excites.
 
-    A form of weights is a subclass that defines `shape`, `kernel_form`, and `toarray` or `tocsr`; it may
-    override other methods that its structure makes cheaper.  An object is immutable, and several runs may use
-    it at the same time.  It converts to an array: ``numpy.asarray(weights)``.
+    A form of weights is a subclass that defines `shape`, `kernel_form`, and `toarray` or `tocsr`.  A subclass
+    may override other methods that its structure makes cheaper.  Weights are immutable, and several runs may
+    use an object at the same time.  ``numpy.asarray(weights)`` returns an array.
     """
 
     _shown: ClassVar[tuple[str, ...]] = ("shape",)
@@ -25,12 +25,12 @@ class Weights(Value, Described, ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """(n_neurons, n_neurons)."""
+        """Shape of the matrix of weights, (n_neurons, n_neurons)."""
 
     @property
     @abstractmethod
     def kernel_form(self) -> Form:
-        """Return the record that kernels take; threads may share it."""
+        """Return the record of the weights for kernels; threads may share the record."""
 
     def toarray(self) -> np.ndarray:
         """Return the weights as a dense array, shape (n_neurons, n_neurons)."""
@@ -38,7 +38,7 @@ class Weights(Value, Described, ABC):
 
     def tocsr(self) -> sparse.csr_array:
         """Return the weights in compressed rows, one row for each source, without stored zeros."""
-        # The conversion of SciPy takes up to ten times as long.
+        # SciPy's conversion of an array takes up to ten times as long.
         array = self.toarray()
         kept = array != 0.0
         targets = np.broadcast_to(np.arange(len(array)), array.shape)[kept]
@@ -54,11 +54,11 @@ class Weights(Value, Described, ABC):
         return (amounts.reshape(-1, self.shape[0]) @ self.tocsr()).reshape(amounts.shape)
 
     def out_degrees(self, sources: np.ndarray) -> np.ndarray:
-        """Return the number of targets of each source: of the non-zero weights in its row."""
+        """Return the number of targets (non-zero weights) of each source, shape (n_sources,)."""
         return np.diff(self.tocsr().indptr)[sources]
 
     def _largest_magnitudes(self) -> np.ndarray:
-        """Return an upper bound on the known absolute weights to each target, shape (n_neurons,)."""
+        """Return an upper bound on the computed absolute weights to each target, shape (n_neurons,)."""
         matrix, largest = self.tocsr(), np.zeros(self.shape[0])
         np.maximum.at(largest, matrix.indices, np.abs(matrix.data))
         return largest
@@ -74,12 +74,14 @@ class Weights(Value, Described, ABC):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
-            raise ValueError(f"copy must not be False; the array of a {type(self).__name__} is computed")
+            raise ValueError(
+                f"copy must not be False for {type(self).__name__}, whose array is computed; got False"
+            )
         array = np.asarray(self.toarray(), dtype=dtype)
         return array.copy() if copy else array
 
     def __getstate__(self) -> dict[str, Any]:
-        # Only the fields of the dataclass; other attributes are computed again when they are needed.
+        # A pickle has only the fields of the dataclass; other attributes are computed again when needed.
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
@@ -103,6 +105,6 @@ def require_zero_diagonal(name: str, matrix: np.ndarray | sparse.csr_array) -> N
     if diagonal.any():
         neuron = int(np.flatnonzero(diagonal)[0])
         raise ValueError(
-            f"{name} must have a zero diagonal (no neuron connects to itself); "
-            f"got {diagonal[neuron]} at [{neuron}, {neuron}]: set the diagonal to exactly 0"
+            f"{name} must have a zero diagonal, since no neuron connects to itself; got {diagonal[neuron]} "
+            f"at [{neuron}, {neuron}]: set the diagonal to exactly 0"
         )

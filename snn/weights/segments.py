@@ -19,12 +19,12 @@ class Connection(NamedTuple):
     first_source: int
     first_target: int
     shape: tuple[int, int]
-    offset: int  # where the weights begin in the values, source by source
+    offset: int  # index of the first weight in the array of values; weights are stored source by source
     factor: float = 1.0
 
 
 def _checked_values(name: str, values: Any) -> np.ndarray:
-    """Return the same array of float64, without a copy: it may be changed."""
+    """Return `values`, an array of float64, without a copy, because the caller may change the array."""
     if not isinstance(values, np.ndarray) or values.dtype != np.float64:
         raise TypeError(
             f"{name} must be an array of float64; got {getattr(values, 'dtype', type(values).__name__)}"
@@ -38,18 +38,19 @@ def _checked_values(name: str, values: Any) -> np.ndarray:
 class Segments(Weights):
     """Weights between ranges of neurons, such as layers, stored in one array of values."""
 
-    # Each source has a segment of targets for each of its connections, without the source itself.  The cost
-    # of a spike is the length of its segments, not the size of the network.
+    # A segment is a range of targets of one source.  Each connection of a source has one segment, or two if
+    # the source itself lies between the targets.  The cost of a spike is the length of its segments, not the
+    # size of the network.
 
     n_neurons: int = checked(checks.positive_integer)
     # Connections may share values.  The weights of connections that overlap are added.
     connections: Sequence[Connection] = checked(checks.instance_of, Sequence)
-    # Shape (n_values,), not copied and not checked.  Values may be changed between two runs, so that weights
-    # learn without being built again; nothing derived from the values is kept.
+    # Shape (n_values,).  The array is not copied, and its numbers are not checked.  Learning changes the
+    # values between two runs without making new weights; nothing derived from the values is kept.
     values: np.ndarray = checked(_checked_values)
 
     def _check(self) -> None:
-        self.kernel_form  # noqa: B018 - the connections are checked while it is made
+        self.kernel_form  # noqa: B018 - `kernel_form` checks the connections
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -71,7 +72,7 @@ class Segments(Weights):
                 )
             source = first_source + np.arange(n_sources)
             row = offset + n_targets * np.arange(n_sources)
-            # A row that contains its own source is split into two segments.
+            # A range of targets that contains the source itself is split into two segments.
             diagonal = source - first_target
             inside = (diagonal >= 0) & (diagonal < n_targets)
             before = np.where(inside, diagonal, n_targets)
@@ -93,7 +94,7 @@ class Segments(Weights):
             same_type(lengths[order], np.int64),
             same_type(offsets[order], np.int64),
             same_type(factors[order], np.float64),
-            # A view of `values`, which shows later changes.
+            # This view of `values` shows later changes of the values.
             same_type(values, np.float64),
         )
 

@@ -23,7 +23,7 @@ def checked_rows(name: str, value: Any) -> sparse.csr_array:
     if value.ndim != 2:
         raise ValueError(f"{name} must be 2-D, (source, target); got shape {value.shape}")
     _require_valid_indices(name, value)
-    # Kernels take 64-bit indices; with these, the arrays are stored only once.
+    # Kernels take 64-bit indices.  If the matrix has them too, its arrays are stored only once.
     rows = sparse.csr_array(value, dtype=np.float64)
     matrix = sparse.csr_array(
         (rows.data.copy(), rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), shape=value.shape
@@ -42,7 +42,7 @@ def checked_rows(name: str, value: Any) -> sparse.csr_array:
 def _require_valid_indices(name: str, value: sparse.spmatrix | sparse.sparray) -> None:
     """Raise ValueError if a matrix has indices outside its shape; SciPy does not check them."""
     try:
-        # A new container is checked, because the check may replace its arrays by arrays of another type.
+        # A new container is checked, because the check may replace the arrays of a container.
         if value.format == "coo":
             sparse.coo_array((value.data, (value.row, value.col)), value.shape)
         elif hasattr(value, "check_format"):
@@ -50,13 +50,13 @@ def _require_valid_indices(name: str, value: sparse.spmatrix | sparse.sparray) -
     except ValueError as error:
         raise ValueError(
             f"{name} must have valid indices, within its shape {value.shape}; got a {value.format} matrix "
-            f"with this fault: {error}"
+            f"with the fault {error}"
         ) from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseWeights(Weights):
-    """Weights that are mostly zero: a copy of a SciPy matrix ``[source, target]`` with a zero diagonal."""
+    """Weights that are mostly zero, as a copy of a SciPy matrix ``[source, target]`` with a zero diagonal."""
 
     matrix: sparse.csr_array = checked(checked_rows)
 

@@ -16,22 +16,22 @@ from snn.weights.protocol import Weights, same_type
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StencilWeights(Weights):
-    """Weights of a convolution: neurons on a grid of positions, each with the same channels.
+    """Weights of a convolution: neurons lie on a grid of positions, with the same channels at each position.
 
     The weight from channel k at position p to channel l at position p + (i, j) is::
 
         values[k, r + i, c + j, l]
 
     for every p, and zero for positions that are more than r rows or c columns apart.  Targets beyond the grid
-    do not exist.  Neurons are ordered by (row of the position, column, channel).
+    do not exist.  Neurons are ordered by row, then column, then channel.
 
     Parameters
     ----------
     values : array_like, shape (n_channels, 2 r + 1, 2 c + 1, n_channels)
-        Weights [source channel, row offset, column offset, target channel]; those from a neuron to itself
-        must be zero.
+        Weights [source channel, row offset, column offset, target channel].  The weight from a neuron to
+        itself must be zero.
     grid_shape : (int, int)
-        (rows, columns) of the grid of positions.
+        Numbers of rows and columns of the grid of positions.
     """
 
     values: np.ndarray = checked(
@@ -49,7 +49,8 @@ class StencilWeights(Weights):
         n_channels, n_row_offsets, n_column_offsets, n_targets = self.values.shape
         if n_channels != n_targets:
             raise ValueError(
-                f"values must have equal numbers of source and target channels; got {n_channels}, {n_targets}"
+                "values must have equal numbers of source and target channels; got "
+                f"{n_channels} and {n_targets}"
             )
         if n_row_offsets % 2 == 0 or n_column_offsets % 2 == 0:
             raise ValueError(
@@ -66,12 +67,12 @@ class StencilWeights(Weights):
 
     @property
     def n_channels(self) -> int:
-        """Number of channels of a position."""
+        """Number of channels at each position."""
         return self.values.shape[0]
 
     @property
     def reach(self) -> tuple[int, int]:
-        """(r, c): how many rows and columns a spike reaches from its position."""
+        """Numbers of rows and columns (r, c) that a spike reaches in each direction from its position."""
         return self.values.shape[1] // 2, self.values.shape[2] // 2
 
     @property
@@ -120,7 +121,7 @@ class StencilWeights(Weights):
         return total
 
     def _largest_magnitudes(self) -> np.ndarray:
-        # Offsets beyond the grid are included.
+        # The bound includes weights to positions beyond a small grid.
         return np.tile(np.abs(self.values).max(axis=(0, 1, 2)), self.grid_shape[0] * self.grid_shape[1])
 
     def _column(self, target: int, sources: np.ndarray) -> np.ndarray:

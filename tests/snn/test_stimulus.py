@@ -338,6 +338,15 @@ def test_a_time_that_was_rounded_is_on_its_step(way, step, places, origin, neuro
 
 @pytest.mark.property
 @examples(30)
+@given(st.integers(0, 2**18 - 1), st.sampled_from([1 / 8, 1 / 4, 1 / 2]))
+def test_a_time_of_22_binary_digits_in_float64_is_not_taken_for_float32(whole, step):
+    """Such as a spike of a clock with 1,024 steps in a time constant, 4,000 time constants later."""
+    time = whole + 2.0 ** (whole.bit_length() - 22)
+    assert whole_steps(time, step) == whole / step + 1
+
+
+@pytest.mark.property
+@examples(30)
 @given(step=st.floats(0.005, 0.3), n_steps=st.integers(1, 3000), late=st.sampled_from([1e-4, 0.01, 0.5]))
 def test_a_duration_or_a_delay_that_was_rounded_is_on_its_step(step, n_steps, late):
     """A time that is later by more than rounding belongs to the next step, and is no duration."""

@@ -88,15 +88,15 @@ def test_trains_with_a_gap_or_of_other_neurons_are_not_merged():
         SpikeTrain(times=[], neurons=[], n_neurons=n, start=start, stop=start + 1.0)
         for n, start in ((2, 0.0), (2, 1.5), (3, 1.0))
     )
-    with pytest.raises(ValueError, match=r"gap; got none that records from 1\.0 to 1\.5"):
+    with pytest.raises(ValueError, match=r"gap; got no train that records from 1\.0 to 1\.5"):
         SpikeTrain.merged([first, later])
-    with pytest.raises(ValueError, match=r"as many neurons; got n_neurons \[2, 3\]"):
+    with pytest.raises(ValueError, match=r"with equal n_neurons; got n_neurons \[2, 3\]"):
         SpikeTrain.merged([first, other])
 
 
 def test_poisson_trains_have_the_rates_that_were_asked_for():
     rates, edges = np.array([[5.0, 0.0, 20.0], [0.0, 10.0, 20.0]]), np.array([2.0, 202.0, 302.0])
-    train = SpikeTrain.poisson(rates, edges, seed=3)
+    train = SpikeTrain.poisson(rates, edges, rng=3)
     expected = rates * np.diff(edges)[:, np.newaxis]
     np.testing.assert_array_less(np.abs(train.binned(edges) - expected), 5.0 * np.sqrt(expected) + 1e-9)
     intervals = train.intervals()[2]
@@ -105,7 +105,7 @@ def test_poisson_trains_have_the_rates_that_were_asked_for():
     counts = train.binned(np.linspace(2.0, 302.0, 1501))[:, 2]
     assert abs(counts.var() / counts.mean() - 1.0) < 0.15
     assert abs(np.corrcoef(counts[:-1], counts[1:])[0, 1]) < 0.1
-    require_equal(SpikeTrain.poisson(rates, edges, seed=3), train)
+    require_equal(SpikeTrain.poisson(rates, edges, rng=3), train)
     assert len(SpikeTrain.poisson([0.0, 0.0], [0.0, 9.0])) == 0
 
 
@@ -114,8 +114,8 @@ def test_poisson_trains_have_the_rates_that_were_asked_for():
     [
         ([[1.0], [2.0]], [0.0, 1.0], "a row for each of 1 bins"),
         ([-1.0], [0.0, 1.0], "rates must not be negative"),
-        ([1.0], [1.0, 1.0], "edges must be at least two numbers that increase"),
-        ([1.0], [1.0], "edges must be at least two numbers that increase"),
+        ([1.0], [1.0, 1.0], "edges must be at least two increasing numbers"),
+        ([1.0], [1.0], "edges must be at least two increasing numbers"),
     ],
 )
 def test_what_is_no_poisson_train_is_named(rates, edges, said):
@@ -207,7 +207,7 @@ def test_trials_are_runs_one_by_one(data):
     drives = np.array([network.soma_bias, 0.5 * network.soma_bias])
     stimuli = [
         Stimulus(
-            spikes=SpikeTrain.poisson(np.full(network.n_neurons, 0.5), [0.0, duration], seed=seed),
+            spikes=SpikeTrain.poisson(np.full(network.n_neurons, 0.5), [0.0, duration], rng=seed),
             weights=0.1 * np.diag(network.firing_threshold),
         )
         for seed in range(2)
@@ -237,11 +237,11 @@ def test_seeds_are_those_of_the_noise():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "with an entry for each trial, of one length; got none of them"),
+        ({}, "with one entry for each trial; got none of them"),
         ({"drives": np.ones((3, 2)), "seeds": [1, 2]}, r"got \{'drives': 3, 'seeds': 2\}"),
         ({"drives": np.ones((3, 1))}, "drives must have"),
         ({"seeds": [1, 2]}, "seeds must be None unless time is a Clock with imperfections"),
-        ({"stimuli": []}, r"an entry for each trial.*got \{'stimuli': 0\}"),
+        ({"stimuli": []}, r"one entry for each trial.*got \{'stimuli': 0\}"),
     ],
 )
 def test_what_are_no_trials_is_named(options, said):

@@ -10,24 +10,24 @@ from snn._kernels.delivery import Form, add_scaled
 from snn._kernels.run_state import SpikeLog
 from snn._kernels.workspace import new_floats, overshoot
 
-MOST_LOGGED = 16  # most spikes in the log of a position
+MOST_LOGGED = 16  # largest number of spikes in the log of a position
 
-# Candidates of a position are stored in groups of LANES, which the processor computes together.  CROSSING to
-# STATUS are the offsets of the fields of a candidate in its group.  Empty lanes never cross.
+# The candidates of a position are stored in groups of LANES, which the processor computes together.  CROSSING
+# to STATUS are the offsets of the fields of a candidate in its group.  The crossing of an empty lane is inf.
 LANES = 8
 CROSSING, OWN_W, OWN_P, SCALE, SCALED_BIAS, CHANNEL, STATUS = range(0, 7 * LANES, LANES)
 NUMBERS_PER_GROUP = 7 * LANES
-# Status of a lane: its crossing is a lower bound, is exact, or is not known yet; or the lane is empty.
+# Status of a lane: the crossing is a lower bound, is exact, or is not known yet; or the lane is empty.
 BOUND, EXACT_CROSSING, NEW_CROSSING, EMPTY = 0.0, 1.0, 2.0, 3.0
 
 
 class _Stencil(NamedTuple):
     # Channel k at position (p, q) adds to channel l at position (p + i - reach_rows, q + j - reach_columns)
     # the weight ``values[((k * (2 reach_rows + 1) + i) * (2 reach_columns + 1) + j) * n_channels + l]``,
-    # where that position is on the grid.  Neurons are numbered by (row, column, channel).
+    # if that position is on the grid.  Neurons are numbered by row, then column, then channel.
 
-    values: np.ndarray  # float64: [source channel, row offset, column offset, target channel], flat
-    largest_value: float  # the largest absolute value
+    values: np.ndarray  # flat float64 array: [source channel, row offset, column offset, target channel]
+    largest_value: float  # the largest absolute value in `values`
     n_rows: int
     n_columns: int
     n_channels: int
@@ -45,7 +45,7 @@ class Stencil(_Stencil, Form):
         return self.values.size / self.n_channels
 
     def add_weights(self, current, neuron, count):
-        # Positions in a row of the grid, and their channels, are contiguous in both arrays.
+        # The positions of one row of the grid, and their channels, are contiguous in both arrays.
         position, channel = neuron // self.n_channels, neuron % self.n_channels
         row, column = position // self.n_columns, position % self.n_columns
         n_row_offsets, n_column_offsets = 2 * self.reach_rows + 1, 2 * self.reach_columns + 1
@@ -66,18 +66,17 @@ class Stencil(_Stencil, Form):
 
 
 class GridMemory(NamedTuple):
-    """The weights and the memory of positions and candidates; all copies of a network use it, one by one."""
+    """The weights, and memory of positions and candidates, which all copies of a network use one by one."""
 
     stencil: Stencil
     n_positions: int
     excess: np.ndarray
     excess_bits: np.ndarray
-    length: np.ndarray  # length of the window of each position, which ends at `end`; `end_fade` is e^-end
+    length: np.ndarray  # length of the window of each position; the window ends at `end`
     end: np.ndarray
-    end_fade: np.ndarray
-    # Number of spikes that reached each position within its window, and of candidates that they touched.
-    n_spikes: np.ndarray
-    n_touched: np.ndarray
+    end_fade: np.ndarray  # e^-end
+    n_spikes: np.ndarray  # number of spikes that reached each position within its window
+    n_touched: np.ndarray  # number of candidates that these spikes reached
     n_candidates: np.ndarray
     n_logged: np.ndarray
     # The earliest time of each position and of each block of positions, also as integers of the same order.
@@ -104,7 +103,8 @@ def new_grid_memory(stencil, n_neurons, settings):
     block_size = max(8, math.ceil(math.sqrt(n_positions)))
     times, block_times = new_floats(n_positions), new_floats((n_positions + block_size - 1) // block_size)
     excess = new_floats(n_neurons)
-    # There is room for each neuron.  Most is never touched: the k-th groups of all positions are contiguous.
+    # Every neuron has room for a candidate, but most of the memory is never touched: the k-th groups of all
+    # positions are contiguous.
     candidates = new_floats((stencil.n_channels + LANES - 1) // LANES * n_positions * NUMBERS_PER_GROUP)
     return GridMemory(
         stencil=stencil,
@@ -141,14 +141,15 @@ def _new_integers(size):
 
 @inlined
 def candidate_at(k, q, grid):
-    """Return where the k-th candidate of position q is stored."""
+    """Return the index of the k-th candidate of position q in the array of candidates."""
     return NUMBERS_PER_GROUP * (k // LANES * grid.n_positions + q) + k % LANES
 
 
 @inlined
 def note_earliest_of_position(q, grid):
-    """Note the earliest time of a position: the end of its window, or the crossing of a candidate."""
-    # Nonnegative times have the order of their bits as integers, which are compared faster.
+    """Store the earliest time of a position: the end of its window, or the crossing of a candidate."""
+    # The bits of nonnegative times, read as integers, have the same order as the times.  Integers are
+    # compared faster.
     grid.times[q] = grid.end[q]
     earliest = grid.time_bits[q]
     group = NUMBERS_PER_GROUP * q
@@ -162,7 +163,7 @@ def note_earliest_of_position(q, grid):
 
 @inlined
 def note_earliest_of_block(block, grid):
-    """Note the earliest time of a block of positions."""
+    """Store the earliest time of a block of positions."""
     first = block * grid.block_size
     last = min(first + grid.block_size, grid.n_positions)
     earliest = grid.time_bits[first]
@@ -174,7 +175,7 @@ def note_earliest_of_block(block, grid):
 
 @inlined
 def note_earliest(q, grid):
-    """Note the earliest times of a position and of its block."""
+    """Store the earliest times of a position and of its block."""
     note_earliest_of_position(q, grid)
     note_earliest_of_block(q // grid.block_size, grid)
 
@@ -205,7 +206,7 @@ def _count_until(limit, first, last, times):
 
 @inlined
 def is_contested(q, limit, grid):
-    """Return whether a neuron besides the earliest candidate of position q could fire until the limit."""
+    """Return whether a neuron other than the earliest candidate of position q could fire before the limit."""
     if _count_until(limit, 0, grid.block_times.shape[0], grid.block_times) > 1:
         return True
     first = q // grid.block_size * grid.block_size

@@ -1,4 +1,4 @@
-"""The event loop of the grid; the docstring of the package has the equations."""
+"""The event loop for a grid of neurons; the docstring of the package has the equations."""
 
 import math
 
@@ -40,23 +40,23 @@ from snn._kernels.neuron import (
 )
 from snn._kernels.run_state import LONGEST_WINDOW
 
-# Length of an epoch, in time constants.  Longer epochs would lose digits: v is a difference of numbers that
-# grow with tau.
+# Length of the longest epoch, in synaptic time constants.  A longer epoch would lose digits, because v is a
+# difference of numbers that grow with tau.
 LONGEST_EPOCH = 128.0
-LEAST_EVENTS_PER_EPOCH = 256  # an epoch ends after this many spikes, or after n_neurons / 4 if this is more
+LEAST_EVENTS_PER_EPOCH = 256  # most spikes of an epoch in a small network; a larger one has n_neurons / 4
 
 
 @inlined
 def open_epoch(neurons, grid):
-    """Refer potentials and currents to the beginning of the epoch, where all windows end and open again."""
-    # `length` is a time in which no neuron of the position fires without further spikes.  `adapt_window`
-    # doubles it when the first window opens, so that a few neurons become candidates.
+    """Refer potentials and currents to the beginning of an epoch, at which all windows end and open again."""
+    # Without further spikes, no neuron of the position fires within `length`.  `adapt_window` doubles this
+    # length when the first window opens, so that a few neurons become candidates.
     for q in range(grid.n_positions):
         length = 0.5 * LONGEST_WINDOW
         for i in range(q * grid.stencil.n_channels, (q + 1) * grid.stencil.n_channels):
             v, p, threshold = neurons.potential[i], neurons.current[i], neurons.threshold[i]
             w = v + p
-            # A neuron at its threshold must still be there after p is subtracted again.
+            # A neuron at its threshold must still be at its threshold after p is subtracted again.
             is_lost = (v >= threshold) & (w - p < threshold)
             neurons.potential[i] = w + (2.0**-52 * abs(w) if is_lost else 0.0)
             length = min(length, earliest_crossing(max(threshold - v, 0.25 * threshold), neurons.bias[i], p))
@@ -83,7 +83,7 @@ def _state_at(time, fade, c, bias, grid):
 
 @inlined
 def refine_crossing(c, q, last_spike, last_fade, neurons, grid):
-    """Note the exact crossing of a candidate of position q, inf if it is after its window."""
+    """Store the exact crossing of a candidate of position q, or inf if it is after the window."""
     i = neuron_of(c, q, grid)
     v, h = _state_at(last_spike, last_fade, c, neurons.bias[i], grid)
     horizon = grid.end[q] - last_spike
@@ -94,7 +94,7 @@ def refine_crossing(c, q, last_spike, last_fade, neurons, grid):
 
 @inlined
 def tie_limit(c, q, last_spike, last_fade, neurons, grid):
-    """Return the time until which crossings tie with the exact crossing of a candidate."""
+    """Return the last time at which a crossing ties with the exact crossing of a candidate."""
     i = neuron_of(c, q, grid)
     crossing = grid.candidates[c + CROSSING]
     v, h = _state_at(last_spike, last_fade, c, neurons.bias[i], grid)
@@ -106,13 +106,13 @@ def tie_limit(c, q, last_spike, last_fade, neurons, grid):
 @inlined
 def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
     """Refine all crossings that could be before the limit; return the first candidate and its position."""
-    # Both are -1 if no candidate crosses before the limit.
+    # Both results are -1 if no candidate crosses before the limit.
     first, first_q, first_time = -1, -1, math.inf
     for q in range(grid.n_positions):
         if grid.times[q] > limit:
             continue
         if grid.end[q] <= limit:
-            # A neuron may cross after the end of its window, and still tie.
+            # A neuron may cross after the end of its window, and still tie with the others.
             open_window(q, now, math.exp(-now), neurons, grid)
         for k in range(grid.n_candidates[q]):
             c = candidate_at(k, q, grid)
@@ -128,9 +128,10 @@ def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
 
 @inner
 def find_tied(limit, now, last_spike, last_fade, neurons, grid):
-    """Note the neurons that fire together, in the order of their indices; return their number and time."""
-    # They are all neurons whose crossing is not after the limit of the first one.  `limit` is that of the
-    # neuron that seemed to be the first; if another one crosses earlier, its own limit counts.
+    """List the neurons that fire together, in the order of their indices; return their number and time."""
+    # All neurons whose crossing is not after the limit of the first one fire together.  At first, `limit` is
+    # the limit of the neuron that seemed to be the first.  If another neuron crosses earlier, the limit of
+    # that neuron counts.
     while True:
         first, q = _refine_until(limit, now, last_spike, last_fade, neurons, grid)
         if first < 0:
@@ -161,7 +162,7 @@ def find_tied(limit, now, last_spike, last_fade, neurons, grid):
 
 @inlined
 def _deliver(neuron, now, growth, fade, neurons, grid):
-    """Deliver one spike to all positions it reaches, and add it to their logs."""
+    """Deliver one spike to all positions within reach, and add the spike to their logs."""
     stencil = grid.stencil
     own = neuron // stencil.n_channels
     channel = neuron - own * stencil.n_channels
@@ -197,7 +198,7 @@ def _deliver(neuron, now, growth, fade, neurons, grid):
 @inner
 def _next_tied(end, last_spike, last_fade, neurons, grid):
     """Find the neurons that fire next; return their number, the time, and the number of windows opened."""
-    # The number of neurons is 0 if they fire after the end.
+    # The number of neurons is 0 if no neuron fires before the end.
     n_windows = 0
     while True:
         q = earliest_position(grid)
@@ -222,7 +223,7 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
         if now > end:
             if now - end > limit - now:
                 return 0, now, n_windows
-            # Up to rounding, it crosses at the end, which may be the end of the run.
+            # Up to rounding, the neuron crosses at the end, which may be the end of the run.
             grid.candidates[c + CROSSING] = end
             note_earliest(q, grid)
             continue
@@ -237,7 +238,7 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
 
 @inner
 def _run_epoch(end, most_events, neurons, grid):
-    """Run an epoch until its end or until `most_events` spikes; return its length, spikes and windows."""
+    """Run an epoch to its end or until `most_events` spikes; return (length, spikes, windows)."""
     last_spike, last_fade = 0.0, 1.0
     n_new = n_windows = 0
     open_epoch(neurons, grid)
@@ -271,7 +272,7 @@ def _run_epoch(end, most_events, neurons, grid):
 
 @record
 class Grid(GridMemory):
-    """A grid with the event loop of this module; it is its own workspace."""
+    """The memory of a grid, with the event loop of this module."""
 
     __slots__ = ()
 
@@ -279,7 +280,8 @@ class Grid(GridMemory):
         return self
 
     def integrate(self, form, group, drift, state, remaining, settings):
-        # The budget counts work as windows: positions and opened windows, divided by the reach of a spike.
+        # The budget counts work as windows: the number of positions and of opened windows, divided by the
+        # number of positions that a spike reaches.
         n_reached = (2 * self.stencil.reach_rows + 1) * (2 * self.stencil.reach_columns + 1)
         n_passed = 1 + self.n_positions // n_reached
         quiet = quiet_time_of(group, LONGEST_EPOCH)

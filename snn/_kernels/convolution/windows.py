@@ -1,10 +1,11 @@
-"""Windows of time: which neurons could fire in a window, and when at the earliest.
+"""Windows of time: the neurons that could fire in a window, and lower bounds on their crossings.
 
-The docstring of the package has the bounds.  Rounding must not make them fail.  Bounds and exact crossings
-are computed from the same w and p.  They differ by a few roundings of the terms of v, while BOUND_SLACK is
-more than a million roundings; and by the rounding of sums over up to MOST_LOGGED spikes in an excess or in w,
-which is less than WEIGHT_SLACK of the largest weight.  The slack of the gap also covers rounding in the
-quadratic equation, because this has the effect of roundings of the terms of v.
+The docstring of the package has the bounds.  The bounds must hold in spite of rounding.  Bounds and exact
+crossings are computed from the same w and p, and differ by two kinds of rounding.  The first kind is a few
+roundings of the terms of v, while BOUND_SLACK is more than a million roundings.  The second kind is the
+rounding of sums over up to MOST_LOGGED spikes in an excess or in w, which is less than WEIGHT_SLACK of the
+largest weight.  The slack of the gap also covers rounding in the quadratic equation, because this rounding
+has the effect of roundings of the terms of v.
 """
 
 import math
@@ -32,18 +33,18 @@ from snn._kernels.convolution.grid import (
 from snn._kernels.neuron import BOUND_SLACK
 from snn._kernels.run_state import LONGEST_WINDOW
 
-SHORTEST_LOCAL_WINDOW = 1e-9  # length of the shortest window of a position, in time constants
-# Mean number of candidates that a spike reaches at a position: windows with fewer than FEW_REACHED are
-# doubled, windows with more than MANY_REACHED are halved.
+SHORTEST_LOCAL_WINDOW = 1e-9  # length of the shortest window of a position, in synaptic time constants
+# Limits of the mean number of candidates that a spike reaches at a position.  A window with fewer than
+# FEW_REACHED candidates per spike is doubled; a window with more than MANY_REACHED is halved.
 FEW_REACHED, MANY_REACHED = 3, 7
 WEIGHT_SLACK = 2.0**-42  # slack of an excess for the rounding of sums, relative to the largest weight
-# Factor that makes a distance in time a lower bound: the distance has the error of a few roundings.
+# Factor that turns a computed distance in time, which has an error of a few roundings, into a lower bound.
 ROUNDED_DOWN = 1.0 - 2.0**-40
 
 
 @inlined
 def add_log(q, neurons, grid):
-    """Add the spikes of the log of a position to all its neurons, in their order; end its candidates."""
+    """Add the logged spikes of a position, in their order, to all its neurons; end its candidates."""
     values, n_channels = grid.stencil.values, grid.stencil.n_channels
     first = q * n_channels
     m = q * MOST_LOGGED
@@ -54,7 +55,7 @@ def add_log(q, neurons, grid):
         growth_0, growth_1 = grid.logged_growths[m], grid.logged_growths[m + 1]
         growth_2, growth_3 = grid.logged_growths[m + 2], grid.logged_growths[m + 3]
         for k in range(n_channels):
-            # An unsigned index cannot be negative.  Signed ones would prevent vectorisation of the loop.
+            # Unsigned indices cannot be negative; signed indices would prevent vectorisation of the loop.
             i = np.uint64(first + k)
             weight_0, weight_1 = values[np.uint64(offset_0 + k)], values[np.uint64(offset_1 + k)]
             weight_2, weight_3 = values[np.uint64(offset_2 + k)], values[np.uint64(offset_3 + k)]
@@ -81,7 +82,7 @@ def add_log(q, neurons, grid):
 
 @inner
 def open_window(q, now, fade, neurons, grid):
-    """End the window of a position, and open the next."""
+    """End the window of a position, and open the next window."""
     add_log(q, neurons, grid)
     end = now + grid.length[q]
     end_fade = math.exp(-end)
@@ -137,8 +138,8 @@ def add_to_excess(q, offset, growth, grid):
 
 @inlined
 def _bound_crossings(group, now, end, fade, grid):
-    """Note a time before which each NEW_CROSSING candidate of a group of eight does not cross."""
-    # The time is the root of a quadratic equation (see the package), here in units of the threshold.
+    """Store a lower bound on the crossing of each candidate with NEW_CROSSING in a group of eight."""
+    # The bound is the root of a quadratic equation (docstring of the package), in units of the threshold.
     flattest = min(0.5 + (end - now) * (1.0 / 12.0), 1.0)
     for c in range(group, group + LANES):
         scale = grid.candidates[np.uint64(c + SCALE)]
@@ -158,7 +159,7 @@ def _bound_crossings(group, now, end, fade, grid):
         denominator = slope + root if rises else 2.0 * bend * bias
         quotient = numerator / denominator
         distance = quotient if (bias > 0.0) | (rises & (square >= 0.0)) else math.inf
-        # If numbers are out of range, the only thing that is proven is that a potential falls.
+        # If numbers are out of range, nothing is proven, unless the potential falls.
         in_range = (square < math.inf) | ((bias <= 0.0) & (slope <= 0.0))
         is_proven = in_range & (gap > 0.0) & (distance >= 0.0)
         time = now + ROUNDED_DOWN * (distance if is_proven else 0.0)
@@ -183,7 +184,7 @@ def form_candidates(q, now, fade, neurons, grid):
                 continue
             c = candidate_at(n_candidates, q, grid)
             if n_candidates % LANES == 0:
-                # All lanes are empty: their numbers do not matter, but must be finite at first.
+                # A new group has empty lanes, whose numbers have no effect but must be finite.
                 for lane in range(c, c + NUMBERS_PER_GROUP):
                     grid.candidates[np.uint64(lane)] = 0.0
                 for lane in range(c, c + LANES):
@@ -220,7 +221,7 @@ def touch_candidates(q, own_channel, offset, growth, now, fade, grid):
             weight = grid.stencil.values[np.uint64(offset + np.int64(channel))]
             grid.candidates[np.uint64(c + OWN_W)] += weight
             grid.candidates[np.uint64(c + OWN_P)] += growth * weight
-            # A crossing stays valid if nothing is added to the candidate.
+            # A crossing remains valid if nothing is added to the candidate.
             unchanged = (weight == 0.0) & (channel != own)
             status = grid.candidates[np.uint64(c + STATUS)]
             grid.candidates[np.uint64(c + STATUS)] = status if unchanged | (status == EMPTY) else NEW_CROSSING
