@@ -18,7 +18,7 @@ def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
 
 def memory_of(module: Module, name: str, shape: Any, depth: int, values: Any = ()) -> Memory:
     """Return a memory of a module."""
-    # Yosys takes no memory without an address.
+    # Yosys takes no memory of one word, which has no address.
     memory = Memory(shape=shape, depth=max(depth, 2), init=list(values))
     module.submodules[name] = memory
     return memory

@@ -135,10 +135,10 @@ def to_verilog(
         Neurons that are updated in one cycle: a power of two, at most 256.
     compressed : bool, optional
         Leave out words of weights that are all zero; a memory then says which neurons each word reaches.  By
-        default, what takes fewer bits.
+        default, the form that takes fewer bits.
     part : pair of int, optional
-        The core has the neurons from the first to before the second number, by default all; spikes of the
-        others are its inputs, by the command SPIKE.  There is no bench of a part.
+        (first, last): the core has the neurons first to last - 1, by default all.  The others are its
+        inputs, whose spikes the command SPIKE delivers.  There is no bench of a part.
     bench_steps : int, default 100
         Steps of the test bench.
     capacity : Capacity, optional
@@ -156,7 +156,7 @@ def to_verilog(
     core = Core(layout)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    # Without paths of this machine.
+    # The text has no paths of this machine.
     text = verilog.convert(core, name=NAME, ports=ports_of(core), emit_src=False, strip_internal_attrs=True)
     (folder / f"{NAME}.v").write_text(text)
     (folder / f"{NAME}.vlt").write_text(WAIVER.format(name=NAME))
