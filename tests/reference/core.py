@@ -80,7 +80,7 @@ class EmulatedCore:
         self.pending = [[0] * n for _ in range(self.n_slots)]
 
     def do(self, action, neuron, value):
-        """Do a command; return the spikes of a RUN, and None of others."""
+        """Do a command; return what it sends: the spikes of a RUN, and (potential, neuron, 0) of a READ."""
         form = self.network.format
         if action == Action.REST:
             self.rest()
@@ -88,13 +88,15 @@ class EmulatedCore:
             return [spike for _ in range(max(value, 0)) for spike in self.do_step()]
         elif action == Action.SPIKE and neuron < self.network.n_neurons and 0 < value <= form.largest_message:
             self.deliver(neuron, value)
+        elif action == Action.READ and self.layout.readable and neuron < self.layout.n_neurons:
+            return [(self.potential[neuron], neuron, 0)]
         elif action in (Action.DRIVE, Action.POTENTIAL, Action.CURRENT) and neuron < self.layout.n_neurons:
             name = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}[action]
             bits = form.current_bits if action == Action.CURRENT else form.potential_bits
             getattr(self, name)[neuron] = in_register(value, bits, "wrap")[0]
         elif action != Action.STOP and not self.write(action, neuron, value):
             self.ignored += 1
-        return None
+        return []
 
     def write(self, action, neuron, value):
         """Write a part of a network; return whether the command is a legal one."""

@@ -31,7 +31,7 @@ FORMATS = (
 def emulated(problem, time):
     """A core in Python's integers, as solve_on_core calls it."""
     core = EmulatedCore(CoreLayout(core_network(problem, time)))
-    return lambda commands: [spike for command in commands for spike in core.do(*command) or []]
+    return lambda commands: [spike for command in commands for spike in core.do(*command)]
 
 
 def simulated(problem, time):
