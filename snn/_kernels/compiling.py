@@ -89,7 +89,7 @@ inlined = functools.partial(inner, forceinline=True)
 
 
 def callable_in_kernels(function: Callable) -> Callable:
-    """Let kernels call a function that Python calls uncompiled: for functions that make records."""
+    """Let kernels call a function that Python calls uncompiled, such as one that makes records."""
     # When a compiled function returns a record, Numba makes it by calling Python and does not check for
     # errors: a Ctrl-C at that moment would end the process.
     return register_jitable(**{**_INNER, "_nrt": True})(function)

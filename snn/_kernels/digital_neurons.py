@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inner, record
+from snn._kernels.compiling import callable_in_kernels, inner, record
 from snn._kernels.stepped import ClockNeurons, restart_steps
 
 TRUNCATE, FLOOR, NEAREST = 0, 1, 2  # roundings of numbers and of quotients of integers
@@ -171,10 +171,10 @@ class DigitalNeurons(_DigitalNeurons, ClockNeurons):
         if exponent < 0:
             exponent = 0
             if largest > 0.0 and rules.largest_drive > 0.0:
-                exponent = max(exponent, _least_exponent(largest * self.drive_unit, rules.largest_drive))
+                exponent = max(exponent, least_exponent(largest * self.drive_unit, rules.largest_drive))
             smallest = max(smallest, lowest)
             if smallest < 0.0 and rules.least_drive < 0.0:
-                exponent = max(exponent, _least_exponent(smallest * self.drive_unit, rules.least_drive))
+                exponent = max(exponent, least_exponent(smallest * self.drive_unit, rules.least_drive))
         scale = math.ldexp(1.0, -exponent)
         for i in range(real.shape[0]):
             amount = max(real[i], lowest) * self.drive_unit * scale
@@ -210,8 +210,8 @@ def _in_register(number, least, largest, wraps):
     return min(max(number, least), largest)
 
 
-@inner
-def _least_exponent(extreme, end):
+@callable_in_kernels
+def least_exponent(extreme, end):
     """Return the smallest exponent at which |extreme| / 2^exponent is at most |end|."""
     fraction, power = math.frexp(abs(extreme))
     end_fraction, end_power = math.frexp(abs(end))

@@ -1,12 +1,12 @@
 """The numbers of a digital neuron: fixed point, widths, rounding, and overflow."""
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from snn._interrupts import float_errors
+from snn._kernels.digital_neurons import least_exponent
 from snn.base import checks
 from snn.base.checks import read_only
 from snn.base.value import Value, checked
@@ -96,7 +96,7 @@ def exponent_for(format: FixedPoint, values: np.ndarray) -> int:
     if format.exponent is not None:
         return format.exponent
     exponents = [
-        _least_exponent(float(extreme), end)
+        least_exponent(float(extreme), end)
         for extreme, end in (
             (values.max(initial=0.0), format.largest),
             (values.min(initial=0.0), format.smallest),
@@ -159,13 +159,6 @@ def _round(
         np.clip(out, format.smallest, format.largest, out=out)
     out += 0.0  # no negative zeros
     return int(n_saturated)
-
-
-def _least_exponent(extreme: float, end: int) -> int:
-    """Return the smallest exponent at which |extreme| / 2^exponent is at most |end|."""
-    fraction, power = math.frexp(abs(extreme))
-    end_fraction, end_power = math.frexp(abs(end))
-    return power - end_power + (fraction > end_fraction)
 
 
 def checked_step(time_step: float, *, warn: bool = True) -> float:

@@ -66,19 +66,15 @@ class SimulatedCore(Closed):
             )
         self._commands, self._spikes = [self._checked(*command) for command in commands], []
         self._is_stopped = True  # until all is done
-        if not self._is_started:
-            self._start()
+        if not self._is_started:  # Python would warn of coroutines that never run
+            self._is_started = True
+            self._simulator.add_testbench(self._send)
+            self._simulator.add_testbench(self._receive, background=True)
         self._n_runs = sum(action == Action.RUN for action, _, _ in self._commands)
         while self._commands or self._n_runs:
             self._simulator.advance()
         self._is_stopped = False
         return self._spikes
-
-    def _start(self) -> None:
-        """Make the coroutines that send and receive: Python would warn of one that never runs."""
-        self._is_started = True
-        self._simulator.add_testbench(self._send)
-        self._simulator.add_testbench(self._receive, background=True)
 
     def _checked(self, action: int, neuron: int, value: int) -> tuple[int, int, int]:
         """Return a command for which the payload has room."""

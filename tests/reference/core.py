@@ -14,17 +14,13 @@ class WatchedCore(SimulatedCore):
     """
 
     def __init__(self, network, *, stall=0.0, rng=None, **options):
-        self.stall, self.rng = stall, rng
+        super().__init__(network, **options)
+        self.core, self.stall, self.rng = self._core, stall, rng
         self.updates, self.stop_at = [], None
         self.narrow = self.ignored = self.step = 0
-        super().__init__(network, **options)
-        self.core = self._core
-
-    def _start(self):
         self._simulator.add_process(self._watch)
-        if self.stall:
+        if stall:
             self._simulator.add_testbench(self._stall, background=True)
-        super()._start()
 
     def run(self, n_steps, *, stop_after=None):
         """Do some steps, or stop after some cycles; return the updates, the spikes, and the cycles."""

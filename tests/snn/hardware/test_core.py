@@ -249,8 +249,8 @@ def test_another_network_is_written_to_a_core_and_its_bits_are_the_emulators(see
     )
     with no_core_rejected():
         lanes = int(rng.choice([1, 2, 4]))
-        core = WatchedCore(held, lanes=lanes, capacity=capacity, stall=0.1, rng=rng)
-        commands = core.layout.commands(network)
+        commands = CoreLayout(held, lanes=lanes, capacity=capacity).commands(network)
+    core = WatchedCore(held, lanes=lanes, capacity=capacity, stall=0.1, rng=rng)
     assert len(commands) == n_core * (n_core + 1) + 2 * n_core + 1
     core.run(3)
     core([REST, *commands])
