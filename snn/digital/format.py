@@ -17,7 +17,7 @@ MOST_BITS = 52
 LARGEST_EXPONENT = 900
 OVERFLOWS = ("saturate", "wrap")
 QUOTIENT_ROUNDINGS = ("truncate", "floor", "nearest")
-# Most bits of a register, whose values are exact in float64; and of a current times its decay factor.
+# Most bits of a register, so that its values are exact in float64, and of a current times its decay.
 MOST_REGISTER_BITS = 50
 MOST_CURRENT_AND_DECAY_BITS = 62
 MOST_MESSAGE_BITS = 32
@@ -26,7 +26,7 @@ MOST_DELAY = 4096  # steps
 BITS_ABOVE_THRESHOLD = 4
 # In synaptic time constants; in a shorter step, changes would be lost in rounding.
 SHORTEST_STEP = 2.0**-40
-# In synaptic time constants; longer steps cause a warning: most often the unit of time is mistaken.
+# In synaptic time constants.  Longer steps cause a warning: most often they are in another unit of time.
 LONGEST_STEP = 1.0
 
 
@@ -47,8 +47,8 @@ class FixedPoint(Value):
     bits : int
         Bits of a mantissa, its sign included; 1 to 52, and "signed" at least 2.
     exponent : int, optional
-        The power of two of all mantissas.  By default it is chosen for the numbers given: the smallest with
-        which none of them is beyond the range (0 if all are zero).
+        The power of two of all mantissas.  By default it is chosen for the numbers: the smallest exponent
+        at which all of them are in range (0 if all are zero).
     sign : {"signed", "non-negative", "non-positive"}, default "signed"
         The range of mantissas, above.
     rounding : {"nearest", "floor", "truncate", "stochastic"}, default "nearest"
@@ -148,7 +148,7 @@ def _round(
         np.multiply(values, 2.0**-exponent, out=out)
     if format.rounding == "stochastic":
         below = np.floor(out)
-        # The difference is exact, and 0 for a number that is a mantissa, which therefore stays.
+        # The difference is exact: for a number that is a mantissa it is 0, and the number stays.
         with float_errors(invalid="ignore"):
             out -= below
         out[...] = below + (np.random.default_rng(rng).random(out.shape) < out)

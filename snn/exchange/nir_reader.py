@@ -140,7 +140,7 @@ class _Node(NamedTuple):
 
 
 def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, _Node], dict[str, list[str]]]:
-    """Return the nodes of a graph, and for each the names of the nodes from which it gets its values."""
+    """Return the nodes of a graph, and the names of the nodes from which each gets its values."""
     checks.instance_of("graph", graph, nir.NIRGraph)
     nodes: dict[str, _Node] = {}
     for name, node in checks.instance_of("nodes of graph", graph.nodes, dict).items():

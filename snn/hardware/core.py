@@ -96,7 +96,7 @@ class Lane(wiring.Component):
         m.d.comb += [x.addr.eq(Mux(order.update, place, target_place)), w.addr.eq(order.word)]
 
         # The step of a neuron.  Cycle 0 gives addresses; cycle 1 has the data, and rounds the arriving input.
-        # This is shifted by how far its exponent is above the smallest one, and divided after that.
+        # The input is shifted by its exponent less the smallest one, and then divided.
         exponent, arriving = layout.exponents[0], x.data
         if layout.capacity is not None:
             arriving = arriving << order.shift
@@ -181,7 +181,7 @@ class Lane(wiring.Component):
             yield (threshold := self._delayed(threshold))
 
     def _fire(self, potential: Any) -> tuple[Any, Any, Any]:
-        """Return what is left of a potential, the message, and whether the message was too narrow."""
+        """Return the potential after a step, the message, and whether the message was too narrow."""
         form, thresholds, bits = self.layout.network.format, self._thresholds(4), len(potential)
         if form.graded:
             fires = potential >= next(thresholds)
@@ -325,7 +325,7 @@ class Core(wiring.Component):
         return Mux(self.slot == self.layout.n_slots - 1, 0, self.slot + 1)
 
     def _sweep_on(self) -> Any:
-        """Go to the next group, and after the last one to the first; return whether this one is the last."""
+        """Go to the next group, in a circle; return whether this group is the last one."""
         is_last = self.sweep == self.layout.n_groups - 1
         self.m.d.sync += self.sweep.eq(Mux(is_last, 0, self.sweep + 1))
         return is_last
@@ -376,7 +376,7 @@ class Core(wiring.Component):
                     m.next = "IDLE"
 
     def _send_potential(self, neuron: Any) -> None:
-        """Answer READ a cycle after it came; it is taken when its answer is."""
+        """Answer READ in the cycle after it comes; it stays in the stream until its answer is taken."""
         m, spikes, is_here = self.m, self.spikes, Signal(name="potential_is_here")
         is_beyond, is_taken = neuron >= self.layout.n_neurons, is_here & spikes.ready
         with m.Case(Action.READ):

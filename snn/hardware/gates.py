@@ -8,7 +8,7 @@ from amaranth.lib.memory import Memory
 
 
 def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
-    """Return what a value was some cycles before."""
+    """Return a value as it was some cycles before."""
     for _ in range(cycles):
         register = Signal(value.shape())
         module.d.sync += register.eq(value)
